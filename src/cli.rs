@@ -1,0 +1,1 @@
+//! Arguments to a plain struct to a run.

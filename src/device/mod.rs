@@ -1,0 +1,3 @@
+//! Devices: what can run a network and say what it cost.
+
+pub mod protocol;

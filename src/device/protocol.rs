@@ -1,0 +1,99 @@
+//! The one JSON line each way between the profiler and a worker, so that a worker can be written in anything.
+
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Version of this protocol; a worker refuses a request of another one.
+pub const PROTOCOL: u32 = 1;
+
+/// The line a worker reads from its standard input: one configuration to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// The network as an ONNX file.
+    pub network: PathBuf,
+    /// Stage and batch size.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// Whether steps are timed.
+    pub latency: bool,
+    /// Whether memory is counted.
+    pub memory: bool,
+    /// Threads of the compute library.
+    pub threads: usize,
+    /// Bytes past which allocations are refused; none: no limit.
+    pub mem_limit: Option<u64>,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// When enough steps were timed.
+    pub steps: StepRule,
+}
+
+/// When enough steps were timed: at least `minimum` steps and `minimum_seconds`, then until the median is known to
+/// `spread`, at most `maximum_seconds`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepRule {
+    /// Fewest timed steps.
+    pub minimum: usize,
+    /// Least timed seconds in all.
+    pub minimum_seconds: f64,
+    /// Half-width of the median's confidence interval that is good enough, relative to the median.
+    pub spread: f64,
+    /// Timed seconds after which the median is taken as it is.
+    pub maximum_seconds: f64,
+}
+
+/// The line a worker writes to its standard output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Reply {
+    /// The step ran.
+    Measured {
+        /// Present when the request asked for latency.
+        latency: Option<LatencyReading>,
+        /// Present when the request asked for memory.
+        memory: Option<MemoryReading>,
+    },
+    /// The device or its limit had no more memory; what had been counted until then.
+    OutOfMemory {
+        /// Memory counters at the failure.
+        memory: MemoryReading,
+    },
+    /// Anything else that stopped the worker, in its own words.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Timed steps, summarised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyReading {
+    /// Median milliseconds of the timed steps.
+    pub median: f64,
+    /// Half-width of the median's confidence interval, relative to the median.
+    pub spread: f64,
+    /// Steps behind the median.
+    pub steps: usize,
+    /// Samples thrown away because something else used the processor.
+    pub discarded: usize,
+    /// Whether disturbance went on, so that the median rests on disturbed samples.
+    pub disturbed: bool,
+}
+
+/// Memory counters, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryReading {
+    /// Peak of the tensors alive at once.
+    pub allocated: u64,
+    /// Peak that the allocator took from the system.
+    pub reserved: u64,
+    /// Peak of the process (or device) above its idle value.
+    pub used: u64,
+    /// Available at idle, by the kernel's count.
+    pub available: u64,
+    /// Free at idle, by the kernel's count.
+    pub free: u64,
+}

@@ -1,0 +1,1 @@
+//! How far a fingerprint can be trusted: splits, scores, tables.

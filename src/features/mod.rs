@@ -1,0 +1,1 @@
+//! Network x batch x stage to named numbers.

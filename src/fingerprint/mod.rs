@@ -1,0 +1,1 @@
+//! The fitted performance model of one device, stage and quantity.

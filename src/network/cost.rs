@@ -1,0 +1,75 @@
+//! What a network's operations cost on paper: parameters, multiply-accumulates, bytes in and out.
+
+use super::graph::{Network, Node};
+use super::op::Op;
+
+/// Bytes of one fp32 element.
+pub const ELEMENT: u64 = 4;
+
+impl Network {
+    /// Trainable parameters of one node; a batch-norm's running statistics are none.
+    pub fn parameters_of(&self, node: &Node) -> u64 {
+        match &node.op {
+            Op::Conv(conv) => {
+                let filters = conv.out_channels as u64;
+                self.filter_elements(node) * filters + if conv.bias { filters } else { 0 }
+            }
+            Op::Linear(linear) => {
+                let inputs = self.input_of(node, 0).dims().last().copied().unwrap_or(1) as u64;
+                let outputs = linear.out_features as u64;
+                inputs * outputs + if linear.bias { outputs } else { 0 }
+            }
+            Op::BatchNorm => 2 * node.shape.channels() as u64,
+            Op::LayerNorm { axis } => 2 * node.shape.dims()[*axis..].iter().map(|&dim| dim as u64).product::<u64>(),
+            Op::Unknown(unknown) => unknown.parameters,
+            _ => 0,
+        }
+    }
+
+    /// Trainable parameters of the whole network.
+    pub fn parameters(&self) -> u64 {
+        self.nodes().iter().map(|node| self.parameters_of(node)).sum()
+    }
+
+    /// Multiply-accumulates of one node's forward pass, per sample.
+    pub fn macs_of(&self, node: &Node) -> u64 {
+        match &node.op {
+            Op::Conv(_) => self.filter_elements(node).saturating_mul(node.shape.elements()),
+            Op::Linear(_) | Op::MatMul => {
+                let inner = self.input_of(node, 0).dims().last().copied().unwrap_or(1) as u64;
+                node.shape.elements().saturating_mul(inner)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Multiply-accumulates of a forward pass, per sample.
+    pub fn macs(&self) -> u64 {
+        self.nodes().iter().map(|node| self.macs_of(node)).sum()
+    }
+
+    /// Output elements of all convolutions, per sample: the "activations" of the pruning literature.
+    pub fn activations(&self) -> u64 {
+        let convs = self.nodes().iter().filter(|node| matches!(node.op, Op::Conv(_)));
+        convs.map(|node| node.shape.elements()).sum()
+    }
+
+    /// fp32 bytes a node reads for `batch` samples: its inputs and its parameters.
+    pub fn bytes_in(&self, node: &Node, batch: u64) -> u64 {
+        let inputs: u64 = node.inputs.iter().map(|id| self.node(*id).shape.elements()).sum();
+        ELEMENT.saturating_mul(inputs.saturating_mul(batch).saturating_add(self.parameters_of(node)))
+    }
+
+    /// fp32 bytes a node writes for `batch` samples.
+    pub fn bytes_out(&self, node: &Node, batch: u64) -> u64 {
+        ELEMENT.saturating_mul(node.shape.elements()).saturating_mul(batch)
+    }
+
+    /// Elements of one filter of a convolution: kernel area x channels it sees.
+    fn filter_elements(&self, node: &Node) -> u64 {
+        let Op::Conv(conv) = &node.op else { return 0 };
+        let [height, width] = conv.window.kernel;
+        let seen = self.input_of(node, 0).channels() / conv.groups;
+        height as u64 * width as u64 * seen as u64
+    }
+}

@@ -1,0 +1,11 @@
+//! The layer graph of a network: operations, shapes, parameters, MACs and bytes for any batch size.
+
+mod cost;
+mod graph;
+mod op;
+mod shape;
+
+pub use cost::ELEMENT;
+pub use graph::{Network, NetworkBuilder, Node, NodeId};
+pub use op::{Activation, Binary, Conv, Linear, Op, Unknown, Window};
+pub use shape::{MAX_ELEMENTS, Shape};

@@ -1,0 +1,1 @@
+//! Parses all sections, refuses what is wrong, then runs the stages in order.

@@ -1,0 +1,1 @@
+//! Which configurations to measure, and in which order.

@@ -1,0 +1,1 @@
+//! Which channels must go together, which go, and the smaller network.

@@ -1,0 +1,1 @@
+//! One file per config section or command-line verb, and the context they run in.

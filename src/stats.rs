@@ -1,0 +1,1 @@
+//! Medians, percentiles, MAPE, Spearman over slices.

@@ -1,0 +1,1 @@
+//! Extremely randomised regression trees: fit, predict, importance, save; knows no networks.

@@ -1,0 +1,97 @@
+//! What is asked of a network on a device: which stage, at which batch size, and what is measured about it.
+
+use crate::error::{Error, Result, suggestion};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What one step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Forward, loss, zero_grad, backward, optimizer.
+    Training,
+    /// Forward in evaluation mode, without gradients.
+    Inference,
+}
+
+/// What is measured or predicted about a step; the words of `profile_variables` and `test_var`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantity {
+    /// Milliseconds a step takes.
+    Latency,
+    /// Memory a step needs.
+    Memory,
+}
+
+/// One step of a network: the stage and how many samples it sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Workload {
+    /// Training or inference.
+    pub stage: Stage,
+    /// Samples per step, at least 1.
+    pub batch: u64,
+}
+
+impl Stage {
+    /// All stages, in the order they are listed to people.
+    pub const ALL: [Stage; 2] = [Stage::Training, Stage::Inference];
+
+    /// The word in configuration, CSV and file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Training => "training",
+            Stage::Inference => "inference",
+        }
+    }
+
+    /// The stage of that name.
+    ///
+    /// # Errors
+    /// An unknown word, with the nearest known one.
+    pub fn parse(word: &str) -> Result<Self> {
+        parse("stage", word, &Self::ALL, Self::name)
+    }
+}
+
+impl Quantity {
+    /// Both quantities, in the order they are listed to people.
+    pub const ALL: [Quantity; 2] = [Quantity::Latency, Quantity::Memory];
+
+    /// The word in configuration, CSV and folder names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantity::Latency => "latency",
+            Quantity::Memory => "memory",
+        }
+    }
+
+    /// The quantity of that name.
+    ///
+    /// # Errors
+    /// An unknown word, with the nearest known one.
+    pub fn parse(word: &str) -> Result<Self> {
+        parse("profile variable", word, &Self::ALL, Self::name)
+    }
+}
+
+fn parse<T: Copy>(what: &str, word: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T> {
+    all.iter().copied().find(|&known| name(known) == word).ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|&known| name(known)).collect();
+        Error::config(format!("unknown {what} \"{word}\""))
+            .expected(known.join(" or "))
+            .help(suggestion(word, known.iter().copied()))
+    })
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

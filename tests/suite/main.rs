@@ -1,0 +1,16 @@
+//! The one integration binary: every topic is a module, fixtures are shared.
+
+mod command_line;
+mod config;
+mod dataset;
+mod device;
+mod features;
+mod fingerprint;
+mod fixtures;
+mod layering;
+mod networks;
+mod profile;
+mod pruning;
+mod records;
+mod report;
+mod trees;
