@@ -1,3 +1,45 @@
 //! Generates the ONNX message types and, with the `torch` feature, builds the allocator shim and finds libtorch.
 
-fn main() {}
+fn main() {
+    #[cfg(feature = "torch")]
+    libtorch::build();
+}
+
+#[cfg(feature = "torch")]
+mod libtorch {
+    use std::path::{Path, PathBuf};
+    use std::{env, fs};
+
+    /// Compiles the shim, and lets every binary, test and doctest find libtorch without an environment variable.
+    pub fn build() {
+        println!("cargo::rerun-if-env-changed=LIBTORCH");
+        let root = PathBuf::from(env::var_os("LIBTORCH").expect("torch-sys has built, and it needs LIBTORCH"));
+        compile_shim(&root);
+        println!("cargo::rustc-link-arg=-Wl,-rpath,{}", root.join("lib").display());
+        link_doctests(&root.join("lib"));
+    }
+
+    fn compile_shim(root: &Path) {
+        const SHIM: &str = "src/device/torch/shim.cpp";
+        println!("cargo::rerun-if-changed={SHIM}");
+        cc::Build::new()
+            .cpp(true)
+            .std("c++17")
+            .flag("-isystem")
+            .flag(root.join("include"))
+            .file(SHIM)
+            .compile("perf4sight_shim");
+    }
+
+    /// Doctests get no link arguments; for them cargo puts link paths under its own target folder, and no others, on the
+    /// loader's path. So libtorch's libraries are linked into such a folder.
+    fn link_doctests(libraries: &Path) {
+        let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("libtorch");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("OUT_DIR is writable");
+        for library in fs::read_dir(libraries).expect("libtorch has a lib folder").flatten() {
+            std::os::unix::fs::symlink(library.path(), folder.join(library.file_name())).expect("OUT_DIR is writable");
+        }
+        println!("cargo::rustc-link-search=native={}", folder.display());
+    }
+}
