@@ -1,8 +1,23 @@
 //! Generates the ONNX message types and, with the `torch` feature, builds the allocator shim and finds libtorch.
 
 fn main() {
+    onnx::build();
     #[cfg(feature = "torch")]
     libtorch::build();
+}
+
+mod onnx {
+    /// Rust types from ONNX's own schema (`proto/onnx.proto`, as the `onnx` 1.23 wheel ships it), without a `protoc` binary.
+    pub fn build() {
+        const SCHEMA: &str = "proto/onnx.proto";
+        println!("cargo::rerun-if-changed={SCHEMA}");
+        let schema = protox::compile([SCHEMA], ["proto"]).expect("the schema is ONNX's own and compiles");
+        prost_build::Config::new()
+            // The schema's indented examples would run as doctests.
+            .disable_comments(["."])
+            .compile_fds(schema)
+            .expect("OUT_DIR is writable");
+    }
 }
 
 #[cfg(feature = "torch")]

@@ -7,9 +7,15 @@ use super::op::Op;
 pub const ELEMENT: u64 = 4;
 
 impl Network {
-    /// Trainable parameters of one node; a batch-norm's running statistics are none.
+    /// Trainable parameters of one node; a batch-norm's running statistics are none, shared weights count at their owner.
     pub fn parameters_of(&self, node: &Node) -> u64 {
+        if node.shares.is_some() { 0 } else { self.weights_of(node) }
+    }
+
+    /// Trainable elements one node reads, its own or those it shares.
+    fn weights_of(&self, node: &Node) -> u64 {
         match &node.op {
+            Op::Parameter(shape) => shape.elements(),
             Op::Conv(conv) => {
                 let filters = conv.out_channels as u64;
                 self.filter_elements(node) * filters + if conv.bias { filters } else { 0 }
@@ -54,15 +60,16 @@ impl Network {
         convs.map(|node| node.shape.elements()).sum()
     }
 
-    /// fp32 bytes a node reads for `batch` samples: its inputs and its parameters.
+    /// fp32 bytes a node reads for `batch` samples: its inputs and its weights.
     pub fn bytes_in(&self, node: &Node, batch: u64) -> u64 {
-        let inputs: u64 = node.inputs.iter().map(|id| self.node(*id).shape.elements()).sum();
-        ELEMENT.saturating_mul(inputs.saturating_mul(batch).saturating_add(self.parameters_of(node)))
+        let inputs = node.inputs.iter().map(|id| self.bytes_out(self.node(*id), batch));
+        inputs.fold(ELEMENT.saturating_mul(self.weights_of(node)), u64::saturating_add)
     }
 
-    /// fp32 bytes a node writes for `batch` samples.
+    /// fp32 bytes a node writes for `batch` samples; a [`Op::Parameter`] is the same for all of them.
     pub fn bytes_out(&self, node: &Node, batch: u64) -> u64 {
-        ELEMENT.saturating_mul(node.shape.elements()).saturating_mul(batch)
+        let samples = if matches!(node.op, Op::Parameter(_)) { 1 } else { batch };
+        ELEMENT.saturating_mul(node.shape.elements()).saturating_mul(samples)
     }
 
     /// Elements of one filter of a convolution: kernel area x channels it sees.

@@ -1,8 +1,10 @@
 //! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
 
+use super::canonical::canonical;
 use super::op::Op;
 use super::shape::{self, Shape};
 use crate::error::{Error, Result};
+use std::collections::HashSet;
 
 /// Names one node of one [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,11 +28,13 @@ pub struct Node {
     pub inputs: Vec<NodeId>,
     /// Its output for one sample.
     pub shape: Shape,
+    /// The earlier node whose weights this one uses too, where weights are tied; they count there.
+    pub shares: Option<NodeId>,
 }
 
 /// The layer graph of a network: one image in, one tensor out, weights as shapes only.
 ///
-/// Nodes stand in the order they run, inputs before their readers, the input first.
+/// Nodes stand in the order they run, inputs before their readers, the input first; the result depends on every one of them.
 ///
 /// ```
 /// use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window};
@@ -119,13 +123,17 @@ impl Network {
 pub struct NetworkBuilder {
     name: String,
     nodes: Vec<Node>,
+    names: HashSet<String>,
 }
 
 impl NetworkBuilder {
     /// An empty network that reads samples of `input`.
-    pub fn new(name: impl Into<String>, input: Shape) -> Self {
-        let node = Node { name: "input".into(), op: Op::Input(input.clone()), inputs: Vec::new(), shape: input };
-        NetworkBuilder { name: name.into(), nodes: vec![node] }
+    pub fn new(network: impl Into<String>, input: Shape) -> Self {
+        let name = "input".to_string();
+        let names = HashSet::from([name.clone()]);
+        let op = Op::Input(input.clone());
+        let node = Node { name, op, inputs: Vec::new(), shape: input, shares: None };
+        NetworkBuilder { name: network.into(), nodes: vec![node], names }
     }
 
     /// The network's input.
@@ -138,21 +146,87 @@ impl NetworkBuilder {
         &self.nodes[id.0].shape
     }
 
-    /// Adds a node behind the ones it reads.
+    /// A node added before.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    /// Whether a node of that name was added before.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Adds a node behind the ones it reads. Where an operation can be said more plainly, it is: adaptive pooling whose cells
+    /// tile the image becomes plain pooling, a reshape into one axis a flatten.
     ///
     /// # Errors
-    /// When the operation cannot take inputs of these shapes; the message names node, shapes and misfit.
+    /// When the name is taken or the operation cannot take inputs of these shapes; the message names node, shapes and misfit.
     pub fn add(&mut self, name: impl Into<String>, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
         let name = name.into();
         let shapes: Vec<&Shape> = inputs.iter().map(|id| self.shape(*id)).collect();
+        let op = canonical(op, &shapes);
         let shape = shape::infer(&op, &shapes)
             .map_err(|why| Error::input(format!("network {}: {} \"{name}\" {why}", self.name, op.kind())))?;
-        self.nodes.push(Node { name, op, inputs: inputs.to_vec(), shape });
+        if !self.names.insert(name.clone()) {
+            return Err(Error::input(format!("network {}: two nodes are called \"{name}\"", self.name)));
+        }
+        self.nodes.push(Node { name, op, inputs: inputs.to_vec(), shape, shares: None });
         Ok(NodeId(self.nodes.len() - 1))
     }
 
-    /// The finished network, whose result is `output`.
+    /// Ties the weights of `node` to those of `owner`, an earlier node of the same operation.
+    ///
+    /// # Errors
+    /// When the two do not have the same weights.
+    pub fn share(&mut self, node: NodeId, owner: NodeId) -> Result<()> {
+        let [a, b] = [node, owner].map(|id| &self.nodes[id.0]);
+        let seen = |node: &Node| node.inputs.first().map(|id| weight_axis(&node.op, self.shape(*id)));
+        if owner >= node || a.op != b.op || seen(a) != seen(b) {
+            let problem = format!("network {}: \"{}\" cannot share the weights of \"{}\"", self.name, a.name, b.name);
+            return Err(Error::input(problem));
+        }
+        self.nodes[node.0].shares = Some(self.nodes[owner.0].shares.unwrap_or(owner));
+        Ok(())
+    }
+
+    /// The finished network, whose result is `output`; what the result does not depend on is dropped.
     pub fn finish(self, output: NodeId) -> Network {
-        Network { name: self.name, nodes: self.nodes, output }
+        let alive = self.ancestors(output);
+        let mut moved: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
+        let mut heir: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
+        let mut nodes: Vec<Node> = Vec::new();
+        for (old, mut node) in self.nodes.into_iter().enumerate().filter(|(old, _)| alive[*old]) {
+            let new = NodeId(nodes.len());
+            moved[old] = Some(new);
+            node.inputs = node.inputs.iter().filter_map(|id| moved[id.0]).collect();
+            let owner = node.shares.map_or(old, |owner| owner.0);
+            // Shared weights whose owner is dropped pass to the first node left that uses them.
+            node.shares = heir[owner];
+            heir[owner].get_or_insert(new);
+            nodes.push(node);
+        }
+        Network { name: self.name, nodes, output: moved[output.0].unwrap_or(NodeId(0)) }
+    }
+
+    /// For every node, whether `output` depends on it; the input counts in any case.
+    fn ancestors(&self, output: NodeId) -> Vec<bool> {
+        let mut alive = vec![false; self.nodes.len()];
+        alive[0] = true;
+        alive[output.0] = true;
+        for (i, node) in self.nodes.iter().enumerate().rev().filter(|(i, _)| *i <= output.0) {
+            if alive[i] {
+                node.inputs.iter().for_each(|id| alive[id.0] = true);
+            }
+        }
+        alive
+    }
+}
+
+/// Length of the input axis that an operation's weights span.
+fn weight_axis(op: &Op, input: &Shape) -> Option<usize> {
+    match op {
+        Op::Conv(_) | Op::BatchNorm => Some(input.channels()),
+        Op::Linear(_) => input.dims().last().copied(),
+        _ => None,
     }
 }

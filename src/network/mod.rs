@@ -1,7 +1,9 @@
 //! The layer graph of a network: operations, shapes, parameters, MACs and bytes for any batch size.
 
+mod canonical;
 mod cost;
 mod graph;
+pub mod onnx;
 mod op;
 mod shape;
 

@@ -9,6 +9,9 @@ use super::shape::Shape;
 pub enum Op {
     /// The network's input.
     Input(Shape),
+    /// A trainable tensor that no layer owns: a class token, a position embedding, a layer scale. It has no inputs and is the
+    /// same for every sample.
+    Parameter(Shape),
     /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
     Conv(Conv),
     /// Fully connected layer on the last axis; input features follow from the input.
@@ -179,6 +182,7 @@ impl Op {
     pub fn kind(&self) -> &str {
         match self {
             Op::Input(_) => "input",
+            Op::Parameter(_) => "parameter",
             Op::Conv(_) => "conv",
             Op::Linear(_) => "linear",
             Op::BatchNorm => "batch-norm",

@@ -55,7 +55,7 @@ impl fmt::Display for Shape {
 /// Output shape of `op` applied to `inputs`; the error is one clause that names what does not fit.
 pub(super) fn infer(op: &Op, inputs: &[&Shape]) -> Result<Shape, String> {
     let shape = match op {
-        Op::Input(shape) => shape.clone(),
+        Op::Input(shape) | Op::Parameter(shape) => shape.clone(),
         Op::Unknown(unknown) => unknown.shape.clone(),
         Op::Concat { axis } => concat(inputs, *axis)?,
         Op::Binary(_) => match inputs {

@@ -1,0 +1,26 @@
+//! One meaning, one operation: what can be said in several ways becomes the plainest, so that networks compare equal whoever wrote them.
+
+use super::op::{Op, Window};
+use super::shape::Shape;
+
+/// The plainest operation that does to inputs of these shapes what `op` does.
+pub(super) fn canonical(op: Op, inputs: &[&Shape]) -> Op {
+    match (op, inputs) {
+        (Op::AdaptiveAvgPool { output }, [input]) => adaptive_average(output, input),
+        (Op::AvgPool { window, .. }, _) if window.padding == [0; 4] => Op::AvgPool { window, count_include_pad: true },
+        (Op::Reshape(target), _) if target.rank() == 1 => Op::Flatten,
+        (op, _) => op,
+    }
+}
+
+/// Adaptive pooling whose cells tile the image is a pooling with that cell; only the global mean keeps its own name.
+fn adaptive_average(output: [usize; 2], input: &Shape) -> Op {
+    let image = input.image();
+    let tiles = (0..2).all(|axis| output[axis] > 0 && image[axis].is_multiple_of(output[axis]));
+    if output == [1, 1] || !tiles || input.rank() != 3 {
+        return Op::AdaptiveAvgPool { output };
+    }
+    let cell = [image[0] / output[0], image[1] / output[1]];
+    let window = Window { kernel: cell, stride: cell, padding: [0; 4], dilation: [1; 2], ceil: false };
+    Op::AvgPool { window, count_include_pad: true }
+}

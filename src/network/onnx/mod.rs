@@ -1,0 +1,1 @@
+//! Network files: ONNX, read in every form people have, written without weights.
