@@ -6,6 +6,7 @@ mod graph;
 pub mod onnx;
 mod op;
 mod shape;
+pub mod zoo;
 
 pub use cost::ELEMENT;
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
