@@ -1,0 +1,251 @@
+//! The checked values of one section, defaults filled in, handed out as Rust types.
+
+use super::document::{Document, Entry, Origin, Section};
+use super::key::{Default, Key, Table};
+use super::literal::Value;
+use crate::error::{Error, Result, suggestion};
+use std::fmt::Display;
+use std::path::PathBuf;
+
+/// The values of one section by the keys of its table.
+///
+/// ```
+/// use perf4sight::config::{Default, Document, Key, Kind, Table, Values};
+/// static PROFILE: Table = Table {
+///     section: "profile",
+///     about: "measures",
+///     keys: &[
+///         Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Default::Required, help: "sizes" },
+///         Key { name: "device", kind: Kind::Text, default: Default::Literal("cpu"), help: "device" },
+///         Key { name: "log_dir", kind: Kind::Path, default: Default::Literal("logs/{device}"), help: "folder" },
+///     ],
+/// };
+/// let document = Document::parse("[profile]\nbs= [2, 8]\n", "config.ini").unwrap();
+/// let values = Values::check(&document, &document.sections()[0], &PROFILE, &[]).unwrap();
+/// assert_eq!(values.get::<Vec<usize>>("bs").unwrap(), [2, 8]);
+/// assert_eq!(values.get::<String>("log_dir").unwrap(), "logs/cpu");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'a> {
+    document: &'a Document,
+    section: Option<&'a Section>,
+    table: &'a Table,
+    others: &'a [&'a Table],
+}
+
+impl<'a> Values<'a> {
+    /// Checks a section against its table. Defaults may refer to the keys of the `others` tables.
+    ///
+    /// # Errors
+    /// A key the table does not name (the nearest is suggested), a value of another kind, a required key that is missing;
+    /// each with file and line.
+    pub fn check(
+        document: &'a Document,
+        section: &'a Section,
+        table: &'a Table,
+        others: &'a [&'a Table],
+    ) -> Result<Values<'a>> {
+        let values = Values { document, section: Some(section), table, others };
+        section.entries.iter().try_for_each(|entry| values.check_entry(entry))?;
+        table.keys.iter().try_for_each(|key| values.check_present(key))?;
+        Ok(values)
+    }
+
+    fn check_entry(&self, entry: &Entry) -> Result<()> {
+        let Some(key) = self.table.key(&entry.key) else {
+            let help = suggestion(&entry.key, self.table.keys.iter().map(|key| key.name));
+            return Err(self.error(&entry.key, "no such key in this section").help(help));
+        };
+        if entry.value == Value::None || key.kind.admits(&entry.value) {
+            return Ok(());
+        }
+        let problem = match &entry.value {
+            list @ Value::List(_) if !matches!(key.kind, super::Kind::List(_)) => format!("{list} is a list"),
+            other => format!("{other} does not fit"),
+        };
+        let error = self.error(key.name, problem).expected(key.kind.expected());
+        Err(match key.kind.remedy(&entry.value) {
+            Some(remedy) => error.help(remedy),
+            None => error,
+        })
+    }
+
+    fn check_present(&self, key: &Key) -> Result<()> {
+        match key.default {
+            Default::Required if self.value(key.name)? == Value::None => Err(self
+                .error(key.name, "this key is required")
+                .expected(key.kind.expected())
+                .help(format!("{}: {}", key.name, key.help))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The value of a key as a Rust type: `bool`, integers, `f64`, `String`, `PathBuf`, `Vec` of them (a single value is
+    /// a list of one), `Option` where there may be none.
+    ///
+    /// # Errors
+    /// The value does not fit the type, or the table has no such key.
+    pub fn get<T: FromValue>(&self, key: &str) -> Result<T> {
+        let value = self.value(key)?;
+        T::from_value(&value).ok_or_else(|| {
+            let expected = self.table.key(key).map_or(String::new(), |key| key.kind.expected());
+            self.error(key, format!("{value} does not fit")).expected(expected)
+        })
+    }
+
+    /// The word of a key, turned into what it names: `values.named("stage", Stage::parse)`.
+    ///
+    /// # Errors
+    /// What `parse` refuses, with the place of the key.
+    pub fn named<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
+        parse(&self.get::<String>(key)?).map_err(|error| self.placed(key, error))
+    }
+
+    /// The words of a list, each turned into what it names.
+    ///
+    /// # Errors
+    /// What `parse` refuses, with the place of the key.
+    pub fn each<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+        let words: Vec<String> = self.get(key)?;
+        words.iter().map(|word| parse(word).map_err(|error| self.placed(key, error))).collect()
+    }
+
+    /// An error about a key, with its place.
+    pub fn error(&self, key: &str, problem: impl Display) -> Error {
+        self.placed(key, Error::config(format!("[{}] {key}: {problem}", self.table.section)))
+    }
+
+    /// Any error, placed where a key is written, or at its section where it is not.
+    pub fn placed(&self, key: &str, error: Error) -> Error {
+        match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
+            Some(Origin::Override(text)) => error.file(text),
+            Some(Origin::Line(line)) => error.file(self.document.file()).line(*line),
+            None => {
+                let error = error.file(self.document.file());
+                self.section.map(|section| section.line).into_iter().fold(error, Error::line)
+            }
+        }
+    }
+
+    /// The value as written, or its default with everything it refers to filled in.
+    fn value(&self, name: &str) -> Result<Value> {
+        let written = self.section.and_then(|section| section.entry(name)).map(|entry| &entry.value);
+        if let Some(value) = written.filter(|value| **value != Value::None) {
+            return Ok(value.clone());
+        }
+        let unknown = || Error::config(format!("no table has the key [{}] {name}", self.table.section));
+        match self.table.key(name).ok_or_else(unknown)?.default {
+            Default::Required | Default::Unset => Ok(Value::None),
+            Default::Literal(literal) => self.filled_in(Value::parse(literal)?),
+        }
+    }
+
+    fn filled_in(&self, template: Value) -> Result<Value> {
+        match template {
+            Value::Text(text) => match text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+                Some(reference) if !reference.contains('{') => self.referred(reference),
+                _ => self.filled_text(&text).map(Value::Text),
+            },
+            Value::List(items) => {
+                Ok(Value::List(items.into_iter().map(|item| self.filled_in(item)).collect::<Result<_>>()?))
+            }
+            constant => Ok(constant),
+        }
+    }
+
+    fn filled_text(&self, text: &str) -> Result<String> {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some((before, (reference, after))) =
+            rest.split_once('{').and_then(|(before, inner)| Some((before, inner.split_once('}')?)))
+        {
+            filled.push_str(before);
+            filled.push_str(&String::from_value(&self.referred(reference)?).unwrap_or_default());
+            rest = after;
+        }
+        Ok(filled + rest)
+    }
+
+    /// The value a `{key}` or `{section.key}` stands for.
+    fn referred(&self, reference: &str) -> Result<Value> {
+        let Some((name, key)) = reference.split_once('.') else {
+            return self.value(reference);
+        };
+        let unknown = || Error::config(format!("no table describes the section [{name}]"));
+        let table = self.others.iter().find(|table| table.section == name).ok_or_else(unknown)?;
+        Values { section: self.document.section(name), table, ..*self }.value(key)
+    }
+}
+
+/// A Rust type that a value can be read as.
+pub trait FromValue: Sized {
+    /// The value as this type; `None` where it does not fit.
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+impl FromValue for bool {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Flag(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty)*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Integer(integer) => (*integer).try_into().ok(),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+integers!(i64 u64 u32 usize u8);
+
+impl FromValue for f64 {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Integer(integer) => Some(*integer as f64),
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Integer(_) | Value::Number(_) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for PathBuf {
+    fn from_value(value: &Value) -> Option<Self> {
+        String::from_value(value).map(PathBuf::from)
+    }
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::None => Some(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+impl<T: FromValue> FromValue for Vec<T> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::List(items) => items.iter().map(T::from_value).collect(),
+            single => Some(vec![T::from_value(single)?]),
+        }
+    }
+}
