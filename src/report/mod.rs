@@ -1,1 +1,17 @@
 //! Tables and charts as data, written to the console, CSV, JSON and one HTML page; knows no domain type.
+//!
+//! Stages build a [`Table`] (or a whole [`Page`]) and choose where it goes: [`Console::table`], [`Table::to_csv`],
+//! [`Table::to_json`]. Nothing here reads a clock or the environment, so equal data give equal bytes.
+
+mod chart;
+mod console;
+mod page;
+mod progress;
+mod table;
+mod text;
+
+pub use chart::{Axis, Bars, Chart, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scale, Scatter, Series, State};
+pub use console::{Console, Mode, Settings};
+pub use page::{Block, Fact, Page, Section, Tone};
+pub use progress::Progress;
+pub use table::{Align, Cell, Column, Table};

@@ -1,0 +1,169 @@
+//! The only place that prints while stages run: results on stdout, progress, notes and warnings on stderr.
+
+use super::progress::Progress;
+use super::table::Table;
+use crate::error::{Error, Result};
+use indicatif::MultiProgress;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How much is said, and in which form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Results on stdout; progress, notes and warnings on stderr.
+    Normal,
+    /// Results on stdout and warnings on stderr; no progress, no notes.
+    Quiet,
+    /// One JSON summary on stdout and nothing else there; progress, notes and warnings on stderr.
+    Json,
+}
+
+/// What a console looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How much is said.
+    pub mode: Mode,
+    /// Bold and coloured words in results.
+    pub colour: bool,
+    /// Moving bars instead of occasional lines of progress.
+    pub bars: bool,
+    /// Columns of the terminal; tables are cut to it.
+    pub width: Option<usize>,
+}
+
+/// A place that text is written to, shared with the progress reports that outlive a call.
+pub(super) type Sink = Arc<Mutex<Box<dyn Write + Send>>>;
+
+/// Speaks to the person, or the program, that started us.
+///
+/// Writing never panics and never ends a run: a reader that went away (`perf4sight networks | head`) is simply no longer
+/// written to, any other failure to write is kept for [`Console::finish`].
+pub struct Console {
+    settings: Settings,
+    out: Sink,
+    err: Sink,
+    bars: MultiProgress,
+    failure: Mutex<Option<io::Error>>,
+}
+
+impl Settings {
+    /// What suits the terminal we were started in; colours only where results go to a terminal and `colour` allows them
+    /// (the command line says no when `NO_COLOR` is set).
+    pub fn of_terminal(mode: Mode, colour: bool) -> Self {
+        let results_are_read = io::stdout().is_terminal();
+        Settings {
+            mode,
+            colour: colour && results_are_read,
+            bars: io::stderr().is_terminal(),
+            width: terminal_size::terminal_size().filter(|_| results_are_read).map(|(columns, _)| columns.0.into()),
+        }
+    }
+}
+
+impl Console {
+    /// The console of this process.
+    pub fn new(settings: Settings) -> Self {
+        Self::writing_to(settings, io::stdout(), io::stderr())
+    }
+
+    /// A console that writes results to `out`, everything else to `err`.
+    pub fn writing_to(settings: Settings, out: impl Write + Send + 'static, err: impl Write + Send + 'static) -> Self {
+        Console {
+            settings,
+            out: Arc::new(Mutex::new(Box::new(out))),
+            err: Arc::new(Mutex::new(Box::new(err))),
+            bars: MultiProgress::new(),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// How much this console says.
+    pub fn mode(&self) -> Mode {
+        self.settings.mode
+    }
+
+    /// One line of results.
+    pub fn line(&self, text: impl Display) {
+        self.result(&format!("{text}\n"));
+    }
+
+    /// A table of results, with a blank line before it.
+    pub fn table(&self, table: &Table) {
+        let mut lines = table.lines(self.settings.width);
+        if self.settings.colour {
+            let headings = usize::from(!table.title.is_empty());
+            lines[..=headings].iter_mut().for_each(|line| *line = bold(line));
+        }
+        self.result(&format!("\n{}\n", lines.join("\n")));
+    }
+
+    /// The summary of the run for programs; printed in [`Mode::Json`] only.
+    pub fn json(&self, summary: &serde_json::Value) {
+        if self.settings.mode == Mode::Json {
+            self.print(&self.out, &format!("{summary:#}\n"));
+        }
+    }
+
+    /// What is going on, for people who watch.
+    pub fn note(&self, text: impl Display) {
+        if self.settings.mode != Mode::Quiet {
+            self.print(&self.err, &format!("{text}\n"));
+        }
+    }
+
+    /// Something the reader should know although the run goes on.
+    pub fn warn(&self, text: impl Display) {
+        let mark = if self.settings.bars && self.settings.colour { "\x1b[1;33mwarning\x1b[0m" } else { "warning" };
+        self.print(&self.err, &format!("{mark}: {text}\n"));
+    }
+
+    /// Reports on `total` pieces of work called `what` until the returned value is dropped.
+    pub fn progress(&self, total: u64, what: &str) -> Progress {
+        match (self.settings.mode, self.settings.bars) {
+            (Mode::Quiet, _) => Progress::silent(total),
+            (_, true) => Progress::bar(total, what, &self.bars),
+            (_, false) => Progress::lines(total, what, Arc::clone(&self.err)),
+        }
+    }
+
+    /// Flushes, and tells whether everything could be written.
+    ///
+    /// # Errors
+    /// The first write that failed for another reason than a reader that went away, such as a full disk.
+    pub fn finish(&self) -> Result<()> {
+        let flushed = locked(&self.out).flush();
+        self.keep(flushed);
+        match locked(&self.failure).take() {
+            Some(cause) => Err(Error::io("stdout", "write results", &cause)),
+            None => Ok(()),
+        }
+    }
+
+    fn result(&self, text: &str) {
+        if self.settings.mode != Mode::Json {
+            self.print(&self.out, text);
+        }
+    }
+
+    fn print(&self, sink: &Sink, text: &str) {
+        self.keep(self.bars.suspend(|| locked(sink).write_all(text.as_bytes())));
+    }
+
+    fn keep(&self, written: io::Result<()>) {
+        if let Err(cause) = written
+            && cause.kind() != io::ErrorKind::BrokenPipe
+        {
+            locked(&self.failure).get_or_insert(cause);
+        }
+    }
+}
+
+/// A panic elsewhere while printing leaves text half written, nothing worse.
+pub(super) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bold(text: &str) -> String {
+    format!("\x1b[1m{text}\x1b[0m")
+}

@@ -1,0 +1,93 @@
+//! A page as data: a verdict, headline numbers and sections of text, tables and charts.
+
+use super::chart::Chart;
+use super::table::{Cell, Table};
+
+/// Everything one report says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// Its name, also that of the browser's tab.
+    pub title: String,
+    /// One line below the title: what this is about.
+    pub subtitle: String,
+    /// Its parts, in reading order; each is listed in the table of contents.
+    pub sections: Vec<Section>,
+}
+
+/// One part of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// What it holds, in reading order.
+    pub blocks: Vec<Block>,
+}
+
+/// One thing on a page.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// The answer the reader came for, in plain words.
+    Verdict(Tone, String),
+    /// A few numbers in large type.
+    Headline(Vec<Fact>),
+    /// Names and values, one below the other.
+    Facts(Vec<Fact>),
+    /// Short lines, such as what was skipped.
+    List(Vec<String>),
+    /// A table.
+    Table(Table),
+    /// A table that most readers skip: folded until asked for.
+    Folded(Table),
+    /// A chart; neighbours stand side by side where there is room.
+    Chart(Chart),
+}
+
+/// Whether the reader should rejoice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// All well.
+    Good,
+    /// Read on before relying on it.
+    Caution,
+    /// Do not rely on it.
+    Bad,
+}
+
+/// A named value, with a word on it where one is needed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fact {
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: Cell,
+    /// How to take it; may be empty.
+    pub remark: String,
+}
+
+impl Page {
+    /// A page without sections.
+    pub fn new(title: impl Into<String>, subtitle: impl Into<String>) -> Self {
+        Page { title: title.into(), subtitle: subtitle.into(), sections: Vec::new() }
+    }
+
+    /// Appends a section.
+    pub fn section(&mut self, title: impl Into<String>, blocks: impl IntoIterator<Item = Block>) {
+        self.sections.push(Section { title: title.into(), blocks: blocks.into_iter().collect() });
+    }
+}
+
+impl Fact {
+    /// A value that speaks for itself.
+    pub fn new(name: impl Into<String>, value: impl Into<Cell>) -> Self {
+        Fact { name: name.into(), value: value.into(), remark: String::new() }
+    }
+
+    /// Adds a word on how to take the value.
+    #[must_use]
+    pub fn remark(mut self, remark: impl Into<String>) -> Self {
+        self.remark = remark.into();
+        self
+    }
+}

@@ -1,0 +1,87 @@
+//! Progress of one piece of work: what is running, how much is done, how much time is left.
+
+use super::console::{Sink, locked};
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::Write;
+
+/// Without a terminal, one line each time another tenth of the work is done: enough to follow a log, not enough to fill it.
+const LINES: u64 = 10;
+
+/// Counts work done; what it shows disappears when it is dropped.
+///
+/// No thread ticks behind it: a bar that redraws by itself would disturb the measurements it reports on.
+pub struct Progress {
+    bar: ProgressBar,
+    log: Option<Log>,
+}
+
+struct Log {
+    what: String,
+    sink: Sink,
+}
+
+impl Progress {
+    /// Counts, and shows nothing.
+    pub fn silent(total: u64) -> Self {
+        Progress { bar: hidden(total), log: None }
+    }
+
+    /// A bar among the others of a terminal.
+    pub(super) fn bar(total: u64, what: &str, bars: &MultiProgress) -> Self {
+        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {eta:>4} left  {wide_msg}")
+            .expect("the template is well-formed")
+            .progress_chars("━╸─");
+        let bar = bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_string());
+        bar.tick();
+        Progress { bar, log: None }
+    }
+
+    /// An occasional line in a log.
+    pub(super) fn lines(total: u64, what: &str, sink: Sink) -> Self {
+        Progress { bar: hidden(total), log: Some(Log { what: what.to_string(), sink }) }
+    }
+
+    /// Names what is running now.
+    pub fn doing(&self, item: impl Into<String>) {
+        self.bar.set_message(item.into());
+    }
+
+    /// That many more pieces are done.
+    pub fn advance(&self, pieces: u64) {
+        let before = self.bar.position();
+        self.bar.inc(pieces);
+        if let Some(log) = &self.log
+            && self.tenths(before) < self.tenths(before + pieces)
+        {
+            self.write(log, before + pieces);
+        }
+    }
+
+    fn tenths(&self, done: u64) -> u64 {
+        done * LINES / self.total().max(1)
+    }
+
+    fn total(&self) -> u64 {
+        self.bar.length().unwrap_or(0)
+    }
+
+    fn write(&self, log: &Log, done: u64) {
+        let left = match self.total().saturating_sub(done) {
+            0 => "done".to_string(),
+            _ => format!("{} left", HumanDuration(self.bar.eta())),
+        };
+        let line = format!("{}: {done}/{}, {left}\n", log.what, self.total());
+        // A log that cannot be written must not end the work it reports on; results are checked by Console::finish.
+        let _ = locked(&log.sink).write_all(line.as_bytes());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn hidden(total: u64) -> ProgressBar {
+    ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
+}

@@ -1,0 +1,271 @@
+//! A table as data: named columns, typed cells, and its machine-readable forms (CSV and JSON).
+
+use crate::units::{Bytes, Milliseconds, Percent, grouped};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// One value with its kind, so that people read `1.2 GiB` and programs read `1288490189`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Words: names, paths, reasons.
+    Text(String),
+    /// How many; written with thousands separators.
+    Count(u64),
+    /// A number without a unit; written with three significant digits.
+    Float(f64),
+    /// A duration.
+    Milliseconds(Milliseconds),
+    /// An amount of memory.
+    Bytes(Bytes),
+    /// A share.
+    Percent(Percent),
+    /// Yes or no.
+    Bool(bool),
+    /// There is no such value; never to be confused with zero.
+    Missing,
+}
+
+/// Which edge of its column a cell keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers, so that their digits line up.
+    Right,
+}
+
+/// The head of a column: a key for programs, a heading for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// CSV header and JSON key, with the unit where one belongs: `peak_bytes`, `latency_ms`.
+    pub key: String,
+    /// What people read above the column.
+    pub heading: String,
+    /// Left for words, right for numbers.
+    pub align: Align,
+}
+
+/// Rows of typed cells under named columns.
+///
+/// ```
+/// use perf4sight::report::{Column, Table};
+/// use perf4sight::units::Percent;
+///
+/// let mut table = Table::new("Pruned networks", [
+///     Column::text("variant", "variant"),
+///     Column::number("parameters", "parameters"),
+///     Column::number("reached_percent", "reached"),
+/// ]);
+/// table.row(["resnet18_30".into(), 8_182_758u64.into(), Percent(30.0).into()]);
+/// assert_eq!(table.to_text(None), "\
+/// Pruned networks
+/// variant      parameters  reached
+/// ───────────  ──────────  ───────
+/// resnet18_30   8,182,758   30.0 %
+/// ");
+/// assert_eq!(table.to_csv(), "variant,parameters,reached_percent\nresnet18_30,8182758,30\n");
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// What the table shows.
+    pub title: String,
+    /// One head per column.
+    pub columns: Vec<Column>,
+    /// Rows, each with one cell per column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Column {
+    /// A column of words.
+    pub fn text(key: impl Into<String>, heading: impl Into<String>) -> Self {
+        Column { key: key.into(), heading: heading.into(), align: Align::Left }
+    }
+
+    /// A column of numbers.
+    pub fn number(key: impl Into<String>, heading: impl Into<String>) -> Self {
+        Column { key: key.into(), heading: heading.into(), align: Align::Right }
+    }
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
+        Table { title: title.into(), columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    /// Appends a row.
+    ///
+    /// # Panics
+    /// When the row has more or fewer cells than the table has columns: a mistake in the caller, not in its data.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<Cell> = cells.into_iter().collect();
+        assert_eq!(cells.len(), self.columns.len(), "a row of table {:?} does not match its columns", self.title);
+        self.rows.push(cells);
+    }
+
+    /// Comma-separated, header first; numbers in full precision and the unit that the column's key names, nothing for a
+    /// missing value.
+    pub fn to_csv(&self) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let header = self.columns.iter().map(|column| column.key.clone()).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(Cell::plain).collect());
+        for record in std::iter::once(header).chain(rows) {
+            let record: Vec<String> = record;
+            writer.write_record(&record).expect("a vector takes every write, and rows are as long as the header");
+        }
+        let bytes = writer.into_inner().expect("flushing into a vector cannot fail");
+        String::from_utf8(bytes).expect("cells are UTF-8")
+    }
+
+    /// An array with one object per row under the column keys; numbers stay numbers, a missing value is `null`.
+    pub fn to_json(&self) -> Value {
+        let object = |row: &Vec<Cell>| -> Map<String, Value> {
+            self.columns.iter().zip(row).map(|(column, cell)| (column.key.clone(), cell.to_json())).collect()
+        };
+        self.rows.iter().map(object).collect()
+    }
+}
+
+impl Cell {
+    /// The value as a JSON number, string, boolean or `null` (also for a number that is not finite).
+    pub fn to_json(&self) -> Value {
+        match self {
+            Cell::Text(text) => text.as_str().into(),
+            Cell::Count(count) => (*count).into(),
+            Cell::Bytes(bytes) => bytes.0.into(),
+            Cell::Float(value) | Cell::Milliseconds(Milliseconds(value)) | Cell::Percent(Percent(value)) => {
+                (*value).into()
+            }
+            Cell::Bool(value) => (*value).into(),
+            Cell::Missing => Value::Null,
+        }
+    }
+
+    /// The value without its unit, as a program reads it.
+    fn plain(&self) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Count(count) => count.to_string(),
+            Cell::Bytes(bytes) => bytes.0.to_string(),
+            Cell::Float(value) | Cell::Milliseconds(Milliseconds(value)) | Cell::Percent(Percent(value)) => {
+                value.to_string()
+            }
+            Cell::Bool(value) => value.to_string(),
+            Cell::Missing => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cell::Text(text) => f.write_str(text),
+            Cell::Count(count) => f.write_str(&grouped(*count)),
+            Cell::Float(value) => f.write_str(&significant(*value)),
+            Cell::Milliseconds(value) => value.fmt(f),
+            Cell::Bytes(value) => value.fmt(f),
+            Cell::Percent(value) => value.fmt(f),
+            Cell::Bool(value) => f.write_str(if *value { "yes" } else { "no" }),
+            Cell::Missing => f.write_str("–"),
+        }
+    }
+}
+
+/// Three significant digits, never scientific: `0.00123`, `1.23`, `12.3`, `123`, `12,345`.
+pub(crate) fn significant(value: f64) -> String {
+    let magnitude = value.abs();
+    if !value.is_finite() {
+        return "–".to_string();
+    }
+    if magnitude >= 999.5 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(magnitude.round() as u64));
+    }
+    let leading = if magnitude > 0.0 { magnitude.log10().floor() as i32 } else { 0 };
+    let decimals = usize::try_from(2 - leading).unwrap_or(0).min(9);
+    format!("{value:.decimals$}")
+}
+
+impl From<&str> for Cell {
+    fn from(value: &str) -> Self {
+        Cell::Text(value.to_string())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(value: String) -> Self {
+        Cell::Text(value)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        Cell::Count(value)
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(value: usize) -> Self {
+        Cell::Count(value as u64)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Cell::Float(value)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(value: bool) -> Self {
+        Cell::Bool(value)
+    }
+}
+
+impl From<Milliseconds> for Cell {
+    fn from(value: Milliseconds) -> Self {
+        Cell::Milliseconds(value)
+    }
+}
+
+impl From<Bytes> for Cell {
+    fn from(value: Bytes) -> Self {
+        Cell::Bytes(value)
+    }
+}
+
+impl From<Percent> for Cell {
+    fn from(value: Percent) -> Self {
+        Cell::Percent(value)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Cell::Missing, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_keep_three_significant_digits() {
+        let written = [0.0, 0.001234, 1.2345, -12.345, 999.4, 999.6, -12_345.6, f64::NAN].map(significant);
+        assert_eq!(written, ["0.00", "0.00123", "1.23", "-12.3", "999", "1,000", "-12,346", "–"]);
+    }
+
+    #[test]
+    fn a_missing_value_is_empty_in_csv_and_null_in_json() {
+        let mut table = Table::new("t", [Column::text("name", "name"), Column::number("latency_ms", "latency")]);
+        table.row(["a,b".into(), None::<Milliseconds>.into()]);
+        table.row(["c".into(), Milliseconds(0.1 + 0.2).into()]);
+        assert_eq!(table.to_csv(), "name,latency_ms\n\"a,b\",\nc,0.30000000000000004\n");
+        let json = serde_json::json!([
+            { "name": "a,b", "latency_ms": null },
+            { "name": "c", "latency_ms": 0.30000000000000004 },
+        ]);
+        assert_eq!(table.to_json(), json);
+    }
+}
