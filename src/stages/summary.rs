@@ -1,0 +1,30 @@
+//! What a stage found, as data: shown at its end, in the closing table of the run, and in its JSON.
+
+use crate::report::{Cell, Column, Table};
+use std::path::PathBuf;
+
+/// What a stage found.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// What came of it, in one line; nothing where the tables say it all.
+    pub headline: String,
+    /// Shown when the stage ends.
+    pub tables: Vec<Table>,
+    /// What the closing table of the run says about single networks.
+    pub findings: Vec<Finding>,
+    /// Files worth opening, named on the last lines of the run: what each is, and where.
+    pub files: Vec<(&'static str, PathBuf)>,
+    /// The stage's part of the run's JSON summary.
+    pub json: serde_json::Value,
+}
+
+/// One cell of the closing table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The network whose row it stands in.
+    pub network: String,
+    /// Its column; stages that use the same key fill the same column.
+    pub column: Column,
+    /// What was found.
+    pub cell: Cell,
+}
