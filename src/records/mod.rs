@@ -1,1 +1,17 @@
-//! Rows of `profiling_csvs/`, read and written, and the names of variants.
+//! Rows of `profiling_csvs/`: variant names, records, reading and appending them, and the provenance beside them.
+//!
+//! The dialect is the published one: `|` between cells, the header first, `True`/`False`, `None` or `-1` for what a
+//! failed measurement could not give. Cells are found by column name.
+
+mod append;
+mod log;
+mod provenance;
+mod record;
+mod row;
+mod variant;
+
+pub use append::{Appender, ensure_writable, lock_folder};
+pub use log::{Duplicate, Log, list, log_file, read};
+pub use provenance::{PROVENANCE_FILE, Provenance, Run, Setting};
+pub use record::{Identity, MemoryColumns, Outcome, Reading, Record, columns};
+pub use variant::{Variant, check_network_name};

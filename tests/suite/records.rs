@@ -1,1 +1,276 @@
-//!
+//! Rows of `profiling_csvs/`: the published files, round trips, crashes mid-write, damage, provenance.
+
+use crate::fixtures::shared;
+use perf4sight::records::{
+    Appender, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant, columns, list,
+    lock_folder, log_file, read,
+};
+use perf4sight::units::{Bytes, Milliseconds};
+use perf4sight::workload::{Quantity, Stage, Workload};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const LATENCY: &str = "passed|latency|test_var|bs|dataset|net_name|model";
+
+fn latency_file(text: &str) -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("resnet18_30-gt.csv");
+    fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+fn read_latency(text: &str) -> perf4sight::error::Result<Log> {
+    let (_folder, file) = latency_file(text);
+    read(&file, Quantity::Latency, Stage::Training)
+}
+
+fn row(batch: u64, latency: &str) -> String {
+    let passed = if latency == "None" { "False" } else { "True" };
+    format!("{passed}|{latency}|latency|{batch}|imagenet|resnet18|/on/the/device/resnet18_30.py\n")
+}
+
+#[test]
+fn every_published_row_is_read_unchanged() {
+    let Some(folder) = shared("tx2/profiling_csvs") else { return };
+    let networks = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
+    let mut rows = 0;
+    let mut failed = 0;
+    let mut repeats = BTreeMap::new();
+    for quantity in Quantity::ALL {
+        let files = list(&folder.join(quantity.name()), networks).unwrap();
+        assert_eq!(files.len(), 5 * 19);
+        for (variant, file) in files {
+            let log = read(&file, quantity, Stage::Training).unwrap();
+            assert!(log.records.iter().all(|record| record.variant == variant && record.quantity() == quantity));
+            assert_eq!(log.torn, None);
+            rows += log.records.len();
+            failed += log.records.iter().filter(|record| record.value().is_none()).count();
+            let more: usize = log.duplicates.iter().map(|duplicate| duplicate.lines.len() - 1).sum();
+            *repeats.entry((variant.network, quantity)).or_insert(0) += more;
+        }
+    }
+    // Counted with awk over the same files: lines that begin with True and False; repeated batch sizes per network.
+    assert_eq!((rows, failed), (3110 + 1675, 1675));
+    assert_eq!(repeats[&("resnet18".into(), Quantity::Memory)], 27);
+    assert_eq!(repeats[&("mnasnet".into(), Quantity::Memory)], 190);
+    assert_eq!(repeats[&("resnet18".into(), Quantity::Latency)], 7);
+    assert_eq!(repeats.values().sum::<usize>(), 27 + 190 + 7);
+}
+
+#[test]
+fn cells_are_found_by_name_and_foreign_columns_are_ignored() {
+    let log = read_latency(
+        "colour|model|net_name|bs|latency|passed|test_var|dataset\n\
+         red|x/resnet18_30.onnx|resnet18|4|1.5|True|latency|imagenet\n",
+    );
+    let record = &log.unwrap().records[0];
+    assert_eq!(record.variant, Variant::new("resnet18", 30));
+    assert_eq!(record.workload, Workload { stage: Stage::Training, batch: 4 });
+    assert_eq!(record.value(), Some(1.5));
+}
+
+#[test]
+fn a_failed_row_has_no_value_whatever_its_cells_hold() {
+    for missing in ["None", "-1"] {
+        let log = read_latency(&format!("{LATENCY}\n{}", row(4, "None").replace("None", missing))).unwrap();
+        assert_eq!((log.records[0].value(), log.records[0].outcome), (None, Outcome::OutOfMemory));
+    }
+}
+
+#[test]
+fn damage_is_told_with_file_line_column_and_remedy() {
+    let cases = [
+        ("passed,latency\nTrue,3\n".to_owned(), "-gt.csv:1: the header lacks passed, latency, test_var"),
+        (format!("{LATENCY}\n{}{}", row(4, "fast"), row(8, "2.0")), "-gt.csv:2: latency holds \"fast\""),
+        (format!("{LATENCY}\n{}", row(4, "fast")), "-gt.csv:2: latency holds \"fast\""),
+        (format!("{LATENCY}\n{}", row(4, "-3.0")), "expected: a number above 0"),
+        (format!("{LATENCY}\n{}", row(0, "3.0")), "-gt.csv:2: bs holds \"0\""),
+        (format!("{LATENCY}\nTrue|None|latency|4|imagenet|resnet18|a/resnet18_30.py\n"), "passed = True"),
+        (format!("{LATENCY}\nTrue|1.0\n{}", row(8, "2.0")), "-gt.csv:2: the row has 2 cells, the header 7"),
+        (format!("{LATENCY}\n{}", row(4, "1").replace("True", "yes")), "expected: True or False"),
+        (format!("{LATENCY}\n{}", row(4, "1").replace("_30.py", ".py")), "names no variant"),
+        (format!("{LATENCY}\n{}", row(4, "1").replace(".py", "")), "expected: the path of a .onnx or .py file"),
+        (format!("{LATENCY}\n{}", row(4, "1").replace("|latency|", "|memory|")), "a memory row among latency rows"),
+    ];
+    for (text, message) in cases {
+        let error = read_latency(&text).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}\nlacks {message}\nfor {text}");
+    }
+    let (_folder, file) = latency_file("");
+    fs::write(&file, b"\xff\xfe\n\x00\n").unwrap();
+    let error = read(&file, Quantity::Latency, Stage::Training).unwrap_err().to_string();
+    assert!(error.contains("no text"), "{error}");
+}
+
+/// Cut after every byte, the file reads as its whole rows; nothing is invented and nothing else is lost.
+#[test]
+fn a_row_cut_off_anywhere_is_left_out_and_mended() {
+    let records: Vec<Record> = [4, 8].map(|batch| latency_record(batch, Some(0.1 * batch as f64))).to_vec();
+    let folder = TempDir::new().unwrap();
+    let file = written(folder.path(), &records);
+    let whole = fs::read(&file).unwrap();
+    let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+    for cut in 0..whole.len() {
+        fs::write(&file, &whole[..cut]).unwrap();
+        // A row is whole with its last cell, its line break may be missing.
+        let rows = ends[1..].iter().filter(|&&end| cut >= end).count();
+        let log = read(&file, Quantity::Latency, Stage::Training).unwrap();
+        assert_eq!(log.records, records[..rows], "cut at {cut}");
+        let torn = log.torn.is_some();
+        assert_eq!(torn, !ends[1..].contains(&cut) && !ends.iter().any(|end| cut == end + 1), "cut at {cut}");
+        assert_eq!(!log.warnings().is_empty(), torn);
+
+        let more = latency_record(16, Some(2.5));
+        open(folder.path()).append(&more).unwrap();
+        let mended = read(&file, Quantity::Latency, Stage::Training).unwrap();
+        assert_eq!(mended.torn, None);
+        assert_eq!(mended.records, [&records[..rows], &[more]].concat(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn duplicates_are_kept_counted_and_named() {
+    let log = read_latency(&format!("{LATENCY}\n{}{}{}", row(4, "1.0"), row(8, "2.0"), row(4, "1.1"))).unwrap();
+    assert_eq!(log.records.len(), 3);
+    assert_eq!(log.duplicates.len(), 1);
+    assert_eq!(log.duplicates[0].lines, [2, 4]);
+    let warning = &log.warnings()[0];
+    assert!(
+        warning.contains("1 rows") && warning.contains("resnet18_30 training bs 4 latency on lines 2, 4"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn a_file_with_other_columns_is_not_continued() {
+    let folder = TempDir::new().unwrap();
+    let variant = Variant::new("resnet18", 30);
+    let file = log_file(folder.path(), Quantity::Latency, &variant);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, format!("{LATENCY}\n{}", row(4, "1.0"))).unwrap();
+    let error = Appender::open(folder.path(), &variant, Quantity::Latency, Stage::Training).unwrap_err().to_string();
+    assert!(error.contains("other columns") && error.contains("log_dir"), "{error}");
+}
+
+#[test]
+fn the_published_columns_come_first() {
+    assert_eq!(columns(Quantity::Latency).join("|"), format!("{LATENCY}|stage|steps|spread|outcome"));
+    let Some(published) = shared("tx2/profiling_csvs/memory/resnet18_0-gt.csv") else { return };
+    let header = fs::read_to_string(published).unwrap().lines().next().unwrap().to_owned();
+    assert!(columns(Quantity::Memory).join("|").starts_with(&header));
+}
+
+#[test]
+fn a_folder_is_written_by_one_run_at_a_time() {
+    let folder = TempDir::new().unwrap();
+    let held = lock_folder(folder.path()).unwrap();
+    assert!(lock_folder(folder.path()).unwrap_err().to_string().contains("another run"));
+    drop(held);
+    assert!(lock_folder(folder.path()).is_ok());
+}
+
+#[test]
+fn provenance_says_what_differs_and_how_to_start_anew() {
+    let folder = TempDir::new().unwrap();
+    let setting = |threads: &str, kernel: Option<&str>| -> Setting {
+        let kernel = kernel.map(|kernel| ("kernel".to_owned(), kernel.to_owned()));
+        [("threads".to_owned(), threads.to_owned())].into_iter().chain(kernel).collect()
+    };
+    let run = Run { date: "2021-05-04T00:00:00Z".into(), seconds: 1.5, rows: 3, seed: 7, config: BTreeMap::new() };
+    let provenance = Provenance { setting: setting("2", None), runs: vec![run] };
+    assert_eq!(Provenance::load(folder.path()).unwrap(), None);
+    provenance.save(folder.path()).unwrap();
+    assert_eq!(Provenance::load(folder.path()).unwrap(), Some(provenance.clone()));
+    assert!(provenance.check_continues(&setting("2", None), folder.path()).is_ok());
+    let error = provenance.check_continues(&setting("4", Some("6.1")), folder.path()).unwrap_err().to_string();
+    assert!(error.contains("threads was 2, is 4") && error.contains("kernel was unknown, is 6.1"), "{error}");
+    assert!(error.contains("help: start anew"), "{error}");
+    fs::write(folder.path().join("provenance.json"), "{\"setting\":").unwrap();
+    assert!(Provenance::load(folder.path()).unwrap_err().to_string().contains("provenance.json:1:"));
+}
+
+fn latency_record(batch: u64, latency: Option<f64>) -> Record {
+    Record {
+        variant: Variant::new("resnet18", 30),
+        workload: Workload { stage: Stage::Training, batch },
+        dataset: "imagenet".into(),
+        file: "models/resnet18_30.onnx".into(),
+        outcome: if latency.is_some() { Outcome::Measured } else { Outcome::OutOfMemory },
+        reading: Reading::Latency(latency.map(Milliseconds)),
+        steps: Some(3),
+        spread: Some(0.0125),
+    }
+}
+
+fn open(log_dir: &Path) -> Appender {
+    Appender::open(log_dir, &Variant::new("resnet18", 30), Quantity::Latency, Stage::Training).unwrap().0
+}
+
+/// The file that holds `records`, all of one variant and quantity.
+fn written(log_dir: &Path, records: &[Record]) -> PathBuf {
+    let (variant, quantity) = (&records[0].variant, records[0].quantity());
+    fs::create_dir_all(log_dir.join(quantity.name())).unwrap();
+    for record in records {
+        let (appender, _) = Appender::open(log_dir, variant, quantity, Stage::Inference).unwrap();
+        appender.append(record).unwrap();
+    }
+    log_file(log_dir, quantity, variant)
+}
+
+fn any_reading(quantity: Quantity) -> BoxedStrategy<Reading> {
+    let bytes = || prop::option::of((1..1u64 << 50).prop_map(Bytes));
+    match quantity {
+        Quantity::Latency => (1e-6..1e9f64).prop_map(|ms| Reading::Latency(Some(Milliseconds(ms)))).boxed(),
+        Quantity::Memory => prop::array::uniform6(bytes())
+            .prop_map(|[allocated, reserved, used, available, free, capacity]| {
+                Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, capacity })
+            })
+            .boxed(),
+    }
+}
+
+/// Records of one variant and quantity, as a profile has them: what passed has all its values.
+fn any_records() -> impl Strategy<Value = Vec<Record>> {
+    let quantity = prop::sample::select(Quantity::ALL.to_vec());
+    let one = |quantity| {
+        let workload = (prop::sample::select(Stage::ALL.to_vec()), 1..100_000u64);
+        let sampling = (prop::option::of(1..1000usize), prop::option::of(0.0..1.0f64));
+        (workload, any_reading(quantity), sampling, prop::sample::select(Outcome::ALL.to_vec()))
+    };
+    quantity.prop_flat_map(move |quantity| prop::collection::vec(one(quantity), 1..12)).prop_map(|rows| {
+        rows.into_iter()
+            .map(|((stage, batch), reading, (steps, spread), outcome)| {
+                let complete = match reading {
+                    Reading::Latency(latency) => latency.is_some(),
+                    Reading::Memory(m) => {
+                        [m.allocated, m.reserved, m.used, m.available, m.capacity].iter().all(Option::is_some)
+                    }
+                };
+                let outcome = if complete { outcome } else { Outcome::OutOfMemory };
+                let workload = Workload { stage, batch };
+                Record { workload, outcome, reading, steps, spread, ..latency_record(1, None) }
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read_back(records in any_records()) {
+        let folder = TempDir::new().unwrap();
+        let file = written(folder.path(), &records);
+        let log = read(&file, records[0].quantity(), Stage::Training).unwrap();
+        prop_assert_eq!(log.records, records);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "[|0-9a-zA-Z._\n\r\"-]{0,200}") {
+        let _ = read_latency(&text);
+        let _ = read_latency(&format!("{LATENCY}\n{text}"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Appending rows one by one, so that nothing measured is lost, and finding out beforehand that it will work.
+
+use super::log::{Log, log_file, read};
+use super::record::{Record, columns};
+use super::row;
+use super::variant::Variant;
+use crate::error::{Error, Result};
+use crate::workload::{Quantity, Stage};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// One file of rows, open for more.
+#[derive(Debug)]
+pub struct Appender {
+    path: PathBuf,
+    quantity: Quantity,
+}
+
+impl Appender {
+    /// Opens the rows of `variant` under `log_dir` and reads what is there; a file that does not exist yet is empty.
+    ///
+    /// A last row that a crash cut off is removed, so that the next one does not continue it.
+    ///
+    /// # Errors
+    /// A file that is no such profile, or that was written with other columns.
+    pub fn open(log_dir: &Path, variant: &Variant, quantity: Quantity, stage: Stage) -> Result<(Self, Option<Log>)> {
+        let path = log_file(log_dir, quantity, variant);
+        let appender = Appender { path, quantity };
+        if !appender.path.exists() {
+            return Ok((appender, None));
+        }
+        let log = read(&appender.path, quantity, stage)?;
+        appender.repair(&log).map_err(|cause| Error::io(&appender.path, "mend the profile", &cause))?;
+        appender.check_columns()?;
+        Ok((appender, Some(log)))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes one row and waits until the disk has it; a new file gets its header with the first row.
+    ///
+    /// # Errors
+    /// When the row cannot be written; nothing of it stays then.
+    pub fn append(&self, record: &Record) -> Result<()> {
+        self.write(record).map_err(|cause| {
+            Error::io(&self.path, "append a row", &cause).help("make room or permit writing, then run again")
+        })
+    }
+
+    fn write(&self, record: &Record) -> std::io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        let before = file.metadata()?.len();
+        let header = (before == 0).then(|| columns(self.quantity).join("|") + "\n").unwrap_or_default();
+        let row = row::cells(record).join("|");
+        // One write call: another process never sees half a row, and a failed write is taken back as a whole.
+        let written = file.write_all(format!("{header}{row}\n").as_bytes()).and_then(|()| file.sync_data());
+        written.inspect_err(|_| drop(file.set_len(before)))
+    }
+
+    fn repair(&self, log: &Log) -> std::io::Result<()> {
+        let mut file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        if log.torn.is_some() {
+            file.set_len(log.whole)?;
+        }
+        if log.whole == 0 {
+            return Ok(());
+        }
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
+    }
+
+    fn check_columns(&self) -> Result<()> {
+        let text = fs::read_to_string(&self.path).map_err(|cause| Error::io(&self.path, "read the profile", &cause))?;
+        let (found, expected) = (text.lines().next().unwrap_or_default(), columns(self.quantity).join("|"));
+        if found.is_empty() || found == expected {
+            return Ok(());
+        }
+        Err(Error::input("the file has other columns than the rows that would be appended")
+            .file(&self.path)
+            .line(1)
+            .expected(expected)
+            .help("profile into another log_dir, or move this file away"))
+    }
+}
+
+/// Makes sure that `folder` exists and takes files, before anything is measured for it.
+///
+/// # Errors
+/// A folder that cannot be created or written, or a full disk.
+pub fn ensure_writable(folder: &Path) -> Result<()> {
+    // A full disk still takes empty files and sometimes short ones, so the probe is as long as a page or two.
+    const PROBE_BYTES: usize = 16 * 1024;
+    fs::create_dir_all(folder).map_err(|cause| {
+        Error::io(folder, "create the folder", &cause).help("set log_dir to a folder you may write")
+    })?;
+    let probe = folder.join(format!(".probe-{}", std::process::id()));
+    let written = fs::write(&probe, [b' '; PROBE_BYTES]).and_then(|()| File::open(&probe)?.sync_all());
+    // The probe may be half there: take it away whether or not it was written.
+    let removed = fs::remove_file(&probe);
+    written.and(removed).map_err(|cause| {
+        Error::io(folder, "write here", &cause).help("make room or permit writing, or set log_dir to another folder")
+    })
+}
+
+/// Holds `folder` for this process; dropped, it is free again, however the process ends.
+///
+/// # Errors
+/// When another process holds it.
+pub fn lock_folder(folder: &Path) -> Result<File> {
+    let handle = File::open(folder).map_err(|cause| Error::io(folder, "open the folder", &cause))?;
+    match handle.try_lock() {
+        Ok(()) => Ok(handle),
+        Err(TryLockError::WouldBlock) => Err(Error::device("another run is writing rows here")
+            .file(folder)
+            .help("wait for it to finish, or set another log_dir")),
+        Err(TryLockError::Error(cause)) => Err(Error::io(folder, "lock the folder", &cause)),
+    }
+}

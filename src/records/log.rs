@@ -1,0 +1,145 @@
+//! Reading the rows of one variant, and finding a profile's files.
+
+use super::record::{Identity, Record};
+use super::row::Header;
+use super::variant::Variant;
+use crate::error::{Error, Result};
+use crate::workload::{Quantity, Stage};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What every file of rows is called behind its variant.
+const ENDING: &str = "-gt.csv";
+
+/// The rows of one file, with what was noticed on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// Where they were read.
+    pub file: PathBuf,
+    /// Every whole row, in the order of the file.
+    pub records: Vec<Record>,
+    /// Line of a last row that a crash cut off; it is in no record.
+    pub torn: Option<usize>,
+    /// Rows that measure the same thing. All of them are in `records`: they are repeats, and fits may use them.
+    pub duplicates: Vec<Duplicate>,
+    /// Bytes up to the end of the last whole row.
+    pub(super) whole: u64,
+}
+
+/// Lines that measure the same thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Duplicate {
+    /// What they measure.
+    pub identity: Identity,
+    /// The lines, from 1, ascending; at least two.
+    pub lines: Vec<usize>,
+}
+
+impl Log {
+    /// What a reader of these rows should be told, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let file = self.file.display();
+        let torn = self.torn.map(|line| format!("{file}:{line}: the last row was cut off by a crash and is left out"));
+        torn.into_iter().chain(self.duplicate_warning()).collect()
+    }
+
+    fn duplicate_warning(&self) -> Option<String> {
+        let first = self.duplicates.first()?;
+        let more: usize = self.duplicates.iter().map(|duplicate| duplicate.lines.len() - 1).sum();
+        let lines: Vec<String> = first.lines.iter().map(usize::to_string).collect();
+        Some(format!(
+            "{}: {more} rows repeat an earlier one and are kept as repeats (first: {} on lines {})",
+            self.file.display(),
+            first.identity,
+            lines.join(", ")
+        ))
+    }
+}
+
+/// The file that holds the rows of `variant`: `{log_dir}/{latency,memory}/{variant}-gt.csv`.
+pub fn log_file(log_dir: &Path, quantity: Quantity, variant: &Variant) -> PathBuf {
+    log_dir.join(quantity.name()).join(format!("{variant}{ENDING}"))
+}
+
+/// The files of rows in `folder` that belong to variants of the `known` networks, by network, level and repeat.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn list<'a>(folder: &Path, known: impl IntoIterator<Item = &'a str> + Clone) -> Result<BTreeMap<Variant, PathBuf>> {
+    let failed = |cause: &std::io::Error| Error::io(folder, "list the profile", cause);
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(|cause| failed(&cause))? {
+        let path = entry.map_err(|cause| failed(&cause))?.path();
+        let stem = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENDING));
+        if let Some(Ok(variant)) = stem.map(|stem| Variant::parse(stem, known.clone())) {
+            files.insert(variant, path);
+        }
+    }
+    Ok(files)
+}
+
+/// Reads a file of `quantity` rows; rows that name no stage are of `stage`.
+///
+/// A last row that a crash cut off is left out and remembered in [`Log::torn`]; so is a file whose header was cut off.
+///
+/// # Errors
+/// A file that cannot be read, a header without a required column, and any cell that is not what its column holds:
+/// with file, line, column, expectation and remedy.
+pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
+    let bytes = fs::read(file).map_err(|cause| Error::io(file, "read the profile", &cause))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let cut_character = |error: std::str::Utf8Error| !bytes[error.valid_up_to()..].contains(&b'\n');
+    match std::str::from_utf8(&bytes) {
+        Err(error) if !cut_character(error) => Err(not_text(file, &bytes[..error.valid_up_to()])),
+        _ => parse(file, &text, quantity, stage),
+    }
+}
+
+fn not_text(file: &Path, before: &[u8]) -> Error {
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    Error::input("the profile holds bytes that are no text").file(file).line(line).expected("rows of UTF-8 text")
+}
+
+fn parse(file: &Path, text: &str, quantity: Quantity, stage: Stage) -> Result<Log> {
+    let whole = text.len() as u64;
+    let mut log = Log { file: file.to_owned(), records: Vec::new(), torn: None, duplicates: Vec::new(), whole };
+    // A crash while the file was created leaves the beginning of a header and nothing else.
+    if !text.contains('\n') && super::columns(quantity).join("|").starts_with(text) {
+        return Ok(Log { torn: Some(1), whole: 0, ..log });
+    }
+    let mut format = csv::ReaderBuilder::new();
+    let mut reader = format.delimiter(b'|').flexible(true).quoting(false).from_reader(text.as_bytes());
+    let malformed = |cause: csv::Error| Error::input(format!("the rows cannot be told apart: {cause}")).file(file);
+    let header = Header::check(file, reader.headers().map_err(malformed)?.clone(), quantity)?;
+    let mut lines = BTreeMap::new();
+    let mut rows = reader.records().peekable();
+    while let Some(cells) = rows.next() {
+        let cells = cells.map_err(malformed)?;
+        let (line, start) = cells.position().map_or((1, 0), |at| (at.line() as usize, at.byte()));
+        let cut_off = rows.peek().is_none() && (cells.len() < header.width() || !text.ends_with('\n'));
+        match complete(&header, &cells, stage) {
+            Ok(record) => {
+                lines.entry(record.identity()).or_insert_with(Vec::new).push(line);
+                log.records.push(record);
+            }
+            Err(_) if cut_off => (log.torn, log.whole) = (Some(line), start),
+            Err(error) => return Err(error),
+        }
+    }
+    let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);
+    log.duplicates = repeated.map(|(identity, lines)| Duplicate { identity, lines }).collect();
+    Ok(log)
+}
+
+/// The record in `cells`, which must be as many as the header has.
+///
+/// A row cut off inside its last cell has them all; but there lies an outcome or a file ending, and neither reads as
+/// another one when cut.
+fn complete(header: &Header<'_>, cells: &csv::StringRecord, stage: Stage) -> Result<Record> {
+    let record = header.record(cells, stage);
+    if cells.len() == header.width() {
+        return record;
+    }
+    Err(header.misshapen(cells))
+}

@@ -1,0 +1,90 @@
+//! Where the rows of a profile come from: the JSON beside them, and whether more rows may follow.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// The name of the file, beside the folders `latency` and `memory`.
+pub const PROVENANCE_FILE: &str = "provenance.json";
+
+/// Under what circumstances the rows of one profile were measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// What all rows have in common: device, processor, memory, threads, software versions, by name.
+    pub setting: Setting,
+    /// The runs that added rows, oldest first.
+    pub runs: Vec<Run>,
+}
+
+/// What must be the same for rows to be comparable, by name: `processor`, `threads`, `libtorch`, ...
+pub type Setting = BTreeMap<String, String>;
+
+/// One run that added rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// When it began, in RFC 3339.
+    pub date: String,
+    /// Seconds it spent measuring.
+    pub seconds: f64,
+    /// Rows it added.
+    pub rows: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// The values of its section in the configuration.
+    pub config: BTreeMap<String, String>,
+}
+
+impl Provenance {
+    /// The provenance of the profile in `log_dir`, if it has one.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not what [`Provenance::save`] writes.
+    pub fn load(log_dir: &Path) -> Result<Option<Self>> {
+        let file = log_dir.join(PROVENANCE_FILE);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(Error::io(file, "read the provenance", &cause)),
+        };
+        serde_json::from_str(&text).map(Some).map_err(|cause| {
+            Error::input(format!("the provenance cannot be understood: {cause}"))
+                .file(&file)
+                .line(cause.line())
+                .help("restore the file, or profile into a new log_dir")
+        })
+    }
+
+    /// Writes it beside the rows; a crash leaves the old file or the new one, never half of it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&self, log_dir: &Path) -> Result<()> {
+        let file = log_dir.join(PROVENANCE_FILE);
+        let unfinished = file.with_extension("json.new");
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
+        text.and_then(|text| fs::write(&unfinished, text + "\n"))
+            .and_then(|()| fs::rename(&unfinished, &file))
+            .map_err(|cause| Error::io(&file, "write the provenance", &cause))
+    }
+
+    /// Refuses to continue rows that were measured under another setting.
+    ///
+    /// # Errors
+    /// When `now` differs: what differs, and how to start anew.
+    pub fn check_continues(&self, now: &Setting, log_dir: &Path) -> Result<()> {
+        let names: BTreeSet<&String> = self.setting.keys().chain(now.keys()).collect();
+        let shown = |setting: &Setting, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();
+        let different = names.into_iter().filter(|name| self.setting.get(*name) != now.get(*name));
+        let differences: Vec<String> = different
+            .map(|name| format!("{name} was {}, is {}", shown(&self.setting, name), shown(now, name)))
+            .collect();
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(Error::input(format!("the rows here were measured under another setting: {}", differences.join("; ")))
+            .file(log_dir.join(PROVENANCE_FILE))
+            .help(format!("start anew with another device_name or log_dir, or move {} away", log_dir.display())))
+    }
+}

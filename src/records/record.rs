@@ -1,0 +1,180 @@
+//! One measurement as a row: what was asked, how it ended, what was read.
+
+use super::variant::Variant;
+use crate::units::{Bytes, Milliseconds};
+use crate::workload::{Quantity, Workload};
+use std::fmt;
+use std::path::PathBuf;
+
+/// How a configuration ended; the word in the column `outcome`.
+///
+/// No word is the beginning of another, so that a row cut off by a crash never reads as a whole one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// The step ran.
+    Measured,
+    /// The step ran, but something else kept using the processor: the value is doubtful.
+    Disturbed,
+    /// The step did not fit: a censored observation, never a regression target.
+    OutOfMemory,
+    /// Not run, because a smaller batch of this variant and stage had failed.
+    Skipped,
+    /// The worker said that it could not run this.
+    Failed,
+    /// The worker died of something else than memory.
+    Crashed,
+    /// The worker was still running at the time limit.
+    TimedOut,
+    /// The worker's answer could not be understood.
+    Garbled,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Outcome; 8] = [
+        Outcome::Measured,
+        Outcome::Disturbed,
+        Outcome::OutOfMemory,
+        Outcome::Skipped,
+        Outcome::Failed,
+        Outcome::Crashed,
+        Outcome::TimedOut,
+        Outcome::Garbled,
+    ];
+
+    /// The word in the CSV.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Measured => "measured",
+            Outcome::Disturbed => "disturbed",
+            Outcome::OutOfMemory => "out_of_memory",
+            Outcome::Skipped => "skipped",
+            Outcome::Failed => "failed",
+            Outcome::Crashed => "crashed",
+            Outcome::TimedOut => "timed_out",
+            Outcome::Garbled => "garbled",
+        }
+    }
+
+    /// The published column `passed`.
+    pub fn passed(self) -> bool {
+        matches!(self, Outcome::Measured | Outcome::Disturbed)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The memory columns of one row; what a failed measurement could not give is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryColumns {
+    /// `mem_alloc`: peak of the tensors alive at once.
+    pub allocated: Option<Bytes>,
+    /// `mem_reserved`: peak that the allocator took from the system.
+    pub reserved: Option<Bytes>,
+    /// `mem_used`: peak of the process or device above its idle value.
+    pub used: Option<Bytes>,
+    /// `mem_avail`: available at idle.
+    pub available: Option<Bytes>,
+    /// `free`: free at idle; some published rows have no such column.
+    pub free: Option<Bytes>,
+    /// `capacity`: what the device has in all.
+    pub capacity: Option<Bytes>,
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reading {
+    /// Time of a step.
+    Latency(Option<Milliseconds>),
+    /// Memory of a step.
+    Memory(MemoryColumns),
+}
+
+/// One row of a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Stage and batch size.
+    pub workload: Workload,
+    /// The data set whose shapes the network has.
+    pub dataset: String,
+    /// The network's file as the row names it, possibly a path on another machine: only its stem counts.
+    pub file: PathBuf,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The values.
+    pub reading: Reading,
+    /// Timed steps behind the values, where they were counted.
+    pub steps: Option<usize>,
+    /// Half-width of the median's confidence interval relative to the median, where it was computed.
+    pub spread: Option<f64>,
+}
+
+/// What makes two rows measurements of the same thing; a profile is continued by it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Stage and batch size.
+    pub workload: Workload,
+    /// Latency or memory.
+    pub quantity: Quantity,
+}
+
+impl Record {
+    /// Latency or memory.
+    pub fn quantity(&self) -> Quantity {
+        match self.reading {
+            Reading::Latency(_) => Quantity::Latency,
+            Reading::Memory(_) => Quantity::Memory,
+        }
+    }
+
+    /// What the row measures.
+    pub fn identity(&self) -> Identity {
+        Identity { variant: self.variant.clone(), workload: self.workload, quantity: self.quantity() }
+    }
+
+    /// The number that is fitted and predicted: milliseconds of a step, or MiB of `mem_used`; none for a failed row.
+    pub fn value(&self) -> Option<f64> {
+        match self.reading {
+            _ if !self.outcome.passed() => None,
+            Reading::Latency(latency) => latency.map(|latency| latency.0),
+            Reading::Memory(memory) => memory.used.map(Bytes::mib),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} bs {} {}", self.variant, self.workload.stage, self.workload.batch, self.quantity)
+    }
+}
+
+/// Columns of a file of that quantity in the order they are written: the published ones, then ours.
+pub fn columns(quantity: Quantity) -> Vec<&'static str> {
+    let values: &[&str] = match quantity {
+        Quantity::Latency => &["latency"],
+        Quantity::Memory => &["mem_alloc", "mem_reserved", "mem_used", "mem_avail", "free", "capacity"],
+    };
+    let published = ["test_var", "bs", "dataset", "net_name", "model"];
+    let ours = ["stage", "steps", "spread", "outcome"];
+    [&["passed"], values, &published, &ours].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_outcome_is_the_beginning_of_another() {
+        for a in Outcome::ALL {
+            assert!(Outcome::ALL.iter().all(|b| a == *b || !b.name().starts_with(a.name())), "{a}");
+        }
+    }
+}
