@@ -1,1 +1,130 @@
 //! Medians, percentiles, MAPE, Spearman over slices.
+//!
+//! Shares and errors are in percent: 5.5 is 5.5 %. Of an empty slice every statistic is NaN.
+
+/// Arithmetic mean.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Middle value; the mean of the two middle ones where their number is even.
+///
+/// ```
+/// assert_eq!(perf4sight::stats::median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+/// ```
+pub fn median(values: &[f64]) -> f64 {
+    percentile(values, 50.0)
+}
+
+/// The value below which `percent` percent of the values lie, interpolated linearly between neighbours (NumPy's default).
+///
+/// ```
+/// // Position 0.9 x (5 - 1) = 3.6: six tenths of the way from the fourth value to the fifth.
+/// assert_eq!(perf4sight::stats::percentile(&[10.0, 20.0, 30.0, 40.0, 50.0], 90.0), 46.0);
+/// ```
+pub fn percentile(values: &[f64], percent: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let position = percent / 100.0 * last as f64;
+    let below = (position.floor() as usize).min(last);
+    let above = (below + 1).min(last);
+    sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
+}
+
+/// Signed errors in percent of the truth: positive where the prediction is too high.
+///
+/// ```
+/// assert_eq!(perf4sight::stats::relative_errors(&[200.0, 50.0], &[210.0, 40.0]), [5.0, -20.0]);
+/// ```
+pub fn relative_errors(truth: &[f64], predicted: &[f64]) -> Vec<f64> {
+    truth.iter().zip(predicted).map(|(truth, predicted)| 100.0 * (predicted - truth) / truth).collect()
+}
+
+/// Mean absolute percentage error.
+///
+/// ```
+/// assert_eq!(perf4sight::stats::mape(&[200.0, 50.0], &[210.0, 40.0]), 12.5);
+/// ```
+pub fn mape(truth: &[f64], predicted: &[f64]) -> f64 {
+    let errors: Vec<f64> = relative_errors(truth, predicted).iter().map(|error| error.abs()).collect();
+    mean(&errors)
+}
+
+/// Root of the mean squared value; of relative errors it is the RMSPE.
+///
+/// ```
+/// assert_eq!(perf4sight::stats::root_mean_square(&[3.0, -4.0, 5.0, 0.0]), 12.5f64.sqrt());
+/// ```
+pub fn root_mean_square(values: &[f64]) -> f64 {
+    let squares: Vec<f64> = values.iter().map(|value| value * value).collect();
+    mean(&squares).sqrt()
+}
+
+/// Percent of the values whose magnitude is at most `limit`.
+///
+/// ```
+/// assert_eq!(perf4sight::stats::share_within(&[-5.0, 4.0, 5.1, 20.0], 5.0), 50.0);
+/// ```
+pub fn share_within(values: &[f64], limit: f64) -> f64 {
+    100.0 * values.iter().filter(|value| value.abs() <= limit).count() as f64 / values.len() as f64
+}
+
+/// Spearman's rank correlation: Pearson's correlation of the ranks, equal values sharing their mean rank.
+///
+/// NaN where either side is constant: there is no order to agree with.
+///
+/// ```
+/// use perf4sight::stats::spearman;
+/// // Rank differences 0, 1, 1, 0: 1 - 6 x 2 / (4 x 15) = 0.8.
+/// assert!((spearman(&[1.0, 2.0, 3.0, 4.0], &[10.0, 30.0, 20.0, 90.0]) - 0.8).abs() < 1e-12);
+/// ```
+pub fn spearman(a: &[f64], b: &[f64]) -> f64 {
+    pearson(&ranks(a), &ranks(b))
+}
+
+fn pearson(a: &[f64], b: &[f64]) -> f64 {
+    let (mean_a, mean_b) = (mean(a), mean(b));
+    let products = |x: &[f64], mean_x: f64, y: &[f64], mean_y: f64| -> f64 {
+        x.iter().zip(y).map(|(x, y)| (x - mean_x) * (y - mean_y)).sum()
+    };
+    products(a, mean_a, b, mean_b) / (products(a, mean_a, a, mean_a) * products(b, mean_b, b, mean_b)).sqrt()
+}
+
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    for group in order.chunk_by(|&a, &b| values[a] == values[b]) {
+        let shared = first as f64 + (group.len() - 1) as f64 / 2.0;
+        group.iter().for_each(|&i| ranks[i] = shared);
+        first += group.len();
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_share_their_mean_rank() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [2.5, 0.0, 2.5, 1.0]);
+        // Deviations (1, -1.5, 1, -0.5) and (-1.5, -0.5, 0.5, 1.5): sum of products -1 over sqrt(4.5 x 5).
+        let expected = -1.0 / (4.5f64 * 5.0).sqrt();
+        assert!((spearman(&[3.0, 1.0, 3.0, 2.0], &[1.0, 2.0, 3.0, 4.0]) - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_reversed_order_correlates_fully_negatively() {
+        assert!((spearman(&[1.0, 2.0, 3.0], &[9.0, 5.0, 1.0]) + 1.0).abs() < 1e-12);
+        assert!(spearman(&[1.0, 1.0], &[2.0, 3.0]).is_nan());
+    }
+
+    #[test]
+    fn nothing_has_no_statistics() {
+        assert!(median(&[]).is_nan() && mape(&[], &[]).is_nan() && share_within(&[], 5.0).is_nan());
+        assert_eq!(percentile(&[7.0], 90.0), 7.0);
+    }
+}

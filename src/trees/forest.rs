@@ -1,0 +1,128 @@
+//! A fitted forest: its nodes, predictions and feature importance.
+
+use super::goes_left;
+use super::grow::{self, Rows};
+use super::packed::Packed;
+use linfa::traits::PredictInplace;
+use ndarray::{Array1, ArrayBase, Data, Ix2};
+use rand::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// One node; a tree's nodes lie in pre-order, so the left child of a split is the node behind it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Node {
+    /// Rows whose `feature` satisfies the threshold go left.
+    Split {
+        feature: u16,
+        threshold: f32,
+        /// Nodes from this one to its right child.
+        right: u32,
+    },
+    /// The mean target of the rows that end here.
+    Leaf(f64),
+}
+
+impl Node {
+    /// A split whose right child is not yet known.
+    pub(super) fn split(feature: usize, threshold: f32) -> Self {
+        // `Rows::new` refuses more features than 16 bits count.
+        Node::Split { feature: feature as u16, threshold, right: 0 }
+    }
+
+    /// Tells a split how far away its right child lies.
+    pub(super) fn set_right(&mut self, distance: usize) {
+        if let Node::Split { right, .. } = self {
+            *right = distance as u32;
+        }
+    }
+}
+
+/// A fitted forest of regression trees; predicts the mean of its trees.
+///
+/// Saved (through serde) as packed arrays, see `packed.rs`; loading checks them, so a loaded forest always predicts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Packed", into = "Packed")]
+pub struct Forest {
+    pub(super) nodes: Vec<Node>,
+    /// Index of each tree's first node.
+    pub(super) roots: Vec<u32>,
+    pub(super) importance: Vec<f64>,
+}
+
+impl Forest {
+    /// Grows `trees` trees, each from a seed of its own drawn from `seed`, so that threads cannot change the result.
+    pub(super) fn grow(rows: &Rows, trees: usize, seed: u64) -> Self {
+        let mut seeder = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let seeds: Vec<u64> = (0..trees).map(|_| seeder.next_u64()).collect();
+        let grown: Vec<grow::Tree> =
+            seeds.into_par_iter().map(|seed| grow::grow(rows, &mut Xoshiro256PlusPlus::seed_from_u64(seed))).collect();
+        let mut forest = Forest { nodes: Vec::new(), roots: Vec::new(), importance: vec![0.0; rows.features] };
+        forest.nodes.reserve_exact(grown.iter().map(|tree| tree.nodes.len()).sum());
+        for tree in &grown {
+            forest.roots.push(forest.nodes.len() as u32);
+            forest.nodes.extend_from_slice(&tree.nodes);
+            for (total, share) in forest.importance.iter_mut().zip(&tree.importance) {
+                *total += share / trees as f64;
+            }
+        }
+        forest
+    }
+
+    /// Features per row.
+    pub fn features(&self) -> usize {
+        self.importance.len()
+    }
+
+    /// Number of trees.
+    pub fn trees(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// Splits and leaves of all trees.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Per feature, the share of the variance reduction it is responsible for (mean over trees; sums to 1, or to less
+    /// where some trees never split).
+    pub fn importance(&self) -> &[f64] {
+        &self.importance
+    }
+
+    /// Prediction for one row.
+    ///
+    /// # Panics
+    /// When the row does not have [`Forest::features`] values.
+    pub fn predict_row(&self, row: &[f64]) -> f64 {
+        assert_eq!(row.len(), self.features(), "a row has as many values as the forest has features");
+        let row: Vec<f32> = row.iter().map(|&value| value as f32).collect();
+        let sum: f64 = self.roots.iter().map(|&root| self.leaf(root as usize, &row)).sum();
+        sum / self.trees() as f64
+    }
+
+    /// Value of the leaf in which a row ends that starts at node `at`.
+    fn leaf(&self, mut at: usize, row: &[f32]) -> f64 {
+        loop {
+            match self.nodes[at] {
+                Node::Leaf(value) => return value,
+                Node::Split { feature, threshold, right } => {
+                    at += if goes_left(row[feature as usize], threshold) { 1 } else { right as usize };
+                }
+            }
+        }
+    }
+}
+
+impl<D: Data<Elem = f64>> PredictInplace<ArrayBase<D, Ix2>, Array1<f64>> for Forest {
+    fn predict_inplace<'a>(&'a self, rows: &'a ArrayBase<D, Ix2>, predictions: &mut Array1<f64>) {
+        for (row, prediction) in rows.rows().into_iter().zip(predictions) {
+            *prediction = self.predict_row(&row.to_vec());
+        }
+    }
+
+    fn default_target(&self, rows: &ArrayBase<D, Ix2>) -> Array1<f64> {
+        Array1::zeros(rows.nrows())
+    }
+}

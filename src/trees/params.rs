@@ -1,0 +1,71 @@
+//! What a forest is fitted with: raw parameters, checked parameters, and linfa's `Fit` on the checked ones.
+
+use super::forest::Forest;
+use super::grow::Rows;
+use crate::error::{Error, Result};
+use linfa::ParamGuard;
+use linfa::dataset::{AsSingleTargets, DatasetBase};
+use linfa::traits::Fit;
+use ndarray::{ArrayBase, Data, Ix2};
+
+/// Trees of the published forest.
+const PUBLISHED_TREES: usize = 300;
+
+/// Checked parameters of a forest; made by [`ExtraTrees::params`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtraTrees {
+    trees: usize,
+    seed: u64,
+}
+
+/// Parameters of a forest as they were asked for, not yet checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtraTreesParams(ExtraTrees);
+
+impl ExtraTrees {
+    /// 300 trees (the published number); the same seed gives the same forest whatever the number of threads.
+    pub fn params(seed: u64) -> ExtraTreesParams {
+        ExtraTreesParams(ExtraTrees { trees: PUBLISHED_TREES, seed })
+    }
+}
+
+impl ExtraTreesParams {
+    /// Fits this many trees instead.
+    #[must_use]
+    pub fn trees(mut self, trees: usize) -> Self {
+        self.0.trees = trees;
+        self
+    }
+}
+
+impl ParamGuard for ExtraTreesParams {
+    type Checked = ExtraTrees;
+    type Error = Error;
+
+    fn check_ref(&self) -> Result<&ExtraTrees> {
+        match self.0.trees {
+            1.. => Ok(&self.0),
+            0 => Err(Error::input("a forest of 0 trees").expected("at least one tree")),
+        }
+    }
+
+    fn check(self) -> Result<ExtraTrees> {
+        self.check_ref()?;
+        Ok(self.0)
+    }
+}
+
+impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>, T, Error> for ExtraTrees {
+    type Object = Forest;
+
+    fn fit(&self, dataset: &DatasetBase<ArrayBase<D, Ix2>, T>) -> Result<Forest> {
+        let rows = Rows::new(dataset.records().view(), dataset.targets().as_single_targets().to_vec())?;
+        Ok(Forest::grow(&rows, self.trees, self.seed))
+    }
+}
+
+impl From<linfa::Error> for Error {
+    fn from(cause: linfa::Error) -> Self {
+        Error::input(cause.to_string())
+    }
+}
