@@ -147,7 +147,7 @@ impl Row<'_> {
     }
 
     fn reading(&self, passed: bool) -> Result<Reading> {
-        let mib = |column| Ok(self.value(column, passed)?.map(Bytes::from_mib));
+        let mib = |column| -> Result<_> { Ok(self.value(column, passed)?.map(Bytes::from_mib)) };
         Ok(match self.header.quantity {
             Quantity::Latency => Reading::Latency(self.value("latency", passed)?.map(Milliseconds)),
             Quantity::Memory => Reading::Memory(MemoryColumns {
