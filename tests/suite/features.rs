@@ -1,1 +1,88 @@
-//!
+//! Features against a convolution worked out by hand and against the published fitter's own numbers.
+
+use super::fixtures::shared;
+use perf4sight::features::{features, names};
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
+use perf4sight::workload::{Stage, Workload};
+
+const TRAINING_OF_2: Workload = Workload { stage: Stage::Training, batch: 2 };
+
+fn one_convolution(input: Shape, conv: Conv) -> Network {
+    let mut builder = NetworkBuilder::new("one", input);
+    let output = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
+    builder.finish(output)
+}
+
+/// 6 to 4 channels in 2 groups, so e = 3; k = 3, ip = 8, op = 1 + floor((8 + 2 - 3) / 2) = 4.
+fn grouped() -> Network {
+    let conv = Conv { out_channels: 4, window: Window::square(3, 2, 1), groups: 2, bias: true };
+    one_convolution(Shape::new([6, 8, 8]), conv)
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_convolution_by_hand() {
+    let expected: [f64; 56] = [
+        108.0, 216.0, 1536.0, 256.0, 2116.0, // tensors
+        32.0, 1728.0, 128.0, 6912.0, 864.0, 9504.0, 192.0, // im2col
+        3456.0, 27648.0, 34560.0, // products
+        864.0, 864.0, 576.0, 240.0, 160.0, 1728.0, 400.0, 1440.0, 3568.0, // Fourier: 8 x 9 and 4 x 5 per channel
+        9216.0, 1792.0, 4608.0, 15616.0, // c = 12 + 8 + 12: 64 x 3 c + 3072; 16 x 2 c + 768; 8 x 6 c + 3072
+        3456.0, 1296.0, 10368.0, 4752.0, 13824.0, 11664.0, 15120.0, // t = 36, 2 x 2 and 1 x 1 tiles
+        3456.0, 2304.0, 10368.0, 5760.0, 13824.0, 12672.0, 16128.0, // t = 16, 3 x 3 and 2 x 2 tiles
+        3456.0, 1728.0, 13824.0, 5184.0, 17280.0, 15552.0, 19008.0,
+        13824.0, 12288.0, 13824.0, 26112.0, 27648.0, 26112.0, 39936.0,
+    ];
+    assert_eq!(features(&grouped(), TRAINING_OF_2), expected);
+    let inference = [
+        108.0, 768.0, 128.0, 1004.0, 32.0, 1728.0, 3456.0, 864.0, 864.0, 1728.0, 9216.0, 3456.0, 3456.0, 3456.0, 13824.0,
+    ];
+    assert_eq!(features(&grouped(), Workload { stage: Stage::Inference, batch: 2 }), inference);
+}
+
+#[test]
+fn rectangles_keep_their_elements_and_operations() {
+    let window = Window { kernel: [1, 7], padding: [0, 3, 0, 3], ..Window::square(1, 1, 0) };
+    let conv = Conv { out_channels: 5, window, groups: 1, bias: false };
+    let network = one_convolution(Shape::new([2, 4, 9]), conv);
+    let step = features(&network, TRAINING_OF_2);
+    let close = |index: usize, exact: f64| assert!((step[index] / exact - 1.0).abs() < 1e-12, "feature {index}");
+    close(0, 5.0 * 2.0 * 7.0);
+    close(2, 2.0 * 2.0 * 2.0 * 36.0);
+    close(12, 2.0 * network.macs() as f64);
+}
+
+#[test]
+fn names_are_as_many_as_values_and_unique() {
+    for stage in Stage::ALL {
+        let names = names(stage);
+        assert_eq!(names.len(), features(&grouped(), Workload { stage, batch: 1 }).len());
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+    }
+}
+
+/// Equal to 1e-9 relative, column by column; the published names of the Winograd sums repeat, so position counts.
+#[test]
+fn the_published_numbers_are_reproduced() {
+    let Some(folder) = shared("tx2") else { return };
+    let mut reader = csv::Reader::from_path(folder.join("golden/training_features.csv")).unwrap();
+    let mut compared = 0;
+    for row in reader.records() {
+        let row = row.unwrap();
+        // The published mobilenetv2 has one convolution more than torchvision's.
+        if &row[1] != "0" || &row[0] == "mobilenetv2" {
+            continue;
+        }
+        let network = zoo::build(&row[0], Dataset::Imagenet).unwrap();
+        let step = features(&network, Workload { stage: Stage::Training, batch: row[2].parse().unwrap() });
+        assert_eq!(row.len(), 3 + step.len());
+        for (i, ours) in step.iter().enumerate() {
+            let published: f64 = row[3 + i].parse().unwrap();
+            assert!((ours - published).abs() <= 1e-9 * published.abs(), "{:?} {i}: {ours}", row.position());
+        }
+        compared += 1;
+    }
+    assert_eq!(compared, 12);
+}
