@@ -1,1 +1,121 @@
 //! Arguments to a plain struct to a run.
+
+use crate::error::{Error, Result};
+use crate::pipeline::{self, Ending};
+use crate::report::{Console, Mode, Settings};
+use crate::stages;
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const VERSION: &str = match cfg!(feature = "torch") {
+    true => concat!(env!("CARGO_PKG_VERSION"), " (libtorch: yes)"),
+    false => concat!(env!("CARGO_PKG_VERSION"), " (libtorch: no)"),
+};
+
+const AFTER_HELP: &str = "\
+Examples:
+  perf4sight --config-file config.ini                      run every section, in the order of the file
+  perf4sight --config-file config.ini --check              show what would run and how long it takes
+  perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
+  perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
+
+Exit codes:
+  0    everything asked for was done
+  2    the command line is wrong
+  3    the configuration is wrong; nothing was run
+  4    an input file (network, CSV, fingerprint) cannot be used
+  5    the device cannot do what was asked
+  6    reading or writing failed
+  130  interrupted by Ctrl-C; the same command goes on where it stopped";
+
+/// Tells what training or running a neural network will cost on a device, before it runs there.
+#[derive(Debug, Parser)]
+#[command(name = "perf4sight", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    /// Run the sections of this file
+    #[arg(long, value_name = "FILE")]
+    config_file: Option<PathBuf>,
+
+    /// Run only this section; may be given several times
+    #[arg(long, value_name = "SECTION", requires = "config_file")]
+    only: Vec<String>,
+
+    /// Use this value instead of the file's; may be given several times
+    #[arg(long, value_name = "SECTION.KEY=VALUE", requires = "config_file")]
+    set: Vec<String>,
+
+    /// Check everything and show the plan, the number of runs and about how long they take; run nothing
+    #[arg(long, requires = "config_file")]
+    check: bool,
+
+    /// Print results and warnings only
+    #[arg(long, global = true, conflicts_with = "json")]
+    quiet: bool,
+
+    /// Print one JSON summary instead of tables
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print a script that completes these arguments in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Does what the arguments ask for; `cancel` is set by Ctrl-C.
+///
+/// # Errors
+/// Whatever stopped it; [`Error::kind`] decides the exit code.
+pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
+    let mut context = pipeline::context(arguments.console(), cancel)?;
+    let ending = match &arguments.verb {
+        Some(Verb::Completions { shell }) => {
+            context.console.line(completions(*shell));
+            Ending::Finished
+        }
+        None => pipeline::run(stages::SPECS, &arguments.into_options()?, &mut context)?,
+    };
+    context.console.finish()?;
+    Ok(ending)
+}
+
+impl Arguments {
+    fn console(&self) -> Console {
+        let mode = match (self.json, self.quiet) {
+            (true, _) => Mode::Json,
+            (_, true) => Mode::Quiet,
+            _ => Mode::Normal,
+        };
+        Console::new(Settings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
+    }
+
+    fn into_options(self) -> Result<pipeline::Options> {
+        let config_file = self.config_file.ok_or_else(nothing_asked)?;
+        Ok(pipeline::Options { config_file, only: self.only, set: self.set, check: self.check })
+    }
+}
+
+fn nothing_asked() -> Error {
+    let help = match Path::new("config.ini").exists() {
+        true => "perf4sight --config-file config.ini runs the configuration in this folder",
+        false => "perf4sight --help lists what there is; --config-file FILE runs a configuration",
+    };
+    Error::usage("nothing to do").expected("--config-file FILE or a subcommand").help(help)
+}
+
+fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "perf4sight", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}

@@ -4,6 +4,7 @@ use super::layout::{self, Statement};
 use super::literal::Value;
 use crate::error::{Error, Result, suggestion};
 use ini::{Ini, ParseOption};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -176,4 +177,17 @@ fn add_entry(section: &mut Section, key: &str, text: &str, line: usize) -> Resul
     let value = Value::parse(text).map_err(|error| error.line(line))?;
     section.entries.push(Entry { key: key.to_string(), value, origin: Origin::Line(line) });
     Ok(())
+}
+
+impl fmt::Display for Document {
+    /// The values in force, overrides included, as an INI file that reads back to the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for section in &self.sections {
+            writeln!(f, "[{}]", section.name)?;
+            for entry in &section.entries {
+                writeln!(f, "{} = {}", entry.key, entry.value)?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,9 +1,12 @@
-//! What several topics need: where the development-only data lies.
+//! What several topics need: where the development-only data lies, and a folder to run the real program in.
+#![allow(dead_code)] // Not every topic uses every word of the test language.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
 
 /// A folder of the development-only data beside the checkout; `None`, said aloud, where it is absent.
-#[allow(dead_code)]
 pub fn shared(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(name);
     if !path.exists() {
@@ -11,4 +14,114 @@ pub fn shared(name: &str) -> Option<PathBuf> {
         return None;
     }
     Some(path)
+}
+
+/// A temporary folder in which the real program runs.
+///
+/// `Scene::new().file("config.ini", "[profle]\n").run("--config-file config.ini").fails(3).says("did you mean")`
+pub struct Scene {
+    folder: TempDir,
+}
+
+/// What one run of the program left behind; every check panics with all of its output.
+pub struct Outcome {
+    command: String,
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        Scene { folder: TempDir::new().expect("a temporary folder") }
+    }
+
+    /// Writes a file, with the folders above it.
+    pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
+        fs::write(path, content).expect("a writable file");
+        self
+    }
+
+    /// Where a file of this folder lies.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The text of a file of this folder.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|cause| panic!("{name}: {cause}"))
+    }
+
+    /// The program in this folder, ready for arguments.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perf4sight"));
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    /// Runs the program with these arguments, split at blanks.
+    pub fn run(&self, arguments: &str) -> Outcome {
+        let output = self.command().args(arguments.split_whitespace()).output().expect("the program starts");
+        Outcome::of(arguments, output)
+    }
+}
+
+impl Outcome {
+    fn of(arguments: &str, output: Output) -> Self {
+        Outcome {
+            command: format!("perf4sight {arguments}"),
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("results are UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("messages are UTF-8"),
+        }
+    }
+
+    /// The run did what was asked for.
+    #[track_caller]
+    pub fn succeeds(self) -> Self {
+        self.fails(0)
+    }
+
+    /// The run ended with this exit code, without a panic.
+    #[track_caller]
+    pub fn fails(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "exit code of {self}");
+        assert!(!self.stderr.contains("panicked"), "a panic in {self}");
+        self
+    }
+
+    /// The text stands on standard error.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "{text:?} is not said by {self}");
+        self
+    }
+
+    /// The text stands on standard output.
+    #[track_caller]
+    pub fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "{text:?} is not printed by {self}");
+        self
+    }
+
+    /// The JSON on standard output, which holds nothing else.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|cause| panic!("{cause} in {self}"))
+    }
+
+    /// Standard output.
+    pub fn stdout(&self) -> &str {
+        &self.stdout
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Outcome { command, code, stdout, stderr } = self;
+        write!(f, "{command} (exit code {code:?})\n--- stdout\n{stdout}--- stderr\n{stderr}")
+    }
 }

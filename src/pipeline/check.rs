@@ -1,0 +1,91 @@
+//! What the sections would do, and whether the files they rely on will be there.
+
+use super::Job;
+use crate::error::Result;
+use crate::report::Console;
+use crate::stages::{Foreseen, Outline, Place};
+use nix::sys::statvfs::statvfs;
+use nix::unistd::{AccessFlags, access};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// The outline of each section, in order; what one section writes, the later ones may read.
+pub(super) fn outlines(jobs: &[Job]) -> Result<Vec<Outline>> {
+    let mut foreseen = Foreseen::default();
+    let mut outlines = Vec::new();
+    for job in jobs {
+        let outline = job.stage.outline(&foreseen)?;
+        outline.reads.iter().try_for_each(|place| readable(place, job, &foreseen))?;
+        outline.writes.iter().try_for_each(|place| writable(place, job))?;
+        foreseen.add(&outline);
+        outlines.push(outline);
+    }
+    Ok(outlines)
+}
+
+fn readable(place: &Place, job: &Job, foreseen: &Foreseen) -> Result<()> {
+    let path = place.path.display();
+    match foreseen.exists(&place.path) {
+        true => Ok(()),
+        false => Err(job
+            .values
+            .error(place.key, format!("{path} does not exist"))
+            .expected("a path, relative to the current directory, that exists or that an earlier section writes")),
+    }
+}
+
+/// A folder that cannot be written to is better known before hours of measurements than after them.
+fn writable(place: &Place, job: &Job) -> Result<()> {
+    let refused =
+        |path: &Path, why: &str| job.values.error(place.key, format!("cannot write {}: {why}", path.display()));
+    let existing = place.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if existing != place.path && !existing.is_dir() {
+        return Err(refused(&place.path, &format!("{} is a file", existing.display())));
+    }
+    access(existing, AccessFlags::W_OK).map_err(|cause| refused(existing, cause.desc()))?;
+    match statvfs(existing) {
+        Ok(disk) if disk.blocks_available() == 0 => Err(refused(existing, "the disk is full")),
+        _ => Ok(()),
+    }
+}
+
+/// Prints the plan.
+pub(super) fn show(jobs: &[Job], outlines: &[Outline], console: &Console) {
+    for (job, outline) in jobs.iter().zip(outlines) {
+        console.line(format_args!("[{}] {}", job.section(), effort(outline.runs, outline.time)));
+        outline.steps.iter().for_each(|step| console.line(format_args!("  {step}")));
+    }
+    let (runs, time) = total(outlines);
+    console.line(format_args!("In all {}. Nothing was run.", effort(runs, time)));
+    let sections = jobs.iter().zip(outlines).map(|(job, outline)| (job.section().to_string(), described(outline)));
+    console.json(
+        &json!({ "sections": sections.collect::<serde_json::Map<_, _>>(), "runs": runs, "seconds": seconds(time) }),
+    );
+}
+
+fn total(outlines: &[Outline]) -> (usize, Option<Duration>) {
+    let runs = outlines.iter().map(|outline| outline.runs).sum();
+    (runs, outlines.iter().filter_map(|outline| outline.time).reduce(|sum, time| sum + time))
+}
+
+fn described(outline: &Outline) -> Value {
+    json!({ "steps": outline.steps, "runs": outline.runs, "seconds": seconds(outline.time) })
+}
+
+fn seconds(time: Option<Duration>) -> Option<u64> {
+    time.map(|time| time.as_secs_f64().ceil() as u64)
+}
+
+/// "140 runs, about 3m 20s".
+fn effort(runs: usize, time: Option<Duration>) -> String {
+    let runs = match runs {
+        0 => "no runs on a device".to_string(),
+        1 => "1 run".to_string(),
+        runs => format!("{runs} runs"),
+    };
+    match seconds(time) {
+        Some(seconds) => format!("{runs}, about {}", humantime::format_duration(Duration::from_secs(seconds))),
+        None => runs,
+    }
+}

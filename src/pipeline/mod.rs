@@ -1,0 +1,135 @@
+//! Parses all sections, refuses what is wrong, then runs the stages in order.
+
+mod check;
+mod closing;
+
+use crate::config::{Document, Table, Values};
+use crate::error::{Error, Result, suggestion};
+use crate::report::Console;
+use crate::stages::{Context, Spec, Stage, Summary};
+use closing::Closing;
+use std::env;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+/// What is asked of a run.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The configuration.
+    pub config_file: PathBuf,
+    /// The sections to run; all of them where empty.
+    pub only: Vec<String>,
+    /// Values that replace those of the file, each as `section.key=value`.
+    pub set: Vec<String>,
+    /// Show what would be done and stop there.
+    pub check: bool,
+}
+
+/// How a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything asked for was done.
+    Finished,
+    /// Ctrl-C; what was finished until then is kept.
+    Interrupted,
+}
+
+/// A section that passed all checks of its own.
+pub(crate) struct Job<'a> {
+    spec: &'a Spec,
+    values: Values<'a>,
+    stage: Box<dyn Stage>,
+}
+
+/// The context of this process.
+///
+/// # Errors
+/// The system does not tell where this program lies.
+pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
+    let executable = env::current_exe()
+        .map_err(|cause| Error::io("/proc/self/exe", "find this program to start workers", &cause))?;
+    Ok(Context::new(console, SystemTime::now, cancel, executable, String::new()))
+}
+
+/// Runs the sections of a configuration, which may be any of the `specs`.
+///
+/// # Errors
+/// Anything wrong with any section, before the first one runs; later what stops a stage.
+pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<Ending> {
+    let mut document = Document::load(&options.config_file)?;
+    options.set.iter().try_for_each(|assignment| document.set(assignment))?;
+    let tables: Vec<&Table> = specs.iter().map(|spec| &spec.table).collect();
+    let jobs = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
+    let outlines = check::outlines(&jobs)?;
+    if options.check {
+        check::show(&jobs, &outlines, &context.console);
+        return Ok(Ending::Finished);
+    }
+    context.config = document.to_string();
+    run_all(&jobs, context)
+}
+
+/// Shows what a command-line verb found.
+pub fn present(summary: &Summary, console: &Console) {
+    show(summary, console);
+    closing::show_files(&summary.files, console);
+    console.json(&summary.json);
+}
+
+fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<Job<'a>>> {
+    let parsed = document.sections().iter().map(|section| {
+        let known = || tables.iter().map(|table| table.section);
+        let spec = specs.iter().find(|spec| spec.table.section == section.name).ok_or_else(|| {
+            Error::config(format!("there is no section [{}]", section.name))
+                .file(document.file())
+                .line(section.line)
+                .help(suggestion(&section.name, known().collect::<Vec<_>>()))
+        })?;
+        let values = Values::check(document, section, &spec.table, tables)?;
+        Ok(Job { spec, values, stage: (spec.parse)(&values)? })
+    });
+    parsed.collect()
+}
+
+fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Result<Vec<Job<'a>>> {
+    let present: Vec<&str> = jobs.iter().map(Job::section).collect();
+    if present.is_empty() {
+        return Err(Error::config("no section to run").file(document.file()).expected("[profile], for example"));
+    }
+    if let Some(absent) = only.iter().find(|name| !present.contains(&name.as_str())) {
+        return Err(Error::usage(format!("--only {absent}: {} has no such section", document.file().display()))
+            .help(suggestion(absent, present)));
+    }
+    Ok(jobs.into_iter().filter(|job| only.is_empty() || only.iter().any(|name| name == job.section())).collect())
+}
+
+fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
+    let mut closing = Closing::default();
+    for job in jobs.iter() {
+        if context.cancelled() {
+            break;
+        }
+        context.console.note(format_args!("\n[{}] {}", job.section(), job.spec.table.about));
+        let summary = job.stage.run(context)?;
+        show(&summary, &context.console);
+        closing.add(job.section(), summary);
+    }
+    let ending = if context.cancelled() { Ending::Interrupted } else { Ending::Finished };
+    closing.show(ending, context);
+    Ok(ending)
+}
+
+fn show(summary: &Summary, console: &Console) {
+    summary.tables.iter().for_each(|table| console.table(table));
+    if !summary.headline.is_empty() {
+        console.line(&summary.headline);
+    }
+}
+
+impl<'a> Job<'a> {
+    fn section(&self) -> &'a str {
+        self.spec.table.section
+    }
+}
