@@ -1,5 +1,121 @@
 //! Devices: what can run a network and say what it cost.
+//!
+//! [`local`] measures on this machine in worker processes, [`recorded`] looks up. All answer the
+//! same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
 
+pub mod cgroup;
+pub mod local;
+pub mod machine;
+pub mod names;
 pub mod protocol;
+pub mod recorded;
 #[cfg(feature = "torch")]
 pub mod torch;
+pub mod turn;
+mod worker;
+
+use crate::error::Result;
+use crate::records::{Outcome, Setting, Variant};
+use crate::units::Bytes;
+use crate::workload::Workload;
+use protocol::{LatencyReading, MemoryReading};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What can run a network and say what it cost.
+pub trait Device {
+    /// Its name in configuration files.
+    fn name(&self) -> &str;
+
+    /// The memory that a network may take on it, where that is known.
+    fn capacity(&self) -> Option<Bytes>;
+
+    /// What its measurements depend on; rows measured under another setting are not comparable.
+    fn setting(&self) -> Setting;
+
+    /// Refuses a job that can be known to fail before anything runs.
+    ///
+    /// # Errors
+    /// What is missing, and where it should be.
+    fn check(&self, job: &Job) -> Result<()>;
+
+    /// Runs one configuration. Running out of memory, crashing and hanging are outcomes.
+    ///
+    /// # Errors
+    /// When the device as a whole cannot measure.
+    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement>;
+}
+
+/// One configuration to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Its file.
+    pub file: PathBuf,
+    /// Stage and batch size.
+    pub workload: Workload,
+    /// Whether steps are timed.
+    pub latency: bool,
+    /// Whether memory is counted.
+    pub memory: bool,
+}
+
+/// What a measurement looks out for while it runs.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Set by Ctrl-C: stop, and report [`Measurement::Interrupted`].
+    pub cancelled: &'a AtomicBool,
+    /// Called once when another measurement on this machine has to end first.
+    pub waiting: &'a dyn Fn(),
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Measurement {
+    /// The step ran; each reading is there when the job asked for it.
+    Measured {
+        /// Time of a step.
+        latency: Option<LatencyReading>,
+        /// Memory of a step.
+        memory: Option<MemoryReading>,
+    },
+    /// The step did not fit.
+    OutOfMemory {
+        /// What had been counted until then, by a worker that lived to tell.
+        memory: Option<MemoryReading>,
+    },
+    /// There is no result, for another reason than memory.
+    Broken {
+        /// One of `Failed`, `Crashed`, `TimedOut` and `Garbled`.
+        outcome: Outcome,
+        /// What happened, for people.
+        reason: String,
+    },
+    /// Ctrl-C came first.
+    Interrupted,
+}
+
+impl Watch<'_> {
+    /// Whether Ctrl-C was pressed.
+    pub fn cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+impl Measurement {
+    fn broken(outcome: Outcome, reason: impl Into<String>) -> Self {
+        Measurement::Broken { outcome, reason: reason.into() }
+    }
+
+    /// The word for the row; none when there will be no row.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Measurement::Measured { latency: Some(latency), .. } if latency.disturbed => Some(Outcome::Disturbed),
+            Measurement::Measured { .. } => Some(Outcome::Measured),
+            Measurement::OutOfMemory { .. } => Some(Outcome::OutOfMemory),
+            Measurement::Broken { outcome, .. } => Some(*outcome),
+            Measurement::Interrupted => None,
+        }
+    }
+}

@@ -45,6 +45,13 @@ pub struct StepRule {
     pub maximum_seconds: f64,
 }
 
+impl Default for StepRule {
+    /// The published three steps, but half a second of them, then until the median is known to 2 %.
+    fn default() -> Self {
+        StepRule { minimum: 3, minimum_seconds: 0.5, spread: 0.02, maximum_seconds: 5.0 }
+    }
+}
+
 /// The line a worker writes to its standard output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]

@@ -1,1 +1,7 @@
-//! Which configurations to measure, and in which order.
+//! Which configurations to measure, in which order, and which not to any more.
+
+mod ledger;
+mod sweep;
+
+pub use ledger::{Decision, Ledger};
+pub use sweep::{Configuration, Sweep, Test, regroup};

@@ -54,7 +54,7 @@ impl Appender {
     fn write(&self, record: &Record) -> std::io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
         let before = file.metadata()?.len();
-        let header = (before == 0).then(|| columns(self.quantity).join("|") + "\n").unwrap_or_default();
+        let header = if before == 0 { columns(self.quantity).join("|") + "\n" } else { String::new() };
         let row = row::cells(record).join("|");
         // One write call: another process never sees half a row, and a failed write is taken back as a whole.
         let written = file.write_all(format!("{header}{row}\n").as_bytes()).and_then(|()| file.sync_data());

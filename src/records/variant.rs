@@ -69,13 +69,20 @@ fn canonical(digits: &str) -> Option<u32> {
 }
 
 fn refusal<'a>(stem: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Error {
-    let network = stem.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
+    let mut network = stem;
+    while let Some((name, _)) = network.rsplit_once('_').filter(|(_, digits)| is_digits(digits)) {
+        network = name;
+    }
     let error = Error::input(format!("\"{stem}\" names no variant of a known network"))
         .expected("{network}_{level} or {network}_{level}_{repeat} with a level from 0 to 99, such as resnet18_30");
     match known.clone().into_iter().any(|name| name == network || stem.starts_with(&format!("{name}_"))) {
         true => error.help(format!("name the file {network}_0 if the network is not pruned")),
         false => error.help(suggestion(network, known)),
     }
+}
+
+fn is_digits(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Refuses a network name that ends in `_digits`, because its variants could not be told from levels and repeats.
@@ -90,7 +97,7 @@ fn refusal<'a>(stem: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> 
 /// ```
 pub fn check_network_name(name: &str) -> Result<()> {
     let Some((stem, digits)) = name.rsplit_once('_') else { return Ok(()) };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+    if !is_digits(digits) {
         return Ok(());
     }
     Err(Error::input(format!("the network name \"{name}\" ends in _{digits}, which reads as a pruning level"))

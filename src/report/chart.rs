@@ -90,14 +90,14 @@ pub struct Line {
     pub series: Vec<Series<(f64, f64)>>,
 }
 
-/// Lying bars from zero, grouped by category.
+/// Bars from zero, grouped by category.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// Names of the groups, from the top.
+    /// Names below the groups.
     pub categories: Vec<String>,
-    /// What the lengths mean.
-    pub value: Axis,
-    /// One length per category and series; `None` draws nothing.
+    /// What the heights mean.
+    pub y: Axis,
+    /// One height per category and series; `None` draws nothing.
     pub series: Vec<Series<Option<f64>>>,
 }
 
@@ -114,8 +114,6 @@ pub struct Matrix {
     pub columns: Vec<String>,
     /// Row after row, as many as rows times columns.
     pub cells: Vec<MatrixCell>,
-    /// What the states mean here, in the words of the legend.
-    pub legend: Vec<(State, String)>,
 }
 
 /// One cell of a [`Matrix`].
@@ -147,8 +145,6 @@ pub struct Histogram {
     pub x: Axis,
     /// Width of a bin; one bin is centred on zero.
     pub bin: f64,
-    /// Values further from zero than this are counted in the outermost bins.
-    pub limit: f64,
     /// Values by group, stacked.
     pub series: Vec<Series<f64>>,
 }

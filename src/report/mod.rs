@@ -5,10 +5,8 @@
 
 mod chart;
 mod console;
-mod html;
 mod page;
 mod progress;
-mod svg;
 mod table;
 mod text;
 

@@ -1,1 +1,322 @@
-//!
+//! Devices: one conformance suite for every backend, and workers that misbehave.
+
+use crate::fixtures::shared;
+use perf4sight::device::local::Local;
+use perf4sight::device::names::DeviceName;
+use perf4sight::device::protocol::{PROTOCOL, Request, StepRule};
+use perf4sight::device::recorded::Recorded;
+use perf4sight::device::{Device, Job, Measurement, Watch};
+use perf4sight::records::{Outcome, Setting, Variant};
+use perf4sight::units::Bytes;
+use perf4sight::workload::{Stage, Workload};
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What a worker that measured both quantities says.
+const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304}}"#;
+
+fn job(file: &Path) -> Job {
+    let workload = Workload { stage: Stage::Training, batch: 4 };
+    Job { variant: Variant::new("resnet18", 0), file: file.to_owned(), workload, latency: true, memory: true }
+}
+
+/// A device whose worker is a shell script: as real a worker as any, for the protocol is a line each way.
+fn scripted(script: &str) -> Local {
+    Local {
+        worker: ("/bin/sh".into(), vec!["-c".into(), script.into()]),
+        software: Setting::new(),
+        threads: 2,
+        mem_limit: Some(Bytes(1 << 30)),
+        timeout: Duration::from_secs(20),
+        seed: 7,
+        steps: StepRule::default(),
+    }
+}
+
+fn measure(device: &dyn Device, job: &Job) -> Measurement {
+    let cancelled = AtomicBool::new(false);
+    device.measure(job, &Watch { cancelled: &cancelled, waiting: &|| () }).unwrap()
+}
+
+/// What every backend must do with a configuration that fits.
+fn conforms(device: &dyn Device, fits: &Job) {
+    assert_eq!(DeviceName::parse(device.name()).unwrap().name(), device.name());
+    let setting = device.setting();
+    assert_eq!(setting["device"], device.name());
+    assert!(setting.contains_key("perf4sight"));
+    assert_eq!(setting, device.setting(), "rows could never be continued");
+    assert!(device.capacity().is_none_or(|capacity| capacity > Bytes(0)));
+
+    device.check(fits).unwrap();
+    for (latency, memory) in [(true, true), (true, false), (false, true)] {
+        let job = Job { latency, memory, ..fits.clone() };
+        let Measurement::Measured { latency: time, memory: counted } = measure(device, &job) else {
+            panic!("{} does not fit on {}", fits.variant, device.name());
+        };
+        assert_eq!((time.is_some(), counted.is_some()), (latency, memory));
+        assert!(time.is_none_or(|time| time.median > 0.0 && time.steps > 0));
+        assert!(counted.is_none_or(|counted| counted.reserved >= counted.allocated && counted.used > 0));
+    }
+
+    let cancelled = AtomicBool::new(true);
+    let watch = Watch { cancelled: &cancelled, waiting: &|| () };
+    assert_eq!(device.measure(fits, &watch).unwrap(), Measurement::Interrupted);
+
+    let nowhere = Job { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
+    let error = device.check(&nowhere).unwrap_err().to_string();
+    assert!(error.contains("nowhere"), "{error}");
+}
+
+#[test]
+fn a_local_device_conforms() {
+    conforms(&scripted(&format!("read request; echo '{MEASURED}'")), &job(Path::new("/dev/null")));
+}
+
+#[test]
+fn a_recorded_device_conforms() {
+    let profile = recorded_profile();
+    conforms(&Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap(), &job(Path::new("")));
+}
+
+/// A profile with one batch size that fits and one that does not.
+fn recorded_profile() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let asked = "imagenet|resnet18|/on/the/device/resnet18_0.py";
+    let latency = format!(
+        "passed|latency|test_var|bs|dataset|net_name|model\n\
+         True|164.3|latency|4|{asked}\nTrue|170.0|latency|4|{asked}\nFalse|None|latency|180|{asked}\n"
+    );
+    let memory = format!(
+        "passed|mem_alloc|mem_reserved|mem_used|mem_avail|capacity|test_var|bs|dataset|net_name|model\n\
+         True|240.5|283.2|1631.4|7174.8|7859.0|memory|4|{asked}\n\
+         False|4022.3|5590.0|-5.7|7229.2|7859.0|memory|180|{asked}\n"
+    );
+    for (name, text) in [("latency", latency), ("memory", memory)] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("resnet18_0-gt.csv"), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_recorded_device_repeats_its_rows() {
+    let profile = recorded_profile();
+    let device = Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap();
+    assert_eq!(device.capacity(), Some(Bytes::from_mib(7859.0)));
+    let fits = job(Path::new(""));
+    let Measurement::Measured { latency: Some(latency), memory: Some(memory) } = measure(&device, &fits) else {
+        panic!("the recorded step passed");
+    };
+    assert_eq!((latency.median, memory.used), (164.3, Bytes::from_mib(1631.4).0));
+    let too_large = Job { workload: Workload { batch: 180, ..fits.workload }, ..fits.clone() };
+    assert_eq!(measure(&device, &too_large).outcome(), Some(Outcome::OutOfMemory));
+
+    let unrecorded = Job { workload: Workload { batch: 5, ..fits.workload }, ..fits };
+    let error = device.check(&unrecorded).unwrap_err().to_string();
+    assert!(error.contains("no recorded latency of resnet18_0, training, bs 5"), "{error}");
+    assert!(error.contains("batch sizes 4, 180"), "{error}");
+    let error = Recorded::open(profile.path(), ["vgg16"], Stage::Training).unwrap_err().to_string();
+    assert!(error.contains("no rows of vgg16"), "{error}");
+}
+
+#[test]
+fn the_published_profile_can_be_asked() {
+    let Some(profile) = shared("tx2/profiling_csvs") else { return };
+    let device = Recorded::open(&profile, ["resnet18", "mnasnet"], Stage::Training).unwrap();
+    // First rows of resnet18_0-gt.csv in both folders.
+    let job = Job { workload: Workload { stage: Stage::Training, batch: 2 }, ..job(Path::new("")) };
+    let Measurement::Measured { latency: Some(latency), memory: Some(memory) } = measure(&device, &job) else {
+        panic!("the published step passed");
+    };
+    assert_eq!(latency.median, 102.57535044352214);
+    assert_eq!(memory.allocated, Bytes::from_mib(179.6888671875).0);
+}
+
+#[test]
+fn a_worker_is_told_everything_it_needs() {
+    let folder = TempDir::new().unwrap();
+    let heard = folder.path().join("heard");
+    let script = format!(
+        "read request; {{ echo \"$request\"; echo $OMP_NUM_THREADS; cat /proc/self/oom_score_adj; }} > {}; echo '{MEASURED}'",
+        heard.display()
+    );
+    let network = folder.path().join("resnet18_0.onnx");
+    measure(&scripted(&script), &Job { memory: false, ..job(&network) });
+    let heard = fs::read_to_string(heard).unwrap();
+    let lines: Vec<&str> = heard.lines().collect();
+    let request: Request = serde_json::from_str(lines[0]).unwrap();
+    let expected = Request {
+        protocol: PROTOCOL,
+        network,
+        workload: Workload { stage: Stage::Training, batch: 4 },
+        latency: true,
+        memory: false,
+        threads: 2,
+        mem_limit: Some(1 << 30),
+        seed: 7,
+        steps: StepRule::default(),
+    };
+    assert_eq!(request, expected);
+    // Its compute library starts with that many threads, and the kernel's killer takes it before anything else.
+    assert_eq!(lines[1..], ["2", "1000"]);
+}
+
+#[test]
+fn an_answer_counts_however_the_worker_behaves_around_it() {
+    let noisy = format!("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo '{MEASURED}'");
+    let unread = format!("exec <&-; printf '%s' '{MEASURED}'; exit 3");
+    for script in [noisy, unread] {
+        assert_eq!(measure(&scripted(&script), &job(Path::new("x"))).outcome(), Some(Outcome::Measured), "{script}");
+    }
+    let disturbed = format!("echo '{}'", MEASURED.replace("\"disturbed\":false", "\"disturbed\":true"));
+    assert_eq!(measure(&scripted(&disturbed), &job(Path::new("x"))).outcome(), Some(Outcome::Disturbed));
+}
+
+#[test]
+fn out_of_memory_keeps_what_was_counted() {
+    let reading = r#"{"allocated":5,"reserved":5,"used":7,"available":9,"free":8}"#;
+    let script = format!("echo '{{\"outcome\":\"out_of_memory\",\"memory\":{reading}}}'");
+    let Measurement::OutOfMemory { memory: Some(memory) } = measure(&scripted(&script), &job(Path::new("x"))) else {
+        panic!("the worker said out of memory");
+    };
+    assert_eq!((memory.allocated, memory.used), (5, 7));
+}
+
+#[test]
+fn a_worker_that_misbehaves_is_reported_as_what_it_did() {
+    let half = r#"{"outcome":"measured","latency":null,"memory":null}"#;
+    let never = MEASURED.replace("12.5", "-1.0");
+    let cases = [
+        ("echo 'Segmentation fault, maybe'".to_owned(), Outcome::Garbled, "Segmentation fault, maybe"),
+        (format!("echo '{half}'"), Outcome::Garbled, "left out what it was asked for"),
+        (format!("echo '{never}'"), Outcome::Garbled, "impossible time"),
+        (format!("echo '{MEASURED}'; echo '{MEASURED}'"), Outcome::Garbled, "trailing characters"),
+        ("yes".to_owned(), Outcome::Garbled, "\"y\\ny\\n"),
+        ("exit 0".to_owned(), Outcome::Garbled, "ended without an answer"),
+        ("echo no such operation >&2; exit 3".to_owned(), Outcome::Crashed, "exit code 3: no such operation"),
+        ("kill -SEGV $$".to_owned(), Outcome::Crashed, "signal SIGSEGV"),
+        ("kill -KILL $$".to_owned(), Outcome::Crashed, "signal SIGKILL"),
+        (
+            r#"echo '{"outcome":"failed","reason":"op Foo is unknown"}'"#.to_owned(),
+            Outcome::Failed,
+            "op Foo is unknown",
+        ),
+    ];
+    for (script, expected, words) in cases {
+        let Measurement::Broken { outcome, reason } = measure(&scripted(&script), &job(Path::new("x"))) else {
+            panic!("{script} is not broken");
+        };
+        assert_eq!(outcome, expected, "{script}: {reason}");
+        assert!(reason.contains(words), "{script}: {reason}");
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_is_killed_with_what_it_started() {
+    let folder = TempDir::new().unwrap();
+    let child = folder.path().join("child");
+    for hang in ["read request; sleep 60", "exec >&-; sleep 60", "sleep 60 & wait"] {
+        let script = format!("echo $$ > {}; {hang}", child.display());
+        let device = Local { timeout: Duration::from_millis(400), ..scripted(&script) };
+        let began = Instant::now();
+        let Measurement::Broken { outcome, reason } = measure(&device, &job(Path::new("x"))) else {
+            panic!("{hang} ended");
+        };
+        assert_eq!((outcome, reason.contains("still running after 0.4 s")), (Outcome::TimedOut, true), "{reason}");
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(!alive(&child), "{hang}");
+    }
+}
+
+#[test]
+fn a_stray_child_does_not_hold_up_the_answer() {
+    let script = format!("sleep 60 & echo '{MEASURED}'");
+    let began = Instant::now();
+    // The child has the worker's pipe, so the answer only ends when the child is dead too.
+    assert_eq!(measure(&scripted(&script), &job(Path::new("x"))).outcome(), Some(Outcome::Measured));
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn ctrl_c_ends_the_worker() {
+    let folder = TempDir::new().unwrap();
+    let child = folder.path().join("child");
+    let device = scripted(&format!("echo $$ > {}; sleep 60", child.display()));
+    let cancelled = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !child.exists() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            cancelled.store(true, Ordering::Relaxed);
+        });
+        let watch = Watch { cancelled: &cancelled, waiting: &|| () };
+        assert_eq!(device.measure(&job(Path::new("x")), &watch).unwrap(), Measurement::Interrupted);
+    });
+    assert!(!alive(&child));
+}
+
+/// Whether the process whose id `file` holds runs.
+fn alive(file: &Path) -> bool {
+    let id = fs::read_to_string(file).unwrap();
+    fs::read_to_string(format!("/proc/{}/stat", id.trim())).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn measurements_never_overlap() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    let script = format!("echo begin >> {0}; sleep 0.2; echo end >> {0}; echo '{MEASURED}'", log.display());
+    let device = scripted(&script);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let told = Cell::new(0);
+                let cancelled = AtomicBool::new(false);
+                let waiting = || told.set(told.get() + 1);
+                device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &waiting }).unwrap();
+                assert!(told.get() <= 1, "said that it waits {} times", told.get());
+            });
+        }
+    });
+    assert_eq!(fs::read_to_string(log).unwrap(), "begin\nend\n".repeat(3));
+}
+
+#[test]
+fn a_worker_that_cannot_be_started_is_an_error() {
+    let device = Local { worker: (PathBuf::from("/nonexistent/worker"), Vec::new()), ..scripted("") };
+    let cancelled = AtomicBool::new(false);
+    let error = device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &|| () }).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/worker"), "{error}");
+}
+
+#[test]
+fn capacity_is_never_more_than_the_machine_has() {
+    let all = Local { mem_limit: Some(Bytes(u64::MAX)), ..scripted("") };
+    let little = Local { mem_limit: Some(Bytes(1 << 20)), ..scripted("") };
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let total: u64 = meminfo.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(all.capacity().unwrap() <= Bytes(total * 1024));
+    assert_eq!(little.capacity(), Some(Bytes(1 << 20)));
+}
+
+#[test]
+fn known_devices_without_hardware_here_say_why_they_cannot_run() {
+    for name in ["tx2", "2080ti", "cuda", "jetson"] {
+        let error = DeviceName::parse(name).unwrap().check_runnable().unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{name} cannot be profiled from here: ")) && error.contains("help: "),
+            "{error}"
+        );
+    }
+    for name in ["cpu", "simulated", "recorded"] {
+        DeviceName::parse(name).unwrap().check_runnable().unwrap();
+    }
+    let error = DeviceName::parse("cdua").unwrap_err().to_string();
+    assert!(error.contains("did you mean \"cuda\"?"), "{error}");
+}

@@ -1,0 +1,114 @@
+//! What the kernel's control groups say about memory: how much this process may take, and who was killed for it.
+
+use crate::units::Bytes;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// One group's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// What its processes may take together.
+    pub limit: Bytes,
+    /// What they have taken.
+    pub used: Bytes,
+}
+
+/// Files of one generation of the interface, relative to a group's folder.
+struct Interface {
+    limit: &'static str,
+    used: &'static str,
+    kills: &'static str,
+}
+
+const V2: Interface = Interface { limit: "memory.max", used: "memory.current", kills: "memory.events" };
+const V1: Interface =
+    Interface { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", kills: "memory.oom_control" };
+
+/// The limits that hold for this process, its own group's first; groups without a limit are left out.
+pub fn allowances() -> Vec<Allowance> {
+    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = groups(&membership, Path::new(ROOT));
+    groups.iter().filter_map(|(folder, interface)| interface.allowance(folder)).collect()
+}
+
+/// Kills by the kernel for want of memory so far: on the whole machine, then in each group of this process.
+///
+/// When one of the counts grows while a worker is killed, memory was the reason.
+pub fn kills() -> Vec<u64> {
+    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let machine = counter(Path::new("/proc/vmstat"), "oom_kill");
+    let groups = groups(&membership, Path::new(ROOT));
+    let in_groups = groups.iter().map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
+    std::iter::once(machine).chain(in_groups).map(Option::unwrap_or_default).collect()
+}
+
+impl Interface {
+    fn allowance(&self, folder: &Path) -> Option<Allowance> {
+        // Without a limit, v2 writes "max" and v1 a number near 2^63.
+        let limit = number(&folder.join(self.limit)).filter(|&limit| limit < 1 << 62)?;
+        Some(Allowance { limit: Bytes(limit), used: Bytes(number(&folder.join(self.used)).unwrap_or(0)) })
+    }
+}
+
+/// The folders of the memory groups in `membership` (the text of /proc/self/cgroup) and of their ancestors: `0::/path`
+/// for v2, `4:memory:/path` for v1. Inside a container the path may be the host's; the ancestors then still lead to
+/// what is mounted.
+fn groups(membership: &str, root: &Path) -> Vec<(PathBuf, &'static Interface)> {
+    let mut found = Vec::new();
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (mount, interface) = match controllers {
+            "" => (root.to_owned(), &V2),
+            _ if controllers.split(',').any(|controller| controller == "memory") => (root.join("memory"), &V1),
+            _ => continue,
+        };
+        let own = mount.join(path.trim_start_matches('/'));
+        let ancestors = own.ancestors().take_while(|folder| folder.starts_with(&mount)).map(Path::to_owned);
+        found.extend(ancestors.map(|folder| (folder, interface)));
+    }
+    found
+}
+
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// The number behind `name` in a file of `name number` lines.
+fn counter(file: &Path, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn both_generations_are_found_with_their_ancestors() {
+        let root = TempDir::new().unwrap();
+        let group = root.path().join("a/b");
+        fs::create_dir_all(&group).unwrap();
+        fs::create_dir_all(root.path().join("memory/c")).unwrap();
+        fs::write(group.join("memory.max"), "max\n").unwrap();
+        fs::write(root.path().join("a/memory.max"), "1048576\n").unwrap();
+        fs::write(root.path().join("a/memory.current"), "4096\n").unwrap();
+        fs::write(root.path().join("memory/c/memory.limit_in_bytes"), "2097152\n").unwrap();
+        fs::write(root.path().join("memory/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        let groups = groups("5:cpu,memory:/c\n3:cpu:/x\n0::/a/b\n", root.path());
+        let found: Vec<Allowance> = groups.iter().filter_map(|(folder, i)| i.allowance(folder)).collect();
+        let allowance = |limit, used| Allowance { limit: Bytes(limit), used: Bytes(used) };
+        assert_eq!(found, [allowance(2_097_152, 0), allowance(1_048_576, 4096)]);
+    }
+
+    #[test]
+    fn a_counter_is_found_by_its_whole_name() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("events");
+        fs::write(&file, "oom 7\noom_kill_disable 0\noom_kill 3\n").unwrap();
+        assert_eq!(counter(&file, "oom_kill"), Some(3));
+    }
+}

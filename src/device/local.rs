@@ -1,0 +1,182 @@
+//! This machine: every measurement in a worker process of its own, never two at a time.
+
+use super::protocol::{LatencyReading, PROTOCOL, Reply, Request, StepRule};
+use super::worker::{self, End, Legacy};
+use super::{Device, Job, Measurement, Watch, cgroup, machine, turn};
+use crate::error::{Error, Result};
+use crate::records::{Outcome, Setting};
+use crate::units::Bytes;
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+/// How much of a worker's words a message quotes.
+const QUOTED: usize = 200;
+
+/// This machine, measured by worker processes.
+#[derive(Debug, Clone)]
+pub struct Local {
+    /// The worker's program and its arguments.
+    pub worker: (PathBuf, Vec<String>),
+    /// What the worker runs networks with, by name: `libtorch` and its version.
+    pub software: Setting,
+    /// Threads of the compute library.
+    pub threads: usize,
+    /// Memory past which the worker's allocations are refused; none: a share of what is available at each measurement.
+    pub mem_limit: Option<Bytes>,
+    /// Time after which a worker is taken for hung.
+    pub timeout: Duration,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// When enough steps were timed.
+    pub steps: StepRule,
+}
+
+impl Device for Local {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
+    fn capacity(&self) -> Option<Bytes> {
+        Some(self.limit().min(machine::memory()))
+    }
+
+    fn setting(&self) -> Setting {
+        let limit = self.mem_limit.map_or("default".to_owned(), |limit| format!("{} MiB", limit.mib()));
+        let own = [
+            ("device", self.name().to_owned()),
+            ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
+            ("threads", self.threads.to_string()),
+            ("mem_limit", limit),
+        ];
+        let own = own.map(|(name, fact)| (name.to_owned(), fact));
+        machine::facts().into_iter().chain(self.software.clone()).chain(own).collect()
+    }
+
+    fn check(&self, job: &Job) -> Result<()> {
+        File::open(&job.file).map(drop).map_err(|cause| Error::io(&job.file, "read the network to measure", &cause))
+    }
+
+    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+        let request = serde_json::to_string(&self.request(job))
+            .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
+        let Some(_turn) = turn::take(watch)? else { return Ok(Measurement::Interrupted) };
+        let kills = cgroup::kills();
+        let legacy = worker::ask(&mut self.command(), &request, self.timeout, watch)
+            .map_err(|cause| Error::device(format!("the worker cannot be started: {cause}")).file(&self.worker.0))?;
+        let kernel_killed = cgroup::kills().iter().zip(kills).any(|(after, before)| *after > before);
+        Ok(self.interpret(&legacy, job, kernel_killed))
+    }
+}
+
+impl Local {
+    fn limit(&self) -> Bytes {
+        self.mem_limit.unwrap_or_else(machine::default_limit)
+    }
+
+    fn request(&self, job: &Job) -> Request {
+        Request {
+            protocol: PROTOCOL,
+            network: job.file.clone(),
+            workload: job.workload,
+            latency: job.latency,
+            memory: job.memory,
+            threads: self.threads,
+            mem_limit: Some(self.limit().0),
+            seed: self.seed,
+            steps: self.steps,
+        }
+    }
+
+    fn command(&self) -> Command {
+        let threads = self.threads.to_string();
+        let mut command = Command::new(&self.worker.0);
+        // Compute libraries read these when they are loaded, before a worker's own code could tell them.
+        command.args(&self.worker.1).env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+        command
+    }
+
+    fn interpret(&self, legacy: &Legacy, job: &Job, kernel_killed: bool) -> Measurement {
+        match legacy.end {
+            End::Interrupted => Measurement::Interrupted,
+            End::TimedOut => Measurement::broken(
+                Outcome::TimedOut,
+                format!("the worker was still running after {} s", self.timeout.as_secs_f64()),
+            ),
+            // A worker that fails while it winds up has answered all the same.
+            End::Exited(status) => match answer(&legacy.said, job) {
+                Ok(measurement) => measurement,
+                Err(_) if legacy.said.trim().is_empty() => silent(status, &legacy.complained, kernel_killed),
+                Err(why) => Measurement::broken(Outcome::Garbled, why),
+            },
+        }
+    }
+}
+
+/// The reply in what a worker said: one line, holding what the job asked for.
+fn answer(said: &str, job: &Job) -> std::result::Result<Measurement, String> {
+    let reply: Reply = serde_json::from_str(said.trim())
+        .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
+    match reply {
+        Reply::OutOfMemory { memory } => Ok(Measurement::OutOfMemory { memory: Some(memory) }),
+        Reply::Failed { reason } => Ok(Measurement::broken(Outcome::Failed, reason)),
+        Reply::Measured { latency, memory } => {
+            let sound = |latency: &LatencyReading| latency.median.is_finite() && latency.median > 0.0;
+            if !latency.as_ref().is_none_or(sound) {
+                return Err(format!("the worker measured an impossible time: \"{}\"", quoted(said)));
+            }
+            let (latency, memory) = (latency.filter(|_| job.latency), memory.filter(|_| job.memory));
+            if latency.is_some() == job.latency && memory.is_some() == job.memory {
+                return Ok(Measurement::Measured { latency, memory });
+            }
+            Err(format!("the worker left out what it was asked for: \"{}\"", quoted(said)))
+        }
+    }
+}
+
+/// What a worker that ended without a word died of.
+fn silent(status: ExitStatus, complained: &str, kernel_killed: bool) -> Measurement {
+    let words = match complained.trim() {
+        "" => String::new(),
+        words => format!(": {words}"),
+    };
+    match (status.signal(), status.code()) {
+        (Some(signal), _) if signal == Signal::SIGKILL as i32 && kernel_killed => {
+            Measurement::OutOfMemory { memory: None }
+        }
+        (Some(signal), _) => {
+            let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
+            Measurement::broken(Outcome::Crashed, format!("the worker was killed by signal {name}{words}"))
+        }
+        (None, Some(0)) => Measurement::broken(Outcome::Garbled, format!("the worker ended without an answer{words}")),
+        (None, code) => {
+            let code = code.unwrap_or_default();
+            Measurement::broken(Outcome::Crashed, format!("the worker ended with exit code {code}{words}"))
+        }
+    }
+}
+
+fn quoted(said: &str) -> String {
+    let line: String = said.trim().chars().take(QUOTED).collect();
+    line.escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn killed(signal: Signal, kernel_killed: bool) -> Measurement {
+        silent(ExitStatus::from_raw(signal as i32), "", kernel_killed)
+    }
+
+    #[test]
+    fn only_the_kernels_own_kill_means_out_of_memory() {
+        assert_eq!(killed(Signal::SIGKILL, true), Measurement::OutOfMemory { memory: None });
+        for (signal, kernel) in [(Signal::SIGKILL, false), (Signal::SIGSEGV, true), (Signal::SIGABRT, false)] {
+            assert_eq!(killed(signal, kernel).outcome(), Some(Outcome::Crashed), "{signal}");
+        }
+    }
+}

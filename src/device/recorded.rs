@@ -1,0 +1,139 @@
+//! A device that answers from a profile measured earlier, on whatever device that was.
+
+use super::protocol::{LatencyReading, MemoryReading};
+use super::{Device, Job, Measurement, Watch};
+use crate::error::{Error, Result};
+use crate::records::{Identity, MemoryColumns, Outcome, Reading, Record, Setting, list, read};
+use crate::units::Bytes;
+use crate::workload::{Quantity, Stage};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A device that answers from the rows of a profile; of rows that repeat each other, the first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    folder: PathBuf,
+    rows: BTreeMap<Identity, Record>,
+}
+
+impl Recorded {
+    /// Reads the rows of the `known` networks in `folder`, which holds `latency` and `memory` or one of them. Rows
+    /// that name no stage are of `stage`.
+    ///
+    /// # Errors
+    /// A folder without such rows, or rows that cannot be read.
+    pub fn open<'a>(folder: &Path, known: impl IntoIterator<Item = &'a str> + Clone, stage: Stage) -> Result<Self> {
+        let mut rows = BTreeMap::new();
+        for quantity in Quantity::ALL {
+            let subfolder = folder.join(quantity.name());
+            if !subfolder.is_dir() {
+                continue;
+            }
+            for file in list(&subfolder, known.clone())?.into_values() {
+                for record in read(&file, quantity, stage)?.records {
+                    rows.entry(record.identity()).or_insert(record);
+                }
+            }
+        }
+        if rows.is_empty() {
+            let networks = known.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(Error::device(format!("there are no rows of {networks} here"))
+                .file(folder)
+                .expected("{latency,memory}/{network}_{level}-gt.csv")
+                .help("set device_source to the folder of a profile, or network to one that it holds"));
+        }
+        Ok(Recorded { folder: folder.to_owned(), rows })
+    }
+
+    fn row(&self, job: &Job, quantity: Quantity) -> Option<&Record> {
+        self.rows.get(&Identity { variant: job.variant.clone(), workload: job.workload, quantity })
+    }
+
+    fn missing(&self, job: &Job, quantity: Quantity) -> Error {
+        let same = self.rows.keys().filter(|row| {
+            (&row.variant, row.workload.stage, row.quantity) == (&job.variant, job.workload.stage, quantity)
+        });
+        let batches: Vec<String> = same.map(|row| row.workload.batch.to_string()).collect();
+        let (variant, stage, batch) = (&job.variant, job.workload.stage, job.workload.batch);
+        Error::device(format!("there is no recorded {quantity} of {variant}, {stage}, bs {batch}"))
+            .file(&self.folder)
+            .expected(match batches.len() {
+                0 => format!("a variant and stage with {quantity} rows"),
+                _ => format!("one of the recorded batch sizes {}", batches.join(", ")),
+            })
+            .help("set bs, stage and network to what the profile holds")
+    }
+}
+
+/// What a job asks for.
+fn asked(job: &Job) -> impl Iterator<Item = Quantity> {
+    let latency = job.latency.then_some(Quantity::Latency);
+    latency.into_iter().chain(job.memory.then_some(Quantity::Memory))
+}
+
+impl Device for Recorded {
+    fn name(&self) -> &str {
+        "recorded"
+    }
+
+    fn capacity(&self) -> Option<Bytes> {
+        self.rows.values().find_map(|row| match row.reading {
+            Reading::Memory(memory) => memory.capacity,
+            Reading::Latency(_) => None,
+        })
+    }
+
+    fn setting(&self) -> Setting {
+        let facts = [
+            ("device", self.name().to_owned()),
+            ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
+            ("device_source", self.folder.display().to_string()),
+        ];
+        facts.map(|(name, fact)| (name.to_owned(), fact)).into()
+    }
+
+    fn check(&self, job: &Job) -> Result<()> {
+        let missing = asked(job).find(|quantity| self.row(job, *quantity).is_none());
+        missing.map_or(Ok(()), |quantity| Err(self.missing(job, quantity)))
+    }
+
+    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+        self.check(job)?;
+        if watch.cancelled() {
+            return Ok(Measurement::Interrupted);
+        }
+        let rows: Vec<&Record> = asked(job).filter_map(|quantity| self.row(job, quantity)).collect();
+        let memory = rows.iter().find_map(|row| memory(row));
+        // A configuration that failed in one of its rows did not run, whatever the other says.
+        match rows.iter().find(|row| !row.outcome.passed()).map(|row| row.outcome) {
+            None => Ok(Measurement::Measured { latency: rows.iter().find_map(|row| latency(row)), memory }),
+            Some(Outcome::OutOfMemory | Outcome::Skipped) => Ok(Measurement::OutOfMemory { memory }),
+            Some(outcome) => Ok(Measurement::broken(outcome, "recorded so")),
+        }
+    }
+}
+
+fn latency(row: &Record) -> Option<LatencyReading> {
+    let Reading::Latency(Some(latency)) = row.reading else { return None };
+    Some(LatencyReading {
+        median: latency.0,
+        spread: row.spread.unwrap_or(0.0),
+        // The published rows are means of 3 steps.
+        steps: row.steps.unwrap_or(3),
+        discarded: 0,
+        disturbed: row.outcome == Outcome::Disturbed,
+    })
+}
+
+fn memory(row: &Record) -> Option<MemoryReading> {
+    let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, .. }) = row.reading else {
+        return None;
+    };
+    Some(MemoryReading {
+        allocated: allocated?.0,
+        reserved: reserved?.0,
+        used: used?.0,
+        available: available?.0,
+        free: free.or(available)?.0,
+    })
+}

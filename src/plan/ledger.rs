@@ -1,0 +1,113 @@
+//! What has been measured already, and what that says about the rest.
+
+use super::sweep::Configuration;
+use crate::records::{Identity, Outcome, Record, Variant};
+use crate::workload::{Quantity, Stage, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outcomes so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    done: BTreeSet<Identity>,
+    /// The smallest batch size that failed.
+    failed: BTreeMap<(Variant, Stage), u64>,
+}
+
+/// What to do about a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Every row of it is there.
+    Done,
+    /// Measure these quantities of it.
+    Measure(Vec<Quantity>),
+    /// Do not run it, because this smaller batch failed; these quantities have no row yet.
+    Skip {
+        /// The batch size that failed.
+        failed: u64,
+        /// What would get a row that says so.
+        missing: Vec<Quantity>,
+    },
+}
+
+impl Ledger {
+    /// The ledger of a profile measured earlier.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut ledger = Ledger::default();
+        for record in records {
+            ledger.enter(record);
+        }
+        ledger
+    }
+
+    /// Takes note of one row.
+    pub fn enter(&mut self, record: &Record) {
+        self.done.insert(record.identity());
+        let Workload { stage, batch } = record.workload;
+        if !record.outcome.passed() && record.outcome != Outcome::Skipped {
+            let smallest = self.failed.entry((record.variant.clone(), stage)).or_insert(batch);
+            *smallest = batch.min(*smallest);
+        }
+    }
+
+    /// What to do about a configuration, given what is known.
+    ///
+    /// Larger batches than one that failed are not run. (On a real TX2 three variants of 95 passed at a larger batch
+    /// than one they had failed at; running out of memory hundreds of times costs more than they are worth.)
+    pub fn decide(&self, configuration: &Configuration) -> Decision {
+        let Configuration { variant, workload, quantities } = configuration;
+        let done = |quantity| self.done.contains(&Identity { variant: variant.clone(), workload: *workload, quantity });
+        let missing: Vec<Quantity> = quantities.iter().copied().filter(|&quantity| !done(quantity)).collect();
+        match self.failed.get(&(variant.clone(), workload.stage)) {
+            _ if missing.is_empty() => Decision::Done,
+            Some(&failed) if failed < workload.batch => Decision::Skip { failed, missing },
+            _ => Decision::Measure(missing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Reading;
+
+    fn configuration(batch: u64) -> Configuration {
+        let workload = Workload { stage: Stage::Training, batch };
+        Configuration { variant: Variant::new("net", 30), workload, quantities: Quantity::ALL.to_vec() }
+    }
+
+    fn row(batch: u64, outcome: Outcome) -> Record {
+        let Configuration { variant, workload, .. } = configuration(batch);
+        let (dataset, file) = ("imagenet".into(), "net_30.onnx".into());
+        let reading = Reading::Latency(None);
+        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None }
+    }
+
+    #[test]
+    fn what_has_a_row_is_not_measured_again() {
+        let ledger = Ledger::of(&[row(8, Outcome::Measured)]);
+        assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Quantity::Memory]));
+        assert_eq!(ledger.decide(&configuration(16)), Decision::Measure(Quantity::ALL.to_vec()));
+        let latency_only = Configuration { quantities: vec![Quantity::Latency], ..configuration(8) };
+        assert_eq!(ledger.decide(&latency_only), Decision::Done);
+    }
+
+    #[test]
+    fn larger_batches_than_a_failed_one_are_skipped_and_no_others() {
+        for outcome in [Outcome::OutOfMemory, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled, Outcome::Failed] {
+            let ledger = Ledger::of(&[row(16, outcome), row(8, outcome), row(32, Outcome::Skipped)]);
+            assert_eq!(ledger.decide(&configuration(4)), Decision::Measure(Quantity::ALL.to_vec()));
+            assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Quantity::Memory]));
+            let missing = Quantity::ALL.to_vec();
+            assert_eq!(ledger.decide(&configuration(64)), Decision::Skip { failed: 8, missing });
+            let other_stage = Workload { stage: Stage::Inference, batch: 64 };
+            let inference = Configuration { workload: other_stage, ..configuration(64) };
+            assert!(matches!(ledger.decide(&inference), Decision::Measure(_)));
+        }
+    }
+
+    #[test]
+    fn a_skipped_row_is_no_failure_of_its_own() {
+        let ledger = Ledger::of(&[row(8, Outcome::Skipped)]);
+        assert!(matches!(ledger.decide(&configuration(16)), Decision::Measure(_)));
+    }
+}

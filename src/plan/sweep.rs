@@ -1,0 +1,142 @@
+//! A sweep as tests in the published order, and as configurations in the order they run.
+
+use crate::records::{Identity, Variant};
+use crate::workload::{Quantity, Stage, Workload};
+
+/// What is to be measured of one network: every combination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// Latency, memory or both.
+    pub quantities: Vec<Quantity>,
+    /// Batch sizes.
+    pub batches: Vec<u64>,
+    /// Training, inference or both.
+    pub stages: Vec<Stage>,
+    /// The network at its levels.
+    pub variants: Vec<Variant>,
+}
+
+/// One quantity of one configuration; one column of lists in a test configuration.
+pub type Test = Identity;
+
+/// What one worker measures: everything asked about a variant at one stage and batch size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Stage and batch size.
+    pub workload: Workload,
+    /// What is measured, without repeats, in the order of [`Quantity::ALL`].
+    pub quantities: Vec<Quantity>,
+}
+
+impl Sweep {
+    /// The tests in the published order: by variable, then batch size, then stage; the variant varies fastest.
+    ///
+    /// (The published order also has data set and network, before the stage; a sweep has one of each.)
+    pub fn tests(&self) -> Vec<Test> {
+        let mut tests = Vec::new();
+        for &quantity in &self.quantities {
+            for &batch in &self.batches {
+                for &stage in &self.stages {
+                    let workload = Workload { stage, batch };
+                    tests.extend(self.variants.iter().cloned().map(|variant| Test { variant, workload, quantity }));
+                }
+            }
+        }
+        tests
+    }
+}
+
+/// Tests as they run: by variant and stage in the order of their first test, then by ascending batch size.
+///
+/// Ascending, because a failure at one batch size spares the larger ones; by variant, because the published order goes
+/// through all variants before the second batch size, and would learn that too late.
+pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
+    let mut variants: Vec<&Variant> = Vec::new();
+    let mut stages: Vec<Stage> = Vec::new();
+    for test in tests {
+        if !variants.contains(&&test.variant) {
+            variants.push(&test.variant);
+        }
+        if !stages.contains(&test.workload.stage) {
+            stages.push(test.workload.stage);
+        }
+    }
+    let groups = variants.iter().flat_map(|&variant| stages.iter().map(move |&stage| (variant, stage)));
+    groups.flat_map(|(variant, stage)| group(tests, variant, stage)).collect()
+}
+
+fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> {
+    let tests: Vec<&Test> =
+        tests.iter().filter(|test| test.variant == *variant && test.workload.stage == stage).collect();
+    let mut batches: Vec<u64> = tests.iter().map(|test| test.workload.batch).collect();
+    batches.sort_unstable();
+    batches.dedup();
+    let asked = |batch, quantity| tests.iter().any(|test| test.workload.batch == batch && test.quantity == quantity);
+    let configuration = |batch| Configuration {
+        variant: variant.clone(),
+        workload: Workload { stage, batch },
+        quantities: Quantity::ALL.into_iter().filter(|&quantity| asked(batch, quantity)).collect(),
+    };
+    batches.into_iter().map(configuration).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep() -> Sweep {
+        Sweep {
+            quantities: vec![Quantity::Memory, Quantity::Latency],
+            batches: vec![8, 2],
+            stages: vec![Stage::Training, Stage::Inference],
+            variants: vec![Variant::new("net", 30), Variant::new("net", 0)],
+        }
+    }
+
+    #[test]
+    fn the_published_order_goes_through_variants_first() {
+        let tests = sweep().tests();
+        let shown: Vec<String> = tests.iter().take(9).map(Test::to_string).collect();
+        // variable > batch size > stage > network file, each in the order it was given.
+        let expected = [
+            "net_30 training bs 8 memory",
+            "net_0 training bs 8 memory",
+            "net_30 inference bs 8 memory",
+            "net_0 inference bs 8 memory",
+            "net_30 training bs 2 memory",
+            "net_0 training bs 2 memory",
+            "net_30 inference bs 2 memory",
+            "net_0 inference bs 2 memory",
+            "net_30 training bs 8 latency",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(tests.len(), 2 * 2 * 2 * 2);
+    }
+
+    #[test]
+    fn running_goes_up_the_batch_sizes_of_one_variant_and_stage() {
+        let mut tests = sweep().tests();
+        tests.extend(sweep().tests());
+        let odd = Test { quantity: Quantity::Latency, ..tests[0].clone() };
+        tests.push(Test { workload: Workload { batch: 4, ..odd.workload }, ..odd });
+        let configurations = regroup(&tests);
+        let shown: Vec<String> = configurations
+            .iter()
+            .map(|c| format!("{} {} {} {}", c.variant, c.workload.stage, c.workload.batch, c.quantities.len()))
+            .collect();
+        let expected = [
+            "net_30 training 2 2",
+            "net_30 training 4 1",
+            "net_30 training 8 2",
+            "net_30 inference 2 2",
+            "net_30 inference 8 2",
+            "net_0 training 2 2",
+            "net_0 training 8 2",
+            "net_0 inference 2 2",
+            "net_0 inference 8 2",
+        ];
+        assert_eq!(shown, expected);
+    }
+}
