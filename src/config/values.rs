@@ -136,6 +136,8 @@ impl<'a> Values<'a> {
         let unknown = || Error::config(format!("no table has the key [{}] {name}", self.table.section));
         match self.table.key(name).ok_or_else(unknown)?.default {
             Default::Required | Default::Unset => Ok(Value::None),
+            // A bare value that starts with a reference would read as a dictionary.
+            Default::Literal(text) if text.starts_with('{') => self.filled_in(Value::from(text)),
             Default::Literal(literal) => self.filled_in(Value::parse(literal)?),
         }
     }

@@ -90,14 +90,14 @@ pub struct Line {
     pub series: Vec<Series<(f64, f64)>>,
 }
 
-/// Bars from zero, grouped by category.
+/// Lying bars from zero, grouped by category.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// Names below the groups.
+    /// Names of the groups, from the top.
     pub categories: Vec<String>,
-    /// What the heights mean.
-    pub y: Axis,
-    /// One height per category and series; `None` draws nothing.
+    /// What the lengths mean.
+    pub value: Axis,
+    /// One length per category and series; `None` draws nothing.
     pub series: Vec<Series<Option<f64>>>,
 }
 
@@ -114,6 +114,8 @@ pub struct Matrix {
     pub columns: Vec<String>,
     /// Row after row, as many as rows times columns.
     pub cells: Vec<MatrixCell>,
+    /// What the states mean here, in the words of the legend.
+    pub legend: Vec<(State, String)>,
 }
 
 /// One cell of a [`Matrix`].
@@ -145,6 +147,8 @@ pub struct Histogram {
     pub x: Axis,
     /// Width of a bin; one bin is centred on zero.
     pub bin: f64,
+    /// Values further from zero than this are counted in the outermost bins.
+    pub limit: f64,
     /// Values by group, stacked.
     pub series: Vec<Series<f64>>,
 }

@@ -5,8 +5,10 @@
 
 mod chart;
 mod console;
+mod html;
 mod page;
 mod progress;
+mod svg;
 mod table;
 mod text;
 

@@ -1,1 +1,199 @@
-//!
+//! The configuration: the published file is read as published, everything wrong is told with its place.
+
+use perf4sight::config::{Default, Document, Key, Kind, Table, Value, Values};
+use perf4sight::error::Error;
+use proptest::prelude::*;
+
+/// Keys and values as the published config.ini has them, with its fold marks and spacing.
+const PUBLISHED: &str = "\
+[create_network_dataset]
+#{{{
+networks= ['alexnet', 'resnet18']
+pruning_perc= [0,5,10,
+               15,20]
+mode= random
+repeats= 5
+model_desc_dir= models/imagenet
+model_path= models/pruned/random_pruning
+#}}}
+
+[profile]
+#{{{
+create_config= True
+dataset= imagenet
+network= resnet18
+bs= [2,8,16,32,64,128,256]
+stage= ['training', 'inference']
+gpu_id= 2
+save= False
+device= 2080ti
+test_config= logs/test config.ini
+#}}}
+";
+
+static WORDS: &[&str] = &["random", "l1"];
+
+static MAKE: Table = Table {
+    section: "make",
+    about: "makes",
+    keys: &[
+        Key { name: "mode", kind: Kind::Word(WORDS), default: Default::Literal("random"), help: "how" },
+        Key { name: "folder", kind: Kind::Path, default: Default::Literal("out/{mode}_made"), help: "where" },
+        Key { name: "levels", kind: LEVELS, default: Default::Literal("[0, 50]"), help: "which" },
+    ],
+};
+const LEVELS: Kind = Kind::List(&Kind::Integer(0, 99));
+
+static READ: Table = Table {
+    section: "read",
+    about: "reads",
+    keys: &[
+        Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Default::Required, help: "sizes" },
+        Key { name: "device", kind: Kind::Text, default: Default::Literal("cpu"), help: "device" },
+        Key { name: "save", kind: Kind::Flag, default: Default::Literal("True"), help: "keep" },
+        Key { name: "limit", kind: Kind::Number(0.5), default: Default::Unset, help: "limit" },
+        Key {
+            name: "logs",
+            kind: Kind::List(&Kind::Path),
+            default: Default::Literal("['{make.folder}/{device}']"),
+            help: "",
+        },
+        Key { name: "levels", kind: LEVELS, default: Default::Literal("{make.levels}"), help: "which" },
+    ],
+};
+
+fn document(source: &str) -> Document {
+    Document::parse(source, "config.ini").unwrap()
+}
+
+/// Asks for a value of the last section, which is either table's.
+fn with_values<T>(source: &str, ask: impl Fn(&Values) -> Result<T, Error>) -> Result<T, Error> {
+    let document = document(source);
+    let section = document.sections().last().unwrap();
+    let table = if section.name == "make" { &MAKE } else { &READ };
+    ask(&Values::check(&document, section, table, &[&MAKE, &READ])?)
+}
+
+fn refusal(source: &str) -> String {
+    with_values(source, |_| Ok(())).unwrap_err().to_string()
+}
+
+#[test]
+fn the_published_file_is_read_as_published() {
+    let document = document(PUBLISHED);
+    let value = |section: &str, key: &str| document.section(section).unwrap().entry(key).unwrap().value.clone();
+    assert_eq!(value("create_network_dataset", "networks"), ["alexnet", "resnet18"].into_iter().collect());
+    assert_eq!(value("create_network_dataset", "pruning_perc"), [0, 5, 10, 15, 20].into_iter().collect());
+    assert_eq!(value("create_network_dataset", "mode"), Value::from("random"));
+    assert_eq!(value("profile", "device"), Value::from("2080ti"));
+    assert_eq!(value("profile", "save"), Value::Flag(false));
+    assert_eq!(value("profile", "gpu_id"), Value::Integer(2));
+    assert_eq!(value("profile", "test_config"), Value::from("logs/test config.ini"));
+}
+
+#[test]
+fn fold_marks_may_follow_a_header_on_its_line() {
+    let folded = PUBLISHED.replace("]\n#{{{", "] #{{{");
+    assert_eq!(document(&folded).to_string(), document(PUBLISHED).to_string());
+}
+
+#[test]
+fn what_is_written_twice_is_refused_with_both_lines() {
+    let refused = |source: &str| Document::parse(source, "config.ini").unwrap_err().to_string();
+    let section = refused("[a]\nx = 1\n[b]\n[a]\n");
+    assert!(section.starts_with("config.ini:4: [a] occurs twice, first on line 1"), "{section}");
+    let key = refused("[a]\n\nx = [1,\n 2]\nx = 3\n");
+    assert!(key.starts_with("config.ini:5: x is set twice in [a], first on line 3"), "{key}");
+}
+
+#[test]
+fn defaults_follow_the_values_of_other_keys_and_sections() {
+    let logs = |source: &str| with_values(source, |values| values.get::<Vec<String>>("logs")).unwrap();
+    assert_eq!(logs("[read]\nbs = 1"), ["out/random_made/cpu"]);
+    assert_eq!(logs("[make]\nmode = l1\n[read]\nbs = 1\ndevice = tx2"), ["out/l1_made/tx2"]);
+    assert_eq!(logs("[make]\nfolder = here\n[read]\nbs = 1\nlogs = None"), ["here/cpu"]);
+    let levels = |source: &str| with_values(source, |values| values.get::<Vec<u8>>("levels")).unwrap();
+    assert_eq!(levels("[make]\nlevels = [7]\n[read]\nbs = 1"), [7]);
+}
+
+#[test]
+fn values_come_as_rust_types() {
+    let source = "[read]\nbs = 8\ndevice = 2080\nsave = False\nlimit = 2";
+    assert_eq!(with_values(source, |values| values.get::<Vec<u64>>("bs")).unwrap(), [8]);
+    assert_eq!(with_values(source, |values| values.get::<String>("device")).unwrap(), "2080");
+    assert_eq!(with_values(source, |values| values.get::<Option<f64>>("limit")).unwrap(), Some(2.0));
+    assert!(!with_values(source, |values| values.get::<bool>("save")).unwrap());
+    assert_eq!(with_values("[read]\nbs = 8", |values| values.get::<Option<f64>>("limit")).unwrap(), None);
+}
+
+#[test]
+fn a_wrong_value_is_told_with_place_expectation_and_remedy() {
+    for (source, messages) in [
+        ("[read]\nbs = 8\nsav = True", ["config.ini:3: [read] sav: no such key", "did you mean \"save\"?"]),
+        (
+            "[read]\nbs = [1,\n'many']",
+            ["config.ini:2: [read] bs: [1, 'many'] does not fit", "a whole number, 1 or more"],
+        ),
+        ("[read]\nbs = [0]", ["config.ini:2: [read] bs", "1 or more"]),
+        ("[read]\nbs = 8\nsave = true", ["config.ini:3: [read] save", "did you mean True?"]),
+        (
+            "[read]\nbs = 8\ndevice = ['tx2']",
+            ["config.ini:3: [read] device: ['tx2'] is a list", "one value such as 'tx2'"],
+        ),
+        ("[read]\nbs = 8\nlimit = 0.2", ["config.ini:3: [read] limit", "a number, 0.5 or more"]),
+        ("[read]\nbs = 8\nlogs = ['~/logs']", ["config.ini:3: [read] logs", "write the folder in full"]),
+        ("[make]\nmode = randm", ["config.ini:2: [make] mode", "did you mean random?"]),
+        ("[make]\nlevels = [0, 100]", ["config.ini:2: [make] levels", "from 0 to 99"]),
+        ("#\n\n[read]\n", ["config.ini:3: [read] bs: this key is required", "bs: sizes"]),
+    ] {
+        let refused = refusal(source);
+        assert!(messages.iter().all(|message| refused.contains(message)), "{source:?} was refused with {refused}");
+    }
+}
+
+#[test]
+fn the_command_line_overrides_and_is_named_in_errors() {
+    let mut document = document("[read]\nbs = 8\n");
+    document.set("read.bs=[1, 2]").unwrap();
+    document.set("read.limit=oops").unwrap();
+    assert_eq!(document.to_string(), "[read]\nbs = [1, 2]\nlimit = 'oops'\n");
+    let refused = Values::check(&document, &document.sections()[0], &READ, &[]).unwrap_err().to_string();
+    assert!(refused.starts_with("--set read.limit=oops: [read] limit: 'oops' does not fit"), "{refused}");
+    for (wrong, message) in [("read", "section.key=value"), ("bs=1", "section.key=value"), ("raed.bs=1", "\"read\"")] {
+        let refused = document.set(wrong).unwrap_err().to_string();
+        assert!(refused.contains(message), "{wrong} was refused with {refused}");
+    }
+}
+
+#[test]
+fn an_error_of_a_domain_type_gets_the_place_of_its_key() {
+    let parse = |word: &str| -> Result<(), Error> { Err(Error::config(format!("unknown device \"{word}\""))) };
+    let refused = with_values("[read]\nbs = 8\ndevice = abacus", |values| values.named("device", parse)).unwrap_err();
+    assert_eq!(refused.to_string(), "config.ini:3: unknown device \"abacus\"");
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::None),
+        any::<bool>().prop_map(Value::Flag),
+        any::<i64>().prop_map(Value::Integer),
+        prop::num::f64::NORMAL.prop_map(Value::Number),
+        "[^\r\u{feff}]{0,12}".prop_map(Value::Text),
+    ];
+    scalar.prop_recursive(3, 20, 4, |inner| prop::collection::vec(inner, 0..4).prop_map(Value::List))
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(values in prop::collection::vec(value(), 1..5)) {
+        let entries: String = values.iter().enumerate().map(|(i, value)| format!("key{i} = {value}\n")).collect();
+        let document = document(&format!("[section]\n{entries}"));
+        let read: Vec<Value> = document.sections()[0].entries.iter().map(|entry| entry.value.clone()).collect();
+        prop_assert_eq!(read, values);
+    }
+
+    #[test]
+    fn no_text_panics(text in "([\\[\\]=:#;'\"\\\\,\r\n\t a1({~]|\\PC){0,60}") {
+        let _ = Document::parse(&text, "config.ini");
+    }
+}

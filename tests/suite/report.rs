@@ -1,7 +1,13 @@
 //! Tables, the console and the HTML page: what is written where, and that equal data give equal bytes.
 
-use perf4sight::report::{Column, Console, Mode, Settings, Table};
+use perf4sight::report::{
+    Axis, Bars, Block, Chart, Column, Console, Fact, Histogram, Line, Matrix, MatrixCell, Mode, Page, Plot, Point,
+    Scatter, Series, Settings, State, Table, Tone,
+};
+use perf4sight::units::{Milliseconds, Percent};
 use std::io::{self, Write};
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 /// A sink that can be read afterwards.
@@ -86,4 +92,156 @@ fn a_reader_that_went_away_is_no_failure_but_a_full_disk_is() {
         console.line("result");
         assert_eq!(console.finish().is_ok(), fine, "{kind:?}");
     }
+}
+
+const NETWORKS: [&str; 6] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "<b>own & odd</b>"];
+const BATCHES: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+
+/// Every kind of block and plot once, on made-up but fixed numbers.
+fn page() -> Page {
+    let mut page = Page::new("Fingerprint of <cpu> & co", "training, two quantities");
+    let mut table = Table::new("Worst rows", [Column::text("variant", "variant"), Column::number("ms", "latency")]);
+    table.row(["<script>alert(1)</script>".into(), Milliseconds(12.5).into()]);
+    page.section(
+        "Verdict",
+        [
+            Block::Verdict(Tone::Caution, "Predictions are usually within 10 % & sometimes not.".into()),
+            Block::Headline(vec![
+                Fact::new("latency error", Percent(5.52)).remark("mean of 120 rows"),
+                Fact::new("memory error", Percent(3.8)).remark("mean of 118 rows"),
+            ]),
+            Block::Text("A <i>paragraph</i>.".into()),
+        ],
+    );
+    page.section("Charts", [scatter(), histogram(), bars(), line(), matrix()].map(Block::Chart));
+    page.section(
+        "Rest",
+        [
+            Block::Table(table.clone()),
+            Block::Folded(table),
+            Block::Facts(vec![Fact::new("processor", "a \"quoted\" name"), Fact::new("rows", 238u64)]),
+            Block::List(vec!["resnet18_95: no log".into()]),
+        ],
+    );
+    page
+}
+
+/// A spread that looks like errors do: several percent, now and then more.
+fn error(i: usize) -> f64 {
+    let phase = (i * 37 % 101) as f64 / 101.0 - 0.5;
+    0.6 * phase * phase * phase + 0.1 * phase
+}
+
+fn scatter() -> Chart {
+    let point = |n: usize, i: usize| {
+        let x = 8.0 * (n + 1) as f64 * 1.25f64.powi(i as i32);
+        Point { x, y: x * (1.0 + error(n * 17 + i)), label: format!("{} row {i}", NETWORKS[n]) }
+    };
+    let series = (0..6).map(|n| Series::new(NETWORKS[n], (0..20).map(|i| point(n, i))));
+    let (x, y) = (Axis::log("measured (ms)"), Axis::log("predicted (ms)"));
+    let plot = Scatter { x, y, band: 0.1, series: series.collect() };
+    Chart::new("Predicted against measured", "On the line both are equal; the band is ±10 %.", Plot::Scatter(plot))
+}
+
+fn histogram() -> Chart {
+    let series = (0..6).map(|n| Series::new(NETWORKS[n], (0..20).map(|i| 100.0 * error(n * 17 + i))));
+    let plot = Histogram { x: Axis::linear("error (%)"), bin: 2.0, limit: 30.0, series: series.collect() };
+    Chart::new("Errors", "Left of zero: predicted too little.", Plot::Histogram(plot))
+}
+
+fn bars() -> Chart {
+    let series =
+        ["latency", "memory"].map(|name| Series::new(name, (0..6).map(|n| (n != 2).then_some(3.5 + n as f64))));
+    let categories = NETWORKS.map(String::from).to_vec();
+    let plot = Bars { categories, value: Axis::linear("mean error (%)"), series: series.to_vec() };
+    Chart::new("Error by network", "Shorter is better.", Plot::Bars(plot))
+}
+
+fn line() -> Chart {
+    let series = (0..6)
+        .map(|n| Series::new(NETWORKS[n], BATCHES.map(|b| (b, 2.0 + n as f64 + 100.0 * error(b as usize).abs()))));
+    let plot = Line { x: Axis::log("batch size"), y: Axis::linear("mean error (%)"), series: series.collect() };
+    Chart::new("Error by batch size", "Lower is better.", Plot::Line(plot))
+}
+
+fn matrix() -> Chart {
+    let state = |level: usize, batch: f64| match batch * (100 - level) as f64 / 3200.0 {
+        share if share <= 1.0 => State::Filled(share),
+        share if share <= 2.0 => State::Failed,
+        _ => State::Skipped,
+    };
+    let levels = [0, 10, 30, 50, 70, 90];
+    let cell = |level: usize, batch: f64| MatrixCell::new(state(level, batch), format!("level {level}, batch {batch}"));
+    let plot = Matrix {
+        row_label: "level".into(),
+        column_label: "batch size".into(),
+        rows: levels.map(|level| level.to_string()).to_vec(),
+        columns: BATCHES.map(|batch| batch.to_string()).to_vec(),
+        cells: levels.iter().flat_map(|level| BATCHES.map(|batch| cell(*level, batch))).collect(),
+        legend: vec![
+            (State::Filled(0.7), "fits".into()),
+            (State::Failed, "out of memory".into()),
+            (State::Skipped, "not tried".into()),
+        ],
+    };
+    Chart::new("What fits", "Stronger colour takes more of the memory.", Plot::Matrix(plot))
+}
+
+#[test]
+fn a_page_is_one_file_that_fetches_and_runs_nothing() {
+    let html = page().to_html();
+    assert!(!html.contains("<script") && !html.contains("<i>") && !html.contains("<b>"), "text must be escaped");
+    for reference in ["src=", "url(", "@import", "<link", "http:", "https:"] {
+        assert!(!html.contains(reference), "{reference} would be fetched");
+    }
+    assert_eq!(html, page().to_html(), "equal pages, equal bytes");
+}
+
+#[test]
+fn every_tag_is_closed_and_every_drawing_described() {
+    let html = page().to_html();
+    for tag in
+        ["svg", "text", "title", "section", "figure", "table", "tr", "td", "th", "dl", "div", "ul", "li", "details"]
+    {
+        let opened = html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
+        assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "<{tag}>");
+    }
+    let drawings = html.matches("<svg ").count();
+    assert_eq!(
+        drawings,
+        html.matches("role=\"img\" aria-label=").count() + html.matches("aria-hidden=\"true\"").count()
+    );
+}
+
+#[test]
+fn drawings_take_their_colours_from_the_page() {
+    let html = page().to_html();
+    let drawings: Vec<&str> = html.split("<svg ").skip(1).map(|rest| rest.split("</svg>").next().unwrap()).collect();
+    assert!(drawings.iter().all(|svg| !svg.contains("=\"#")), "a fixed colour cannot follow light and dark");
+    let scatter = drawings.iter().find(|svg| svg.contains("Predicted against measured")).unwrap();
+    assert!(scatter.contains("<title>&lt;b&gt;own &amp; odd&lt;/b&gt; row 3</title>"));
+    assert_eq!(scatter.matches("<title>").count(), 120, "one text under the pointer per point");
+}
+
+#[test]
+#[ignore = "needs chromium; run with: cargo test --test suite browser -- --ignored"]
+fn a_browser_shows_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    std::fs::write(&file, page().to_html()).unwrap();
+    let dom = browse(&file, folder.path(), "--dump-dom");
+    assert!(dom.contains("<title>Fingerprint of &lt;cpu&gt; &amp; co</title>"), "{dom}");
+    assert_eq!(dom.matches("<figure>").count(), 5);
+}
+
+fn browse(file: &Path, profile: &Path, what: &str) -> String {
+    let quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", what])
+        .args(quiet)
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("chromium is installed");
+    String::from_utf8(output.stdout).unwrap()
 }
