@@ -1,9 +1,14 @@
 //! What several topics need: where the development-only data lies, and a folder to run the real program in.
 #![allow(dead_code)] // Not every topic uses every word of the test language.
 
+use perf4sight::report::{Console, Mode, Settings};
+use perf4sight::stages::Context;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// A folder of the development-only data beside the checkout; `None`, said aloud, where it is absent.
@@ -42,6 +47,11 @@ impl Scene {
         fs::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
         fs::write(path, content).expect("a writable file");
         self
+    }
+
+    /// The folder itself.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Where a file of this folder lies.
@@ -124,4 +134,40 @@ impl std::fmt::Display for Outcome {
         let Outcome { command, code, stdout, stderr } = self;
         write!(f, "{command} (exit code {code:?})\n--- stdout\n{stdout}--- stderr\n{stderr}")
     }
+}
+
+/// A sink that can be read afterwards.
+#[derive(Clone, Default)]
+pub struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// A console without terminal: no colours, no bars, no limit of width.
+pub fn settings(mode: Mode) -> Settings {
+    Settings { mode, colour: false, bars: false, width: None }
+}
+
+/// The context of a stage that runs inside a test; it prints into `out` and `err`, and the date is always the same.
+pub fn context(mode: Mode, out: &Sink, err: &Sink) -> Context {
+    Context::new(
+        Console::writing_to(settings(mode), out.clone(), err.clone()),
+        || SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000),
+        Arc::default(),
+        PathBuf::from(env!("CARGO_BIN_EXE_perf4sight")),
+        String::new(),
+    )
 }

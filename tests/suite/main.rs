@@ -9,6 +9,7 @@ mod fingerprint;
 mod fixtures;
 mod layering;
 mod networks;
+mod pipeline;
 mod profile;
 mod pruning;
 mod records;

@@ -1,34 +1,14 @@
 //! Tables, the console and the HTML page: what is written where, and that equal data give equal bytes.
 
+use crate::fixtures::{Sink, settings};
 use perf4sight::report::{
     Axis, Bars, Block, Chart, Column, Console, Fact, Histogram, Line, Matrix, MatrixCell, Mode, Page, Plot, Point,
-    Scatter, Series, Settings, State, Table, Tone,
+    Scatter, Series, State, Table, Tone,
 };
 use perf4sight::units::{Milliseconds, Percent};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-
-/// A sink that can be read afterwards.
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Sink {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
 
 struct Broken(io::ErrorKind);
 
@@ -40,10 +20,6 @@ impl Write for Broken {
     fn flush(&mut self) -> io::Result<()> {
         Err(self.0.into())
     }
-}
-
-fn settings(mode: Mode) -> Settings {
-    Settings { mode, colour: false, bars: false, width: None }
 }
 
 fn say_everything(mode: Mode) -> (String, String) {

@@ -1,0 +1,181 @@
+//! What the pipeline does with sections, whatever they are: two sections of our own, one that writes a file and one that
+//! reads it.
+
+use crate::fixtures::{Scene, Sink, context};
+use perf4sight::config::{Default, Key, Kind, Table, Values};
+use perf4sight::error::{Error, Result};
+use perf4sight::pipeline::{self, Ending, Options};
+use perf4sight::report::{Column, Mode};
+use perf4sight::stages::{Context, Finding, Foreseen, Outline, Place, Spec, Stage, Summary};
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+static WRITE: Spec = Spec {
+    table: Table { section: "write", about: "writes a file", keys: &[FILE, TEXT] },
+    parse: |values| Ok(Box::new(Write { file: file(values)?, text: values.get("text")? })),
+};
+
+static READ: Spec = Spec {
+    table: Table { section: "read", about: "reads a file", keys: &[FILE] },
+    parse: |values| Ok(Box::new(Read { file: file(values)? })),
+};
+
+const FILE: Key = Key { name: "file", kind: Kind::Path, default: Default::Required, help: "the file" };
+const TEXT: Key = Key { name: "text", kind: Kind::Text, default: Default::Literal("written"), help: "what to write" };
+
+/// Tests must not change the current directory, so the file comes with the folder of its scene in front.
+fn file(values: &Values) -> Result<PathBuf> {
+    values.get("file")
+}
+
+struct Write {
+    file: PathBuf,
+    text: String,
+}
+
+struct Read {
+    file: PathBuf,
+}
+
+impl Stage for Write {
+    fn outline(&self, _: &Foreseen) -> Result<Outline> {
+        Ok(Outline {
+            steps: vec![format!("write {}", self.text)],
+            runs: 90,
+            time: Some(Duration::from_secs(90)),
+            writes: vec![Place { key: "file", path: self.file.clone() }],
+            ..Outline::default()
+        })
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        fs::write(&self.file, &self.text).map_err(|cause| Error::io(&self.file, "write", &cause))?;
+        context.warn("ink is low");
+        if self.text == "interrupt" {
+            context.cancel.store(true, Ordering::Relaxed);
+        }
+        Ok(Summary { findings: vec![finding("rows", self.text.len())], json: json!(self.text), ..Summary::default() })
+    }
+}
+
+impl Stage for Read {
+    fn outline(&self, _: &Foreseen) -> Result<Outline> {
+        Ok(Outline { reads: vec![Place { key: "file", path: self.file.clone() }], ..Outline::default() })
+    }
+
+    fn run(&self, _: &mut Context) -> Result<Summary> {
+        let read = fs::read_to_string(&self.file).map_err(|cause| Error::io(&self.file, "read", &cause))?;
+        Ok(Summary {
+            headline: format!("read {read}"),
+            findings: vec![finding("errors", 0)],
+            files: vec![("copy", self.file.clone())],
+            json: json!(read),
+            ..Summary::default()
+        })
+    }
+}
+
+fn finding(key: &str, count: usize) -> Finding {
+    Finding { network: "net".to_string(), column: Column::number(key, key), cell: count.into() }
+}
+
+struct Run {
+    scene: Scene,
+    options: Options,
+    out: Sink,
+    err: Sink,
+}
+
+/// `@` in the configuration stands for the folder of the scene.
+fn config(text: &str) -> Run {
+    let scene = Scene::new();
+    let here = scene.folder().display().to_string();
+    let scene = scene.file("config.ini", text.replace('@', &here));
+    let options = Options { config_file: scene.path("config.ini"), ..Options::default() };
+    Run { scene, options, out: Sink::default(), err: Sink::default() }
+}
+
+impl Run {
+    fn go(&self, mode: Mode) -> Result<Ending> {
+        pipeline::run(&[&WRITE, &READ], &self.options, &mut context(mode, &self.out, &self.err))
+    }
+
+    fn refusal(&self) -> String {
+        let refusal = self.go(Mode::Normal).unwrap_err().to_string();
+        assert_eq!(self.out.text(), "", "something ran before {refusal}");
+        refusal.replace(&self.scene.folder().display().to_string(), "@")
+    }
+}
+
+const BOTH: &str = "[write]\nfile = @/deep\n[read]\nfile = @/deep\n";
+
+#[test]
+fn sections_run_in_order_and_end_in_one_table() {
+    let run = config(BOTH);
+    assert_eq!(run.go(Mode::Normal).unwrap(), Ending::Finished);
+    let expected = "read written\n\nResult\nnetwork  rows  errors\n───────  ────  ──────\nnet         7       0\n";
+    let copy = format!("copy: {}\n", run.scene.path("deep").display());
+    assert_eq!(run.out.text(), format!("{expected}{copy}"));
+    assert!(run.err.text().contains("[write] writes a file\nwarning: ink is low\n\n[read]"), "{}", run.err.text());
+}
+
+#[test]
+fn json_holds_what_the_tables_show() {
+    let run = config(BOTH);
+    run.go(Mode::Json).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&run.out.text()).unwrap();
+    assert_eq!(summary["finished"], true);
+    assert_eq!(summary["sections"], json!({ "write": "written", "read": "written" }));
+    assert_eq!(summary["networks"], json!({ "net": { "rows": 7, "errors": 0 } }));
+    assert_eq!(summary["warnings"], json!(["ink is low"]));
+    assert_eq!(summary["files"][0]["what"], "copy");
+}
+
+#[test]
+fn a_check_shows_the_plan_and_runs_nothing() {
+    let mut run = config(BOTH);
+    run.options.check = true;
+    assert_eq!(run.go(Mode::Normal).unwrap(), Ending::Finished);
+    let expected = "[write] 90 runs, about 1m 30s\n  write written\n[read] no runs on a device\n\
+                    In all 90 runs, about 1m 30s. Nothing was run.\n";
+    assert_eq!(run.out.text(), expected);
+    assert!(!run.scene.path("deep").exists());
+}
+
+#[test]
+fn only_and_set_choose_and_change_sections() {
+    let mut run = config(BOTH);
+    run.options.only = vec!["write".to_string()];
+    run.options.set = vec!["write.text=other".to_string()];
+    run.go(Mode::Normal).unwrap();
+    assert_eq!(run.scene.read("deep"), "other");
+    assert!(!run.out.text().contains("read"), "{}", run.out.text());
+    run.options.only = vec!["wirte".to_string()];
+    let refusal = run.go(Mode::Normal).unwrap_err().to_string();
+    assert!(refusal.contains("--only wirte") && refusal.contains("did you mean \"write\"?"), "{refusal}");
+}
+
+#[test]
+fn nothing_runs_where_any_section_is_wrong() {
+    for (text, messages) in [
+        ("[write]\nfile = @/a\n[raed]\n", ["@/config.ini:3: there is no section [raed]", "did you mean \"read\"?"]),
+        ("[write]\nfile = @/a\n[read]\nfil = @/a\n", ["@/config.ini:4: [read] fil: no such key", "\"file\""]),
+        ("[write]\nfile = @/a\n[read]\nfile = @/b\n", ["@/config.ini:4: [read] file: @/b does not exist", "earlier"]),
+        ("[read]\nfile = @/a\n[write]\nfile = @/a\n", ["@/config.ini:2: [read] file: @/a does not exist", "earlier"]),
+        ("[write]\nfile = @/config.ini/a\n", ["@/config.ini:2: [write] file: cannot write", "config.ini is a file"]),
+    ] {
+        let refusal = config(text).refusal();
+        assert!(messages.iter().all(|message| refusal.contains(message)), "{text:?} was refused with {refusal}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_has_and_stops() {
+    let run = config(&BOTH.replace("[read]", "text = interrupt\n[read]"));
+    assert_eq!(run.go(Mode::Normal).unwrap(), Ending::Interrupted);
+    assert!(run.err.text().contains("interrupted"), "{}", run.err.text());
+    assert!(run.out.text().contains("Result") && !run.out.text().contains("copy"), "{}", run.out.text());
+}
