@@ -1,6 +1,58 @@
-//! Medians, percentiles, MAPE, Spearman over slices.
+//! Medians, percentiles, rank correlation and prediction scores over slices.
 //!
 //! Shares and errors are in percent: 5.5 is 5.5 %. Of an empty slice every statistic is NaN.
+
+use serde::{Deserialize, Serialize};
+
+/// How well predictions meet what was measured; percentages as numbers, relative to what was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// Pairs compared.
+    pub rows: usize,
+    /// Mean absolute percentage error.
+    pub mape: f64,
+    /// Median absolute percentage error.
+    pub median: f64,
+    /// 90th percentile of the absolute percentage errors.
+    pub p90: f64,
+    /// Share of the rows with an error of at most 5 %.
+    pub within_5: f64,
+    /// Share of the rows with an error of at most 10 %.
+    pub within_10: f64,
+    /// Root of the mean squared percentage error.
+    pub rmspe: f64,
+    /// Rank correlation; none where either side is constant.
+    pub spearman: Option<f64>,
+    /// Mean signed percentage error: positive where predictions are too high.
+    pub bias: f64,
+}
+
+impl Scores {
+    /// The scores of as many predictions as measured values, none of which is 0; none for no rows.
+    ///
+    /// ```
+    /// use perf4sight::stats::Scores;
+    /// // Errors of +5 %, -20 %, +2 %.
+    /// let scores = Scores::of(&[200.0, 50.0, 100.0], &[210.0, 40.0, 102.0]).unwrap();
+    /// assert_eq!((scores.rows, scores.mape, scores.median, scores.p90), (3, 9.0, 5.0, 17.0));
+    /// assert_eq!(scores.bias, -13.0 / 3.0);
+    /// ```
+    pub fn of(measured: &[f64], predicted: &[f64]) -> Option<Scores> {
+        let signed = relative_errors(measured, predicted);
+        let errors: Vec<f64> = signed.iter().map(|error| error.abs()).collect();
+        (!errors.is_empty()).then(|| Scores {
+            rows: errors.len(),
+            mape: mean(&errors),
+            median: median(&errors),
+            p90: percentile(&errors, 90.0),
+            within_5: share_within(&errors, 5.0),
+            within_10: share_within(&errors, 10.0),
+            rmspe: root_mean_square(&errors),
+            spearman: Some(spearman(measured, predicted)).filter(|correlation| correlation.is_finite()),
+            bias: mean(&signed),
+        })
+    }
+}
 
 /// Arithmetic mean.
 pub fn mean(values: &[f64]) -> f64 {
@@ -39,16 +91,6 @@ pub fn percentile(values: &[f64], percent: f64) -> f64 {
 /// ```
 pub fn relative_errors(truth: &[f64], predicted: &[f64]) -> Vec<f64> {
     truth.iter().zip(predicted).map(|(truth, predicted)| 100.0 * (predicted - truth) / truth).collect()
-}
-
-/// Mean absolute percentage error.
-///
-/// ```
-/// assert_eq!(perf4sight::stats::mape(&[200.0, 50.0], &[210.0, 40.0]), 12.5);
-/// ```
-pub fn mape(truth: &[f64], predicted: &[f64]) -> f64 {
-    let errors: Vec<f64> = relative_errors(truth, predicted).iter().map(|error| error.abs()).collect();
-    mean(&errors)
 }
 
 /// Root of the mean squared value; of relative errors it is the RMSPE.
@@ -124,7 +166,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_statistics() {
-        assert!(median(&[]).is_nan() && mape(&[], &[]).is_nan() && share_within(&[], 5.0).is_nan());
+        assert!(Scores::of(&[], &[]).is_none() && median(&[]).is_nan() && share_within(&[], 5.0).is_nan());
         assert_eq!(percentile(&[7.0], 90.0), 7.0);
     }
 }

@@ -1,1 +1,106 @@
-//! How far a fingerprint can be trusted: splits, scores, tables.
+//! How far a fingerprint can be trusted: its predictions beside what was measured, and the scores of any part of them.
+
+use crate::fingerprint::{Fingerprint, Predicted, Row};
+use crate::records::Variant;
+use crate::stats::Scores;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One row, measured and predicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// The network at its level.
+    pub variant: Variant,
+    /// Samples per step.
+    pub batch: u64,
+    /// Milliseconds or MiB.
+    pub measured: f64,
+    /// What the fingerprint says.
+    pub predicted: Predicted,
+}
+
+impl Case {
+    /// Signed error in percent of what was measured: positive where the prediction is too high.
+    pub fn error(&self) -> f64 {
+        100.0 * (self.predicted.value() - self.measured) / self.measured
+    }
+}
+
+/// A fingerprint's predictions for rows it was, or was not, fitted on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evaluation {
+    /// One case per row, in the order of the rows.
+    pub cases: Vec<Case>,
+}
+
+/// Scores over everything, as they lie in `report.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Accuracy {
+    /// Over all rows.
+    #[serde(flatten)]
+    pub scores: Scores,
+    /// By network.
+    pub networks: BTreeMap<String, NetworkAccuracy>,
+}
+
+/// Scores of one network.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NetworkAccuracy {
+    /// Over all its levels.
+    #[serde(flatten)]
+    pub scores: Scores,
+    /// By level.
+    pub levels: BTreeMap<u8, Scores>,
+}
+
+impl Evaluation {
+    /// Predicts every row.
+    pub fn of(fingerprint: &Fingerprint, rows: &[Row]) -> Self {
+        let case = |row: &Row| Case {
+            variant: row.record.variant.clone(),
+            batch: row.record.workload.batch,
+            measured: row.measured,
+            predicted: fingerprint.predict(&row.network, row.record.workload.batch),
+        };
+        Evaluation { cases: rows.par_iter().map(case).collect() }
+    }
+
+    /// Scores over all cases; none where there are no cases.
+    pub fn scores(&self) -> Option<Scores> {
+        scores(self.cases.iter())
+    }
+
+    /// Scores of the groups that `key` parts the cases into: by network, level, batch size.
+    pub fn by<K: Ord>(&self, key: impl Fn(&Case) -> K) -> BTreeMap<K, Scores> {
+        let mut groups: BTreeMap<K, Vec<&Case>> = BTreeMap::new();
+        for case in &self.cases {
+            groups.entry(key(case)).or_default().push(case);
+        }
+        groups.into_iter().filter_map(|(key, cases)| Some((key, scores(cases)?))).collect()
+    }
+
+    /// All scores of `report.json`; none where there are no cases.
+    pub fn accuracy(&self) -> Option<Accuracy> {
+        let networks = self.by(|case| case.variant.network.clone()).into_iter().map(|(name, scores)| {
+            let levels = self.by(|case| (case.variant.network == name).then_some(case.variant.level));
+            let levels = levels.into_iter().filter_map(|(level, scores)| Some((level?, scores))).collect();
+            (name, NetworkAccuracy { scores, levels })
+        });
+        Some(Accuracy { scores: self.scores()?, networks: networks.collect() })
+    }
+
+    /// The `count` cases of largest error, worst first.
+    pub fn worst(&self, count: usize) -> Vec<&Case> {
+        let mut cases: Vec<&Case> = self.cases.iter().collect();
+        cases.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
+        cases.truncate(count);
+        cases
+    }
+}
+
+fn scores<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<Scores> {
+    let (measured, predicted): (Vec<f64>, Vec<f64>) =
+        cases.into_iter().map(|case| (case.measured, case.predicted.value())).unzip();
+    Scores::of(&measured, &predicted)
+}

@@ -9,6 +9,7 @@ use crate::network::{Network, Op};
 use crate::workload::{Stage, Workload};
 use convolution::Convolution;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Which numbers describe a step; stored with every fingerprint, so that one fitted on other numbers is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,12 @@ impl Schema {
     /// The schema of [`features`] for a stage.
     pub fn of(stage: Stage) -> Self {
         Schema { name: format!("perf4sight-{stage}"), version: 1 }
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} version {}", self.name, self.version)
     }
 }
 

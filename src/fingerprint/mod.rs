@@ -1,1 +1,126 @@
 //! The fitted performance model of one device, stage and quantity.
+//!
+//! A [`Selection`] says which rows of a profile to take; [`Gathered`] are those rows with their networks and all that had
+//! to be left out; [`Fingerprint::fit`] fits them by a [`Method`]; [`Fingerprint::predict`] answers for any network.
+
+mod file;
+mod method;
+mod networks;
+mod perf4sight;
+mod predicted;
+mod rows;
+
+pub use file::{Provenance, file_name};
+pub use method::Method;
+pub use networks::Networks;
+pub use predicted::Predicted;
+pub use rows::{Gathered, Levels, Row, Selection, gather};
+
+use crate::error::{Error, Result};
+use crate::network::Network;
+use crate::records::Setting;
+use crate::stats::Scores;
+use crate::workload::{Quantity, Stage, Workload};
+use method::Fitted;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Fewer rows than this cannot show how cost grows with batch size and level.
+pub const FEWEST_ROWS: usize = 10;
+
+/// What a fingerprint speaks of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The device's name.
+    pub device: String,
+    /// The data set whose shapes the networks have.
+    pub dataset: String,
+    /// Training or inference.
+    pub stage: Stage,
+    /// Latency or memory.
+    pub quantity: Quantity,
+}
+
+/// The fitted performance model of one device, stage and quantity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fingerprint {
+    format: u32,
+    subject: Subject,
+    /// Rows it was fitted on, by the name of their variant.
+    rows: BTreeMap<String, usize>,
+    seed: u64,
+    /// How well it predicted rows it was not fitted on, when it was fitted; none where there were no such rows.
+    pub scores: Option<Scores>,
+    /// What the profiles it was fitted on were measured with, where they say so.
+    pub settings: Vec<Setting>,
+    software: BTreeMap<String, String>,
+    fitted: Fitted,
+    /// Everything that differs between equal fits.
+    pub provenance: Provenance,
+}
+
+impl Fingerprint {
+    /// Fits `rows`; equal rows and seed give an equal fingerprint.
+    ///
+    /// # Errors
+    /// Fewer than [`FEWEST_ROWS`] rows.
+    pub fn fit(subject: Subject, method: Method, seed: u64, rows: &[Row]) -> Result<Self> {
+        if rows.len() < FEWEST_ROWS {
+            return Err(too_few(&subject, rows.len()));
+        }
+        let mut counts = BTreeMap::new();
+        for row in rows {
+            *counts.entry(row.record.variant.to_string()).or_default() += 1;
+        }
+        Ok(Fingerprint {
+            format: file::FORMAT,
+            fitted: Fitted::fit(method, subject.stage, seed, rows)?,
+            subject,
+            rows: counts,
+            seed,
+            scores: None,
+            settings: Vec::new(),
+            software: BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+            provenance: Provenance::default(),
+        })
+    }
+
+    /// What it predicts for one step of `network` with `batch` samples.
+    pub fn predict(&self, network: &Network, batch: u64) -> Predicted {
+        let workload = Workload { stage: self.subject.stage, batch };
+        Predicted::new(self.subject.quantity, self.fitted.predict(network, workload))
+    }
+
+    /// What it speaks of.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// How it was fitted.
+    pub fn method(&self) -> Method {
+        self.fitted.method()
+    }
+
+    /// The rows it was fitted on, counted by the name of their variant.
+    pub fn rows(&self) -> &BTreeMap<String, usize> {
+        &self.rows
+    }
+
+    /// The seed of the fit.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The features with the share of the fit each is responsible for, in the order of the schema.
+    pub fn importance(&self) -> Vec<(&'static str, f64)> {
+        self.fitted.importance(self.subject.stage)
+    }
+}
+
+fn too_few(subject: &Subject, rows: usize) -> Error {
+    let Subject { device, stage, quantity, .. } = subject;
+    Error::input(format!("{rows} passed {stage} {quantity} rows of {device} are too few to fit on"))
+        .expected(format!("at least {FEWEST_ROWS} rows"))
+        .help("profile more batch sizes, levels or networks, or list more of them in train_nets and train_logs")
+}

@@ -1,0 +1,97 @@
+//! Fingerprints as files: one JSON per stage and quantity.
+
+use super::Fingerprint;
+use crate::error::{Error, Result};
+use crate::workload::{Quantity, Stage};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Version of the file's layout; raised whenever an older program could misread it.
+pub(super) const FORMAT: u32 = 1;
+
+/// What to do about a file that cannot be used.
+const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";
+
+/// Everything that differs between equal fits.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// When it was fitted, in RFC 3339.
+    pub date: String,
+    /// Seconds the fit took.
+    pub seconds: f64,
+}
+
+/// Name of the file that holds a fingerprint, as published but for its ending.
+///
+/// ```
+/// use perf4sight::fingerprint::file_name;
+/// use perf4sight::workload::{Quantity, Stage};
+/// assert_eq!(file_name(Stage::Training, Quantity::Memory), "training_stage_mem_used.json");
+/// ```
+pub fn file_name(stage: Stage, quantity: Quantity) -> String {
+    let column = match quantity {
+        Quantity::Latency => "latency",
+        Quantity::Memory => "mem_used",
+    };
+    format!("{stage}_stage_{column}.json")
+}
+
+/// The part of a file that every version has.
+#[derive(Deserialize)]
+struct Head {
+    format: u32,
+}
+
+impl Fingerprint {
+    /// Writes it into `folder` and returns the file; a crash leaves the old file or the new one, never half of it.
+    ///
+    /// # Errors
+    /// When the folder or file cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<PathBuf> {
+        let file = folder.join(file_name(self.subject.stage, self.subject.quantity));
+        let unfinished = file.with_extension("json.new");
+        let failed = |cause: std::io::Error| Error::io(&file, "write the fingerprint", &cause);
+        fs::create_dir_all(folder).map_err(failed)?;
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from).map_err(failed)?;
+        fs::write(&unfinished, text + "\n").and_then(|()| fs::rename(&unfinished, &file)).map_err(failed)?;
+        Ok(file)
+    }
+
+    /// The fingerprint of a stage and quantity that `folder` holds, if it holds one.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is damaged, has another format, or was fitted on other features, for another stage or
+    /// for another quantity.
+    pub fn load(folder: &Path, stage: Stage, quantity: Quantity) -> Result<Option<Self>> {
+        let file = folder.join(file_name(stage, quantity));
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(Error::io(&file, "read the fingerprint", &cause)),
+        };
+        let fingerprint = parse(&text).and_then(|fingerprint| fingerprint.check(stage, quantity));
+        fingerprint.map(Some).map_err(|error| error.file(&file).help(REMEDY))
+    }
+
+    fn check(self, stage: Stage, quantity: Quantity) -> Result<Self> {
+        let subject = &self.subject;
+        if (subject.stage, subject.quantity) != (stage, quantity) {
+            let problem = format!("this fingerprint speaks of {} {}", subject.stage, subject.quantity);
+            return Err(Error::input(problem).expected(format!("one of {stage} {quantity}, as the file's name says")));
+        }
+        self.fitted.check(stage)?;
+        Ok(self)
+    }
+}
+
+fn parse(text: &str) -> Result<Fingerprint> {
+    let damaged =
+        |cause: serde_json::Error| Error::input(format!("this fingerprint is damaged: {cause}")).line(cause.line());
+    let head: Head = serde_json::from_str(text).map_err(damaged)?;
+    if head.format != FORMAT {
+        return Err(Error::input(format!("this fingerprint has format version {}", head.format))
+            .expected(format!("format version {FORMAT}")));
+    }
+    serde_json::from_str(text).map_err(damaged)
+}

@@ -1,0 +1,51 @@
+//! The published method: 300 extremely randomised trees on the published features, fitted on the raw value.
+
+use super::rows::Row;
+use crate::error::{Error, Result};
+use crate::features::{Schema, features, names};
+use crate::network::Network;
+use crate::trees::{ExtraTrees, Forest};
+use crate::workload::{Stage, Workload};
+use linfa::dataset::Dataset;
+use linfa::traits::Fit;
+use ndarray::{Array1, Array2};
+use serde::{Deserialize, Serialize};
+
+/// A forest and the features it asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Perf4sight {
+    features: Schema,
+    forest: Forest,
+}
+
+impl Perf4sight {
+    /// Repeated rows stay repeated, as published: they weigh as much as they were measured.
+    pub(super) fn fit(stage: Stage, seed: u64, rows: &[Row]) -> Result<Self> {
+        let mut matrix = Array2::zeros((rows.len(), names(stage).len()));
+        for (mut line, row) in matrix.rows_mut().into_iter().zip(rows) {
+            line.assign(&Array1::from(features(&row.network, row.record.workload)));
+        }
+        let values: Array1<f64> = rows.iter().map(|row| row.measured).collect();
+        let forest = ExtraTrees::params(seed).fit(&Dataset::new(matrix, values))?;
+        Ok(Perf4sight { features: Schema::of(stage), forest })
+    }
+
+    pub(super) fn predict(&self, network: &Network, workload: Workload) -> f64 {
+        self.forest.predict_row(&features(network, workload))
+    }
+
+    pub(super) fn importance(&self, stage: Stage) -> Vec<(&'static str, f64)> {
+        names(stage).iter().copied().zip(self.forest.importance().iter().copied()).collect()
+    }
+
+    pub(super) fn check(&self, stage: Stage) -> Result<()> {
+        let (stored, ours) = (&self.features, Schema::of(stage));
+        let (width, expected) = (self.forest.features(), names(stage).len());
+        if (stored, width) == (&ours, expected) {
+            return Ok(());
+        }
+        let problem = format!("this fingerprint was fitted on {width} features, {stored}");
+        Err(Error::input(problem).expected(format!("the {expected} features of this program, {ours}")))
+    }
+}

@@ -1,0 +1,171 @@
+//! From the files of a profile to the rows that can be fitted or evaluated on, and what had to be left out.
+
+use super::networks::Networks;
+use crate::error::{Error, Result};
+use crate::network::Network;
+use crate::records::{self, Record, Variant};
+use crate::workload::{Quantity, Stage};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which rows to take from which folders.
+#[derive(Debug, Clone)]
+pub struct Selection<'a> {
+    /// Folders of `{variant}-gt.csv` files.
+    pub folders: &'a [PathBuf],
+    /// Names of networks.
+    pub networks: &'a [String],
+    /// Their levels.
+    pub levels: Levels,
+    /// Training or inference; rows that name no stage are taken to be of this one.
+    pub stage: Stage,
+    /// Latency or memory.
+    pub quantity: Quantity,
+}
+
+/// Which levels of a network; all repeats of a level belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Levels {
+    /// These; one without a file is reported as missing.
+    Only(BTreeSet<u8>),
+    /// Whatever there is, without these.
+    AllBut(BTreeSet<u8>),
+}
+
+impl Levels {
+    fn contain(&self, level: u8) -> bool {
+        match self {
+            Levels::Only(levels) => levels.contains(&level),
+            Levels::AllBut(levels) => !levels.contains(&level),
+        }
+    }
+}
+
+/// A row that passed, with the network it was measured on.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The row.
+    pub record: Record,
+    /// Milliseconds or MiB; positive.
+    pub measured: f64,
+    /// The network that the row's file name stands for.
+    pub network: Arc<Network>,
+}
+
+/// The rows of a selection, and what is not among them.
+#[derive(Debug, Clone, Default)]
+pub struct Gathered {
+    /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
+    pub rows: Vec<Row>,
+    /// Rows of failed measurements: what ran out of memory, was skipped, crashed.
+    pub failed: Vec<Record>,
+    /// Variants without a file, as `network_level`, and folders that do not exist.
+    pub missing_logs: Vec<String>,
+    /// Passed rows whose network file is missing, counted by its stem.
+    pub missing_networks: BTreeMap<String, usize>,
+    /// Passed rows without a positive value: there is nothing to compare relative errors to.
+    pub without_value: usize,
+    /// What readers noticed: torn last lines, repeated rows.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the selected rows and their networks.
+///
+/// # Errors
+/// Files that are there but cannot be understood. What is missing is counted in the result.
+pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
+    let mut gathered = Gathered::default();
+    let records = read_logs(selection, &mut gathered)?;
+    let (passed, failed): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.outcome.passed());
+    gathered.failed = failed;
+    networks.fetch(passed.iter().filter_map(stem))?;
+    for record in passed {
+        let network = stem(&record).and_then(|stem| networks.get(stem)).cloned();
+        match (record.value().filter(|&value| value > 0.0), network) {
+            (None, _) => gathered.without_value += 1,
+            (Some(measured), Some(network)) => gathered.rows.push(Row { record, measured, network }),
+            (Some(_), None) => {
+                let stem = stem(&record).unwrap_or_default().to_owned();
+                *gathered.missing_networks.entry(stem).or_default() += 1;
+            }
+        }
+    }
+    Ok(gathered)
+}
+
+/// Rows name a file on the device they were measured on; only its stem counts here.
+fn stem(record: &Record) -> Option<&str> {
+    record.file.file_stem()?.to_str()
+}
+
+fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Record>> {
+    let files = find_logs(selection, gathered)?;
+    let mut records = Vec::new();
+    for file in files.into_values().flatten() {
+        let log = records::read(&file, selection.quantity, selection.stage)?;
+        gathered.warnings.extend(log.warnings());
+        records.extend(log.records.into_iter().filter(|record| record.workload.stage == selection.stage));
+    }
+    Ok(records)
+}
+
+/// Files by variant, over all folders; notes folders and variants that are missing.
+fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {
+    let mut files: BTreeMap<Variant, Vec<PathBuf>> = BTreeMap::new();
+    for folder in selection.folders {
+        if !folder.is_dir() {
+            gathered.missing_logs.push(folder.display().to_string());
+            continue;
+        }
+        for (variant, file) in records::list(folder, selection.networks.iter().map(String::as_str))? {
+            if selection.levels.contain(variant.level) {
+                files.entry(variant).or_default().push(file);
+            }
+        }
+    }
+    if let Levels::Only(levels) = &selection.levels {
+        let wanted = selection.networks.iter().flat_map(|name| levels.iter().map(move |&level| (name, level)));
+        let found =
+            |(name, level): &(&String, u8)| files.keys().any(|file| file.network == **name && file.level == *level);
+        let missing = wanted.filter(|wanted| !found(wanted));
+        gathered.missing_logs.extend(missing.map(|(name, level)| Variant::new(name, level).to_string()));
+    }
+    Ok(files)
+}
+
+impl Gathered {
+    /// Refuses a selection that left nothing.
+    ///
+    /// # Errors
+    /// No rows; the message says what was missing.
+    pub fn some(self, selection: &Selection) -> Result<Self> {
+        if !self.rows.is_empty() {
+            return Ok(self);
+        }
+        let folders: Vec<String> = selection.folders.iter().map(|folder| folder.display().to_string()).collect();
+        let problem = format!("no passed {} {} rows in {}", selection.stage, selection.quantity, folders.join(", "));
+        Err(Error::input(format!("{problem}: {self}"))
+            .expected("rows of the selected networks and levels whose network files are there")
+            .help("check the names of networks and levels, the log folders and pruned_models_storedir"))
+    }
+}
+
+/// What was left out, in one sentence for people.
+impl fmt::Display for Gathered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        let mut part = |count: usize, what: &str, names: Vec<&str>| {
+            let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+            parts.extend((count > 0).then(|| format!("{count} {what}{names}")));
+        };
+        part(self.failed.len(), "rows of failed measurements", Vec::new());
+        part(self.missing_logs.len(), "missing logs", self.missing_logs.iter().map(String::as_str).collect());
+        let stems = self.missing_networks.keys().map(String::as_str).collect();
+        part(self.missing_networks.values().sum(), "rows without their network file", stems);
+        part(self.without_value, "passed rows without a value", Vec::new());
+        f.write_str(if parts.is_empty() { "nothing left out" } else { "left out: " })?;
+        f.write_str(&parts.join("; "))
+    }
+}
