@@ -18,6 +18,8 @@ pub struct Case {
     pub measured: f64,
     /// What the fingerprint says.
     pub predicted: Predicted,
+    /// Whether the fingerprint was fitted on rows of this variant.
+    pub fitted: bool,
 }
 
 impl Case {
@@ -62,6 +64,7 @@ impl Evaluation {
             batch: row.record.workload.batch,
             measured: row.measured,
             predicted: fingerprint.predict(&row.network, row.record.workload.batch),
+            fitted: fingerprint.rows().contains_key(&row.record.variant.to_string()),
         };
         Evaluation { cases: rows.par_iter().map(case).collect() }
     }

@@ -1,7 +1,7 @@
 //! The networks that rows refer to, each read once from one flat folder.
 
 use crate::error::Result;
-use crate::network::{Network, onnx};
+use crate::network::Network;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Networks {
     folder: PathBuf,
+    read_file: fn(&Path) -> Result<Network>,
     /// What was asked for before; `None` where there is no such file.
     read: BTreeMap<String, Option<Arc<Network>>>,
 }
 
 impl Networks {
     /// The networks of `folder`, none of them read yet.
-    pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Networks { folder: folder.into(), read: BTreeMap::new() }
+    pub fn new(folder: impl Into<PathBuf>, read_file: fn(&Path) -> Result<Network>) -> Self {
+        Networks { folder: folder.into(), read_file, read: BTreeMap::new() }
     }
 
     /// The folder.
@@ -38,7 +39,7 @@ impl Networks {
             .into_par_iter()
             .map(|stem| {
                 let file = self.folder.join(format!("{stem}.onnx"));
-                let network = file.exists().then(|| onnx::read(&file)).transpose()?;
+                let network = file.exists().then(|| (self.read_file)(&file)).transpose()?;
                 Ok((stem.to_owned(), network.map(Arc::new)))
             })
             .collect::<Result<_>>()?;

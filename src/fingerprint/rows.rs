@@ -65,8 +65,6 @@ pub struct Gathered {
     pub missing_logs: Vec<String>,
     /// Passed rows whose network file is missing, counted by its stem.
     pub missing_networks: BTreeMap<String, usize>,
-    /// Passed rows without a positive value: there is nothing to compare relative errors to.
-    pub without_value: usize,
     /// What readers noticed: torn last lines, repeated rows.
     pub warnings: Vec<String>,
 }
@@ -78,18 +76,13 @@ pub struct Gathered {
 pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
     let mut gathered = Gathered::default();
     let records = read_logs(selection, &mut gathered)?;
-    let (passed, failed): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.outcome.passed());
-    gathered.failed = failed;
-    networks.fetch(passed.iter().filter_map(stem))?;
-    for record in passed {
-        let network = stem(&record).and_then(|stem| networks.get(stem)).cloned();
-        match (record.value().filter(|&value| value > 0.0), network) {
-            (None, _) => gathered.without_value += 1,
+    networks.fetch(records.iter().filter(|record| record.outcome.passed()).filter_map(stem))?;
+    for record in records {
+        let stem = stem(&record).unwrap_or_default();
+        match (record.value(), networks.get(stem).cloned()) {
+            (None, _) => gathered.failed.push(record),
             (Some(measured), Some(network)) => gathered.rows.push(Row { record, measured, network }),
-            (Some(_), None) => {
-                let stem = stem(&record).unwrap_or_default().to_owned();
-                *gathered.missing_networks.entry(stem).or_default() += 1;
-            }
+            (Some(_), None) => *gathered.missing_networks.entry(stem.to_owned()).or_default() += 1,
         }
     }
     Ok(gathered)
@@ -164,7 +157,6 @@ impl fmt::Display for Gathered {
         part(self.missing_logs.len(), "missing logs", self.missing_logs.iter().map(String::as_str).collect());
         let stems = self.missing_networks.keys().map(String::as_str).collect();
         part(self.missing_networks.values().sum(), "rows without their network file", stems);
-        part(self.without_value, "passed rows without a value", Vec::new());
         f.write_str(if parts.is_empty() { "nothing left out" } else { "left out: " })?;
         f.write_str(&parts.join("; "))
     }
