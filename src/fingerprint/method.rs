@@ -1,6 +1,6 @@
 //! The ways to fit: one name in configurations and files, one kind of fitted model each.
 
-use super::perf4sight::Perf4sight;
+use super::published::Published;
 use super::rows::Row;
 use crate::error::{Error, Result, suggestion};
 use crate::network::Network;
@@ -48,13 +48,13 @@ impl fmt::Display for Method {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Fitted {
-    Perf4sight(Perf4sight),
+    Perf4sight(Published),
 }
 
 impl Fitted {
     pub(super) fn fit(method: Method, stage: Stage, seed: u64, rows: &[Row]) -> Result<Self> {
         match method {
-            Method::Perf4sight => Perf4sight::fit(stage, seed, rows).map(Fitted::Perf4sight),
+            Method::Perf4sight => Published::fit(stage, seed, rows).map(Fitted::Perf4sight),
         }
     }
 

@@ -6,8 +6,8 @@
 mod file;
 mod method;
 mod networks;
-mod perf4sight;
 mod predicted;
+mod published;
 mod rows;
 
 pub use file::{Provenance, file_name};

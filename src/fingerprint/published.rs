@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 /// A forest and the features it asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Perf4sight {
+pub(super) struct Published {
     features: Schema,
     forest: Forest,
 }
 
-impl Perf4sight {
+impl Published {
     /// Repeated rows stay repeated, as published: they weigh as much as they were measured.
     pub(super) fn fit(stage: Stage, seed: u64, rows: &[Row]) -> Result<Self> {
         let mut matrix = Array2::zeros((rows.len(), names(stage).len()));
@@ -28,7 +28,7 @@ impl Perf4sight {
         }
         let values: Array1<f64> = rows.iter().map(|row| row.measured).collect();
         let forest = ExtraTrees::params(seed).fit(&Dataset::new(matrix, values))?;
-        Ok(Perf4sight { features: Schema::of(stage), forest })
+        Ok(Published { features: Schema::of(stage), forest })
     }
 
     pub(super) fn predict(&self, network: &Network, workload: Workload) -> f64 {
