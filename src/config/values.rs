@@ -185,6 +185,12 @@ pub trait FromValue: Sized {
     fn from_value(value: &Value) -> Option<Self>;
 }
 
+impl FromValue for Value {
+    fn from_value(value: &Value) -> Option<Self> {
+        Some(value.clone())
+    }
+}
+
 impl FromValue for bool {
     fn from_value(value: &Value) -> Option<Self> {
         match value {

@@ -3,7 +3,7 @@
 mod check;
 mod closing;
 
-use crate::config::{Document, Table, Values};
+use crate::config::{Document, Section, Table, Values};
 use crate::error::{Error, Result, suggestion};
 use crate::report::Console;
 use crate::stages::{Context, Spec, Stage, Summary};
@@ -78,19 +78,24 @@ pub fn present(summary: &Summary, console: &Console) {
     console.json(&summary.json);
 }
 
+/// Checks the values of all sections before the first is parsed, for defaults reach into other sections.
 fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document) -> Result<Vec<Job<'a>>> {
-    let parsed = document.sections().iter().map(|section| {
-        let known = || tables.iter().map(|table| table.section);
-        let spec = specs.iter().find(|spec| spec.table.section == section.name).ok_or_else(|| {
-            Error::config(format!("there is no section [{}]", section.name))
-                .file(document.file())
-                .line(section.line)
-                .help(suggestion(&section.name, known().collect::<Vec<_>>()))
-        })?;
-        let values = Values::check(document, section, &spec.table, tables)?;
-        Ok(Job { spec, values, stage: (spec.parse)(&values)? })
+    let checked = document.sections().iter().map(|section| {
+        let spec = spec(specs, section, document)?;
+        Ok((spec, Values::check(document, section, &spec.table, tables)?))
     });
-    parsed.collect()
+    let checked: Vec<(&Spec, Values)> = checked.collect::<Result<_>>()?;
+    checked.into_iter().map(|(spec, values)| Ok(Job { spec, values, stage: (spec.parse)(&values)? })).collect()
+}
+
+fn spec<'a>(specs: &[&'a Spec], section: &Section, document: &Document) -> Result<&'a Spec> {
+    specs.iter().copied().find(|spec| spec.table.section == section.name).ok_or_else(|| {
+        let known: Vec<&str> = specs.iter().map(|spec| spec.table.section).collect();
+        Error::config(format!("there is no section [{}]", section.name))
+            .file(document.file())
+            .line(section.line)
+            .help(suggestion(&section.name, known))
+    })
 }
 
 fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Result<Vec<Job<'a>>> {

@@ -2,6 +2,7 @@
 
 use perf4sight::config::{Default, Document, Key, Kind, Table, Value, Values};
 use perf4sight::error::Error;
+use perf4sight::stages::SPECS;
 use proptest::prelude::*;
 
 /// Keys and values as the published config.ini has them, with its fold marks and spacing.
@@ -170,6 +171,36 @@ fn an_error_of_a_domain_type_gets_the_place_of_its_key() {
     let parse = |word: &str| -> Result<(), Error> { Err(Error::config(format!("unknown device \"{word}\""))) };
     let refused = with_values("[read]\nbs = 8\ndevice = abacus", |values| values.named("device", parse)).unwrap_err();
     assert_eq!(refused.to_string(), "config.ini:3: unknown device \"abacus\"");
+}
+
+#[test]
+fn every_default_of_every_section_is_of_its_kind() {
+    let tables: Vec<&Table> = SPECS.iter().map(|spec| &spec.table).collect();
+    for table in &tables {
+        let document = document(&format!("[{}]\n{}", table.section, required(table)));
+        let values = Values::check(&document, &document.sections()[0], table, &tables).unwrap();
+        for key in table.keys {
+            let value: Value = values.get(key.name).unwrap();
+            let unset = key.default == Default::Unset && value == Value::None;
+            assert!(unset || key.kind.admits(&value), "[{}] {} defaults to {value}", table.section, key.name);
+        }
+    }
+}
+
+/// The keys that must be written, each with some value that it takes.
+fn required(table: &Table) -> String {
+    fn some(kind: &Kind) -> Value {
+        match kind {
+            Kind::Flag => true.into(),
+            Kind::Integer(low, _) => (*low).into(),
+            Kind::Number(low) => Value::Number(*low),
+            Kind::Text | Kind::Path => "some".into(),
+            Kind::Word(words) => words[0].into(),
+            Kind::List(of) => some(of),
+        }
+    }
+    let keys = table.keys.iter().filter(|key| key.default == Default::Required);
+    keys.map(|key| format!("{} = {}\n", key.name, some(&key.kind))).collect()
 }
 
 fn value() -> impl Strategy<Value = Value> {

@@ -12,6 +12,7 @@ mod networks;
 mod pipeline;
 mod profile;
 mod pruning;
+mod readme;
 mod records;
 mod report;
 mod trees;

@@ -1,0 +1,77 @@
+//! The README tells what the program does: its reference of the configuration is what the sections say of themselves.
+
+use perf4sight::config::{Default, Key, Kind};
+use perf4sight::stages::{SPECS, Spec};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+const BEGIN: &str =
+    "<!-- config reference: written by `UPDATE_README=1 cargo test --test suite readme`, do not edit -->\n";
+const END: &str = "<!-- config reference: end -->";
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")
+}
+
+fn reference() -> String {
+    SPECS.iter().map(|spec| section(spec)).collect()
+}
+
+fn section(spec: &Spec) -> String {
+    let rows: String = spec.table.keys.iter().map(row).collect();
+    let Spec { table, .. } = spec;
+    format!(
+        "\n### [{}]\n\n{}.\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}\n",
+        table.section, table.about
+    )
+}
+
+fn row(key: &Key) -> String {
+    let default = match key.default {
+        Default::Required => "required".to_string(),
+        Default::Unset => "none".to_string(),
+        Default::Literal(literal) => format!("`{literal}`"),
+    };
+    format!("| `{}` | {} | {default} | {} |\n", key.name, value(&key.kind), key.help)
+}
+
+/// The kind of a key, without the limits that a machine's number types have anyway.
+fn value(kind: &Kind) -> String {
+    match kind {
+        Kind::Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
+        Kind::List(of) => format!("list of: {}", value(of)),
+        kind => kind.expected(),
+    }
+}
+
+#[test]
+fn the_reference_of_the_configuration_is_what_the_sections_say() {
+    let readme = fs::read_to_string(path()).unwrap();
+    let (before, rest) = readme.split_once(BEGIN).expect("the mark before the reference");
+    let (written, after) = rest.split_once(END).expect("the mark after the reference");
+    if env::var_os("UPDATE_README").is_some() {
+        fs::write(path(), format!("{before}{BEGIN}{}{END}{after}", reference())).unwrap();
+        return;
+    }
+    assert!(written == reference(), "README.md is out of date; run UPDATE_README=1 cargo test --test suite readme");
+}
+
+#[test]
+fn every_key_says_what_it_means_and_no_cell_breaks_the_table() {
+    for key in SPECS.iter().flat_map(|spec| spec.table.keys) {
+        assert!(key.help.len() > 10, "{} has no meaning", key.name);
+        assert_eq!(row(key).matches('|').count(), 5, "a | in {}", key.name);
+    }
+}
+
+#[test]
+fn exit_codes_are_those_of_the_help() {
+    let readme = fs::read_to_string(path()).unwrap();
+    let help = crate::fixtures::Scene::new().run("--help").succeeds();
+    let codes = help.stdout().split("Exit codes:\n").nth(1).unwrap();
+    for line in codes.lines() {
+        let (code, meaning) = line.trim().split_once(' ').unwrap();
+        let row = format!("| {code} | {} |", meaning.trim());
+        assert!(readme.contains(&row), "README.md lacks {row}");
+    }
+}
