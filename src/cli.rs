@@ -1,5 +1,6 @@
 //! Arguments to a plain struct to a run.
 
+use crate::device;
 use crate::error::{Error, Result};
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
@@ -7,6 +8,7 @@ use crate::stages;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::env;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -71,6 +73,9 @@ enum Verb {
         /// The shell
         shell: Shell,
     },
+    /// Measure one configuration: one line of JSON in, one out (see `device::protocol`)
+    #[command(hide = true)]
+    Worker,
 }
 
 /// Does what the arguments ask for; `cancel` is set by Ctrl-C.
@@ -80,6 +85,10 @@ enum Verb {
 pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
     let mut context = pipeline::context(arguments.console(), cancel)?;
     let ending = match &arguments.verb {
+        Some(Verb::Worker) => {
+            device::run_worker(io::stdin().lock(), io::stdout())?;
+            Ending::Finished
+        }
         Some(Verb::Completions { shell }) => {
             context.console.line(completions(*shell));
             Ending::Finished

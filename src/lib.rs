@@ -1,5 +1,6 @@
 //! perf4sight tells what training or running a neural network will cost on a device, before it runs there.
 #![warn(missing_docs)]
+#![deny(unsafe_code)]
 
 pub mod cli;
 pub mod config;

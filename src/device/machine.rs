@@ -12,13 +12,13 @@ const DEFAULT_SHARE: f64 = 0.8;
 
 /// The memory a process here could take at most: the machine's, or its control group's where that is less.
 pub fn memory() -> Bytes {
-    let machine = meminfo("MemTotal").unwrap_or(Bytes(0));
+    let machine = counter("/proc/meminfo", "MemTotal").unwrap_or(Bytes(0));
     cgroup::allowances().iter().map(|group| group.limit).fold(machine, Bytes::min)
 }
 
 /// The memory a process here could take now without pushing anything else out.
 pub fn available() -> Bytes {
-    let machine = meminfo("MemAvailable").unwrap_or(Bytes(0));
+    let machine = counter("/proc/meminfo", "MemAvailable").unwrap_or(Bytes(0));
     let groups = cgroup::allowances();
     groups.iter().map(|group| Bytes(group.limit.0.saturating_sub(group.used.0))).fold(machine, Bytes::min)
 }
@@ -45,9 +45,9 @@ pub fn facts() -> Setting {
     facts.map(|(name, fact)| (name.to_owned(), fact)).into()
 }
 
-/// A line of /proc/meminfo, which counts in KiB.
-fn meminfo(name: &str) -> Option<Bytes> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+/// A "Name:  123 kB" line of a file under /proc.
+pub(super) fn counter(file: &str, name: &str) -> Option<Bytes> {
+    let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(Bytes(kib * 1024))

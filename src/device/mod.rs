@@ -9,10 +9,14 @@ pub mod machine;
 pub mod names;
 pub mod protocol;
 pub mod recorded;
+pub mod sampling;
 #[cfg(feature = "torch")]
-pub mod torch;
+mod torch;
 pub mod turn;
 mod worker;
+
+#[cfg(feature = "torch")]
+pub use torch::run_worker;
 
 use crate::error::Result;
 use crate::records::{Outcome, Setting, Variant};
@@ -21,6 +25,9 @@ use crate::workload::Workload;
 use protocol::{LatencyReading, MemoryReading};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The libtorch that workers of this build run networks with; torch-sys builds against no other.
+pub const LIBTORCH: Option<&str> = if cfg!(feature = "torch") { Some("2.11.0") } else { None };
 
 /// What can run a network and say what it cost.
 pub trait Device {
@@ -118,4 +125,13 @@ impl Measurement {
             Measurement::Interrupted => None,
         }
     }
+}
+
+/// What stands in for the libtorch worker in a build without it.
+///
+/// # Errors
+/// Always: there is nothing to run networks with.
+#[cfg(not(feature = "torch"))]
+pub fn run_worker(_input: impl std::io::BufRead, _output: impl std::io::Write) -> Result<()> {
+    Err(crate::error::Error::device("this perf4sight was built without libtorch").help("build it with ./main"))
 }

@@ -3,6 +3,7 @@
 mod canonical;
 mod cost;
 mod graph;
+mod in_place;
 pub mod onnx;
 mod op;
 mod shape;

@@ -3,44 +3,30 @@
 //! Counted is what libtorch asks its CPU allocator for, to the byte: tensors, what autograd saves, and oneDNN's reordered
 //! weights and scratchpads, whose sizes depend on the number of threads. Not counted: code, stacks, MKL's and OpenMP's own
 //! buffers; those show in the resident set.
-#![allow(unsafe_code)] // the only room of the crate that needs it: five C functions over atomics
+#![allow(unsafe_code)] // the only room of the crate that needs it: three C functions over atomics
 
 mod shim {
     unsafe extern "C" {
         pub fn p4s_install(limit: u64);
-        pub fn p4s_current() -> u64;
         pub fn p4s_peak() -> u64;
-        pub fn p4s_reset_peak();
         pub fn p4s_refused() -> bool;
     }
 }
 
 /// Puts the counting allocator under all tensors from now on, refusing past `limit` bytes. Call before the first tensor.
-pub fn install(limit: Option<u64>) {
+pub(super) fn install(limit: Option<u64>) {
     // SAFETY: the shim hands libtorch an object of static lifetime, and no other thread runs libtorch yet.
     unsafe { shim::p4s_install(limit.unwrap_or(u64::MAX)) }
 }
 
-/// Bytes in use.
-pub fn current() -> u64 {
-    // SAFETY: reads one atomic.
-    unsafe { shim::p4s_current() }
-}
-
-/// Most bytes in use at once since the last [`reset_peak`].
-pub fn peak() -> u64 {
+/// Most bytes in use at once so far.
+pub(super) fn peak() -> u64 {
     // SAFETY: reads one atomic.
     unsafe { shim::p4s_peak() }
 }
 
-/// Starts the peak anew from what is in use.
-pub fn reset_peak() {
-    // SAFETY: stores one atomic.
-    unsafe { shim::p4s_reset_peak() }
-}
-
 /// Whether an allocation was ever refused: what tells running out of memory from every other failure of libtorch.
-pub fn refused() -> bool {
+pub(super) fn refused() -> bool {
     // SAFETY: reads one atomic.
     unsafe { shim::p4s_refused() }
 }

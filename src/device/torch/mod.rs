@@ -1,3 +1,69 @@
 //! libtorch on this machine's processor: the worker that runs one configuration and counts what it cost.
 
-pub mod allocator;
+mod allocator;
+mod executable;
+mod measure;
+mod ops;
+mod process;
+mod step;
+mod weights;
+
+use super::protocol::{PROTOCOL, Reply, Request};
+use crate::error::{Error, Result};
+use crate::network::{Network, Node, Op};
+use measure::measure;
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+/// Reads one [`Request`] line, runs what it asks for and writes one [`Reply`] line. Call it first thing in a process of its own: it
+/// sets up libtorch, and the process, for that one measurement.
+///
+/// # Errors
+/// When the line cannot be read or the reply cannot be written; everything else is a reply.
+pub fn run_worker(mut input: impl BufRead, mut output: impl Write) -> Result<()> {
+    process::give_way();
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(|cause| Error::io("standard input", "read the request", &cause))?;
+    let reply = parse(&line).map_or_else(|problem| failed(&problem), |request| answer(&request));
+    let written = serde_json::to_string(&reply).map_err(std::io::Error::from);
+    let written = written.and_then(|reply| writeln!(output, "{reply}"));
+    written.map_err(|cause| Error::io("standard output", "write the reply", &cause))
+}
+
+fn parse(line: &str) -> Result<Request> {
+    let request: Request = serde_json::from_str(line).map_err(|cause| {
+        Error::input(format!("no request: {cause}")).expected("one line of JSON, see device::protocol")
+    })?;
+    if request.protocol == PROTOCOL {
+        return Ok(request);
+    }
+    Err(Error::input(format!("a request of protocol {}", request.protocol)).expected(format!("protocol {PROTOCOL}")))
+}
+
+fn failed(problem: &Error) -> Reply {
+    Reply::Failed { reason: problem.to_string() }
+}
+
+fn answer(request: &Request) -> Reply {
+    match read(&request.network).and_then(runnable) {
+        Ok(network) => measure(request, &network),
+        Err(problem) => failed(&problem),
+    }
+}
+
+fn read(file: &Path) -> Result<Network> {
+    Err(Error::input("network files cannot be read yet").file(file))
+}
+
+/// Refuses a network with operations that nobody can run, naming them.
+fn runnable(network: Network) -> Result<Network> {
+    let unknown = |node: &Node| match &node.op {
+        Op::Unknown(unknown) => Some(format!("{} \"{}\"", unknown.op_type, node.name)),
+        _ => None,
+    };
+    let names: Vec<String> = network.nodes().iter().filter_map(unknown).collect();
+    if names.is_empty() {
+        return Ok(network);
+    }
+    Err(Error::input(format!("{} has operations that cannot run: {}", network.name(), names.join(", "))))
+}

@@ -70,11 +70,7 @@ void p4s_install(uint64_t limit) {
   c10::SetCPUAllocator(&allocator, 255);
 }
 
-uint64_t p4s_current() { return current.load(); }
-
 uint64_t p4s_peak() { return peak.load(); }
-
-void p4s_reset_peak() { peak.store(current.load()); }
 
 bool p4s_refused() { return refused.load(); }
 }

@@ -1,0 +1,183 @@
+//! A network with weights in libtorch, run node by node.
+
+use super::ops::Call;
+use super::weights::{WeightStore, sizes};
+use crate::network::{Network, Node, NodeId, Op};
+use tch::{TchError, Tensor};
+
+/// A network that libtorch can run.
+pub(super) struct Executable<'a> {
+    network: &'a Network,
+    weights: WeightStore,
+    training: bool,
+    in_place: Vec<bool>,
+    /// How many inputs of other nodes each node is, and one more for the network's result.
+    uses: Vec<usize>,
+}
+
+impl<'a> Executable<'a> {
+    /// The network with fresh weights, in training or in evaluation mode.
+    pub fn new(network: &'a Network, training: bool) -> Result<Self, TchError> {
+        let mut uses: Vec<usize> = network.readers().iter().map(Vec::len).collect();
+        uses[network.output().index()] += 1;
+        let weights = WeightStore::new(network, training)?;
+        Ok(Executable { network, weights, training, in_place: network.in_place(), uses })
+    }
+
+    /// The trainable tensors.
+    pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
+        self.weights.parameters()
+    }
+
+    /// The network's result for a batch. An intermediate result is let go as soon as its last reader ran; what backward needs
+    /// of it, autograd keeps.
+    pub fn forward(&self, batch: &Tensor) -> Result<Tensor, TchError> {
+        let mut left = self.uses.clone();
+        let mut results: Vec<Option<Tensor>> = self.network.nodes().iter().map(|_| None).collect();
+        for (id, node) in self.network.iter() {
+            let inputs = node.inputs.iter().map(|input| read(*input, &mut left, &mut results)).collect();
+            results[id.index()] = Some(self.run(id, node, inputs, batch)?);
+        }
+        Ok(read(self.network.output(), &mut left, &mut results))
+    }
+
+    fn run(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, batch: &Tensor) -> Result<Tensor, TchError> {
+        let weights = self.weights.of(id, node);
+        match (&node.op, weights) {
+            (Op::Input(_), _) => Ok(batch.shallow_clone()),
+            (Op::Parameter(shape), Some(weights)) => {
+                let size: Vec<i64> = batch.size()[..1].iter().copied().chain(sizes(shape.dims())).collect();
+                weights.weight.f_expand(size, false)
+            }
+            _ => Call { node, weights, inputs, training: self.training, in_place: self.in_place[id.index()] }.run(),
+        }
+    }
+}
+
+/// Hands a result to one of its readers, and lets go of it with the last.
+fn read(id: NodeId, left: &mut [usize], results: &mut [Option<Tensor>]) -> Tensor {
+    let (left, result) = (&mut left[id.index()], &mut results[id.index()]);
+    *left -= 1;
+    let last = if *left == 0 { result.take() } else { result.as_ref().map(Tensor::shallow_clone) };
+    last.expect("nodes stand in the order they run, and uses were counted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::torch::weights::FLOAT;
+    use crate::network::zoo::{self, Dataset};
+    use crate::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Shape, Window};
+
+    /// A network of one operation, reading its input as often as the operation has inputs.
+    fn alone(op: Op, inputs: usize, sample: &[usize]) -> Network {
+        let mut builder = NetworkBuilder::new("alone", Shape::new(sample));
+        let input = builder.input();
+        let output = builder.add("op", op, &vec![input; inputs]).unwrap();
+        builder.finish(output)
+    }
+
+    fn conv(out_channels: usize, window: Window, groups: usize) -> Op {
+        Op::Conv(Conv { out_channels, window, groups, bias: true })
+    }
+
+    fn padded(kernel: usize, stride: usize, padding: [usize; 4]) -> Window {
+        Window { padding, ..Window::square(kernel, stride, 0) }
+    }
+
+    fn values(tensor: &Tensor) -> Vec<f64> {
+        Vec::try_from(tensor.flatten(0, -1).to_kind(tch::Kind::Double)).unwrap()
+    }
+
+    #[test]
+    fn a_small_forward_pass_gives_what_paper_and_pencil_give() {
+        let mut builder = NetworkBuilder::new("small", Shape::new([1, 2, 2]));
+        let sum = conv(1, padded(2, 1, [1, 0, 0, 1]), 1);
+        let sum = builder.add("conv", sum, &[builder.input()]).unwrap();
+        let clipped = builder.add("relu6", Op::Activation(Activation::Relu6), &[sum]).unwrap();
+        let pooled = builder.add("pool", Op::MaxPool(Window::square(2, 1, 0)), &[clipped]).unwrap();
+        let mean = builder.add("mean", Op::AdaptiveAvgPool { output: [1, 1] }, &[clipped]).unwrap();
+        let joined = builder.add("concat", Op::Concat { axis: 0 }, &[pooled, mean]).unwrap();
+        let flat = builder.add("flatten", Op::Flatten, &[joined]).unwrap();
+        let linear = builder.add("linear", Op::Linear(Linear { out_features: 1, bias: true }), &[flat]).unwrap();
+        let network = builder.finish(linear);
+        let executable = Executable::new(&network, false).unwrap();
+        executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(1.0)));
+        let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
+        // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
+        // Sums over 2x2 plus a bias of 1: 4 3 / 11 7. Clipped at 6: 4 3 / 6 6. Largest 6, mean 4.75, sum plus bias 11.75.
+        assert_eq!(values(&executable.forward(&batch).unwrap()), [11.75]);
+    }
+
+    #[test]
+    fn every_operation_gives_the_shape_that_was_inferred() {
+        use Activation::*;
+        let image = [4, 7, 9];
+        let activations =
+            [Relu, Relu6, LeakyRelu, Elu, Sigmoid, HardSigmoid, Tanh, Silu, HardSwish, Gelu, Mish, Softplus]
+                .map(|activation| (Op::Activation(activation), 1));
+        let binaries = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div];
+        let binaries = binaries.into_iter().flat_map(|binary| [(Op::Binary(binary), 1), (Op::Binary(binary), 2)]);
+        let average = |window, count_include_pad| Op::AvgPool { window, count_include_pad };
+        let others = [
+            (conv(6, Window::square(3, 2, 1), 2), 1),
+            (conv(8, padded(3, 1, [0, 2, 1, 0]), 4), 1),
+            (conv(8, Window { dilation: [2, 1], ..padded(3, 2, [1, 1, 2, 1]) }, 1), 1),
+            (Op::Linear(Linear { out_features: 5, bias: false }), 1),
+            (Op::BatchNorm, 1),
+            (Op::LayerNorm { axis: 1 }, 1),
+            (Op::MaxPool(Window::square(3, 2, 1).ceil()), 1),
+            (Op::MaxPool(padded(2, 2, [1, 1, 1, 1]).ceil()), 1),
+            (Op::MaxPool(padded(3, 2, [0, 0, 1, 1]).ceil()), 1),
+            (Op::MaxPool(padded(2, 3, [2, 2, 2, 2]).ceil()), 1),
+            (average(padded(3, 2, [1, 0, 0, 1]), false), 1),
+            (average(Window::square(2, 2, 1).ceil(), true), 1),
+            (Op::AdaptiveAvgPool { output: [2, 4] }, 1),
+            (Op::Mean { axes: vec![1, 2], keep: false }, 1),
+            (Op::Mean { axes: vec![0], keep: true }, 1),
+            (Op::Concat { axis: 1 }, 3),
+            (Op::Flatten, 1),
+            (Op::Reshape(Shape::new([4, 63])), 1),
+            (Op::Transpose { order: vec![2, 0, 1] }, 1),
+            (Op::Slice { axis: 2, start: 3, length: 4 }, 1),
+            (Op::Softmax { axis: 0 }, 1),
+            (Op::Dropout { rate: 0.5 }, 1),
+        ];
+        for (op, inputs) in activations.into_iter().chain(binaries).chain(others) {
+            let network = alone(op, inputs, &image);
+            runs_as_inferred(&network);
+        }
+        runs_as_inferred(&alone(Op::MatMul, 2, &[3, 5, 5]));
+    }
+
+    #[track_caller]
+    fn runs_as_inferred(network: &Network) {
+        let executable = Executable::new(network, true).unwrap();
+        let batch = |dims: &[usize]| [&[2], sizes(dims).as_slice()].concat();
+        let input = Tensor::rand(batch(network.input_shape().dims()), FLOAT).set_requires_grad(true);
+        let output = executable.forward(&input).unwrap_or_else(|error| panic!("{:?}: {error}", network.nodes()[1].op));
+        assert_eq!(output.size(), batch(network.output_shape().dims()), "{:?}", network.nodes()[1].op);
+        output.sum(tch::Kind::Float).f_backward().unwrap();
+    }
+
+    #[test]
+    fn tokens_that_no_layer_owns_join_every_sample_of_a_batch() {
+        let mut builder = NetworkBuilder::new("tokens", Shape::new([3, 4]));
+        let token = builder.add("token", Op::Parameter(Shape::new([1, 4])), &[]).unwrap();
+        let joined = builder.add("concat", Op::Concat { axis: 0 }, &[token, builder.input()]).unwrap();
+        let scale = builder.add("scale", Op::Parameter(Shape::new([4])), &[]).unwrap();
+        let scaled = builder.add("product", Op::Binary(Binary::Mul), &[joined, scale]).unwrap();
+        runs_as_inferred(&builder.finish(scaled));
+    }
+
+    #[test]
+    fn libtorch_holds_as_many_parameters_as_the_graph_counts() {
+        tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
+        for name in zoo::names() {
+            let network = zoo::build(name, Dataset::Imagenet).unwrap();
+            let executable = Executable::new(&network, false).unwrap();
+            let held: usize = executable.parameters().map(Tensor::numel).sum();
+            assert_eq!(held as u64, network.parameters(), "{name}");
+        }
+    }
+}

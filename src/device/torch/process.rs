@@ -1,0 +1,78 @@
+//! The worker as a process: how it gives way to others, and what the kernel says of its memory and time.
+
+use crate::device::machine;
+use crate::device::protocol::MemoryReading;
+use crate::device::sampling::Load;
+use nix::sys::prctl;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
+use nix::sys::time::{TimeVal, TimeValLike};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Dies with its parent, and stands first in line when the kernel runs out of memory: a profile must never cost the user's other
+/// processes. Where the kernel refuses (no /proc, not Linux), measuring goes on without.
+pub(super) fn give_way() {
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+/// The machine and the process before there was a network.
+pub(super) struct Idle {
+    resident: u64,
+    available: u64,
+    free: u64,
+}
+
+impl Idle {
+    /// Takes the idle values and starts the peak of the resident set anew.
+    pub fn take() -> Self {
+        // 5 resets VmHWM (Linux, Documentation/filesystems/proc.rst); it would else keep the peak of loading libtorch.
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        Idle {
+            resident: counted("/proc/self/status", "VmRSS"),
+            available: counted("/proc/meminfo", "MemAvailable"),
+            free: counted("/proc/meminfo", "MemFree"),
+        }
+    }
+
+    /// The counters by now, `allocated` bytes being the peak of the tensors. On a CPU nothing is reserved beyond them.
+    pub fn reading(&self, allocated: u64) -> MemoryReading {
+        let peak = counted("/proc/self/status", "VmHWM");
+        MemoryReading {
+            allocated,
+            reserved: allocated,
+            used: peak.saturating_sub(self.resident),
+            available: self.available,
+            free: self.free,
+        }
+    }
+}
+
+fn counted(file: &str, name: &str) -> u64 {
+    machine::counter(file, name).map_or(0, |bytes| bytes.0)
+}
+
+/// What the process was charged with so far.
+pub(super) fn load() -> Load {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Load::default() };
+    Load {
+        processor: duration(usage.user_time()) + duration(usage.system_time()),
+        preemptions: usage.involuntary_context_switches() as u64,
+        waited: waited(),
+    }
+}
+
+fn duration(time: TimeVal) -> Duration {
+    Duration::from_micros(time.num_microseconds() as u64)
+}
+
+/// Time that threads of this process stood ready without a processor: the second number of each thread's schedstat
+/// (Linux, Documentation/scheduler/sched-stats.rst), in nanoseconds.
+fn waited() -> Option<Duration> {
+    let threads = fs::read_dir("/proc/self/task").ok()?;
+    let of_thread = |path: PathBuf| fs::read_to_string(path).ok()?.split(' ').nth(1)?.parse::<u64>().ok();
+    let waits = threads.flatten().map(|thread| of_thread(thread.path().join("schedstat")));
+    waits.sum::<Option<u64>>().map(Duration::from_nanos)
+}

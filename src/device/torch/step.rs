@@ -1,0 +1,128 @@
+//! The published step: what is timed and counted for one network at one batch size.
+
+use super::executable::Executable;
+use super::weights::{FLOAT, sizes};
+use crate::network::Network;
+use crate::workload::{Stage, Workload};
+use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
+
+/// The published optimizer: stochastic gradient descent with momentum and weight decay.
+const LEARNING_RATE: f64 = 0.1;
+const MOMENTUM: f64 = 0.9;
+const WEIGHT_DECAY: f64 = 5e-4;
+
+/// A step that can be taken again and again, on random data that is already in place.
+pub(super) struct Step<'a> {
+    executable: Executable<'a>,
+    batch: Tensor,
+    training: Option<Training>,
+}
+
+struct Training {
+    classes: Tensor,
+    optimizer: COptimizer,
+}
+
+impl<'a> Step<'a> {
+    /// Network, data and optimizer for a workload.
+    pub fn new(network: &'a Network, workload: Workload) -> Result<Self, TchError> {
+        let executable = Executable::new(network, workload.stage == Stage::Training)?;
+        let size: Vec<i64> = batch_of(workload.batch, network.input_shape().dims());
+        let batch = Tensor::f_rand(size, FLOAT)?;
+        let training = match workload.stage {
+            Stage::Training => Some(Training::new(network, workload.batch, &executable)?),
+            Stage::Inference => None,
+        };
+        Ok(Step { executable, batch, training })
+    }
+
+    /// One step: forward, cross-entropy, zero_grad, backward, optimizer; or forward without gradients.
+    pub fn run(&mut self) -> Result<(), TchError> {
+        match &mut self.training {
+            Some(training) => {
+                let loss = training.loss(&self.executable.forward(&self.batch)?)?;
+                zero_gradients(&self.executable)?;
+                loss.f_backward()?;
+                training.optimizer.step()
+            }
+            None => tch::no_grad(|| self.executable.forward(&self.batch)).map(drop),
+        }
+    }
+}
+
+impl Training {
+    fn new(network: &Network, batch: u64, executable: &Executable) -> Result<Self, TchError> {
+        let output = network.output_shape();
+        // libtorch's own optimizer, so that its momentum buffers come into being as PyTorch's do: in the first step.
+        let mut optimizer = COptimizer::sgd(LEARNING_RATE, MOMENTUM, 0.0, WEIGHT_DECAY, false)?;
+        executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
+        let size = batch_of(batch, output.dims().get(1..).unwrap_or_default());
+        let classes = Tensor::f_randint(output.channels() as i64, size, (Kind::Int64, Device::Cpu))?;
+        Ok(Training { classes, optimizer })
+    }
+
+    fn loss(&self, output: &Tensor) -> Result<Tensor, TchError> {
+        const IGNORED_CLASS: i64 = -100; // PyTorch's default
+        output.f_cross_entropy_loss::<&Tensor>(&self.classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)
+    }
+}
+
+/// The published tool's PyTorch zeroed gradients where they lie; libtorch's own zero_grad has since come to free them, which
+/// takes less memory.
+fn zero_gradients(executable: &Executable) -> Result<(), TchError> {
+    executable.parameters().try_for_each(|parameter| {
+        let mut gradient = parameter.f_grad()?;
+        if gradient.defined() { gradient.f_zero_().map(drop) } else { Ok(()) }
+    })
+}
+
+fn batch_of(batch: u64, dims: &[usize]) -> Vec<i64> {
+    std::iter::once(batch as i64).chain(sizes(dims)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::zoo::{self, Dataset};
+    use crate::network::{Linear, NetworkBuilder, Op, Shape};
+
+    #[test]
+    fn every_family_trains() {
+        tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
+        for name in ["vgg11", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"] {
+            let network = zoo::build(name, Dataset::Cifar10).unwrap();
+            let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 2 }).unwrap();
+            // Matrices and filters; a batch-norm's zeros can have no gradient and nothing to decay.
+            let weights: Vec<Tensor> =
+                step.executable.parameters().filter(|weight| weight.dim() > 1).map(Tensor::shallow_clone).collect();
+            let before: Vec<Tensor> = weights.iter().map(|weight| weight.detach().copy()).collect();
+            (0..2).try_for_each(|_| step.run()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(weights.iter().zip(&before).all(|(now, then)| now != then), "{name}: a weight stayed as it was");
+        }
+    }
+
+    #[test]
+    fn a_first_step_follows_gradient_and_weight_decay() {
+        let mut builder = NetworkBuilder::new("line", Shape::new([1]));
+        let linear = Op::Linear(Linear { out_features: 2, bias: false });
+        let output = builder.add("linear", linear, &[builder.input()]).unwrap();
+        let network = builder.finish(output);
+        let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 1 }).unwrap();
+        tch::no_grad(|| {
+            drop(step.batch.fill_(2.0));
+            drop(step.training.as_mut().unwrap().classes.fill_(0));
+            step.executable.parameters().for_each(|weight| drop(weight.shallow_clone().fill_(0.5)));
+        });
+        (0..2).try_for_each(|_| step.run()).unwrap();
+        // Equal logits: softmax 1/2 each, so the gradient is -1/2 x 2 = -1 for the true class and 1 for the other.
+        // v1 = g + 5e-4 w = -0.99975 and 1.00025; w = 0.599975 and 0.399975. Logits 1.19995 and 0.79995: the other's softmax is
+        // s = 1 / (1 + e^0.4) = 0.401312340, g = -/+ 2 s, v2 = 0.9 v1 + g + 5e-4 w; w -= 0.1 v2.
+        let weights = Vec::<f64>::try_from(step.executable.parameters().next().unwrap().flatten(0, -1)).unwrap();
+        let share = 1.0 / (1.0 + 0.4f64.exp());
+        let expected = |w1: f64, v1: f64, gradient: f64| w1 - 0.1 * (0.9 * v1 + gradient + 5e-4 * w1);
+        let expected = [expected(0.599975, -0.99975, -2.0 * share), expected(0.399975, 1.00025, 2.0 * share)];
+        for (weight, expected) in weights.iter().zip(expected) {
+            assert!((weight - expected).abs() < 1e-6, "{weight} instead of {expected}");
+        }
+    }
+}
