@@ -162,16 +162,28 @@ impl NetworkBuilder {
     /// # Errors
     /// When the name is taken or the operation cannot take inputs of these shapes; the message names node, shapes and misfit.
     pub fn add(&mut self, name: impl Into<String>, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
-        let name = name.into();
+        let (name, kind) = (name.into(), op.kind().to_string());
+        self.insert(&name, op, inputs)
+            .map_err(|why| Error::input(format!("network {}: {kind} \"{name}\" {why}", self.name)))
+    }
+
+    /// As [`add`](Self::add); the error is one clause that says what does not fit.
+    pub(super) fn insert(&mut self, name: &str, op: Op, inputs: &[NodeId]) -> std::result::Result<NodeId, String> {
         let shapes: Vec<&Shape> = inputs.iter().map(|id| self.shape(*id)).collect();
         let op = canonical(op, &shapes);
-        let shape = shape::infer(&op, &shapes)
-            .map_err(|why| Error::input(format!("network {}: {} \"{name}\" {why}", self.name, op.kind())))?;
-        if !self.names.insert(name.clone()) {
-            return Err(Error::input(format!("network {}: two nodes are called \"{name}\"", self.name)));
+        let shape = shape::infer(&op, &shapes)?;
+        if !self.names.insert(name.to_string()) {
+            return Err("is the second node of that name".into());
         }
-        self.nodes.push(Node { name, op, inputs: inputs.to_vec(), shape, shares: None });
+        self.nodes.push(Node { name: name.into(), op, inputs: inputs.to_vec(), shape, shares: None });
         Ok(NodeId(self.nodes.len() - 1))
+    }
+
+    /// Gives a fully connected layer a bias.
+    pub(super) fn set_bias(&mut self, node: NodeId) {
+        if let Op::Linear(linear) = &mut self.nodes[node.0].op {
+            linear.bias = true;
+        }
     }
 
     /// Ties the weights of `node` to those of `owner`, an earlier node of the same operation.

@@ -2,6 +2,7 @@
 
 mod canonical;
 mod cost;
+mod coverage;
 mod graph;
 mod in_place;
 pub mod onnx;
@@ -10,6 +11,7 @@ mod shape;
 pub mod zoo;
 
 pub use cost::ELEMENT;
+pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{Activation, Binary, Conv, Linear, Op, Unknown, Window};
 pub use shape::{MAX_ELEMENTS, Shape};

@@ -1,1 +1,66 @@
-//!
+//! Networks: files of every form, shapes and costs.
+
+use crate::fixtures::shared;
+use perf4sight::network::{Network, onnx};
+use std::path::PathBuf;
+
+/// Every ONNX file in a folder of the development-only data.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let Some(folder) = shared(folder) else { return Vec::new() };
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "onnx")).collect();
+    files.sort();
+    files
+}
+
+fn exported(name: &str) -> Option<onnx::Loaded> {
+    shared(&format!("onnx/{name}.onnx")).map(|path| onnx::read(path).unwrap())
+}
+
+fn assert_survives_writing(network: &Network) {
+    let again = onnx::from_bytes(network.name(), &onnx::to_bytes(network)).unwrap();
+    assert_eq!(again.network, *network);
+}
+
+#[test]
+fn the_published_networks_are_read_whole_and_survive_writing() {
+    let files = files("tx2/networks");
+    assert!(files.is_empty() || files.len() == 72);
+    for file in files {
+        let loaded = onnx::read(&file).unwrap();
+        assert_eq!(loaded.warnings, Vec::<String>::new(), "{}", file.display());
+        assert!(loaded.network.coverage().is_full());
+        assert_eq!((loaded.network.input_shape().dims(), loaded.network.classes()), ([3, 224, 224].as_slice(), 1000));
+        assert_survives_writing(&loaded.network);
+    }
+}
+
+#[test]
+fn the_published_networks_have_the_published_parameters() {
+    // torchvision's documentation; mobilenetv2 with the expand convolution its publishers kept.
+    let published = [
+        ("alexnet", 61_100_840),
+        ("resnet18", 11_689_512),
+        ("resnet50", 25_557_032),
+        ("mobilenetv2", 3_505_960),
+        ("squeezenet", 1_248_424),
+        ("mnasnet", 4_383_312),
+    ];
+    for (name, parameters) in published {
+        let Some(path) = shared(&format!("tx2/networks/{name}_0.onnx")) else { return };
+        assert_eq!(onnx::read(path).unwrap().network.parameters(), parameters, "{name}");
+    }
+}
+
+#[test]
+fn real_exports_are_covered_with_exact_parameters() {
+    let published = [("densenet121", 7_978_856), ("mobilenet_v3_small", 2_542_856), ("resnext50_32x4d", 25_028_904)];
+    for (name, parameters) in published {
+        let Some(loaded) = exported(name) else { return };
+        assert_eq!(loaded.warnings, Vec::<String>::new(), "{name}");
+        assert!(loaded.network.coverage().is_full(), "{name}");
+        assert_eq!(loaded.network.parameters(), parameters, "{name}");
+        assert_survives_writing(&loaded.network);
+    }
+}

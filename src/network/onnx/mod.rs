@@ -1,1 +1,218 @@
 //! Network files: ONNX, read in every form people have, written without weights.
+//!
+//! ```
+//! use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
+//! let mut builder = NetworkBuilder::new("tiny", Shape::new([3, 8, 8]));
+//! let conv = Conv { out_channels: 4, window: Window::square(3, 1, 1), groups: 1, bias: true };
+//! let conv = builder.add("conv", Op::Conv(conv), &[builder.input()])?;
+//! let network = builder.finish(conv);
+//! let loaded = onnx::from_bytes("tiny", &onnx::to_bytes(&network))?;
+//! assert_eq!(loaded.network, network);
+//! assert!(loaded.warnings.is_empty());
+//! # Ok::<(), perf4sight::error::Error>(())
+//! ```
+
+mod align;
+mod attributes;
+mod batch;
+mod call;
+mod curves;
+mod file;
+mod fold;
+mod folded;
+mod magnitudes;
+mod operators;
+mod schema;
+mod source;
+mod tensor;
+mod translate;
+mod value;
+mod write;
+
+pub use magnitudes::Magnitudes;
+pub use write::{to_bytes, write};
+
+use crate::error::{self, Error};
+use crate::network::{Network, NetworkBuilder};
+use file::File;
+use schema::{GraphProto, ModelProto};
+use source::Problem;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Cursor, Read, Seek};
+use std::path::Path;
+use translate::{SYMBOLIC_BATCH, Translation};
+use value::{Feature, Value};
+
+/// Opsets whose operators this reader knows.
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
+
+/// The domain of what ONNX has no operator for.
+const DOMAIN: &str = "perf4sight";
+/// Adaptive pooling whose cells overlap, in that domain.
+const ADAPTIVE: &str = "AdaptiveAveragePool";
+
+/// A network as its file holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The network, without weights.
+    pub network: Network,
+    /// What the reader found odd, one sentence each: folded batch-norm, unknown operations, a newer opset.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a network; weights are skipped, however large.
+///
+/// The network is called after the file. Its batch is left open even where the file fixes one.
+///
+/// # Errors
+/// A missing or damaged file, a graph that contradicts itself, more than one input or output, an input that is no image, an
+/// opset below 7.
+pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
+    let path = path.as_ref();
+    translated(&open(path)?, path).map(|(loaded, _)| loaded)
+}
+
+/// As [`read`], and the mean magnitude of every filter of the convolutions, for l1 pruning.
+///
+/// # Errors
+/// Also when a convolution's weights are not in the file or in a data file beside it.
+pub fn read_with_magnitudes(path: impl AsRef<Path>) -> error::Result<(Loaded, Magnitudes)> {
+    let path = path.as_ref();
+    let file = open(path)?;
+    let (loaded, filters) = translated(&file, path)?;
+    let magnitudes = magnitudes::read(path, &file, &filters)?;
+    Ok((loaded, magnitudes))
+}
+
+/// As [`read`], from the bytes of a file; the network and all messages call it `name`.
+///
+/// # Errors
+/// As [`read`].
+pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<Loaded> {
+    let path = Path::new(name);
+    translated(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
+}
+
+fn open(path: &Path) -> error::Result<File> {
+    let failed = |cause| Error::io(path, "read the network", &cause);
+    let input = std::fs::File::open(path).map_err(failed)?;
+    let metadata = input.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(Error::input("is no file").file(path).expected("an .onnx file"));
+    }
+    messages(input, metadata.len(), path)
+}
+
+fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<File> {
+    file::read(input, length).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::InvalidData => Error::input(format!("is no ONNX file, or a damaged one: {cause}"))
+            .file(path)
+            .expected("what torch.onnx.export writes")
+            .help("export the network again, or copy the file again if it was cut off"),
+        _ => Error::io(path, "read the network", &cause),
+    })
+}
+
+/// The network, and the names of its convolutions' filters.
+fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, String>)> {
+    let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
+    let read = || {
+        let mut warnings = Vec::new();
+        let opset = opset(&file.model, &mut warnings)?;
+        let empty = GraphProto::default();
+        let graph = file.model.graph.as_ref().unwrap_or(&empty);
+        let (network, filters) = network(file, graph, &name, opset)?;
+        warnings.extend(unknown_operations(&network));
+        warnings.extend(folded::warning(&network, &filters));
+        Ok((Loaded { network, warnings }, filters))
+    };
+    read().map_err(|(problem, help): Problem| {
+        let error = Error::input(problem).file(path);
+        help.into_iter().fold(error, Error::help)
+    })
+}
+
+/// The version of ONNX's operators that the file uses.
+fn opset(model: &ModelProto, warnings: &mut Vec<String>) -> Result<i64, Problem> {
+    const AGAIN: &str = "export with opset_version=17";
+    let standard = model.opset_import.iter().filter(|import| matches!(import.domain(), "" | "ai.onnx"));
+    let opset = standard.map(|import| import.version()).max();
+    match opset {
+        None => Err(("names no ONNX opset, so it is no ONNX file or a damaged one".into(), Some(AGAIN))),
+        Some(opset) if opset < *OPSETS.start() => {
+            Err((format!("uses opset {opset}, older than the oldest supported, {}", OPSETS.start()), Some(AGAIN)))
+        }
+        Some(opset) => {
+            if opset > *OPSETS.end() {
+                let known = OPSETS.end();
+                warnings.push(format!(
+                    "uses opset {opset}, newer than {known}: operators that changed since are read as in {known}"
+                ));
+            }
+            Ok(opset)
+        }
+    }
+}
+
+fn network(
+    file: &File,
+    graph: &GraphProto,
+    name: &str,
+    opset: i64,
+) -> Result<(Network, BTreeMap<String, String>), Problem> {
+    let image = source::image(graph, &file.initializers)?;
+    let output = output(graph)?;
+    let builder = NetworkBuilder::new(name, image.shape.clone());
+    let mut values = source::givens(file, graph, &image.name)?;
+    let input = Feature { id: builder.input(), batch: Some(batch::Batch::FIRST), guessed: false };
+    values.insert(&image.name, Value::Feature(input));
+    let order = source::ordered(graph, &|name| values.contains_key(name), output)?;
+    let mut translation = Translation {
+        builder,
+        batch: image.batch.unwrap_or(SYMBOLIC_BATCH),
+        opset,
+        declared: source::declared(graph),
+        readers: source::readers(graph),
+        filters: BTreeMap::new(),
+        curves: curves::Curves::default(),
+        normalised: HashMap::new(),
+        paddings: HashMap::new(),
+        owners: HashMap::new(),
+        values,
+    };
+    for node in order {
+        translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
+    }
+    match translation.values.get(output) {
+        Some(Value::Feature(result)) if translation.depends_on_image(result.id) => {
+            Ok((translation.builder.finish(result.id), translation.filters))
+        }
+        _ => Err((format!("output \"{output}\" does not depend on the input"), None)),
+    }
+}
+
+fn output(graph: &GraphProto) -> Result<&str, Problem> {
+    const ONE_OUTPUT: &str = "export a network that returns one tensor (googlenet and inception: aux_logits=False)";
+    match graph.output.as_slice() {
+        [output] => Ok(output.name()),
+        [] => Err(("holds no graph with an output, so it is no ONNX file or a damaged one".into(), Some(ONE_OUTPUT))),
+        several => {
+            let names: Vec<&str> = several.iter().map(|output| output.name()).collect();
+            Err((format!("has {} outputs: {}", names.len(), names.join(", ")), Some(ONE_OUTPUT)))
+        }
+    }
+}
+
+fn unknown_operations(network: &Network) -> Option<String> {
+    let coverage = network.coverage();
+    let list = coverage.unknown.iter().map(|(name, missed)| format!("{name} x{}", missed.operations));
+    let list: Vec<String> = list.collect();
+    (!list.is_empty()).then(|| {
+        let known = coverage.known();
+        format!(
+            "{known} of {} operations are known; not known, and counted as free: {}",
+            coverage.operations,
+            list.join(", ")
+        )
+    })
+}

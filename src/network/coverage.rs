@@ -1,0 +1,51 @@
+//! How much of a network is understood: operations this crate does not know are counted, with the parameters they hold.
+
+use super::graph::Network;
+use super::op::Op;
+use std::collections::BTreeMap;
+
+/// How many operations of a network are known, and what the others are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    /// Operations, the input not counted.
+    pub operations: usize,
+    /// Those that are not known, by the name their file gives them.
+    pub unknown: BTreeMap<String, Missed>,
+}
+
+/// The unknown operations of one name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// How many there are.
+    pub operations: usize,
+    /// Elements of the weights they read.
+    pub parameters: u64,
+}
+
+impl Coverage {
+    /// Whether every operation is known.
+    pub fn is_full(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
+    /// Operations that are known.
+    pub fn known(&self) -> usize {
+        self.operations - self.unknown.values().map(|missed| missed.operations).sum::<usize>()
+    }
+}
+
+impl Network {
+    /// How much of the network is understood.
+    pub fn coverage(&self) -> Coverage {
+        let mut unknown: BTreeMap<String, Missed> = BTreeMap::new();
+        for node in self.nodes() {
+            if let Op::Unknown(operation) = &node.op {
+                let missed = unknown.entry(operation.op_type.clone()).or_default();
+                missed.operations += 1;
+                missed.parameters += operation.parameters;
+            }
+        }
+        let operations = self.nodes().iter().filter(|node| !matches!(node.op, Op::Input(_))).count();
+        Coverage { operations, unknown }
+    }
+}

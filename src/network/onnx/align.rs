@@ -1,0 +1,67 @@
+//! Brings the operands of one operation together: which of them hold the batch, and where.
+
+use super::batch::Batch;
+use super::call::{Call, Misfit};
+use super::translate::{Translation, own_name};
+use super::value::{Feature, Value};
+use crate::network::{Op, Shape};
+
+/// What the operands are brought to: the tensor rank and the batch of the one that holds it.
+#[derive(Clone, Copy)]
+struct Frame {
+    rank: usize,
+    batch: Option<Batch>,
+}
+
+/// All inputs as features whose samples broadcast as the tensors do; weights become nodes.
+///
+/// # Errors
+/// Unsupported where an input is a fixed table or the batch lies in different places.
+pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>, Misfit> {
+    let held = call.features().filter(|feature| feature.batch.is_some());
+    let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {
+        Some(feature) => Frame { rank: to.dims(feature).len(), batch: feature.batch },
+        None => Frame { rank: 0, batch: None },
+    };
+    call.inputs.iter().map(|input| bring(to, call, input, frame)).collect()
+}
+
+fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Result<Feature, Misfit> {
+    match input {
+        Value::Feature(feature) if feature.batch.is_some() => {
+            let place = |rank: usize, batch: Option<Batch>| batch.map(|batch| (rank - batch.axis, batch.at(0)));
+            let same = place(to.dims(*feature).len(), feature.batch) == place(frame.rank, frame.batch);
+            if same { Ok(*feature) } else { Err(Misfit::Unsupported) }
+        }
+        Value::Feature(feature) => {
+            let dims = to.builder.shape(feature.id).dims().to_vec();
+            let sample = sample(&dims, frame, to.batch)?;
+            let same = sample.dims() == dims;
+            let viewed = Feature { batch: frame.batch, ..*feature };
+            if same {
+                Ok(viewed)
+            } else {
+                to.add_like(&format!("{}_view", own_name(call)), Op::Reshape(sample), &[viewed])
+            }
+        }
+        Value::Weight(weight) => {
+            let sample = sample(&weight.dims, frame, to.batch)?;
+            Ok(Feature { id: to.leaf(weight, sample)?, batch: frame.batch, guessed: false })
+        }
+        _ => Err(Misfit::Unsupported),
+    }
+}
+
+/// What a tensor without a batch looks like beside one sample: the batch axis, which it has as a 1 or not at all, is dropped.
+fn sample(dims: &[usize], frame: Frame, batch: u64) -> Result<Shape, Misfit> {
+    let Some(held) = frame.batch else { return Ok(Shape::new(dims)) };
+    let ones = frame.rank.checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
+    let mut dims: Vec<usize> = std::iter::repeat_n(1, ones).chain(dims.iter().copied()).collect();
+    if held.alone() {
+        let dropped = dims.remove(held.axis) as u64;
+        if dropped != 1 && dropped != batch {
+            return Err(Misfit::Unsupported);
+        }
+    }
+    Ok(Shape::new(dims))
+}

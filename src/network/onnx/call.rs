@@ -1,0 +1,119 @@
+//! One ONNX node with its inputs resolved: typed access to attributes and inputs across opsets.
+
+use super::schema::{AttributeProto, NodeProto};
+use super::tensor::Constant;
+use super::value::{Feature, Value};
+
+/// Why a node does not become an operation of the network.
+#[derive(Debug)]
+pub(super) enum Misfit {
+    /// Right, but nothing this crate has an operation for: it is loaded as an unknown one.
+    Unsupported,
+    /// The file contradicts itself; one clause that says how.
+    Wrong(String),
+}
+
+impl From<String> for Misfit {
+    fn from(problem: String) -> Self {
+        Misfit::Wrong(problem)
+    }
+}
+
+/// What a node gives: a value per output.
+pub(super) type Outcome = Result<Vec<Value>, Misfit>;
+
+/// A node, its inputs' values and the opset its operator is defined in.
+pub(super) struct Call<'a> {
+    pub node: &'a NodeProto,
+    pub inputs: Vec<Value>,
+    pub opset: i64,
+}
+
+impl<'a> Call<'a> {
+    fn attribute(&self, name: &str) -> Option<&'a AttributeProto> {
+        self.node.attribute.iter().find(|attribute| attribute.name() == name)
+    }
+
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.attribute(name).and_then(|attribute| attribute.i)
+    }
+
+    pub fn flag(&self, name: &str) -> bool {
+        self.int(name).is_some_and(|value| value != 0)
+    }
+
+    pub fn float(&self, name: &str) -> Option<f64> {
+        self.attribute(name).and_then(|attribute| attribute.f).map(f64::from)
+    }
+
+    pub fn ints(&self, name: &str) -> Option<&'a [i64]> {
+        self.attribute(name).map(|attribute| attribute.ints.as_slice())
+    }
+
+    pub fn text(&self, name: &str) -> &'a str {
+        self.attribute(name).and_then(|attribute| std::str::from_utf8(attribute.s()).ok()).unwrap_or("")
+    }
+
+    pub fn tensor(&self, name: &str) -> Option<&'a super::schema::TensorProto> {
+        self.attribute(name).and_then(|attribute| attribute.t.as_ref())
+    }
+
+    pub fn floats(&self, name: &str) -> Option<&'a [f32]> {
+        self.attribute(name).map(|attribute| attribute.floats.as_slice())
+    }
+
+    /// The `index`-th input; absent where the node has fewer.
+    pub fn input(&self, index: usize) -> &Value {
+        self.inputs.get(index).unwrap_or(&Value::Absent)
+    }
+
+    pub fn is_absent(&self, index: usize) -> bool {
+        matches!(self.input(index), Value::Absent)
+    }
+
+    /// An input that a node of the network computes.
+    pub fn feature(&self, index: usize) -> Result<Feature, Misfit> {
+        match self.input(index) {
+            Value::Feature(feature) => Ok(*feature),
+            Value::Absent => Err(Misfit::Wrong(format!("has no input {index}"))),
+            _ => Err(Misfit::Unsupported),
+        }
+    }
+
+    /// All inputs that nodes of the network compute.
+    pub fn features(&self) -> impl Iterator<Item = Feature> + '_ {
+        self.inputs.iter().filter_map(|input| match input {
+            Value::Feature(feature) => Some(*feature),
+            _ => None,
+        })
+    }
+
+    pub fn constant(&self, index: usize) -> Option<&Constant> {
+        self.input(index).as_constant()
+    }
+
+    /// What an attribute said in early opsets and an input says since.
+    pub fn integers(&self, attribute: &str, input: usize) -> Option<Vec<i64>> {
+        match self.ints(attribute) {
+            Some(values) => Some(values.to_vec()),
+            None => self.constant(input).map(Constant::as_integers),
+        }
+    }
+
+    /// The same for one number.
+    pub fn number(&self, attribute: &str, input: usize) -> Option<f64> {
+        match self.float(attribute) {
+            Some(value) => Some(value),
+            None => self.constant(input).and_then(Constant::uniform),
+        }
+    }
+}
+
+/// An axis counted from the front; negative ones count from the back.
+pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, Misfit> {
+    let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
+    usize::try_from(counted)
+        .ok()
+        .filter(|&counted| counted < rank)
+        .ok_or_else(|| Misfit::Wrong(format!("names axis {axis} of a tensor with {rank}")))
+}

@@ -1,0 +1,158 @@
+//! Reads a file's messages around its weights: large payloads are noted by where they lie, not read.
+
+use super::schema::{GraphProto, ModelProto, TensorProto, field};
+use prost::Message;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
+
+/// Payloads up to this many bytes are kept: shapes, axes and scalars are that small, weights worth skipping are not.
+const KEPT: u64 = 64 * 1024;
+
+/// A file without its large payloads.
+pub(super) struct File {
+    /// Everything but the initializers.
+    pub model: ModelProto,
+    /// The initializers; large payloads are left out.
+    pub initializers: Vec<Initializer>,
+}
+
+/// One initializer and where in the file its payload lies, if it was left out.
+pub(super) struct Initializer {
+    /// Name, shape, type, and the payload if it is small.
+    pub tensor: TensorProto,
+    /// Bytes of the left-out payload.
+    pub payload: Option<Range<u64>>,
+}
+
+/// Reads the messages of an ONNX file of `length` bytes.
+///
+/// # Errors
+/// `InvalidData` where the bytes are no ONNX file or end too early; else what the operating system said.
+pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
+    let mut wire = Wire { input: BufReader::new(input), position: 0 };
+    let (mut graph_fields, mut initializers) = (Vec::new(), Vec::new());
+    let mut model_fields = Vec::new();
+    while wire.position < length {
+        let field = wire.field(length)?;
+        match (field.number, field.body.clone()) {
+            (field::GRAPH, Some(body)) => wire.graph(body, &mut graph_fields, &mut initializers)?,
+            _ => wire.keep(&field, &mut model_fields)?,
+        }
+    }
+    let mut model = ModelProto::decode(model_fields.as_slice()).map_err(garbage)?;
+    model.graph = Some(GraphProto::decode(graph_fields.as_slice()).map_err(garbage)?);
+    Ok(File { model, initializers })
+}
+
+fn garbage(problem: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem.to_string())
+}
+
+/// The protobuf wire format: a sequence of keys and values.
+struct Wire<R> {
+    input: BufReader<R>,
+    position: u64,
+}
+
+/// One field: its number, its key and value as written, and where a length-delimited body lies.
+struct Field {
+    number: u64,
+    /// The bytes up to the body, or of the whole field where it has none.
+    head: Vec<u8>,
+    body: Option<Range<u64>>,
+}
+
+impl<R: Read + Seek> Wire<R> {
+    fn byte(&mut self) -> io::Result<u8> {
+        let byte = *self.input.fill_buf()?.first().ok_or_else(|| garbage("ends in the middle of a field"))?;
+        self.input.consume(1);
+        self.position += 1;
+        Ok(byte)
+    }
+
+    /// A variable-length integer; its bytes are appended to `head`.
+    fn varint(&mut self, head: &mut Vec<u8>) -> io::Result<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            head.push(byte);
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(garbage("holds a number of more than 64 bits"))
+    }
+
+    /// The next field of a message that ends at `end`; a body is left unread.
+    fn field(&mut self, end: u64) -> io::Result<Field> {
+        let mut head = Vec::new();
+        let key = self.varint(&mut head)?;
+        let number = key >> 3;
+        let mut body = None;
+        match key & 7 {
+            0 => drop(self.varint(&mut head)?),
+            1 => self.copy(8, &mut head)?,
+            5 => self.copy(4, &mut head)?,
+            2 => {
+                let length = self.varint(&mut head)?;
+                body = Some(self.position..self.position.saturating_add(length));
+            }
+            other => return Err(garbage(format!("holds a field of wire type {other}"))),
+        }
+        if number == 0 || body.as_ref().map_or(self.position, |body| body.end) > end {
+            return Err(garbage("holds a field that reaches past its end"));
+        }
+        Ok(Field { number, head, body })
+    }
+
+    fn copy(&mut self, length: u64, out: &mut Vec<u8>) -> io::Result<()> {
+        let copied = self.input.by_ref().take(length).read_to_end(out)? as u64;
+        self.position += copied;
+        if copied == length { Ok(()) } else { Err(garbage("ends in the middle of a field")) }
+    }
+
+    fn keep(&mut self, field: &Field, out: &mut Vec<u8>) -> io::Result<()> {
+        out.extend(&field.head);
+        match &field.body {
+            Some(body) => self.copy(body.end - body.start, out),
+            None => Ok(()),
+        }
+    }
+
+    fn skip(&mut self, body: &Range<u64>) -> io::Result<()> {
+        let length = body.end - body.start;
+        match i64::try_from(length) {
+            Ok(length) => self.input.seek_relative(length)?,
+            Err(_) => drop(self.input.seek(SeekFrom::Start(body.end))?),
+        }
+        self.position += length;
+        Ok(())
+    }
+
+    fn graph(&mut self, body: Range<u64>, kept: &mut Vec<u8>, initializers: &mut Vec<Initializer>) -> io::Result<()> {
+        while self.position < body.end {
+            let field = self.field(body.end)?;
+            match (field.number, field.body.clone()) {
+                (field::INITIALIZER, Some(body)) => initializers.push(self.initializer(body)?),
+                _ => self.keep(&field, kept)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn initializer(&mut self, body: Range<u64>) -> io::Result<Initializer> {
+        let (mut kept, mut payload) = (Vec::new(), None);
+        while self.position < body.end {
+            let field = self.field(body.end)?;
+            match (field.number, field.body.clone()) {
+                (field::RAW_DATA | field::FLOAT_DATA, Some(body)) if body.end - body.start > KEPT => {
+                    self.skip(&body)?;
+                    payload = Some(body);
+                }
+                _ => self.keep(&field, &mut kept)?,
+            }
+        }
+        Ok(Initializer { tensor: TensorProto::decode(kept.as_slice()).map_err(garbage)?, payload })
+    }
+}

@@ -1,0 +1,250 @@
+//! Arithmetic on constants: what exporters write around shapes, axes and scalars is done while reading.
+
+use super::call::Call;
+use super::tensor::Constant;
+
+/// More elements than any shape or scalar arithmetic has; larger results stay unknown.
+const MAX_ELEMENTS: usize = 1 << 16;
+
+/// The value of a node whose inputs are all constants, where it is arithmetic on shapes or scalars.
+pub(super) fn evaluate(call: &Call) -> Option<Constant> {
+    let inputs: Vec<&Constant> = call.inputs.iter().map(|input| input.as_constant()).collect::<Option<_>>()?;
+    let name = call.node.op_type();
+    match (name, inputs.as_slice()) {
+        ("Constant", []) => literal(call),
+        ("ConstantOfShape", [shape]) => filled(call, shape),
+        ("Range", [start, limit, delta]) => range(start, limit, delta),
+        ("Where", [condition, yes, no]) => choose(condition, yes, no),
+        ("Expand", [data, shape]) => expanded(data, &common(&signed(&data.dims), &shape.as_integers())?),
+        ("Concat", parts) => concat(parts),
+        ("Gather", [data, indices]) => gather(call, data, indices),
+        ("Slice", [data, ..]) => slice(call, data),
+        ("Unsqueeze", [data, ..]) => unsqueeze(call, data),
+        ("Squeeze", [data, ..]) => reshaped(data, data.dims.iter().copied().filter(|&dim| dim != 1).collect()),
+        ("Reshape", [data, shape]) => reshape(data, &shape.as_integers()),
+        ("ReduceProd", [data, ..]) => reduced(call, data, data.values.iter().product()),
+        ("ReduceSum", [data, ..]) => reduced(call, data, data.values.iter().sum()),
+        ("Shape", [data]) => Some(Constant::integers(data.dims.iter().map(|&dim| dim as i64))),
+        ("Size", [data]) => Some(Constant { dims: vec![], values: vec![data.values.len() as f64], integer: true }),
+        ("Cast", [data]) => Some(cast(call, data)),
+        (_, [data]) => {
+            let function = unary(name)?;
+            Some(Constant { values: data.values.iter().map(|&value| function(value)).collect(), ..(*data).clone() })
+        }
+        (_, [a, b]) => arithmetic(name, a, b),
+        _ => None,
+    }
+}
+
+/// Element-wise functions of one number that exporters build others from.
+pub(super) fn unary(op: &str) -> Option<fn(f64) -> f64> {
+    Some(match op {
+        "Identity" => |x| x,
+        "Neg" => |x| -x,
+        "Abs" => f64::abs,
+        "Exp" => f64::exp,
+        "Log" => f64::ln,
+        "Sqrt" => f64::sqrt,
+        "Reciprocal" => f64::recip,
+        "Floor" => f64::floor,
+        "Ceil" => f64::ceil,
+        "Round" => f64::round_ties_even,
+        "Erf" => erf,
+        "Not" => |x| f64::from(u8::from(x == 0.0)),
+        _ => return None,
+    })
+}
+
+/// Element-wise functions of two numbers.
+pub(super) fn binary(op: &str) -> Option<fn(f64, f64) -> f64> {
+    Some(match op {
+        "Add" | "Sum" => |a, b| a + b,
+        "Sub" => |a, b| a - b,
+        "Mul" => |a, b| a * b,
+        "Div" => |a, b| a / b,
+        "Mod" => |a, b| a - b * (a / b).floor(),
+        "Pow" => f64::powf,
+        "Min" => f64::min,
+        "Max" => f64::max,
+        "Equal" => |a, b| f64::from(u8::from(a == b)),
+        "Less" => |a, b| f64::from(u8::from(a < b)),
+        "LessOrEqual" => |a, b| f64::from(u8::from(a <= b)),
+        "Greater" => |a, b| f64::from(u8::from(a > b)),
+        "GreaterOrEqual" => |a, b| f64::from(u8::from(a >= b)),
+        "And" => |a, b| f64::from(u8::from(a != 0.0 && b != 0.0)),
+        "Or" => |a, b| f64::from(u8::from(a != 0.0 || b != 0.0)),
+        _ => return None,
+    })
+}
+
+/// The error function, Abramowitz and Stegun 7.1.26 (absolute error below 1.5e-7).
+pub(super) fn erf(x: f64) -> f64 {
+    const COEFFICIENTS: [f64; 5] = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];
+    let t = 1.0 / (1.0 + 0.3275911 * x.abs());
+    let polynomial = COEFFICIENTS.iter().fold(0.0, |sum, coefficient| (sum + coefficient) * t);
+    x.signum() * (1.0 - polynomial * (-x * x).exp())
+}
+
+fn literal(call: &Call) -> Option<Constant> {
+    let integers = |dims: Vec<usize>, values: &[i64]| Constant {
+        dims,
+        values: values.iter().map(|&value| value as f64).collect(),
+        integer: true,
+    };
+    if let Some(tensor) = call.tensor("value") {
+        return Constant::from_message(tensor);
+    }
+    if let Some(value) = call.float("value_float") {
+        return Some(Constant::scalar(value));
+    }
+    if let Some(value) = call.int("value_int") {
+        return Some(integers(vec![], &[value]));
+    }
+    if let Some(values) = call.ints("value_ints") {
+        return Some(integers(vec![values.len()], values));
+    }
+    let values: Vec<f64> = call.floats("value_floats")?.iter().map(|&value| f64::from(value)).collect();
+    Some(Constant { dims: vec![values.len()], values, integer: false })
+}
+
+fn filled(call: &Call, shape: &Constant) -> Option<Constant> {
+    let fill = match call.tensor("value") {
+        Some(tensor) => Constant::from_message(tensor)?,
+        None => Constant::scalar(0.0),
+    };
+    expanded(&fill, &shape.as_integers())
+}
+
+fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constant> {
+    let [start, limit, delta] = [start.uniform()?, limit.uniform()?, delta.uniform()?];
+    let steps = ((limit - start) / delta).ceil();
+    let count = (0.0..=MAX_ELEMENTS as f64).contains(&steps).then_some(steps as usize)?;
+    let values: Vec<f64> = (0..count).map(|i| start + i as f64 * delta).collect();
+    Some(Constant { dims: vec![count], values, integer: true })
+}
+
+fn choose(condition: &Constant, yes: &Constant, no: &Constant) -> Option<Constant> {
+    let target = common(&common(&signed(&condition.dims), &signed(&yes.dims))?, &signed(&no.dims))?;
+    let [condition, yes, no] = [expanded(condition, &target)?, expanded(yes, &target)?, expanded(no, &target)?];
+    let pick = |((keep, yes), no): ((&f64, &f64), &f64)| if *keep != 0.0 { *yes } else { *no };
+    let values = condition.values.iter().zip(&yes.values).zip(&no.values).map(pick).collect();
+    Some(Constant { values, ..yes })
+}
+
+fn concat(parts: &[&Constant]) -> Option<Constant> {
+    let values: Vec<f64> = parts.iter().flat_map(|part| part.values.iter().copied()).collect();
+    let flat = parts.iter().all(|part| part.dims.len() == 1) && values.len() <= MAX_ELEMENTS;
+    flat.then(|| Constant { dims: vec![values.len()], values, integer: parts.iter().all(|part| part.integer) })
+}
+
+fn gather(call: &Call, data: &Constant, indices: &Constant) -> Option<Constant> {
+    if data.dims.len() != 1 || call.int("axis").unwrap_or(0) > 0 {
+        return None;
+    }
+    let length = data.values.len() as i64;
+    let pick = |index: i64| {
+        let index = if index < 0 { index.checked_add(length)? } else { index };
+        data.values.get(usize::try_from(index).ok()?).copied()
+    };
+    let values = indices.as_integers().into_iter().map(pick).collect::<Option<Vec<_>>>()?;
+    Some(Constant { dims: indices.dims.clone(), values, integer: data.integer })
+}
+
+fn slice(call: &Call, data: &Constant) -> Option<Constant> {
+    let step = call.constant(4).map_or(Some(1.0), Constant::uniform)?;
+    if data.dims.len() != 1 || step != 1.0 {
+        return None;
+    }
+    let [start, end] = [call.integers("starts", 1)?, call.integers("ends", 2)?];
+    let [start, end] = [*start.first()?, *end.first()?].map(|place| bound(place, data.values.len()));
+    let values = data.values.get(start..end.max(start))?.to_vec();
+    Some(Constant { dims: vec![values.len()], values, integer: data.integer })
+}
+
+/// A slice bound as ONNX counts it: negative from the back, cut to the axis.
+pub(super) fn bound(place: i64, length: usize) -> usize {
+    let from_front = if place < 0 { place.saturating_add(length as i64) } else { place };
+    from_front.clamp(0, length as i64) as usize
+}
+
+fn unsqueeze(call: &Call, data: &Constant) -> Option<Constant> {
+    let axes = call.integers("axes", 1)?;
+    let ones = data.dims.len().checked_add(axes.len()).filter(|&rank| rank <= 8)? - data.dims.len();
+    let dims = match data.dims.as_slice() {
+        [] => vec![1; ones],
+        // Where the ones go does not matter to anything that reads a vector.
+        [length] => std::iter::once(*length).chain(std::iter::repeat_n(1, ones)).collect(),
+        _ => return None,
+    };
+    reshaped(data, dims)
+}
+
+fn reshaped(data: &Constant, dims: Vec<usize>) -> Option<Constant> {
+    Some(Constant { dims, ..data.clone() })
+}
+
+fn reshape(data: &Constant, target: &[i64]) -> Option<Constant> {
+    match target {
+        [] if data.values.len() == 1 => reshaped(data, vec![]),
+        [-1] => reshaped(data, vec![data.values.len()]),
+        [length] if *length == data.values.len() as i64 => reshaped(data, vec![data.values.len()]),
+        _ => None,
+    }
+}
+
+fn reduced(call: &Call, data: &Constant, value: f64) -> Option<Constant> {
+    let keep = call.int("keepdims").unwrap_or(1) != 0;
+    let dims = if keep { vec![1; data.dims.len()] } else { vec![] };
+    (data.dims.len() <= 1).then(|| Constant { dims, values: vec![value], integer: data.integer })
+}
+
+fn cast(call: &Call, data: &Constant) -> Constant {
+    use super::schema::tensor_proto::DataType;
+    let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok()).unwrap_or(DataType::Float);
+    let integer = !super::tensor::is_float(kind);
+    let values = data.values.iter().map(|&value| match kind {
+        DataType::Bool => f64::from(u8::from(value != 0.0)),
+        _ if integer => value.trunc(),
+        _ => value,
+    });
+    Constant { dims: data.dims.clone(), values: values.collect(), integer }
+}
+
+fn arithmetic(op: &str, a: &Constant, b: &Constant) -> Option<Constant> {
+    let function = binary(op)?;
+    let target = common(&signed(&a.dims), &signed(&b.dims))?;
+    let [a, b] = [expanded(a, &target)?, expanded(b, &target)?];
+    let integer = a.integer && b.integer;
+    let exact = |value: f64| if integer && op == "Div" { value.trunc() } else { value };
+    let values = a.values.iter().zip(&b.values).map(|(&a, &b)| exact(function(a, b))).collect();
+    Some(Constant { dims: a.dims, values, integer })
+}
+
+fn signed(dims: &[usize]) -> Vec<i64> {
+    dims.iter().map(|&dim| dim as i64).collect()
+}
+
+/// The shape two shapes broadcast to.
+fn common(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
+    let rank = a.len().max(b.len());
+    let dim = |dims: &[i64], i: usize| (i + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
+    (0..rank)
+        .map(|i| match (dim(a, i), dim(b, i)) {
+            (x, y) if x == y || y == 1 => Some(x),
+            (1, y) => Some(y),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A constant broadcast to `target`; scalars and equal shapes are all that shape arithmetic uses.
+fn expanded(data: &Constant, target: &[i64]) -> Option<Constant> {
+    let dims = target.iter().map(|&dim| usize::try_from(dim).ok()).collect::<Option<Vec<_>>>()?;
+    let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
+    let values = match data.values.as_slice() {
+        [value] if elements <= MAX_ELEMENTS => vec![*value; elements],
+        values if values.len() == elements => values.to_vec(),
+        _ => return None,
+    };
+    Some(Constant { dims, values, integer: data.integer })
+}

@@ -1,0 +1,220 @@
+//! Element-wise operations: activations whole or taken apart, arithmetic, dropout.
+
+use super::normalisation;
+use crate::network::onnx::align::aligned;
+use crate::network::onnx::call::{Call, Misfit, Outcome};
+use crate::network::onnx::curves::{self, Curve, recognised};
+use crate::network::onnx::fold;
+use crate::network::onnx::tensor::Constant;
+use crate::network::onnx::translate::{Translation, name, own_name, single};
+use crate::network::onnx::value::{Feature, Value};
+use crate::network::{Activation, Binary, Linear, Op, Unknown};
+
+pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
+    match call.node.op_type() {
+        "Clip" => clip(to, call),
+        "Add" | "Sum" => arithmetic(to, call, Binary::Add),
+        "Sub" => arithmetic(to, call, Binary::Sub),
+        "Mul" => arithmetic(to, call, Binary::Mul),
+        "Div" => arithmetic(to, call, Binary::Div),
+        other => match native(other) {
+            Some(activation) => activate(to, call, activation),
+            None => function(to, call),
+        },
+    }
+}
+
+/// Operators that are an activation by themselves.
+fn native(operator: &str) -> Option<Activation> {
+    Some(match operator {
+        "Relu" => Activation::Relu,
+        "LeakyRelu" => Activation::LeakyRelu,
+        "Elu" => Activation::Elu,
+        "Sigmoid" => Activation::Sigmoid,
+        "HardSigmoid" => Activation::HardSigmoid,
+        "Tanh" => Activation::Tanh,
+        "Swish" => Activation::Silu,
+        "HardSwish" => Activation::HardSwish,
+        "Gelu" => Activation::Gelu,
+        "Mish" => Activation::Mish,
+        "Softplus" => Activation::Softplus,
+        _ => return None,
+    })
+}
+
+fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcome {
+    let input = call.feature(0)?;
+    let node = to.add_like(own_name(call), Op::Activation(activation), &[input])?;
+    if let Some(function) = curves::function(activation) {
+        to.curves.set(node.id, to.curves.map(input.id, function));
+    }
+    single(node)
+}
+
+fn clip(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let low = call.number("min", 1).unwrap_or(f64::NEG_INFINITY);
+    let high = call.number("max", 2).unwrap_or(f64::INFINITY);
+    match (low, high) {
+        (0.0, 6.0) => activate(to, call, Activation::Relu6),
+        // Exporters write "no upper bound" as the largest single-precision number.
+        (0.0, high) if high >= f64::from(f32::MAX) => activate(to, call, Activation::Relu),
+        _ => {
+            let curve = to.curves.map(input.id, |x| x.max(low).min(high));
+            recognise_or(to, call, &[input], curve, unknown(to, call, input))
+        }
+    }
+}
+
+/// A function of one feature and numbers, of no use by itself but perhaps a part of an activation.
+fn function(to: &mut Translation, call: &Call) -> Outcome {
+    let operator = call.node.op_type();
+    let curve = match (call.input(0), call.input(1)) {
+        (Value::Feature(x), Value::Absent) => {
+            let function = fold::unary(operator).ok_or(Misfit::Unsupported)?;
+            to.curves.map(x.id, function)
+        }
+        (Value::Feature(x), Value::Constant(number)) => {
+            let (function, number) = numbers(operator, number)?;
+            to.curves.map(x.id, |x| function(x, number))
+        }
+        (Value::Constant(number), Value::Feature(x)) => {
+            let (function, number) = numbers(operator, number)?;
+            to.curves.map(x.id, |x| function(number, x))
+        }
+        _ => return Err(Misfit::Unsupported),
+    };
+    let input = call.features().next().ok_or(Misfit::Unsupported)?;
+    recognise_or(to, call, &[input], curve, unknown(to, call, input))
+}
+
+type TwoNumbers = fn(f64, f64) -> f64;
+
+fn numbers(operator: &str, constant: &Constant) -> Result<(TwoNumbers, f64), Misfit> {
+    let function = fold::binary(operator).ok_or(Misfit::Unsupported)?;
+    Ok((function, constant.uniform().ok_or(Misfit::Unsupported)?))
+}
+
+fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
+    let shape = to.builder.shape(input.id).clone();
+    Op::Unknown(Unknown { op_type: call.node.op_type().into(), shape, parameters: 0 })
+}
+
+/// The activation that the curves give away, else `op`.
+fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: Vec<Curve>, op: Op) -> Outcome {
+    let node = match recognised(&curves) {
+        Some((activation, root)) => {
+            let root = Feature { id: root, ..inputs[0] };
+            to.add_like(own_name(call), Op::Activation(activation), &[root])?
+        }
+        None => to.add_like(own_name(call), op, inputs)?,
+    };
+    to.curves.set(node.id, curves);
+    single(node)
+}
+
+fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
+    match call.inputs.as_slice() {
+        [Value::Feature(x)] => single(*x),
+        [Value::Feature(x), other] | [other, Value::Feature(x)]
+            if !matches!(other, Value::Feature(_) | Value::Weight(_)) =>
+        {
+            with_fixed(to, call, binary, *x, other)
+        }
+        [Value::Feature(x), Value::Weight(_)] | [Value::Weight(_), Value::Feature(x)] => {
+            with_weight(to, call, binary, *x)
+        }
+        [_, _] => {
+            let inputs = aligned(to, call)?;
+            between(to, call, binary, [inputs[0], inputs[1]])
+        }
+        _ => {
+            let inputs = aligned(to, call)?;
+            let mut sum = inputs[0];
+            for &next in &inputs[1..] {
+                sum = to.add_like(own_name(call), Op::Binary(binary), &[sum, next])?;
+            }
+            single(sum)
+        }
+    }
+}
+
+fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {
+    let [a, b] = inputs;
+    let curves = match fold::binary(call.node.op_type()) {
+        Some(function) if a.batch == b.batch => to.curves.zip(a.id, b.id, function),
+        _ => Vec::new(),
+    };
+    recognise_or(to, call, &inputs, curves, Op::Binary(binary))
+}
+
+/// Arithmetic with a trainable tensor: a layer's bias, the scale and shift of a normalisation, else a parameter of its own.
+fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature) -> Outcome {
+    if binary == Binary::Add && is_bias(to, call, input) {
+        to.builder.set_bias(input.id);
+        return single(input);
+    }
+    if let Some(normalised) = normalisation::shifted(to, call, input, binary)? {
+        return single(normalised);
+    }
+    let inputs = aligned(to, call)?;
+    let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
+    normalisation::scaled(to, input, node, binary);
+    single(node)
+}
+
+/// Whether a vector is added to a fully connected layer that nothing else reads.
+fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
+    let Op::Linear(Linear { bias: false, out_features }) = to.builder.node(input.id).op else { return false };
+    let only_here = |name: &String| to.readers.get(name.as_str()).is_some_and(|&readers| readers == 1);
+    let vector = call
+        .inputs
+        .iter()
+        .filter_map(Value::fixed_dims)
+        .any(|dims| dims.last() == Some(&out_features) && dims.iter().product::<usize>() == out_features);
+    let position = call.inputs.iter().position(|value| matches!(value, Value::Feature(_)));
+    vector && position.and_then(|position| call.node.input.get(position)).is_some_and(only_here)
+}
+
+fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature, other: &Value) -> Outcome {
+    if let (Value::Random(keep), Binary::Mul) = (other, binary) {
+        let rate = keep.map_or(0.5, |keep| 1.0 - keep) as f32;
+        return single(to.add_like(own_name(call), Op::Dropout { rate }, &[input])?);
+    }
+    if let Value::Constant(constant) = other
+        && let Ok((function, number)) = numbers(call.node.op_type(), constant)
+    {
+        let curves = match call.input(0) {
+            Value::Feature(_) => to.curves.map(input.id, |x| function(x, number)),
+            _ => to.curves.map(input.id, |x| function(number, x)),
+        };
+        return recognise_or(to, call, &[input], curves, Op::Binary(binary));
+    }
+    if binary == Binary::Add && is_bias(to, call, input) {
+        to.builder.set_bias(input.id);
+        return single(input);
+    }
+    let dims = to.dims(input);
+    let fits = other.fixed_dims().is_none_or(|fixed| {
+        fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f as u64 == d)
+    });
+    if !fits {
+        return Err(Misfit::Unsupported);
+    }
+    single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
+}
+
+pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
+    // ONNX: a ratio that is left out is one half.
+    let rate = call.number("ratio", 1).unwrap_or(0.5) as f32;
+    single(to.add_like(name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
+}
+
+/// Random numbers of the shape of an input; what a comparison with them keeps makes a dropout (stochastic depth).
+pub(super) fn random(call: &Call) -> Outcome {
+    let keep = match call.node.op_type() {
+        "Bernoulli" => call.constant(0).and_then(Constant::uniform),
+        _ => None,
+    };
+    Ok(vec![Value::Random(keep)])
+}

@@ -1,0 +1,56 @@
+//! Fully connected layers and products of two features.
+
+use crate::network::onnx::align::aligned;
+use crate::network::onnx::batch::Batch;
+use crate::network::onnx::call::{Call, Misfit, Outcome};
+use crate::network::onnx::translate::{Translation, name, own_name, single};
+use crate::network::onnx::value::{Feature, Value};
+use crate::network::{Linear, Op};
+
+pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let Some(&[rows, columns]) = call.input(1).fixed_dims() else { return Err(Misfit::Unsupported) };
+    if call.flag("transA") {
+        return Err(Misfit::Unsupported);
+    }
+    let (inputs, outputs) = if call.flag("transB") { (columns, rows) } else { (rows, columns) };
+    if !call.is_absent(2) && call.input(2).fixed_dims().is_none() {
+        return Err(Misfit::Unsupported);
+    }
+    layer(to, call, input, [inputs, outputs])
+}
+
+pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
+    let Value::Feature(left) = call.input(0) else { return Err(Misfit::Unsupported) };
+    match call.input(1) {
+        Value::Feature(_) => {
+            let inputs = aligned(to, call)?;
+            let [a, b] = [inputs[0], inputs[1]];
+            let [last, second] = [1, 2].map(|back| to.dims(a).len().saturating_sub(back));
+            if a.batch != b.batch || a.batch.is_some_and(|batch| batch.axis == last || batch.axis == second) {
+                return Err(Misfit::Unsupported);
+            }
+            single(to.add_like(own_name(call), Op::MatMul, &[a, b])?)
+        }
+        fixed => match fixed.fixed_dims() {
+            Some(&[inputs, outputs]) => layer(to, call, *left, [inputs, outputs]),
+            _ => Err(Misfit::Unsupported),
+        },
+    }
+}
+
+/// A fully connected layer on the last axis.
+fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [usize; 2]) -> Outcome {
+    let rank = to.dims(input).len();
+    if rank < 2 || input.batch.is_some_and(|batch: Batch| batch.axis + 1 == rank) {
+        return Err(Misfit::Unsupported);
+    }
+    let features = to.builder.shape(input.id).dims().last().copied().unwrap_or(1);
+    if features != inputs {
+        return Err(Misfit::Wrong(format!("reads {features} features, its weights {inputs}")));
+    }
+    let linear = Linear { out_features: outputs, bias: !call.is_absent(2) };
+    let node = to.add_like(name(call), Op::Linear(linear), &[input])?;
+    to.own(node.id, call.input(1));
+    single(node)
+}

@@ -1,0 +1,132 @@
+//! The same elements in another shape, and the arithmetic on shapes around it.
+
+use crate::network::Op;
+use crate::network::onnx::batch::{Batch, product};
+use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
+use crate::network::onnx::fold::bound;
+use crate::network::onnx::tensor::Constant;
+use crate::network::onnx::translate::{Translation, known, own_name, single};
+use crate::network::onnx::value::{Feature, Value};
+
+pub(super) fn shape(to: &Translation, call: &Call) -> Outcome {
+    let dims = to.dims(call.feature(0)?);
+    let start = bound(call.int("start").unwrap_or(0), dims.len());
+    let end = bound(call.int("end").unwrap_or(i64::MAX), dims.len());
+    known(Constant::integers(dims[start..end.max(start)].iter().map(|&dim| dim as i64)))
+}
+
+pub(super) fn size(to: &Translation, call: &Call) -> Outcome {
+    let elements = product(&to.dims(call.feature(0)?)).ok_or(Misfit::Unsupported)?;
+    known(Constant { dims: vec![], values: vec![elements as f64], integer: true })
+}
+
+pub(super) fn reshape(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let from = to.dims(input);
+    let target = match call.integers("shape", 1) {
+        Some(target) => resolved(&from, &target, call.flag("allowzero"))?,
+        // The shape is computed from values that are not here; what the file declares for the output will do.
+        None => declared(to, call).ok_or(Misfit::Unsupported)?,
+    };
+    view(to, call, input, &target)
+}
+
+fn declared(to: &Translation, call: &Call) -> Option<Vec<u64>> {
+    let dims = to.declared.get(call.node.output.first()?.as_str())?;
+    let unknown = dims.iter().filter(|dim| dim.is_none()).count();
+    (unknown <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(to.batch)).collect())
+}
+
+/// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes what is left.
+pub(super) fn resolved(from: &[u64], target: &[i64], zero_is_zero: bool) -> Result<Vec<u64>, Misfit> {
+    let wrong = || Misfit::Wrong(format!("cannot view {from:?} as {target:?}"));
+    let filled = target.iter().enumerate().map(|(i, &dim)| match dim {
+        0 if !zero_is_zero => from.get(i).copied().ok_or_else(wrong),
+        -1 => Ok(1),
+        _ => u64::try_from(dim).map_err(|_| wrong()),
+    });
+    let mut dims = filled.collect::<Result<Vec<u64>, _>>()?;
+    let (all, rest) = (product(from).ok_or_else(wrong)?, product(&dims).ok_or_else(wrong)?);
+    if let Some(open) = target.iter().position(|&dim| dim == -1) {
+        dims[open] = all.checked_div(rest).ok_or_else(wrong)?;
+    }
+    match product(&dims) == Some(all) {
+        true => Ok(dims),
+        false => Err(wrong()),
+    }
+}
+
+/// The input seen as `target`, its full ONNX shape.
+fn view(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+    let batch = match input.batch {
+        Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.batch).ok_or(Misfit::Unsupported)?),
+        None => None,
+    };
+    placed(to, call, Feature { batch, ..input }, target)
+}
+
+/// The input seen as `target`, its batch known to lie as `input` says.
+fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+    let sample = match input.batch {
+        Some(batch) => batch.sample(target),
+        None => crate::network::Shape::new(target.iter().map(|&dim| dim as usize).collect::<Vec<_>>()),
+    };
+    single(to.add_like(own_name(call), Op::Reshape(sample), &[input])?)
+}
+
+pub(super) fn flatten(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let dims = to.dims(input);
+    let cut = bound(call.int("axis").unwrap_or(1), dims.len());
+    let (outer, inner) = (product(&dims[..cut]), product(&dims[cut..]));
+    view(to, call, input, &[outer.ok_or(Misfit::Unsupported)?, inner.ok_or(Misfit::Unsupported)?])
+}
+
+pub(super) fn squeeze(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let dims = to.dims(input);
+    let held = input.batch.map(|batch| batch.axis);
+    let axes: Vec<usize> = match call.integers("axes", 1) {
+        Some(axes) => axes.iter().map(|&a| axis(a, dims.len())).collect::<Result<_, _>>()?,
+        None => (0..dims.len()).filter(|&axis| dims[axis] == 1 && Some(axis) != held).collect(),
+    };
+    if let Some(&axis) = axes.iter().find(|&&axis| dims[axis] != 1) {
+        return Err(Misfit::Wrong(format!("squeezes axis {axis} of {dims:?}")));
+    }
+    if held.is_some_and(|held| axes.contains(&held)) {
+        return Err(Misfit::Unsupported);
+    }
+    let target: Vec<u64> = (0..dims.len()).filter(|axis| !axes.contains(axis)).map(|axis| dims[axis]).collect();
+    let moved = |batch: Batch| batch.at(batch.axis - axes.iter().filter(|&&axis| axis < batch.axis).count());
+    placed(to, call, Feature { batch: input.batch.map(moved), ..input }, &target)
+}
+
+pub(super) fn unsqueeze(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let dims = to.dims(input);
+    let axes = call.integers("axes", 1).ok_or(Misfit::Unsupported)?;
+    let rank = dims.len() + axes.len();
+    let axes: Vec<usize> = axes.iter().map(|&a| axis(a, rank)).collect::<Result<_, _>>()?;
+    let mut old = dims.iter();
+    let (mut target, mut places) = (Vec::new(), Vec::new());
+    for axis in 0..rank {
+        if axes.contains(&axis) {
+            target.push(1);
+        } else if let Some(&dim) = old.next() {
+            places.push(axis);
+            target.push(dim);
+        }
+    }
+    let moved = |batch: Batch| places.get(batch.axis).map(|&axis| batch.at(axis));
+    placed(to, call, Feature { batch: input.batch.and_then(moved), ..input }, &target)
+}
+
+/// Only an expansion that changes nothing; others are copies this crate has no operation for.
+pub(super) fn expand(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let dims = to.dims(input);
+    let target = call.integers("shape", 1).ok_or(Misfit::Unsupported)?;
+    let kept = target.len() <= dims.len()
+        && target.iter().rev().zip(dims.iter().rev()).all(|(&wanted, &dim)| wanted == 1 || wanted == dim as i64);
+    if kept { Ok(vec![Value::Feature(input)]) } else { Err(Misfit::Unsupported) }
+}

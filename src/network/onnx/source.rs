@@ -1,0 +1,239 @@
+//! The parts of a file before its operations: which input is the image, which are weights, in what order the nodes run.
+
+use super::file::{File, Initializer};
+use super::schema::{
+    GraphProto, NodeProto, ValueInfoProto, tensor_proto::DataType, tensor_shape_proto::dimension, type_proto,
+};
+use super::tensor::{self, Constant};
+use super::value::{Value, Weight};
+use crate::network::{MAX_ELEMENTS, Shape};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+/// What a problem in a file is, and what would help, before it is known which file.
+pub(super) type Problem = (String, Option<&'static str>);
+
+/// The image a network reads.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub name: String,
+    pub shape: Shape,
+    /// The batch size the file is fixed to; `None` when it is symbolic.
+    pub batch: Option<u64>,
+}
+
+const ONE_INPUT: &str = "export a network that takes one image tensor of shape [batch, channels, height, width]";
+const FIXED_SIZE: &str = "export with a fixed height and width; only the batch may be dynamic";
+
+/// Finds the one graph input that is data; all others are weights.
+pub(super) fn image(graph: &GraphProto, initializers: &[Initializer]) -> Result<Image, Problem> {
+    let stored: HashSet<&str> = initializers.iter().map(|initializer| initializer.tensor.name()).collect();
+    let open: Vec<&ValueInfoProto> = graph.input.iter().filter(|input| !stored.contains(input.name())).collect();
+    let read_as_data = data_names(graph);
+    // Where filters are stored in the file, weights are no inputs.
+    let stored_weights = initializers.iter().any(|initializer| initializer.tensor.dims.len() > 1);
+    let mut data: Vec<_> = open
+        .iter()
+        .filter(|input| {
+            stored_weights || read_as_data.contains(input.name()) || dims(input).iter().flatten().any(Option::is_none)
+        })
+        .collect();
+    data.extend(open.first().filter(|_| data.is_empty()));
+    match data.as_slice() {
+        [] => Err(("has no input, only weights".into(), Some(ONE_INPUT))),
+        [input] => shaped(input),
+        several => {
+            let names: Vec<&str> = several.iter().map(|input| input.name()).collect();
+            Err((format!("has {} inputs: {}", names.len(), names.join(", ")), Some(ONE_INPUT)))
+        }
+    }
+}
+
+/// Values that a layer reads where its data goes, not its weights.
+fn data_names(graph: &GraphProto) -> HashSet<&str> {
+    const LAYERS: [&str; 9] = [
+        "Conv",
+        "Gemm",
+        "MatMul",
+        "BatchNormalization",
+        "MaxPool",
+        "AveragePool",
+        "GlobalAveragePool",
+        "Relu",
+        "Flatten",
+    ];
+    let layers = graph.node.iter().filter(|node| LAYERS.contains(&node.op_type()));
+    layers.filter_map(|node| node.input.first()).map(String::as_str).collect()
+}
+
+fn shaped(input: &ValueInfoProto) -> Result<Image, Problem> {
+    let dims = dims(input).unwrap_or_default();
+    let written: Vec<String> = dims.iter().map(|dim| dim.map_or("?".into(), |dim| dim.to_string())).collect();
+    let wrong =
+        |what, help| Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written.join(", ")), Some(help)));
+    if element_type(input).is_some_and(|kind| !tensor::is_float(kind)) {
+        return wrong("holds no floating-point numbers", ONE_INPUT);
+    }
+    let &[batch, channels, height, width] = dims.as_slice() else { return wrong("is no batch of images", ONE_INPUT) };
+    let [Some(channels), Some(height), Some(width)] = [channels, height, width] else {
+        return wrong("has no fixed image size", FIXED_SIZE);
+    };
+    let shape = Shape::new([channels, height, width].map(|dim| dim as usize));
+    if shape.elements() > MAX_ELEMENTS {
+        return wrong("is larger than any device holds", FIXED_SIZE);
+    }
+    if batch.is_some_and(|batch| batch > 1 << 20) {
+        return wrong("has an absurd batch size", FIXED_SIZE);
+    }
+    Ok(Image { name: input.name().into(), shape, batch })
+}
+
+fn tensor_type(info: &ValueInfoProto) -> Option<&type_proto::Tensor> {
+    match info.r#type.as_ref()?.value.as_ref()? {
+        type_proto::Value::TensorType(tensor) => Some(tensor),
+        _ => None,
+    }
+}
+
+fn element_type(info: &ValueInfoProto) -> Option<DataType> {
+    DataType::try_from(tensor_type(info)?.elem_type()).ok().filter(|kind| *kind != DataType::Undefined)
+}
+
+/// The shape a file declares for a value; `None` for dimensions that are symbolic or not positive numbers.
+pub(super) fn dims(info: &ValueInfoProto) -> Option<Vec<Option<u64>>> {
+    let shape = tensor_type(info)?.shape.as_ref()?;
+    let known = |value: &dimension::Value| match value {
+        dimension::Value::DimValue(dim) => u64::try_from(*dim).ok().filter(|&dim| dim > 0),
+        dimension::Value::DimParam(_) => None,
+    };
+    Some(shape.dim.iter().map(|dim| dim.value.as_ref().and_then(known)).collect())
+}
+
+/// Every value that exists before the first node runs, the image apart.
+pub(super) fn givens<'a>(
+    file: &'a File,
+    graph: &'a GraphProto,
+    image: &str,
+) -> Result<HashMap<&'a str, Value>, Problem> {
+    let mut givens = HashMap::new();
+    for input in graph.input.iter().filter(|input| input.name() != image) {
+        givens.insert(input.name(), graph_input(input)?);
+    }
+    for Initializer { tensor, .. } in &file.initializers {
+        let problem = || (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None);
+        let dims = tensor::dims(tensor).ok_or_else(problem)?;
+        let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
+        let trainable = tensor::is_float(kind) && dims.iter().any(|&dim| dim > 1);
+        let value = match Constant::from_message(tensor) {
+            _ if trainable => Value::Weight(weight(tensor.name(), dims).ok_or_else(problem)?),
+            Some(constant) => Value::constant(constant),
+            None => Value::Opaque(dims),
+        };
+        givens.insert(tensor.name(), value);
+    }
+    Ok(givens)
+}
+
+/// A graph input that is no image: a weight given when the network runs.
+fn graph_input(input: &ValueInfoProto) -> Result<Value, Problem> {
+    let problem = || (format!("input \"{}\" has no shape a weight could have", input.name()), Some(ONE_INPUT));
+    let dims = dims(input).ok_or_else(problem)?;
+    let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
+    let dims = dims.ok_or_else(problem)?;
+    match element_type(input) {
+        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(dims)),
+        _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
+    }
+}
+
+/// A weight, unless it is larger than any device holds.
+fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
+    let elements = Shape::new(dims.clone()).elements();
+    (elements <= MAX_ELEMENTS).then(|| Weight { tensor: name.into(), dims, elements, plain: true })
+}
+
+/// The shapes the file declares for what its nodes give.
+pub(super) fn declared(graph: &GraphProto) -> HashMap<&str, Vec<Option<u64>>> {
+    graph.value_info.iter().chain(&graph.output).filter_map(|info| Some((info.name(), dims(info)?))).collect()
+}
+
+/// How many nodes read each value.
+pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
+    let mut readers = HashMap::new();
+    for input in graph.node.iter().flat_map(|node| &node.input) {
+        *readers.entry(input.as_str()).or_insert(0) += 1;
+    }
+    readers
+}
+
+/// The nodes that the value `output` needs, producers before readers, in the file's order wherever that is one.
+pub(super) fn ordered<'a>(
+    graph: &'a GraphProto,
+    known: &dyn Fn(&str) -> bool,
+    output: &str,
+) -> Result<Vec<&'a NodeProto>, Problem> {
+    let producers = producers(graph, known)?;
+    let needed = needed(graph, &producers, output);
+    let mut missing = vec![0usize; graph.node.len()];
+    let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
+    for index in (0..graph.node.len()).filter(|&index| needed[index]) {
+        for input in graph.node[index].input.iter().filter(|input| !input.is_empty() && !known(input)) {
+            let producer = producers.get(input.as_str()).ok_or_else(|| dangling(&graph.node[index], input))?;
+            missing[index] += 1;
+            readers.entry(*producer).or_default().push(index);
+        }
+    }
+    let start = (0..graph.node.len()).filter(|&index| needed[index] && missing[index] == 0);
+    let mut ready: BinaryHeap<Reverse<usize>> = start.map(Reverse).collect();
+    let mut order = Vec::new();
+    while let Some(Reverse(index)) = ready.pop() {
+        order.push(&graph.node[index]);
+        for &reader in readers.get(&index).into_iter().flatten() {
+            missing[reader] -= 1;
+            if missing[reader] == 0 {
+                ready.push(Reverse(reader));
+            }
+        }
+    }
+    match (0..graph.node.len()).find(|&index| needed[index] && missing[index] > 0) {
+        Some(index) => Err((format!("{} depends on its own result", described(&graph.node[index])), None)),
+        None => Ok(order),
+    }
+}
+
+fn producers<'a>(graph: &'a GraphProto, known: &dyn Fn(&str) -> bool) -> Result<HashMap<&'a str, usize>, Problem> {
+    let mut producers = HashMap::new();
+    for (index, node) in graph.node.iter().enumerate() {
+        for output in node.output.iter().filter(|output| !output.is_empty()) {
+            if known(output) || producers.insert(output.as_str(), index).is_some() {
+                return Err((format!("{} gives \"{output}\", which exists already", described(node)), None));
+            }
+        }
+    }
+    Ok(producers)
+}
+
+/// Which nodes `output` depends on.
+fn needed(graph: &GraphProto, producers: &HashMap<&str, usize>, output: &str) -> Vec<bool> {
+    let mut needed = vec![false; graph.node.len()];
+    let mut open = vec![output];
+    while let Some(value) = open.pop() {
+        if let Some(&index) = producers.get(value)
+            && !std::mem::replace(&mut needed[index], true)
+        {
+            open.extend(graph.node[index].input.iter().map(String::as_str));
+        }
+    }
+    needed
+}
+
+fn dangling(node: &NodeProto, input: &str) -> Problem {
+    let problem = format!("{} reads \"{input}\", which nothing in the file gives", described(node));
+    (problem, Some("the file is damaged or cut out of a larger one; export it again"))
+}
+
+/// A node as messages name it.
+pub(super) fn described(node: &NodeProto) -> String {
+    let name = Some(node.name()).filter(|name| !name.is_empty()).or(node.output.first().map(String::as_str));
+    format!("node \"{}\" ({})", name.unwrap_or(""), node.op_type())
+}

@@ -1,0 +1,183 @@
+//! Turns ONNX nodes, one by one, into nodes of a network.
+
+use super::batch::Batch;
+use super::call::{Call, Misfit, Outcome};
+use super::curves::Curves;
+use super::fold;
+use super::operators;
+use super::operators::normalisation::Normalised;
+use super::schema::NodeProto;
+use super::tensor::Constant;
+use super::value::{Feature, Value, Weight};
+use crate::network::{NetworkBuilder, NodeId, Op, Shape};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The network as far as it has been read.
+pub(super) struct Translation<'a> {
+    pub builder: NetworkBuilder,
+    /// The batch size as the file's own arithmetic sees it; where it is symbolic, a number no other dimension has.
+    pub batch: u64,
+    pub opset: i64,
+    pub values: HashMap<&'a str, Value>,
+    /// The shapes the file declares for values.
+    pub declared: HashMap<&'a str, Vec<Option<u64>>>,
+    /// How many nodes read a value.
+    pub readers: HashMap<&'a str, usize>,
+    /// The convolutions whose filters lie in a tensor as they are, by node name.
+    pub filters: BTreeMap<String, String>,
+    pub curves: Curves,
+    /// Scaled layer normalisations that only lack their shift.
+    pub normalised: HashMap<NodeId, Normalised>,
+    /// Paddings that the following convolution or pooling may take over: what was padded and by how much.
+    pub paddings: HashMap<NodeId, (Feature, [usize; 4])>,
+    /// The first node that uses a weight.
+    pub owners: HashMap<String, NodeId>,
+}
+
+/// A symbolic batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
+pub(super) const SYMBOLIC_BATCH: u64 = 1_000_003;
+
+impl<'a> Translation<'a> {
+    /// Reads one node, whose inputs have been read.
+    ///
+    /// # Errors
+    /// One clause that says how the node contradicts what it reads.
+    pub fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
+        let inputs = node.input.iter().map(|name| self.values.get(name.as_str()).cloned().unwrap_or(Value::Absent));
+        let call = Call { node, inputs: inputs.collect(), opset: self.opset };
+        let outputs = match self.outputs(&call) {
+            Ok(outputs) => outputs,
+            Err(Misfit::Wrong(problem)) if !call.features().any(|feature| feature.guessed) => return Err(problem),
+            Err(_) => operators::unknown::load(self, &call)?,
+        };
+        for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
+            self.values.insert(name, value);
+        }
+        Ok(())
+    }
+
+    fn outputs(&mut self, call: &Call) -> Outcome {
+        if let Some(constant) = fold::evaluate(call) {
+            return Ok(vec![Value::constant(constant)]);
+        }
+        operators::dispatch(self, call)
+    }
+
+    /// Adds a node to the network.
+    pub fn add(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<NodeId, Misfit> {
+        let ids: Vec<NodeId> = inputs.iter().map(|input| input.id).collect();
+        Ok(self.builder.insert(&self.free(name), op, &ids)?)
+    }
+
+    /// Adds a node whose output holds the batch where its first input does.
+    pub fn add_like(&mut self, name: &str, op: Op, inputs: &[Feature]) -> Result<Feature, Misfit> {
+        let guessed = inputs.iter().any(|input| input.guessed);
+        Ok(Feature { id: self.add(name, op, inputs)?, batch: inputs.first().and_then(|input| input.batch), guessed })
+    }
+
+    /// A name like this one that no node has.
+    fn free(&self, name: &str) -> String {
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        std::iter::once(name.to_string()).chain(numbered).find(|name| !self.builder.has(name)).unwrap_or_default()
+    }
+
+    /// The full ONNX shape of a feature.
+    pub fn dims(&self, feature: Feature) -> Vec<u64> {
+        let sample = self.builder.shape(feature.id);
+        match feature.batch {
+            Some(batch) => batch.tensor_dims(sample, self.batch),
+            None => sample.dims().iter().map(|&dim| dim as u64).collect(),
+        }
+    }
+
+    /// The sample's axis for an ONNX axis that may be negative; unsupported for the one that holds the batch.
+    pub fn axis(&self, feature: Feature, axis: i64) -> Result<usize, Misfit> {
+        let axis = super::call::axis(axis, self.dims(feature).len())?;
+        match feature.batch {
+            Some(batch) => batch.sample_axis(axis).ok_or(Misfit::Unsupported),
+            None => Ok(axis),
+        }
+    }
+
+    /// Only images have the batch first and alone.
+    pub fn image(&self, call: &Call) -> Result<Feature, Misfit> {
+        let feature = call.feature(0)?;
+        match feature.batch == Some(Batch::FIRST) && self.builder.shape(feature.id).rank() == 3 {
+            true => Ok(feature),
+            false => Err(Misfit::Unsupported),
+        }
+    }
+
+    /// Remembers which node uses a weight first, and ties a later one to it.
+    ///
+    /// Only matrices and filters are tied: exporters merge equal vectors (all-zero biases), which the network keeps apart.
+    pub fn own(&mut self, node: NodeId, weight: &Value) {
+        let Value::Weight(weight) = weight else { return };
+        let matrix = weight.dims.iter().filter(|&&dim| dim > 1).count() > 1;
+        let owner = *self.owners.entry(weight.tensor.to_string()).or_insert(node);
+        if matrix && owner != node {
+            // Weights that are seen in different shapes are not the same layer twice; they count twice then.
+            let _ = self.builder.share(node, owner);
+        }
+    }
+
+    /// Whether a node is computed from the network's input.
+    pub fn depends_on_image(&self, node: NodeId) -> bool {
+        let mut open = vec![node];
+        let mut seen = HashSet::new();
+        while let Some(node) = open.pop() {
+            if node == self.builder.input() {
+                return true;
+            }
+            if seen.insert(node) {
+                open.extend(&self.builder.node(node).inputs);
+            }
+        }
+        false
+    }
+
+    /// A weight as a node of its own, seen beside one sample as `shape`.
+    pub fn leaf(&mut self, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
+        let name = stem(&weight.tensor).unwrap_or(&weight.tensor).to_string();
+        if let Some(&node) = self.owners.get(&*weight.tensor)
+            && self.builder.node(node).op == Op::Parameter(shape.clone())
+        {
+            return Ok(node);
+        }
+        let node = self.add(&name, Op::Parameter(shape), &[])?;
+        self.owners.entry(weight.tensor.to_string()).or_insert(node);
+        Ok(node)
+    }
+}
+
+/// The layer a weight belongs to, by PyTorch's naming; `None` for names an exporter made up.
+pub(super) fn stem(weight: &str) -> Option<&str> {
+    weight.strip_suffix(".weight").filter(|stem| !stem.is_empty() && !stem.contains("::"))
+}
+
+/// What a node of the network is called that this call becomes: after its weights, else as in the file.
+pub(super) fn name<'c>(call: &'c Call) -> &'c str {
+    let weights = call.inputs.iter().filter_map(|input| match input {
+        Value::Weight(weight) => stem(&weight.tensor),
+        _ => None,
+    });
+    weights.into_iter().next().unwrap_or_else(|| own_name(call))
+}
+
+/// What the file calls a node.
+pub(super) fn own_name<'c>(call: &'c Call) -> &'c str {
+    match call.node.name() {
+        "" => call.node.output.first().map_or("node", String::as_str),
+        name => name,
+    }
+}
+
+/// One output.
+pub(super) fn single(feature: Feature) -> Outcome {
+    Ok(vec![Value::Feature(feature)])
+}
+
+/// One output that is a constant.
+pub(super) fn known(constant: Constant) -> Outcome {
+    Ok(vec![Value::constant(constant)])
+}

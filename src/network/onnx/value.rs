@@ -1,0 +1,77 @@
+//! What is known about a value while a file is read.
+
+use super::batch::Batch;
+use super::tensor::Constant;
+use crate::network::NodeId;
+use std::rc::Rc;
+
+/// What an ONNX value is.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    /// Depends on the network's input, or at least is computed by a node of the network.
+    Feature(Feature),
+    /// A trainable tensor, perhaps seen in another shape.
+    Weight(Weight),
+    /// Fixed and known: shapes, axes, scalars.
+    Constant(Rc<Constant>),
+    /// Fixed, but only its shape is known: large tables, masks, quantised weights.
+    Opaque(Vec<usize>),
+    /// Random numbers, and the share of them that a comparison keeps.
+    Random(Option<f64>),
+    /// An input left out, or an output nobody should read.
+    Absent,
+}
+
+/// The output of a node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Feature {
+    pub id: NodeId,
+    /// `None` when it is the same for every sample.
+    pub batch: Option<Batch>,
+    /// Whether its shape rests on a guess about an unknown operation.
+    pub guessed: bool,
+}
+
+/// A trainable tensor.
+#[derive(Debug, Clone)]
+pub(super) struct Weight {
+    /// The name of the initializer or graph input.
+    pub tensor: Rc<str>,
+    /// Its shape as seen here.
+    pub dims: Vec<usize>,
+    /// Elements stored.
+    pub elements: u64,
+    /// Whether it is seen as it is stored.
+    pub plain: bool,
+}
+
+impl Value {
+    pub fn constant(constant: Constant) -> Value {
+        Value::Constant(Rc::new(constant))
+    }
+
+    /// The shape of a tensor that does not depend on the input.
+    pub fn fixed_dims(&self) -> Option<&[usize]> {
+        match self {
+            Value::Weight(weight) => Some(&weight.dims),
+            Value::Constant(constant) => Some(&constant.dims),
+            Value::Opaque(dims) => Some(dims),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an integer tensor or a number, known now.
+    pub fn as_constant(&self) -> Option<&Constant> {
+        match self {
+            Value::Constant(constant) => Some(constant),
+            _ => None,
+        }
+    }
+}
+
+impl Weight {
+    /// The same elements in another shape or order.
+    pub fn seen_as(&self, dims: Vec<usize>) -> Value {
+        Value::Weight(Weight { dims, plain: false, ..self.clone() })
+    }
+}
