@@ -18,7 +18,7 @@ pub struct Case {
     pub measured: f64,
     /// What the fingerprint says.
     pub predicted: Predicted,
-    /// Whether the fingerprint was fitted on rows of this variant.
+    /// Whether the fingerprint was fitted on rows of this network at this level.
     pub fitted: bool,
 }
 
@@ -64,9 +64,14 @@ impl Evaluation {
             batch: row.record.workload.batch,
             measured: row.measured,
             predicted: fingerprint.predict(&row.network, row.record.workload.batch),
-            fitted: fingerprint.rows().contains_key(&row.record.variant.to_string()),
+            fitted: fingerprint.knows(&row.record.variant.network, row.record.variant.level),
         };
         Evaluation { cases: rows.par_iter().map(case).collect() }
+    }
+
+    /// The cases at levels that the fingerprint was not fitted on: the others say nothing about new networks.
+    pub fn unseen(&self) -> Self {
+        Evaluation { cases: self.cases.iter().filter(|case| !case.fitted).cloned().collect() }
     }
 
     /// Scores over all cases; none where there are no cases.

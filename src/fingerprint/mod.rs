@@ -18,7 +18,7 @@ pub use rows::{Gathered, Levels, Row, Selection, gather};
 
 use crate::error::{Error, Result};
 use crate::network::Network;
-use crate::records::Setting;
+use crate::records::{Setting, Variant};
 use crate::stats::Scores;
 use crate::workload::{Quantity, Stage, Workload};
 use method::Fitted;
@@ -41,14 +41,23 @@ pub struct Subject {
     pub quantity: Quantity,
 }
 
+/// How many rows of a variant a fingerprint was fitted on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FittedOn {
+    /// The network at its level.
+    #[serde(flatten)]
+    pub variant: Variant,
+    /// Rows, repeated ones included.
+    pub rows: usize,
+}
+
 /// The fitted performance model of one device, stage and quantity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
     format: u32,
     subject: Subject,
-    /// Rows it was fitted on, by the name of their variant.
-    rows: BTreeMap<String, usize>,
+    fitted_on: Vec<FittedOn>,
     seed: u64,
     /// How well it predicted rows it was not fitted on, when it was fitted; none where there were no such rows.
     pub scores: Option<Scores>,
@@ -69,15 +78,11 @@ impl Fingerprint {
         if rows.len() < FEWEST_ROWS {
             return Err(too_few(&subject, rows.len()));
         }
-        let mut counts = BTreeMap::new();
-        for row in rows {
-            *counts.entry(row.record.variant.to_string()).or_default() += 1;
-        }
         Ok(Fingerprint {
             format: file::FORMAT,
             fitted: Fitted::fit(method, subject.stage, seed, rows)?,
             subject,
-            rows: counts,
+            fitted_on: count(rows),
             seed,
             scores: None,
             settings: Vec::new(),
@@ -102,9 +107,14 @@ impl Fingerprint {
         self.fitted.method()
     }
 
-    /// The rows it was fitted on, counted by the name of their variant.
-    pub fn rows(&self) -> &BTreeMap<String, usize> {
-        &self.rows
+    /// What it was fitted on, by network, level and repeat.
+    pub fn fitted_on(&self) -> &[FittedOn] {
+        &self.fitted_on
+    }
+
+    /// Whether it was fitted on rows of this network at this level, in any repeat.
+    pub fn knows(&self, network: &str, level: u8) -> bool {
+        self.fitted_on.iter().any(|part| part.variant.network == network && part.variant.level == level)
     }
 
     /// The seed of the fit.
@@ -116,6 +126,14 @@ impl Fingerprint {
     pub fn importance(&self) -> Vec<(&'static str, f64)> {
         self.fitted.importance(self.subject.stage)
     }
+}
+
+fn count(rows: &[Row]) -> Vec<FittedOn> {
+    let mut counts: BTreeMap<&Variant, usize> = BTreeMap::new();
+    for row in rows {
+        *counts.entry(&row.record.variant).or_default() += 1;
+    }
+    counts.into_iter().map(|(variant, rows)| FittedOn { variant: variant.clone(), rows }).collect()
 }
 
 fn too_few(subject: &Subject, rows: usize) -> Error {

@@ -128,7 +128,11 @@ fn a_saved_fingerprint_predicts_the_same_and_equal_fits_give_equal_files() {
     assert_eq!(fs::read(&file).unwrap(), first);
     // Single-row leaves: what was measured once is answered exactly.
     assert_eq!(loaded.predict(&rows[3].network, 4), Predicted::Latency(Milliseconds(22.0)));
-    assert_eq!(loaded.rows()["squeezenet_0"], 12);
+    assert_eq!((loaded.fitted_on()[0].variant.to_string(), loaded.fitted_on()[0].rows), ("squeezenet_0".into(), 12));
+    assert!(loaded.knows("squeezenet", 0) && !loaded.knows("squeezenet", 30));
+    let evaluation = Evaluation::of(&loaded, &rows[..3]);
+    assert_eq!(evaluation.scores().map(|scores| (scores.rows, scores.mape)), Some((3, 0.0)));
+    assert!(evaluation.unseen().cases.is_empty());
     assert!(Fingerprint::load(folder.path(), Stage::Inference, Quantity::Latency).unwrap().is_none());
 }
 
