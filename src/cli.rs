@@ -20,7 +20,7 @@ const VERSION: &str = match cfg!(feature = "torch") {
 
 const AFTER_HELP: &str = "\
 Examples:
-  perf4sight --config-file config.ini                      run every section, in the order of the file
+  perf4sight --config-file config.ini                      run every section in order
   perf4sight --config-file config.ini --check              show what would run and how long it takes
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
