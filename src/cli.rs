@@ -4,7 +4,7 @@ use crate::device;
 use crate::error::{Error, Result};
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
-use crate::stages;
+use crate::stages::{self, Context};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::env;
@@ -84,19 +84,22 @@ enum Verb {
 /// Whatever stopped it; [`Error::kind`] decides the exit code.
 pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
     let mut context = pipeline::context(arguments.console(), cancel)?;
-    let ending = match &arguments.verb {
-        Some(Verb::Worker) => {
-            device::run_worker(io::stdin().lock(), io::stdout())?;
-            Ending::Finished
-        }
-        Some(Verb::Completions { shell }) => {
-            context.console.line(completions(*shell));
-            Ending::Finished
-        }
+    let ending = match arguments.verb {
+        Some(verb) => verb.run(&mut context).map(|()| Ending::Finished)?,
         None => pipeline::run(stages::SPECS, &arguments.into_options()?, &mut context)?,
     };
     context.console.finish()?;
     Ok(ending)
+}
+
+impl Verb {
+    fn run(self, context: &mut Context) -> Result<()> {
+        match self {
+            Verb::Completions { shell } => context.console.line(completions(shell)),
+            Verb::Worker => device::run_worker(io::stdin().lock(), io::stdout())?,
+        }
+        Ok(())
+    }
 }
 
 impl Arguments {
