@@ -1,11 +1,11 @@
 //! The checked values of one section, defaults filled in, handed out as Rust types.
 
 use super::document::{Document, Entry, Origin, Section};
-use super::key::{Default, Key, Table};
+use super::from_value::FromValue;
+use super::key::{Default, Key, Kind, Table};
 use super::literal::Value;
 use crate::error::{Error, Result, suggestion};
 use std::fmt::Display;
-use std::path::PathBuf;
 
 /// The values of one section by the keys of its table.
 ///
@@ -60,7 +60,7 @@ impl<'a> Values<'a> {
             return Ok(());
         }
         let problem = match &entry.value {
-            list @ Value::List(_) if !matches!(key.kind, super::Kind::List(_)) => format!("{list} is a list"),
+            list @ Value::List(_) if !matches!(key.kind, Kind::List(_)) => format!("{list} is a list"),
             other => format!("{other} does not fit"),
         };
         let error = self.error(key.name, problem).expected(key.kind.expected());
@@ -176,84 +176,5 @@ impl<'a> Values<'a> {
         let unknown = || Error::config(format!("no table describes the section [{name}]"));
         let table = self.others.iter().find(|table| table.section == name).ok_or_else(unknown)?;
         Values { section: self.document.section(name), table, ..*self }.value(key)
-    }
-}
-
-/// A Rust type that a value can be read as.
-pub trait FromValue: Sized {
-    /// The value as this type; `None` where it does not fit.
-    fn from_value(value: &Value) -> Option<Self>;
-}
-
-impl FromValue for Value {
-    fn from_value(value: &Value) -> Option<Self> {
-        Some(value.clone())
-    }
-}
-
-impl FromValue for bool {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Flag(flag) => Some(*flag),
-            _ => None,
-        }
-    }
-}
-
-macro_rules! integers {
-    ($($type:ty)*) => {$(
-        impl FromValue for $type {
-            fn from_value(value: &Value) -> Option<Self> {
-                match value {
-                    Value::Integer(integer) => (*integer).try_into().ok(),
-                    _ => None,
-                }
-            }
-        }
-    )*};
-}
-integers!(i64 u64 u32 usize u8);
-
-impl FromValue for f64 {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Integer(integer) => Some(*integer as f64),
-            Value::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-}
-
-impl FromValue for String {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Text(text) => Some(text.clone()),
-            Value::Integer(_) | Value::Number(_) => Some(value.to_string()),
-            _ => None,
-        }
-    }
-}
-
-impl FromValue for PathBuf {
-    fn from_value(value: &Value) -> Option<Self> {
-        String::from_value(value).map(PathBuf::from)
-    }
-}
-
-impl<T: FromValue> FromValue for Option<T> {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::None => Some(None),
-            value => T::from_value(value).map(Some),
-        }
-    }
-}
-
-impl<T: FromValue> FromValue for Vec<T> {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::List(items) => items.iter().map(T::from_value).collect(),
-            single => Some(vec![T::from_value(single)?]),
-        }
     }
 }
