@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::network::Network;
+use crate::network::onnx::{self, Loaded};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,15 +12,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Networks {
     folder: PathBuf,
-    read_file: fn(&Path) -> Result<Network>,
     /// What was asked for before; `None` where there is no such file.
     read: BTreeMap<String, Option<Arc<Network>>>,
 }
 
 impl Networks {
     /// The networks of `folder`, none of them read yet.
-    pub fn new(folder: impl Into<PathBuf>, read_file: fn(&Path) -> Result<Network>) -> Self {
-        Networks { folder: folder.into(), read_file, read: BTreeMap::new() }
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Networks { folder: folder.into(), read: BTreeMap::new() }
     }
 
     /// The folder.
@@ -27,24 +27,24 @@ impl Networks {
         &self.folder
     }
 
-    /// Reads what [`Networks::get`] shall find; files that do not exist are no error.
+    /// Reads what [`Networks::get`] shall find, and returns what the reader found odd; a missing file is no error.
     ///
     /// # Errors
     /// A file that exists but holds no network.
-    pub fn fetch<'a>(&mut self, stems: impl IntoIterator<Item = &'a str>) -> Result<()> {
-        let mut wanted: Vec<&str> = stems.into_iter().filter(|stem| !self.read.contains_key(*stem)).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let found: Vec<(String, Option<Arc<Network>>)> = wanted
-            .into_par_iter()
-            .map(|stem| {
-                let file = self.folder.join(format!("{stem}.onnx"));
-                let network = file.exists().then(|| (self.read_file)(&file)).transpose()?;
-                Ok((stem.to_owned(), network.map(Arc::new)))
-            })
-            .collect::<Result<_>>()?;
-        self.read.extend(found);
-        Ok(())
+    pub fn fetch<'a>(&mut self, stems: impl IntoIterator<Item = &'a str>) -> Result<Vec<String>> {
+        let wanted: BTreeSet<&str> = stems.into_iter().filter(|stem| !self.read.contains_key(*stem)).collect();
+        let wanted: Vec<&str> = wanted.into_iter().collect();
+        let files = wanted.par_iter().map(|stem| self.folder.join(format!("{stem}.onnx")));
+        let loaded = files.map(|file| file.exists().then(|| onnx::read(&file)).transpose());
+        let mut warnings = Vec::new();
+        for (stem, loaded) in wanted.iter().zip(loaded.collect::<Result<Vec<_>>>()?) {
+            let network = loaded.map(|Loaded { network, warnings: found }| {
+                warnings.extend(found.iter().map(|warning| format!("{stem}.onnx: {warning}")));
+                Arc::new(network)
+            });
+            self.read.insert((*stem).to_owned(), network);
+        }
+        Ok(warnings)
     }
 
     /// The network in the file of that stem, if it was fetched and there is one.

@@ -76,7 +76,8 @@ pub struct Gathered {
 pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
     let mut gathered = Gathered::default();
     let records = read_logs(selection, &mut gathered)?;
-    networks.fetch(records.iter().filter(|record| record.outcome.passed()).filter_map(stem))?;
+    let passed = records.iter().filter(|record| record.outcome.passed());
+    gathered.warnings.extend(networks.fetch(passed.filter_map(stem))?);
     for record in records {
         let stem = stem(&record).unwrap_or_default();
         match (record.value(), networks.get(stem).cloned()) {

@@ -1,11 +1,12 @@
 //! Fingerprints: the published accuracy on real measurements, what is left out and said, files that are refused.
 
+use super::fixtures::shared;
 use perf4sight::error::Result;
 use perf4sight::evaluation::{Case, Evaluation};
 use perf4sight::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Predicted, Row, Selection, Subject, file_name, gather,
 };
-use perf4sight::network::Network;
+use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::records::{Outcome, Reading, Record, Variant};
 use perf4sight::units::Milliseconds;
@@ -13,6 +14,9 @@ use perf4sight::workload::{Quantity, Stage, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The levels that the published accuracy is fitted on.
+const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 
 fn subject(stage: Stage, quantity: Quantity) -> Subject {
     Subject { device: "tx2".into(), dataset: "imagenet".into(), stage, quantity }
@@ -42,9 +46,42 @@ fn fit(rows: &[Row]) -> Result<Fingerprint> {
     Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Method::Perf4sight, 1, rows)
 }
 
-/// The network a file is named after.
-fn build(file: &Path) -> Result<Network> {
-    zoo::build(file.file_stem().unwrap().to_str().unwrap().split('_').next().unwrap(), Dataset::Imagenet)
+/// Mean absolute percentage error of the published method on these data, `tx2/README.md`: memory and latency.
+const PUBLISHED: [(&str, f64, f64); 5] = [
+    ("resnet18", 7.2, 6.5),
+    ("resnet50", 1.8, 3.5),
+    ("mobilenetv2", 3.3, 7.7),
+    ("squeezenet", 3.7, 5.5),
+    ("mnasnet", 2.8, 4.5),
+];
+
+#[test]
+fn the_published_accuracy_is_reached_on_the_tx2() {
+    let Some(folder) = shared("tx2") else { return };
+    let mut networks = Networks::new(folder.join("networks"));
+    for (name, memory, latency) in PUBLISHED {
+        for (quantity, published) in [(Quantity::Memory, memory), (Quantity::Latency, latency)] {
+            let mut select = |levels| {
+                let selection = Selection {
+                    folders: &[folder.join("profiling_csvs").join(quantity.name())],
+                    networks: &[name.to_owned()],
+                    levels,
+                    stage: Stage::Training,
+                    quantity,
+                };
+                gather(&selection, &mut networks).unwrap().rows
+            };
+            let (fitted, unseen) = (select(Levels::Only(FITTED.into())), select(Levels::AllBut(FITTED.into())));
+            let errors = (0..5).map(|seed| {
+                let fingerprint =
+                    Fingerprint::fit(subject(Stage::Training, quantity), Method::Perf4sight, seed, &fitted).unwrap();
+                Evaluation::of(&fingerprint, &unseen).scores().unwrap().mape
+            });
+            let ours = errors.sum::<f64>() / 5.0;
+            println!("{name} {quantity}: {ours:.2} %, published {published} %");
+            assert!((ours - published).abs() <= 0.7, "{name} {quantity}: {ours:.2} % is not {published} %");
+        }
+    }
 }
 
 fn select<'a>(folders: &'a [PathBuf], networks: &'a [String], stage: Stage) -> Selection<'a> {
@@ -77,12 +114,13 @@ fn partial_profile(folder: &Path) {
 fn what_is_missing_is_counted_and_named() {
     let folder = tempfile::tempdir().unwrap();
     partial_profile(folder.path());
-    fs::write(folder.path().join("squeezenet_0.onnx"), "").unwrap();
+    let squeezenet = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
+    onnx::write(&squeezenet, folder.path().join("squeezenet_0.onnx")).unwrap();
 
     let folders = [folder.path().to_owned(), folder.path().join("absent")];
     let names = ["squeezenet".to_owned(), "mnasnet".to_owned()];
     let selection = select(&folders, &names, Stage::Training);
-    let gathered = gather(&selection, &mut Networks::new(folder.path(), build)).unwrap();
+    let gathered = gather(&selection, &mut Networks::new(folder.path())).unwrap();
 
     let read: Vec<(u64, f64)> = gathered.rows.iter().map(|row| (row.record.workload.batch, row.measured)).collect();
     assert_eq!(read, [(1, 5.5), (2, 9.5)]);
@@ -102,7 +140,7 @@ fn nothing_left_is_an_error_that_says_what_was_missing() {
     partial_profile(folder.path());
     let (folders, names) = ([folder.path().to_owned()], ["mnasnet".to_owned()]);
     let selection = select(&folders, &names, Stage::Training);
-    let nothing = gather(&selection, &mut Networks::new(folder.path(), build)).and_then(|found| found.some(&selection));
+    let nothing = gather(&selection, &mut Networks::new(folder.path())).and_then(|found| found.some(&selection));
     let message = nothing.unwrap_err().to_string();
     assert!(message.contains("no passed training latency rows") && message.contains("mnasnet_30"), "{message}");
     assert!(Gathered { rows: rows(1), ..Gathered::default() }.some(&selection).is_ok());
