@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// What a worker that measured both quantities says.
 const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304}}"#;
 
-fn job(file: &Path) -> Job {
+pub(crate) fn job(file: &Path) -> Job {
     let workload = Workload { stage: Stage::Training, batch: 4 };
     Job { variant: Variant::new("resnet18", 0), file: file.to_owned(), workload, latency: true, memory: true }
 }
@@ -38,13 +38,13 @@ fn scripted(script: &str) -> Local {
     }
 }
 
-fn measure(device: &dyn Device, job: &Job) -> Measurement {
+pub(crate) fn measure(device: &dyn Device, job: &Job) -> Measurement {
     let cancelled = AtomicBool::new(false);
     device.measure(job, &Watch { cancelled: &cancelled, waiting: &|| () }).unwrap()
 }
 
 /// What every backend must do with a configuration that fits.
-fn conforms(device: &dyn Device, fits: &Job) {
+pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
     assert_eq!(DeviceName::parse(device.name()).unwrap().name(), device.name());
     let setting = device.setting();
     assert_eq!(setting["device"], device.name());

@@ -8,6 +8,8 @@ mod features;
 mod fingerprint;
 mod fixtures;
 mod layering;
+#[cfg(feature = "torch")]
+mod libtorch;
 mod networks;
 mod pipeline;
 mod profile;

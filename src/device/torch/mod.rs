@@ -10,10 +10,9 @@ mod weights;
 
 use super::protocol::{PROTOCOL, Reply, Request};
 use crate::error::{Error, Result};
-use crate::network::{Network, Node, Op};
+use crate::network::{Network, onnx};
 use measure::measure;
 use std::io::{BufRead, Write};
-use std::path::Path;
 
 /// Reads one [`Request`] line, runs what it asks for and writes one [`Reply`] line. Call it first thing in a process of its own: it
 /// sets up libtorch, and the process, for that one measurement.
@@ -21,7 +20,7 @@ use std::path::Path;
 /// # Errors
 /// When the line cannot be read or the reply cannot be written; everything else is a reply.
 pub fn run_worker(mut input: impl BufRead, mut output: impl Write) -> Result<()> {
-    process::give_way();
+    process::die_with_parent();
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::io("standard input", "read the request", &cause))?;
     let reply = parse(&line).map_or_else(|problem| failed(&problem), |request| answer(&request));
@@ -45,25 +44,18 @@ fn failed(problem: &Error) -> Reply {
 }
 
 fn answer(request: &Request) -> Reply {
-    match read(&request.network).and_then(runnable) {
+    match onnx::read(&request.network).and_then(|loaded| runnable(loaded.network)) {
         Ok(network) => measure(request, &network),
         Err(problem) => failed(&problem),
     }
 }
 
-fn read(file: &Path) -> Result<Network> {
-    Err(Error::input("network files cannot be read yet").file(file))
-}
-
 /// Refuses a network with operations that nobody can run, naming them.
 fn runnable(network: Network) -> Result<Network> {
-    let unknown = |node: &Node| match &node.op {
-        Op::Unknown(unknown) => Some(format!("{} \"{}\"", unknown.op_type, node.name)),
-        _ => None,
-    };
-    let names: Vec<String> = network.nodes().iter().filter_map(unknown).collect();
-    if names.is_empty() {
+    let unknown = network.coverage().unknown;
+    if unknown.is_empty() {
         return Ok(network);
     }
+    let names: Vec<&str> = unknown.keys().map(String::as_str).collect();
     Err(Error::input(format!("{} has operations that cannot run: {}", network.name(), names.join(", "))))
 }

@@ -1,4 +1,4 @@
-//! The worker as a process: how it gives way to others, and what the kernel says of its memory and time.
+//! The worker as a process: when it ends, and what the kernel says of its memory and time.
 
 use crate::device::machine;
 use crate::device::protocol::MemoryReading;
@@ -11,11 +11,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Dies with its parent, and stands first in line when the kernel runs out of memory: a profile must never cost the user's other
-/// processes. Where the kernel refuses (no /proc, not Linux), measuring goes on without.
-pub(super) fn give_way() {
+/// Ends this process when the one that started it ends, however that comes about. Where the kernel cannot, measuring goes on
+/// without.
+pub(super) fn die_with_parent() {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-    let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 /// The machine and the process before there was a network.
