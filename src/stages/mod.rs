@@ -9,6 +9,7 @@
 //! a struct of plain options and `run(&self, &mut Context) -> Result<Summary>`, and one variant in `cli::Verb`.
 
 mod context;
+pub mod fingerprint;
 mod outline;
 mod summary;
 

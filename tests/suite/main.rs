@@ -6,6 +6,7 @@ mod dataset;
 mod device;
 mod features;
 mod fingerprint;
+mod fingerprint_report;
 mod fixtures;
 mod layering;
 #[cfg(feature = "torch")]

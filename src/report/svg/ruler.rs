@@ -119,17 +119,19 @@ fn even_ticks(low: f64, high: f64) -> Vec<f64> {
 
 /// Powers of ten and as many digits between them as there is room for; even ticks where the range is short.
 fn log_ticks(low: f64, high: f64) -> Vec<f64> {
-    let (smallest, largest) = (10f64.powf(low), 10f64.powf(high));
-    let choices: [&[f64]; 4] = [&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+    let choices: [&[f64]; 5] =
+        [&[1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0], &[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
     let between = |digits: &[f64]| -> Vec<f64> {
         let powers = low.floor() as i32..=high.ceil() as i32;
         let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
-        all.filter(|value| (smallest..=largest).contains(value)).collect()
+        all.filter(|value| (low..=high).contains(&value.log10())).collect()
     };
-    let roomy = choices.into_iter().map(between).find(|ticks| ticks.len() <= MOST);
-    match roomy {
+    let room = (high - low) / (2 * MOST) as f64;
+    let roomy =
+        |ticks: &Vec<f64>| ticks.len() <= MOST && ticks.windows(2).all(|pair| (pair[1] / pair[0]).log10() >= room);
+    match choices.into_iter().map(between).find(roomy) {
         Some(ticks) if ticks.len() >= 3 => ticks,
-        Some(_) => even_ticks(smallest, largest),
+        Some(_) => even_ticks(10f64.powf(low), 10f64.powf(high)),
         None => between(&[1.0]),
     }
 }

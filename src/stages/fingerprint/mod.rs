@@ -1,0 +1,3 @@
+//! `[fingerprint]`: fits, stores and judges the performance model of a device.
+
+pub mod report;

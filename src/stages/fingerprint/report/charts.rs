@@ -1,0 +1,186 @@
+//! The charts of a fingerprint's report.
+
+use super::tables::{title, value};
+use super::{Assessment, Evidence, unit};
+use crate::evaluation::Case;
+use crate::records::{Outcome, Reading, Record};
+use crate::report::{Axis, Bars, Chart, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scatter, Series, State};
+use crate::workload::Quantity;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Half width of the band that counts as a good prediction.
+const BAND: f64 = 0.1;
+/// Widths of a bin of errors to choose from, in percent, and how many bins there are on either side of zero.
+const BINS: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
+const SIDE: f64 = 15.0;
+/// Filling of a cell whose row does not say how much memory there is.
+const UNKNOWN_SHARE: f64 = 0.6;
+
+/// Predicted against measured, a colour per network.
+pub fn predicted_against_measured(evidence: &Evidence, part: &Assessment) -> Chart {
+    let point =
+        |case: &Case| Point { x: case.measured, y: case.predicted.value(), label: describe(part.quantity(), case) };
+    let unit = unit(part.quantity());
+    let plot = Scatter {
+        x: Axis::log(format!("measured ({unit})")),
+        y: Axis::log(format!("predicted ({unit})")),
+        band: BAND,
+        series: per_network(evidence, part, |cases| cases.iter().map(|case| point(case)).collect()),
+    };
+    let caption = "On the line, prediction and measurement are equal; in the band they differ by at most 10 %.";
+    Chart::new(title(part.quantity()), caption, Plot::Scatter(plot))
+}
+
+/// How far off, and to which side.
+pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
+    let typical = part.evaluation.scores().map_or(0.0, |scores| scores.p90);
+    // Nine in ten rows then lie in the inner half, with the shape of their spread to be seen.
+    let bin = BINS.into_iter().find(|bin| bin * SIDE / 2.0 >= typical).unwrap_or(BINS[BINS.len() - 1]);
+    let limit = bin * SIDE;
+    let plot = Histogram {
+        x: Axis::linear("error (%)"),
+        bin,
+        limit,
+        series: per_network(evidence, part, |cases| cases.iter().map(|case| case.error()).collect()),
+    };
+    let caption = format!(
+        "Right of zero the prediction is too high, left of it too low; errors above {limit} % count in the outermost bars."
+    );
+    Chart::new(format!("{}: errors", title(part.quantity())), caption, Plot::Histogram(plot))
+}
+
+/// Mean error per network, quantities side by side.
+pub fn by_network(evidence: &Evidence) -> Chart {
+    let networks = evidence.networks();
+    let series = evidence.assessments.iter().map(|part| {
+        let scores = part.evaluation.by(|case| case.variant.network.clone());
+        Series::new(part.quantity().name(), networks.iter().map(|name| scores.get(name).map(|scores| scores.mape)))
+    });
+    let plot = Bars { series: series.collect(), value: Axis::linear("mean error (%)"), categories: networks.clone() };
+    Chart::new("Mean error by network", "Shorter is better.", Plot::Bars(plot))
+}
+
+/// Mean error per level, a line per network.
+pub fn by_level(evidence: &Evidence, part: &Assessment) -> Chart {
+    let x = Axis::linear("level (% of the parameters pruned)");
+    let plot = lines(evidence, part, x, |case| u64::from(case.variant.level));
+    let name = format!("{} by level", title(part.quantity()));
+    Chart::new(name, format!("Lower is better. {}", fitted_levels(part)), Plot::Line(plot))
+}
+
+/// Mean error per batch size, a line per network.
+pub fn by_batch(evidence: &Evidence, part: &Assessment) -> Chart {
+    let plot = lines(evidence, part, Axis::log("batch size"), |case| case.batch);
+    Chart::new(format!("{} by batch size", title(part.quantity())), "Lower is better.", Plot::Line(plot))
+}
+
+/// Which batch sizes fit at which level, one map per network.
+pub fn memory_maps(evidence: &Evidence) -> Vec<Chart> {
+    // Both quantities end in the same way; memory rows also say how much was used.
+    let Some(part) = evidence.assessments.iter().max_by_key(|part| part.quantity()) else { return Vec::new() };
+    evidence.networks().into_iter().map(|network| memory_map(part, network)).collect()
+}
+
+fn memory_map(part: &Assessment, network: String) -> Chart {
+    let records: Vec<&Record> = part.records().filter(|record| record.variant.network == network).collect();
+    let levels: BTreeSet<u8> = records.iter().map(|record| record.variant.level).collect();
+    let batches: BTreeSet<u64> = records.iter().map(|record| record.workload.batch).collect();
+    let mut found: BTreeMap<(u8, u64), Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        found.entry((record.variant.level, record.workload.batch)).or_default().push(record);
+    }
+    let places = levels.iter().flat_map(|level| batches.iter().map(|batch| (*level, *batch)));
+    let plot = Matrix {
+        row_label: "level".into(),
+        column_label: "batch size".into(),
+        rows: levels.iter().map(u8::to_string).collect(),
+        columns: batches.iter().map(u64::to_string).collect(),
+        cells: places.map(|(level, batch)| cell(level, batch, found.get(&(level, batch)))).collect(),
+        legend: legend(),
+    };
+    let caption = "The stronger the colour, the larger the share of the memory that was used.";
+    Chart::new(network, caption, Plot::Matrix(plot))
+}
+
+fn legend() -> Vec<(State, String)> {
+    vec![
+        (State::Filled(UNKNOWN_SHARE), "fits".into()),
+        (State::Failed, "out of memory".into()),
+        (State::Skipped, "not tried, a smaller one failed".into()),
+        (State::Unknown, "no usable row".into()),
+    ]
+}
+
+/// Repeats of one configuration may end differently; then the one that fits worst is shown.
+fn cell(level: u8, batch: u64, records: Option<&Vec<&Record>>) -> MatrixCell {
+    let of = |outcome: Outcome| records.and_then(|all| all.iter().find(|record| record.outcome == outcome));
+    let passed = records.and_then(|all| all.iter().find(|record| record.outcome.passed()));
+    let (state, what) = match (of(Outcome::OutOfMemory), passed, of(Outcome::Skipped)) {
+        (Some(_), _, _) => (State::Failed, "out of memory".to_string()),
+        (_, Some(record), _) => (State::Filled(share(record)), used(record)),
+        (_, _, Some(_)) => (State::Skipped, "not tried".to_string()),
+        _ => (State::Unknown, records.map_or("no row".to_string(), |all| all[0].outcome.to_string())),
+    };
+    MatrixCell::new(state, format!("level {level}, batch {batch}: {what}"))
+}
+
+fn share(record: &Record) -> f64 {
+    match record.reading {
+        Reading::Memory(memory) => match (memory.used, memory.capacity) {
+            (Some(used), Some(capacity)) if capacity.0 > 0 => used.0 as f64 / capacity.0 as f64,
+            _ => UNKNOWN_SHARE,
+        },
+        Reading::Latency(_) => UNKNOWN_SHARE,
+    }
+}
+
+fn used(record: &Record) -> String {
+    match record.reading {
+        Reading::Memory(memory) => memory.used.map_or("fits".to_string(), |used| match memory.capacity {
+            Some(capacity) => format!("{used} of {capacity}"),
+            None => used.to_string(),
+        }),
+        Reading::Latency(_) => "fits".to_string(),
+    }
+}
+
+fn lines(evidence: &Evidence, part: &Assessment, x: Axis, key: impl Fn(&Case) -> u64) -> Line {
+    let mut means: BTreeMap<(String, u64), f64> = BTreeMap::new();
+    for (place, scores) in part.evaluation.by(|case| (case.variant.network.clone(), key(case))) {
+        means.insert(place, scores.mape);
+    }
+    let of_network = |name: &String| {
+        let own = means.iter().filter(|((network, _), _)| network == name);
+        Series::new(name, own.map(|((_, at), mean)| (*at as f64, *mean)))
+    };
+    Line { x, y: Axis::linear("mean error (%)"), series: evidence.networks().iter().map(of_network).collect() }
+}
+
+fn fitted_levels(part: &Assessment) -> String {
+    let known = part.evaluation.cases.iter().filter(|case| case.fitted).map(|case| case.variant.level);
+    let levels: BTreeSet<u8> = known.collect();
+    let levels: Vec<String> = levels.iter().map(u8::to_string).collect();
+    match levels.is_empty() {
+        true => "None of these levels was fitted on.".to_string(),
+        false => format!("Levels that were also fitted on: {}.", levels.join(", ")),
+    }
+}
+
+/// A series for every network of the report, so that colours agree between charts; empty where it has no cases.
+fn per_network<T>(evidence: &Evidence, part: &Assessment, data: impl Fn(&[&Case]) -> Vec<T>) -> Vec<Series<T>> {
+    let of_network = |name: &String| {
+        let cases: Vec<&Case> = part.evaluation.cases.iter().filter(|case| case.variant.network == *name).collect();
+        Series::new(name, data(&cases))
+    };
+    evidence.networks().iter().map(of_network).collect()
+}
+
+fn describe(quantity: Quantity, case: &Case) -> String {
+    let (measured, predicted) = (value(quantity, case.measured), value(quantity, case.predicted.value()));
+    format!(
+        "{}, batch {}: measured {measured}, predicted {predicted} ({:+.1} %)",
+        case.variant,
+        case.batch,
+        case.error()
+    )
+}

@@ -1,0 +1,180 @@
+//! What a fingerprint's report says: from predictions and rows to a page, its JSON, its CSV and the console's table.
+
+mod charts;
+mod cost;
+mod page;
+mod tables;
+
+use crate::error::Result;
+use crate::evaluation::Evaluation;
+use crate::fingerprint::{Fingerprint, Gathered};
+use crate::records::{Provenance, Record};
+use crate::report::{Column, Table, save};
+use crate::stages::Finding;
+use crate::units::Percent;
+use crate::workload::{Quantity, Stage};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Everything a report is made of.
+pub struct Evidence<'a> {
+    /// The device's name.
+    pub device: &'a str,
+    /// The data set whose shapes the networks have.
+    pub dataset: &'a str,
+    /// Training or inference.
+    pub stage: Stage,
+    /// One per quantity, in the order of [`Quantity::ALL`].
+    pub assessments: Vec<Assessment<'a>>,
+    /// Where the rows come from, for each profile that says so.
+    pub profiles: Vec<Provenance>,
+    /// When the report was made, in RFC 3339.
+    pub date: String,
+}
+
+/// A fingerprint beside what was measured.
+pub struct Assessment<'a> {
+    /// The fingerprint.
+    pub fingerprint: &'a Fingerprint,
+    /// The rows it was fitted on; none where a stored fingerprint was used without reading them again.
+    pub fitted: Option<&'a Gathered>,
+    /// The rows it was tested on, and what was left out of the test.
+    pub tested: &'a Gathered,
+    /// Its predictions for the rows it was tested on.
+    pub evaluation: &'a Evaluation,
+}
+
+/// The files of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// For people.
+    pub html: PathBuf,
+    /// For programs.
+    pub json: PathBuf,
+    /// Every tested row.
+    pub predictions: PathBuf,
+}
+
+impl Evidence<'_> {
+    /// Writes `report.html`, `report.json` and `predictions.csv` into `folder`.
+    ///
+    /// # Errors
+    /// When a file cannot be written; each is then either the old one or the new one.
+    pub fn write(&self, folder: &Path) -> Result<Written> {
+        let written = Written {
+            html: folder.join("report.html"),
+            json: folder.join("report.json"),
+            predictions: folder.join("predictions.csv"),
+        };
+        save(&written.html, &page::page(self).to_html())?;
+        save(&written.json, &format!("{:#}\n", self.json()))?;
+        save(&written.predictions, &tables::predictions(self).to_csv())?;
+        Ok(written)
+    }
+
+    /// `report.json`: scores under the name of each quantity; what differs between equal runs under `provenance`.
+    pub fn json(&self) -> Value {
+        let accuracy = |part: &Assessment| (part.quantity().name().to_string(), json!(part.evaluation.accuracy()));
+        let mut json: Map<String, Value> = self.assessments.iter().map(accuracy).collect();
+        json.insert("device".into(), self.device.into());
+        json.insert("dataset".into(), self.dataset.into());
+        json.insert("stage".into(), self.stage.name().into());
+        json.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+        json.insert("left_out".into(), self.left_out().into());
+        json.insert("fingerprints".into(), self.assessments.iter().map(Assessment::json).collect());
+        let fits = self.assessments.iter().map(|part| json!(part.fingerprint.provenance)).collect::<Vec<_>>();
+        json.insert("provenance".into(), json!({ "date": self.date, "fits": fits, "profiles": self.profiles }));
+        Value::Object(json)
+    }
+
+    /// One row per network, for the console.
+    pub fn summary(&self) -> Table {
+        tables::summary(self)
+    }
+
+    /// The errors on levels not fitted on, for the closing table of the run.
+    pub fn findings(&self) -> Vec<Finding> {
+        let of_part = |part: &Assessment| -> Vec<Finding> {
+            let column = unseen_column(part.quantity());
+            let scores = part.unseen().by(|case| case.variant.network.clone());
+            let finding = |(network, scores): (String, crate::stats::Scores)| Finding {
+                network,
+                column: column.clone(),
+                cell: Percent(scores.mape).into(),
+            };
+            scores.into_iter().map(finding).collect()
+        };
+        self.assessments.iter().flat_map(of_part).collect()
+    }
+
+    /// What is in none of the numbers, one sentence per quantity and purpose.
+    fn left_out(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for part in &self.assessments {
+            let of_fit = part.fitted.map(|gathered| ("fit", gathered));
+            for (purpose, gathered) in of_fit.into_iter().chain([("test", part.tested)]) {
+                lines.push(format!("{}, {purpose}: {gathered}", part.quantity()));
+                lines.extend(gathered.warnings.iter().cloned());
+            }
+        }
+        lines
+    }
+
+    /// Networks of all rows, in alphabetical order: each has one colour throughout the report.
+    fn networks(&self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.records().map(|record| &record.variant.network).collect();
+        names.into_iter().cloned().collect()
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        self.assessments.iter().flat_map(Assessment::records)
+    }
+}
+
+impl Assessment<'_> {
+    /// What it speaks of.
+    pub fn quantity(&self) -> Quantity {
+        self.fingerprint.subject().quantity
+    }
+
+    /// Every row that was read, passed or not; a row that was both fitted and tested on appears once.
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        let sources = self.fitted.into_iter().chain([self.tested]);
+        let all = sources.flat_map(|gathered| gathered.rows.iter().map(|row| &row.record).chain(&gathered.failed));
+        let mut seen = BTreeSet::new();
+        all.filter(move |record| seen.insert((&record.file, record.workload.batch, record.identity())))
+    }
+
+    /// The cases at levels it was not fitted on.
+    fn unseen(&self) -> Evaluation {
+        Evaluation { cases: self.evaluation.cases.iter().filter(|case| !case.fitted).cloned().collect() }
+    }
+
+    /// The cases that say how far it can be trusted: those at levels it was not fitted on, where there are any.
+    fn telling(&self) -> Evaluation {
+        Some(self.unseen()).filter(|unseen| !unseen.cases.is_empty()).unwrap_or_else(|| self.evaluation.clone())
+    }
+
+    fn json(&self) -> Value {
+        let fingerprint = self.fingerprint;
+        json!({
+            "quantity": self.quantity(),
+            "method": fingerprint.method().name(),
+            "seed": fingerprint.seed(),
+            "fitted_on": fingerprint.fitted_on(),
+        })
+    }
+}
+
+/// The unit of the profile's column.
+fn unit(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Latency => "ms",
+        Quantity::Memory => "MiB",
+    }
+}
+
+fn unseen_column(quantity: Quantity) -> Column {
+    Column::number(format!("{quantity}_unseen_mape"), format!("{quantity} error, unseen levels"))
+}
