@@ -1,1 +1,105 @@
 //! Which channels must go together, which go, and the smaller network.
+//!
+//! Dependency groups come from the graph alone: a [`Pruner`] follows every channel from the filter that makes it to whatever
+//! reads it, and ties those that only make sense together (residual sums, depthwise and grouped convolutions,
+//! squeeze-and-excite products, shuffles, shared weights). A [`Ranking`] says in which order filters go, a [`Goal`] when to stop.
+//!
+//! ```
+//! use perf4sight::network::zoo::{Dataset, build};
+//! use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
+//! let network = build("resnet18", Dataset::Imagenet)?;
+//! let pruner = Pruner::new(&network);
+//! let ranking = Ranking::random(&pruner, &mut generator(7, "resnet18", 50, 0));
+//! let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0))?;
+//! assert!((pruned.percent - 50.0).abs() < 0.2);
+//! # Ok::<(), perf4sight::error::Error>(())
+//! ```
+
+mod accounts;
+mod channels;
+mod groups;
+mod layers;
+mod limit;
+mod ranking;
+mod reason;
+mod rebuild;
+mod union;
+mod walk;
+
+pub use limit::Limit;
+pub use ranking::{Ranking, generator};
+pub use reason::Reason;
+pub use walk::{Goal, Pruned};
+
+use crate::error::Result;
+use crate::network::{Network, Node, NodeId, Op};
+use groups::{Group, Groups};
+use rebuild::rebuild;
+use walk::Walk;
+
+/// A network with its dependency groups; prunes it any number of times.
+pub struct Pruner<'a> {
+    network: &'a Network,
+    groups: Groups,
+}
+
+/// Channels of one layer that pruning leaves alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unprunable {
+    /// The convolution or fully connected layer that makes them.
+    pub layer: String,
+    /// How many they are.
+    pub channels: usize,
+    /// Why they stay.
+    pub reason: Reason,
+}
+
+impl<'a> Pruner<'a> {
+    /// Finds the dependency groups of `network`.
+    pub fn new(network: &'a Network) -> Self {
+        Pruner { network, groups: Groups::of(network) }
+    }
+
+    /// The network without the lowest-ranked groups, as many as the goal takes.
+    ///
+    /// # Errors
+    /// None that a network from a [`crate::network::NetworkBuilder`] is known to cause; shapes are inferred anew.
+    pub fn prune(&self, ranking: &Ranking, goal: Goal) -> Result<Pruned> {
+        let mut walk = Walk::new(self.network, &self.groups, goal);
+        for group in self.order(ranking) {
+            if walk.arrived() {
+                break;
+            }
+            walk.remove_if_allowed(group);
+        }
+        let network = rebuild(self.network, &self.groups, walk.gone())?;
+        debug_assert_eq!(network.parameters(), walk.parameters(), "the walk counts exactly");
+        Ok(Pruned { network, percent: walk.percent(), limit: walk.limit() })
+    }
+
+    /// Every channel that cannot go, layer by layer, with the reason.
+    pub fn unprunable(&self) -> Vec<Unprunable> {
+        let made = self.network.iter().filter(|(_, node)| matches!(node.op, Op::Conv(_) | Op::Linear(_)));
+        made.flat_map(|(id, node)| self.unprunable_of(id, node)).collect()
+    }
+
+    fn unprunable_of(&self, id: NodeId, node: &Node) -> Vec<Unprunable> {
+        let mut found: Vec<Unprunable> = Vec::new();
+        let ids = self.groups.tensors[id.index()].iter().flat_map(|channels| channels.ids.iter());
+        for reason in ids.filter_map(|&group| self.groups.reasons[group as usize].as_ref()) {
+            match found.iter_mut().find(|known| known.reason == *reason) {
+                Some(known) => known.channels += 1,
+                None => found.push(Unprunable { layer: node.name.clone(), channels: 1, reason: reason.clone() }),
+            }
+        }
+        found
+    }
+
+    /// All ranked groups, the lowest score of any of their filters first; ties in the order layers run.
+    fn order(&self, ranking: &Ranking) -> impl Iterator<Item = Group> + use<> {
+        let groups = self.groups.layers.iter().flat_map(|layer| layer.filters.iter().copied());
+        let mut order: Vec<(f64, Group)> = ranking.scores().zip(groups).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        order.into_iter().map(|(_, group)| group)
+    }
+}

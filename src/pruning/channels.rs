@@ -1,0 +1,261 @@
+//! Follows every channel through the graph: which positions of which tensors are the same channel, for any network.
+//!
+//! At most one axis of a tensor is followed, the one its channels lie on. Each position on it names a channel; positions that
+//! can only go together are joined where an operation ties them.
+
+use super::reason::Reason;
+use super::union::Union;
+use crate::network::{Conv, Network, Node, NodeId, Op, Shape};
+use std::sync::Arc;
+
+/// Where the channels of a tensor lie: an axis, and the channel at each position of it.
+#[derive(Clone)]
+pub(super) struct Channels {
+    pub axis: usize,
+    pub ids: Arc<[u32]>,
+}
+
+/// The channels of every node's output, where it has any that can be followed.
+pub(super) struct Followed {
+    pub tensors: Vec<Option<Channels>>,
+    pub union: Union,
+}
+
+/// Follows all channels of `network` from input to result.
+pub(super) fn follow(network: &Network) -> Followed {
+    let mut follower = Follower { network, union: Union::default(), tensors: Vec::new() };
+    for (_, node) in network.iter() {
+        let tensor = follower.visit(node);
+        follower.tensors.push(tensor);
+        follower.tie_shared(node);
+    }
+    let result = follower.ids(network.output());
+    follower.union.fix(&result, Reason::Result);
+    Followed { tensors: follower.tensors, union: follower.union }
+}
+
+struct Follower<'a> {
+    network: &'a Network,
+    union: Union,
+    tensors: Vec<Option<Channels>>,
+}
+
+impl Follower<'_> {
+    fn visit(&mut self, node: &Node) -> Option<Channels> {
+        match &node.op {
+            Op::Input(shape) => Some(self.fixed(shape, Reason::Input)),
+            Op::Parameter(_) => None, // follows the tensor it is combined with
+            Op::Conv(conv) => self.conv(node, conv),
+            Op::Linear(_) => self.linear(node),
+            Op::BatchNorm | Op::LayerNorm { .. } | Op::Activation(_) | Op::Softmax { .. } | Op::Dropout { .. } => {
+                self.input(node)
+            }
+            Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => self.on_axis(node, 0),
+            Op::Binary(_) => self.binary(node),
+            Op::Concat { axis } => self.concat(node, *axis),
+            Op::Flatten | Op::Reshape(_) => self.reshape(node),
+            Op::Transpose { order } => self.input(node).map(|channels| Channels {
+                // An order is a permutation of all axes, so the followed one is in it.
+                axis: order.iter().position(|&axis| axis == channels.axis).unwrap_or(channels.axis),
+                ..channels
+            }),
+            Op::Slice { axis, start, length } => self.input(node).map(|channels| match channels.axis == *axis {
+                true => Channels { axis: *axis, ids: channels.ids[*start..*start + *length].into() },
+                false => channels,
+            }),
+            Op::Mean { axes, keep } => self.input(node).and_then(|channels| match axes.contains(&channels.axis) {
+                true => None,
+                false if *keep => Some(channels),
+                false => {
+                    let before = axes.iter().filter(|&&axis| axis < channels.axis).count();
+                    Some(Channels { axis: channels.axis - before, ..channels })
+                }
+            }),
+            Op::MatMul => {
+                self.fix_inputs(node, Reason::MatrixProduct(node.name.clone()));
+                None
+            }
+            Op::Unknown(unknown) => {
+                let reason = Reason::Unknown(node.name.clone(), unknown.op_type.clone());
+                self.fix_inputs(node, reason.clone());
+                Some(self.fixed(&node.shape, reason))
+            }
+        }
+    }
+
+    /// New output channels; a depthwise convolution hands its input's on, a grouped one ties the same index of every group,
+    /// so that all groups stay equally large.
+    fn conv(&mut self, node: &Node, conv: &Conv) -> Option<Channels> {
+        let input = self.on_axis(node, 0);
+        let inputs = self.network.input_of(node, 0).channels();
+        if is_depthwise(conv, inputs) {
+            let multiplier = conv.out_channels / conv.groups;
+            return input.map(|input| Channels { axis: 0, ids: repeat(&input.ids, 1, multiplier) });
+        }
+        if let Some(input) = input.filter(|_| conv.groups > 1) {
+            self.fold(&input.ids, inputs / conv.groups);
+        }
+        let filters: Vec<u32> = self.union.fresh(conv.out_channels / conv.groups).collect();
+        Some(Channels { axis: 0, ids: repeat(&filters, conv.groups, 1) })
+    }
+
+    fn linear(&mut self, node: &Node) -> Option<Channels> {
+        let last = node.shape.rank() - 1;
+        match self.input(node) {
+            // Works along another axis than the channels, which pass through.
+            Some(input) if input.axis != last => Some(input),
+            _ => Some(self.fresh(last, node.shape.dims()[last])),
+        }
+    }
+
+    /// Ties what is combined element by element; what is broadcast along the channels stays independent of them.
+    fn binary(&mut self, node: &Node) -> Option<Channels> {
+        let rank = node.shape.rank();
+        let offset = |follower: &Self, id: NodeId| rank - follower.network.node(id).shape.rank();
+        let along = |follower: &Self, id: NodeId| {
+            let channels = follower.tensors[id.index()].as_ref().filter(|channels| channels.ids.len() > 1);
+            channels.map(|channels| channels.axis + offset(follower, id))
+        };
+        let axis = node.inputs.iter().find_map(|&id| along(self, id))?;
+        let mut result: Option<Channels> = None;
+        for &id in &node.inputs {
+            let local = axis.checked_sub(offset(self, id));
+            let spans = local.filter(|&local| self.network.node(id).shape.dims()[local] > 1);
+            let Some(local) = spans else {
+                self.fix_elsewhere(id, None, node);
+                continue;
+            };
+            let ids = self.fix_elsewhere(id, Some(local), node);
+            match &result {
+                Some(first) => self.union.join_all(&first.ids.clone(), &ids),
+                None => result = Some(Channels { axis, ids }),
+            }
+        }
+        result
+    }
+
+    fn concat(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+        let axes: Vec<usize> = node.inputs.iter().filter_map(|id| Some(self.tensors[id.index()].as_ref()?.axis)).collect();
+        let followed = if axes.contains(&axis) { axis } else { *axes.first()? };
+        let parts: Vec<_> = node.inputs.iter().map(|&id| self.fix_elsewhere(id, Some(followed), node)).collect();
+        if followed == axis {
+            return Some(Channels { axis, ids: parts.concat().into() });
+        }
+        parts[1..].iter().for_each(|part| self.union.join_all(&parts[0], part));
+        Some(Channels { axis: followed, ids: parts[0].clone() })
+    }
+
+    /// Follows channels into a merged axis (each repeated along what it merges with) or a split one (the innermost part shrinks,
+    /// as in a channel shuffle; equal positions of the outer parts are tied).
+    fn reshape(&mut self, node: &Node) -> Option<Channels> {
+        let input = self.input(node)?;
+        let dims = self.network.input_of(node, 0).dims();
+        let outer: usize = dims[..input.axis].iter().product();
+        let inner: usize = dims[input.axis + 1..].iter().product();
+        let length = input.ids.len();
+        let target = node.shape.dims();
+        for (axis, &dim) in target.iter().enumerate() {
+            let before: usize = target[..axis].iter().product();
+            let after: usize = target[axis + 1..].iter().product();
+            if outer.is_multiple_of(before) && inner.is_multiple_of(after) && before * dim * after == outer * length * inner {
+                return Some(Channels { axis, ids: repeat(&input.ids, outer / before, inner / after) });
+            }
+        }
+        for (axis, &dim) in target.iter().enumerate() {
+            let after: usize = target[axis + 1..].iter().product();
+            if dim > 1 && after == inner && length.is_multiple_of(dim) {
+                self.fold(&input.ids, dim);
+                return Some(Channels { axis, ids: input.ids[..dim].into() });
+            }
+        }
+        self.union.fix(&input.ids, Reason::Mixed(node.name.clone()));
+        None
+    }
+
+    /// Tied weights: what goes from one of their users goes from all.
+    fn tie_shared(&mut self, node: &Node) {
+        let Some(owner) = node.shares else { return };
+        let outputs = self.tensors.last().cloned().flatten().map_or_else(|| [].into(), |channels| channels.ids);
+        let inputs = node.inputs.first().map_or_else(|| [].into(), |&id| self.ids(id));
+        let owner_inputs = self.network.node(owner).inputs.first().map_or_else(|| [].into(), |&id| self.ids(id));
+        for (mine, theirs) in [(outputs, self.ids(owner)), (inputs, owner_inputs)] {
+            if mine.len() == theirs.len() {
+                self.union.join_all(&mine, &theirs);
+            } else {
+                self.union.fix(&mine, Reason::FixedPartner(node.name.clone()));
+                self.union.fix(&theirs, Reason::FixedPartner(node.name.clone()));
+            }
+        }
+    }
+
+    /// Ties all positions that are equal modulo `length`.
+    fn fold(&mut self, ids: &[u32], length: usize) {
+        ids.chunks(length).skip(1).for_each(|chunk| self.union.join_all(&ids[..length], chunk));
+    }
+
+    /// The channels of operand `id` along `axis` of its own. A free parameter takes them on; other channels of it are fixed, and where it has
+    /// none along `axis` they are new and fixed.
+    fn fix_elsewhere(&mut self, id: NodeId, axis: Option<usize>, at: &Node) -> Arc<[u32]> {
+        let operand = self.network.node(id);
+        let reason = Reason::FixedPartner(at.name.clone());
+        match (&self.tensors[id.index()], axis) {
+            (Some(channels), Some(axis)) if channels.axis == axis => return channels.ids.clone(),
+            (Some(channels), _) => self.union.fix(&channels.ids.clone(), reason.clone()),
+            (None, _) => {}
+        }
+        let Some(axis) = axis else { return [].into() };
+        let channels = self.fresh(axis, operand.shape.dims()[axis]);
+        if matches!(operand.op, Op::Parameter(_)) && self.tensors[id.index()].is_none() {
+            self.tensors[id.index()] = Some(channels.clone());
+        } else {
+            self.union.fix(&channels.ids, reason);
+        }
+        channels.ids
+    }
+
+    /// The input's channels if they lie on `axis`; fixed where they do not.
+    fn on_axis(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+        let input = self.input(node)?;
+        if input.axis != axis {
+            self.union.fix(&input.ids, Reason::Mixed(node.name.clone()));
+            return None;
+        }
+        Some(input)
+    }
+
+    fn input(&self, node: &Node) -> Option<Channels> {
+        self.tensors[node.inputs.first()?.index()].clone()
+    }
+
+    fn ids(&self, id: NodeId) -> Arc<[u32]> {
+        self.tensors[id.index()].as_ref().map_or_else(|| [].into(), |channels| channels.ids.clone())
+    }
+
+    fn fix_inputs(&mut self, node: &Node, reason: Reason) {
+        for &id in &node.inputs {
+            let ids = self.ids(id);
+            self.union.fix(&ids, reason.clone());
+        }
+    }
+
+    fn fresh(&mut self, axis: usize, length: usize) -> Channels {
+        Channels { axis, ids: self.union.fresh(length).collect() }
+    }
+
+    fn fixed(&mut self, shape: &Shape, reason: Reason) -> Channels {
+        let channels = self.fresh(0, shape.channels());
+        self.union.fix(&channels.ids, reason);
+        channels
+    }
+}
+
+/// Whether each input channel has filters of its own.
+pub(super) fn is_depthwise(conv: &Conv, inputs: usize) -> bool {
+    conv.groups > 1 && conv.groups == inputs
+}
+
+/// `ids`, each `inner` times in a row, all of it `outer` times.
+fn repeat(ids: &[u32], outer: usize, inner: usize) -> Arc<[u32]> {
+    let row = ids.iter().flat_map(|&id| std::iter::repeat_n(id, inner));
+    std::iter::repeat_n(row, outer).flatten().collect()
+}

@@ -1,0 +1,29 @@
+//! What kept a network from getting as small as asked.
+
+use std::fmt;
+
+/// Why a walk ended before its goal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// No filter of any convolution can go.
+    NothingToPrune,
+    /// Every layer that can shrink is as narrow as allowed.
+    Minimums {
+        /// Channels every layer keeps.
+        channels: u32,
+        /// Percent of their channels that layers joined by residual sums keep, where there are such.
+        summed_percent: Option<f64>,
+    },
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::NothingToPrune => write!(f, "no filter can go"),
+            Limit::Minimums { channels, summed_percent: None } => write!(f, "minimum of {channels} channels a layer"),
+            Limit::Minimums { channels, summed_percent: Some(percent) } => {
+                write!(f, "minimum of {channels} channels a layer, {percent:.0} % of those in residual sums")
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The smaller network: every node again, with the channels that are left.
+
+use super::groups::{Group, Groups};
+use crate::error::Result;
+use crate::network::{Conv, Linear, Network, NetworkBuilder, Node, NodeId, Op, Shape};
+
+/// `network` without the groups marked in `gone`.
+pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
+    let mut builder = NetworkBuilder::new(network.name(), network.input_shape().clone());
+    let left = Left { network, groups, gone };
+    let mut ids = vec![builder.input()];
+    for (id, node) in network.iter().skip(1) {
+        let inputs: Vec<NodeId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
+        let new = builder.add(&node.name, left.op(id, node), &inputs)?;
+        if let Some(owner) = node.shares {
+            builder.share(new, ids[owner.index()])?;
+        }
+        ids.push(new);
+    }
+    Ok(builder.finish(ids[network.output().index()]))
+}
+
+struct Left<'a> {
+    network: &'a Network,
+    groups: &'a Groups,
+    gone: &'a [bool],
+}
+
+impl Left<'_> {
+    fn op(&self, id: NodeId, node: &Node) -> Op {
+        match &node.op {
+            Op::Conv(conv) => Op::Conv(self.conv(id, node, conv)),
+            Op::Linear(linear) => {
+                let out_features = self.shape(id, node).dims().last().copied().unwrap_or(linear.out_features);
+                Op::Linear(Linear { out_features, ..linear.clone() })
+            }
+            Op::Parameter(_) => Op::Parameter(self.shape(id, node)),
+            Op::Reshape(_) => Op::Reshape(self.shape(id, node)),
+            Op::Slice { axis, start, .. } => Op::Slice {
+                axis: *axis,
+                start: self.before(node.inputs[0], *axis, *start),
+                length: self.shape(id, node).dims()[*axis],
+            },
+            other => other.clone(),
+        }
+    }
+
+    fn conv(&self, id: NodeId, node: &Node, conv: &Conv) -> Conv {
+        let depthwise = super::channels::is_depthwise(conv, self.network.input_of(node, 0).channels());
+        let groups = if depthwise { self.shape_of(node.inputs[0]).channels() } else { conv.groups };
+        Conv { out_channels: self.shape(id, node).channels(), groups, ..conv.clone() }
+    }
+
+    fn shape_of(&self, id: NodeId) -> Shape {
+        self.shape(id, self.network.node(id))
+    }
+
+    /// The node's output with only the channels that are left on its followed axis.
+    fn shape(&self, id: NodeId, node: &Node) -> Shape {
+        let mut dims = node.shape.dims().to_vec();
+        if let Some(channels) = &self.groups.tensors[id.index()] {
+            dims[channels.axis] = self.count(&channels.ids);
+        }
+        Shape::new(dims)
+    }
+
+    /// How many of the first `start` positions along `axis` are left.
+    fn before(&self, id: NodeId, axis: usize, start: usize) -> usize {
+        let followed = self.groups.tensors[id.index()].as_ref().filter(|channels| channels.axis == axis);
+        followed.map_or(start, |channels| self.count(&channels.ids[..start]))
+    }
+
+    fn count(&self, ids: &[Group]) -> usize {
+        ids.iter().filter(|&&group| !self.gone[group as usize]).count()
+    }
+}

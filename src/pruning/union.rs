@@ -1,0 +1,63 @@
+//! Disjoint sets of channels, some of which may not shrink.
+
+use super::reason::Reason;
+
+/// Sets of channels that stay or go together; a set with a reason stays.
+#[derive(Default)]
+pub(super) struct Union {
+    parent: Vec<u32>,
+    /// At the root of a set: why it cannot be pruned, as an index into `reasons`; the first reason found is kept.
+    fixed: Vec<Option<u32>>,
+    reasons: Vec<Reason>,
+}
+
+impl Union {
+    /// `count` new channels, each a set of its own.
+    pub fn fresh(&mut self, count: usize) -> std::ops::Range<u32> {
+        let start = self.parent.len() as u32;
+        let end = start + count as u32;
+        self.parent.extend(start..end);
+        self.fixed.resize(end as usize, None);
+        start..end
+    }
+
+    /// The channel that stands for the set of `channel`.
+    pub fn find(&mut self, mut channel: u32) -> u32 {
+        while self.parent[channel as usize] != channel {
+            let grandparent = self.parent[self.parent[channel as usize] as usize];
+            self.parent[channel as usize] = grandparent;
+            channel = grandparent;
+        }
+        channel
+    }
+
+    /// Joins two sets; the older channel stands for both, so that the result does not depend on the order of joins.
+    pub fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.find(a), self.find(b));
+        let (old, new) = (a.min(b), a.max(b));
+        self.parent[new as usize] = old;
+        let reason = self.fixed[old as usize].or(self.fixed[new as usize]);
+        self.fixed[old as usize] = reason;
+    }
+
+    /// Joins position by position.
+    pub fn join_all(&mut self, a: &[u32], b: &[u32]) {
+        a.iter().zip(b).for_each(|(&a, &b)| self.join(a, b));
+    }
+
+    /// Forbids pruning any of `channels`.
+    pub fn fix(&mut self, channels: &[u32], reason: Reason) {
+        let index = self.reasons.len() as u32;
+        self.reasons.push(reason);
+        for &channel in channels {
+            let root = self.find(channel) as usize;
+            self.fixed[root].get_or_insert(index);
+        }
+    }
+
+    /// Why the set of `channel` cannot be pruned.
+    pub fn reason(&mut self, channel: u32) -> Option<&Reason> {
+        let root = self.find(channel) as usize;
+        self.fixed[root].map(|index| &self.reasons[index as usize])
+    }
+}

@@ -1,0 +1,136 @@
+//! The walk along a ranking: groups go one by one until the goal is reached, each only if every layer it is in stays wide enough.
+
+use super::accounts::Account;
+use super::groups::{Group, Groups};
+use super::limit::Limit;
+use crate::network::Network;
+
+/// Channels that every layer keeps.
+const MINIMUM: u32 = 2;
+
+/// When to stop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Goal {
+    /// The walk ends when so many parameters or fewer are left.
+    pub parameters: u64,
+    /// Percent of all parameters that were asked for; decides how much of a residual sum has to stay.
+    pub percent: f64,
+}
+
+/// What pruning gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pruned {
+    /// The smaller network, under the same name.
+    pub network: Network,
+    /// Percent of all parameters that are gone, counted exactly.
+    pub percent: f64,
+    /// What stopped the walk short of its goal.
+    pub limit: Option<Limit>,
+}
+
+impl Goal {
+    /// At least `percent` of all parameters of `network` gone, and no group more than that takes.
+    pub fn percent(network: &Network, percent: f64) -> Self {
+        let parameters = network.parameters() as f64 * (1.0 - percent / 100.0);
+        Goal { parameters: parameters.max(0.0) as u64, percent }
+    }
+
+    /// Share of its channels that a layer joined by residual sums keeps. Below 50 % it is the share asked for, as published: what
+    /// is far from binding there guards against a chain of many blocks that goes faster than everything else.
+    fn summed_share(self) -> f64 {
+        let asked = self.percent / 100.0;
+        if asked >= 0.5 { 1.0 - asked } else { asked }
+    }
+}
+
+/// How far the pruning of one network has come.
+pub(super) struct Walk<'a> {
+    groups: &'a Groups,
+    goal: Goal,
+    total: u64,
+    left: u64,
+    /// Channels left in each width, and the least it may have.
+    widths: Vec<(u32, u32)>,
+    accounts: Vec<Account>,
+    gone: Vec<bool>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(network: &Network, groups: &'a Groups, goal: Goal) -> Self {
+        let total = network.parameters();
+        let share = goal.summed_share();
+        let widths = groups.widths.iter().map(|width| {
+            let summed = if width.summed { (f64::from(width.count) * share).ceil() as u32 } else { 0 };
+            (width.count, summed.max(MINIMUM))
+        });
+        Walk {
+            groups,
+            goal,
+            total,
+            left: total,
+            widths: widths.collect(),
+            accounts: groups.accounts.clone(),
+            gone: vec![false; groups.members.len()],
+        }
+    }
+
+    /// Whether the goal is reached.
+    pub fn arrived(&self) -> bool {
+        self.left <= self.goal.parameters
+    }
+
+    /// Removes a group, unless it is gone, cannot go, or would leave a layer too narrow; the walk then goes on with the next one.
+    pub fn remove_if_allowed(&mut self, group: Group) {
+        let index = group as usize;
+        if self.gone[index] || self.groups.reasons[index].is_some() || !self.leaves_enough(group) {
+            return;
+        }
+        self.gone[index] = true;
+        let members = &self.groups.members[index];
+        for &(width, count) in &members.widths {
+            self.widths[width].0 -= count;
+        }
+        for &(account, inputs, outputs) in &members.accounts {
+            let account = &mut self.accounts[account];
+            self.left -= account.parameters();
+            account.inputs -= inputs;
+            account.outputs -= outputs;
+            self.left += account.parameters();
+        }
+    }
+
+    fn leaves_enough(&self, group: Group) -> bool {
+        let widths = &self.groups.members[group as usize].widths;
+        widths.iter().all(|&(width, count)| {
+            let (left, least) = self.widths[width];
+            left >= least + count
+        })
+    }
+
+    /// Which groups are gone.
+    pub fn gone(&self) -> &[bool] {
+        &self.gone
+    }
+
+    /// Parameters left.
+    pub fn parameters(&self) -> u64 {
+        self.left
+    }
+
+    /// Percent of all parameters that are gone.
+    pub fn percent(&self) -> f64 {
+        100.0 * (self.total - self.left) as f64 / self.total.max(1) as f64
+    }
+
+    /// What stopped the walk, if it is at its end and not at its goal.
+    pub fn limit(&self) -> Option<Limit> {
+        if self.arrived() {
+            return None;
+        }
+        if self.groups.reasons.iter().all(Option::is_some) {
+            return Some(Limit::NothingToPrune);
+        }
+        let summed = self.groups.widths.iter().any(|width| width.summed);
+        Some(Limit::Minimums { channels: MINIMUM, summed_percent: summed.then(|| 100.0 * self.goal.summed_share()) })
+    }
+}
