@@ -48,7 +48,9 @@ impl Account {
             Op::LayerNorm { axis } if output.is_some_and(|channels| channels.axis >= *axis) => {
                 Account { outputs: followed, each: network.parameters_of(node) / followed, ..Account::default() }
             }
-            Op::Parameter(shape) => Account { outputs: followed, each: shape.elements() / followed, ..Account::default() },
+            Op::Parameter(shape) => {
+                Account { outputs: followed, each: shape.elements() / followed, ..Account::default() }
+            }
             _ => return None,
         };
         Some(Account { groups: account.groups.max(1), ..account })

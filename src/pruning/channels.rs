@@ -135,7 +135,8 @@ impl Follower<'_> {
     }
 
     fn concat(&mut self, node: &Node, axis: usize) -> Option<Channels> {
-        let axes: Vec<usize> = node.inputs.iter().filter_map(|id| Some(self.tensors[id.index()].as_ref()?.axis)).collect();
+        let axes: Vec<usize> =
+            node.inputs.iter().filter_map(|id| Some(self.tensors[id.index()].as_ref()?.axis)).collect();
         let followed = if axes.contains(&axis) { axis } else { *axes.first()? };
         let parts: Vec<_> = node.inputs.iter().map(|&id| self.fix_elsewhere(id, Some(followed), node)).collect();
         if followed == axis {
@@ -157,7 +158,10 @@ impl Follower<'_> {
         for (axis, &dim) in target.iter().enumerate() {
             let before: usize = target[..axis].iter().product();
             let after: usize = target[axis + 1..].iter().product();
-            if outer.is_multiple_of(before) && inner.is_multiple_of(after) && before * dim * after == outer * length * inner {
+            if outer.is_multiple_of(before)
+                && inner.is_multiple_of(after)
+                && before * dim * after == outer * length * inner
+            {
                 return Some(Channels { axis, ids: repeat(&input.ids, outer / before, inner / after) });
             }
         }

@@ -26,12 +26,16 @@ fn shortcuts(network: &Network) -> Vec<NodeId> {
         let deepest = node.inputs.iter().map(|id| depths[id.index()]).max().unwrap_or(0);
         depths.push(deepest + usize::from(matches!(node.op, Op::Conv(_))));
     }
-    network.nodes().iter().filter(|node| is_sum(node)).filter_map(|sum| {
-        let [a, b] = [source(network, sum.inputs[0])?, source(network, sum.inputs[1])?];
-        let (short, long) = if depths[a.index()] < depths[b.index()] { (a, b) } else { (b, a) };
-        (depths[short.index()] < depths[long.index()] && !depends(network, long, short)).then_some(short)
-    })
-    .collect()
+    network
+        .nodes()
+        .iter()
+        .filter(|node| is_sum(node))
+        .filter_map(|sum| {
+            let [a, b] = [source(network, sum.inputs[0])?, source(network, sum.inputs[1])?];
+            let (short, long) = if depths[a.index()] < depths[b.index()] { (a, b) } else { (b, a) };
+            (depths[short.index()] < depths[long.index()] && !depends(network, long, short)).then_some(short)
+        })
+        .collect()
 }
 
 /// Whether a node sums (or subtracts) two tensors, as residual connections do.

@@ -20,7 +20,8 @@ pub struct Ranking(Vec<Vec<f64>>);
 pub fn generator(seed: u64, network: &str, level: u8, repeat: u32) -> Xoshiro256PlusPlus {
     let name = network.bytes().chain([0, level]).chain(repeat.to_le_bytes());
     // FNV-1a (Fowler, Noll, Vo): a hash that stays the same on every platform and release.
-    let hash = name.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash =
+        name.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32) ^ hash)
 }
 

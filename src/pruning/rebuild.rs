@@ -12,6 +12,7 @@ pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Resu
     for (id, node) in network.iter().skip(1) {
         let inputs: Vec<NodeId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
         let new = builder.add(&node.name, left.op(id, node), &inputs)?;
+        debug_assert_eq!(builder.shape(new), &left.shape(id, node), "{} keeps the channels its groups keep", node.name);
         if let Some(owner) = node.shares {
             builder.share(new, ids[owner.index()])?;
         }

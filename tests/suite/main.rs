@@ -3,6 +3,7 @@
 mod command_line;
 mod config;
 mod dataset;
+mod dependency_groups;
 mod device;
 mod features;
 mod fingerprint;
