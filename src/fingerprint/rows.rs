@@ -43,6 +43,18 @@ impl Levels {
     }
 }
 
+/// "levels 0, 30" or "all levels but 0, 30".
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (words, levels) = match self {
+            Levels::Only(levels) => ("levels", levels),
+            Levels::AllBut(levels) => ("all levels but", levels),
+        };
+        let levels: Vec<String> = levels.iter().map(u8::to_string).collect();
+        write!(f, "{words} {}", levels.join(", "))
+    }
+}
+
 /// A row that passed, with the network it was measured on.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -130,13 +142,18 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
 }
 
 impl Gathered {
+    /// Whether files are missing that the selection counts on.
+    pub fn is_incomplete(&self) -> bool {
+        !self.missing_logs.is_empty() || !self.missing_networks.is_empty()
+    }
+
     /// Refuses a selection that left nothing.
     ///
     /// # Errors
     /// No rows; the message says what was missing.
-    pub fn some(self, selection: &Selection) -> Result<Self> {
+    pub fn check_any(&self, selection: &Selection) -> Result<()> {
         if !self.rows.is_empty() {
-            return Ok(self);
+            return Ok(());
         }
         let folders: Vec<String> = selection.folders.iter().map(|folder| folder.display().to_string()).collect();
         let problem = format!("no passed {} {} rows in {}", selection.stage, selection.quantity, folders.join(", "));

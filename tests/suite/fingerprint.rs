@@ -140,10 +140,10 @@ fn nothing_left_is_an_error_that_says_what_was_missing() {
     partial_profile(folder.path());
     let (folders, names) = ([folder.path().to_owned()], ["mnasnet".to_owned()]);
     let selection = select(&folders, &names, Stage::Training);
-    let nothing = gather(&selection, &mut Networks::new(folder.path())).and_then(|found| found.some(&selection));
+    let nothing = gather(&selection, &mut Networks::new(folder.path())).and_then(|found| found.check_any(&selection));
     let message = nothing.unwrap_err().to_string();
     assert!(message.contains("no passed training latency rows") && message.contains("mnasnet_30"), "{message}");
-    assert!(Gathered { rows: rows(1), ..Gathered::default() }.some(&selection).is_ok());
+    assert!(Gathered { rows: rows(1), ..Gathered::default() }.check_any(&selection).is_ok());
 }
 
 #[test]

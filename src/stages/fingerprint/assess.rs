@@ -1,0 +1,96 @@
+//! One quantity: the fingerprint, fitted or stored, beside the rows it is tested on.
+
+use super::report::Assessment;
+use super::{FingerprintStage, Source, Split, profiles};
+use crate::error::{Error, Result};
+use crate::evaluation::Evaluation;
+use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection, gather};
+use crate::stages::Context;
+use crate::workload::Quantity;
+use std::path::PathBuf;
+
+/// A fingerprint, what it was fitted on and how it was tested.
+pub(super) struct Assessed {
+    fingerprint: Fingerprint,
+    fitted: Option<Gathered>,
+    tested: Gathered,
+    evaluation: Evaluation,
+}
+
+impl Assessed {
+    pub(super) fn assessment(&self) -> Assessment<'_> {
+        Assessment {
+            fingerprint: &self.fingerprint,
+            fitted: self.fitted.as_ref(),
+            tested: &self.tested,
+            evaluation: &self.evaluation,
+        }
+    }
+}
+
+impl FingerprintStage {
+    /// Fits or loads the fingerprint of a quantity, tests it, and stores what was fitted.
+    pub(super) fn assess(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<Assessed> {
+        let (mut fingerprint, fitted) = match self.fits(source) {
+            true => self.fit(source, networks, context).map(|(fingerprint, rows)| (fingerprint, Some(rows)))?,
+            false => (self.load(source, context)?, None),
+        };
+        let selection = self.selection(source.quantity, &source.test, &self.test);
+        let tested = gather(&selection, networks)?;
+        tell(&tested, "to test on", source.quantity, context);
+        let evaluation = Evaluation::of(&fingerprint, &tested.rows);
+        if fitted.is_some() {
+            fingerprint.scores = evaluation.unseen().scores();
+            fingerprint.save(&self.store)?;
+        }
+        match tested.check_any(&selection) {
+            Err(nothing) if self.evaluate => return Err(nothing),
+            Err(nothing) => context.warn(format!("nothing to test on: {nothing}")),
+            Ok(()) => {}
+        }
+        Ok(Assessed { fingerprint, fitted, tested, evaluation })
+    }
+
+    fn fit(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<(Fingerprint, Gathered)> {
+        let selection = self.selection(source.quantity, &source.fit, &self.fit);
+        let gathered = gather(&selection, networks)?;
+        gathered.check_any(&selection)?;
+        tell(&gathered, "to fit on", source.quantity, context);
+        let begin = context.now();
+        let subject = self.subject(source.quantity);
+        let mut fingerprint = Fingerprint::fit(subject, self.method, self.seed, &gathered.rows)?;
+        fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
+        fingerprint.provenance = Provenance {
+            date: humantime::format_rfc3339_seconds(begin).to_string(),
+            seconds: context.now().duration_since(begin).unwrap_or_default().as_secs_f64(),
+        };
+        Ok((fingerprint, gathered))
+    }
+
+    fn load(&self, source: &Source, context: &Context) -> Result<Fingerprint> {
+        let file = self.file(source);
+        let stored = Fingerprint::load(&self.store, self.stage, source.quantity)?.ok_or_else(|| {
+            Error::input("there is no fingerprint to evaluate")
+                .file(&file)
+                .help("fit one first, with evaluate = False, or set model_storedir")
+        })?;
+        if !self.evaluate {
+            let (file, date) = (file.display(), &stored.provenance.date);
+            context.console.note(format!("{file} of {date} is used as it is; overwrite = True fits it anew"));
+        }
+        Ok(stored)
+    }
+
+    fn selection<'a>(&'a self, quantity: Quantity, folders: &'a [PathBuf], split: &'a Split) -> Selection<'a> {
+        let Split { networks, levels } = split;
+        Selection { folders, networks, levels: levels.clone(), stage: self.stage, quantity }
+    }
+}
+
+/// Warns of what should have been there; failed rows are what a profile is expected to have.
+fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Context) {
+    if gathered.is_incomplete() {
+        context.warn(format!("{quantity} rows {purpose}: {gathered}"));
+    }
+    gathered.warnings.iter().for_each(|warning| context.warn(warning));
+}
