@@ -1,20 +1,23 @@
 //! Devices: what can run a network and say what it cost.
 //!
-//! [`local`] measures on this machine in worker processes, [`recorded`] looks up. All answer the
+//! [`local`] measures on this machine in worker processes, [`simulated`] computes, [`recorded`] looks up. All answer the
 //! same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
 
 pub mod cgroup;
 pub mod local;
 pub mod machine;
 pub mod names;
+mod open;
 pub mod protocol;
 pub mod recorded;
 pub mod sampling;
+pub mod simulated;
 #[cfg(feature = "torch")]
 mod torch;
 pub mod turn;
 mod worker;
 
+pub use open::{Options, open};
 #[cfg(feature = "torch")]
 pub use torch::run_worker;
 

@@ -79,6 +79,12 @@ pub fn list<'a>(folder: &Path, known: impl IntoIterator<Item = &'a str> + Clone)
     Ok(files)
 }
 
+/// Whether a profile has rows of any network.
+pub fn any_rows(log_dir: &Path) -> bool {
+    let folders = Quantity::ALL.iter().filter_map(|quantity| fs::read_dir(log_dir.join(quantity.name())).ok());
+    folders.flatten().flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(ENDING))
+}
+
 /// Reads a file of `quantity` rows; rows that name no stage are of `stage`.
 ///
 /// A last row that a crash cut off is left out and remembered in [`Log::torn`]; so is a file whose header was cut off.

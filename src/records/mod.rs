@@ -11,7 +11,7 @@ mod row;
 mod variant;
 
 pub use append::{Appender, ensure_writable, lock_folder};
-pub use log::{Duplicate, Log, list, log_file, read};
+pub use log::{Duplicate, Log, any_rows, list, log_file, read};
 pub use provenance::{PROVENANCE_FILE, Provenance, Run, Setting};
 pub use record::{Identity, MemoryColumns, Outcome, Reading, Record, columns};
 pub use variant::{Variant, check_network_name};

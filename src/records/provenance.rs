@@ -32,8 +32,8 @@ pub struct Run {
     pub rows: usize,
     /// Its seed.
     pub seed: u64,
-    /// The values of its section in the configuration.
-    pub config: BTreeMap<String, String>,
+    /// The configuration in force.
+    pub config: String,
 }
 
 impl Provenance {

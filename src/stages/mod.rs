@@ -11,6 +11,7 @@
 mod context;
 pub mod fingerprint;
 mod outline;
+pub mod profile;
 mod summary;
 
 pub use context::Context;
@@ -21,7 +22,7 @@ use crate::config::{Table, Values};
 use crate::error::Result;
 
 /// Every config section there is.
-pub static SPECS: &[&Spec] = &[];
+pub static SPECS: &[&Spec] = &[&profile::SPEC];
 
 /// A config section: what may stand in it and what it becomes.
 pub struct Spec {

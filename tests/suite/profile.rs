@@ -1,1 +1,447 @@
-//!
+//! `[profile]`: test configurations, sweeps, failures, resuming, provenance.
+
+use crate::fixtures::{Outcome, Scene, Sink, context, shared};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use perf4sight::device::local::Local;
+use perf4sight::device::protocol::StepRule;
+use perf4sight::network::onnx;
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::plan::Configuration;
+use perf4sight::records::{self, Provenance, Record, Setting, Variant};
+use perf4sight::report::Mode;
+use perf4sight::stages::profile::{Campaign, Journal, Planned, test_config};
+use perf4sight::units::Bytes;
+use perf4sight::workload::{Quantity, Stage, Workload};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A folder with level 0 of some networks of the zoo, and a configuration that profiles them on the simulated device.
+fn scene(networks: &[&str], more: &str) -> Scene {
+    let names: Vec<String> = networks.iter().map(|network| format!("'{network}'")).collect();
+    let config = format!(
+        "[profile]\ndevice = simulated\ndataset = imagenet\nlocal_model_loc = nets\nnetwork = [{}]\n{more}\n",
+        names.join(", ")
+    );
+    let scene = Scene::new().file("config.ini", config);
+    networks.iter().fold(scene, |scene, network| {
+        let built = zoo::build(network, Dataset::Imagenet).unwrap();
+        scene.file(&format!("nets/{network}_0.onnx"), onnx::to_bytes(&built))
+    })
+}
+
+fn profile(scene: &Scene) -> Outcome {
+    scene.run("--config-file config.ini")
+}
+
+const LOGS: &str = "profiling_csvs/simulated/imagenet";
+
+fn rows(scene: &Scene, quantity: Quantity, variant: &str) -> Vec<Record> {
+    let file = scene.path(LOGS).join(quantity.name()).join(format!("{variant}-gt.csv"));
+    records::read(&file, quantity, Stage::Inference).unwrap().records
+}
+
+/// `outcome@batch` of every row, in the order of the file.
+fn outcomes(rows: &[Record]) -> Vec<String> {
+    rows.iter().map(|row| format!("{}@{}", row.outcome, row.workload.batch)).collect()
+}
+
+#[test]
+fn a_profile_is_measured_shown_and_kept() {
+    let scene = scene(&["squeezenet", "resnet18"], "bs = [4, 2]\nstage = ['training', 'inference']");
+    profile(&scene).succeeds().prints("Rows of the profile").prints("squeezenet").prints("resnet18");
+    for variant in ["squeezenet_0", "resnet18_0"] {
+        for quantity in Quantity::ALL {
+            let rows = rows(&scene, quantity, variant);
+            assert_eq!(outcomes(&rows), ["measured@2", "measured@4", "measured@2", "measured@4"]);
+            assert_eq!(rows[0].workload.stage, Stage::Training);
+            assert_eq!(rows[2].workload.stage, Stage::Inference);
+            assert!(rows[0].value().unwrap() > rows[2].value().unwrap(), "training costs more than inference");
+        }
+    }
+    let provenance = Provenance::load(&scene.path(LOGS)).unwrap().unwrap();
+    assert_eq!(provenance.setting["device"], "simulated");
+    assert_eq!(provenance.runs.len(), 1);
+    assert_eq!(provenance.runs[0].rows, 2 * 2 * 2 * 2);
+    assert!(provenance.runs[0].config.contains("bs = [4, 2]"));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_rows_and_another_one_does_not() {
+    let file = format!("{LOGS}/latency/squeezenet_0-gt.csv");
+    let text = |more: &str| {
+        let scene = scene(&["squeezenet"], more);
+        profile(&scene).succeeds();
+        scene.read(&file)
+    };
+    let first = text("bs = [2, 4]\nseed = 3");
+    assert_eq!(first, text("bs = [2, 4]\nseed = 3"));
+    assert_ne!(first, text("bs = [2, 4]\nseed = 4"));
+}
+
+#[test]
+fn a_second_run_measures_nothing_again_and_says_so() {
+    let scene = scene(&["squeezenet"], "bs = [2, 4]");
+    profile(&scene).succeeds();
+    let file = format!("{LOGS}/latency/squeezenet_0-gt.csv");
+    let first = scene.read(&file);
+    profile(&scene).succeeds().says("skipping 2 of 2 configurations").prints("4 more from earlier runs");
+    assert_eq!(scene.read(&file), first);
+    assert_eq!(Provenance::load(&scene.path(LOGS)).unwrap().unwrap().runs.len(), 1, "a run that added nothing");
+    scene.run("--config-file config.ini --set profile.bs=[2,3]").succeeds().says("skipping 1 of 2 configurations");
+    assert_eq!(outcomes(&rows(&scene, Quantity::Latency, "squeezenet_0")), ["measured@2", "measured@4", "measured@3"]);
+}
+
+#[test]
+fn a_failure_skips_the_larger_batches_of_that_variant_and_stage() {
+    let more = "bs = [64, 1, 16, 256]\nmem_limit = 1000\nstage = ['training', 'inference']";
+    let scene = scene(&["resnet18", "squeezenet"], more);
+    profile(&scene).succeeds().prints("out of memory");
+    // Beside 256 MiB at idle and 4 x 45 MiB of weights, training keeps about 30 MiB an image (2.5 million outputs of
+    // convolutions, three times with batch-norm and relu): 16 images fit into 1000 MiB, 64 do not. Inference keeps 6 MiB
+    // an image (the first convolution's output before and after), so that 64 fit and 256 do not.
+    let expected = ["measured@1", "measured@16", "out_of_memory@64", "skipped@256"];
+    let inference = ["measured@1", "measured@16", "measured@64", "out_of_memory@256"];
+    for quantity in Quantity::ALL {
+        assert_eq!(outcomes(&rows(&scene, quantity, "resnet18_0")), [expected, inference].concat());
+    }
+    let other = outcomes(&rows(&scene, Quantity::Latency, "squeezenet_0"));
+    assert_eq!(other[0], "measured@1", "the other network goes on");
+}
+
+#[test]
+fn till_first_fail_leaves_no_rows_of_what_was_skipped() {
+    let more = "bs = [1, 64, 256]\nmem_limit = 1000\ntill_first_fail = True";
+    let scene = scene(&["resnet18"], more);
+    profile(&scene).succeeds();
+    assert_eq!(outcomes(&rows(&scene, Quantity::Memory, "resnet18_0")), ["measured@1", "out_of_memory@64"]);
+    // Resuming knows the failure from its row.
+    profile(&scene).succeeds();
+    assert_eq!(outcomes(&rows(&scene, Quantity::Memory, "resnet18_0")), ["measured@1", "out_of_memory@64"]);
+}
+
+#[test]
+fn without_save_rows_are_shown_and_forgotten() {
+    let scene = scene(&["squeezenet"], "bs = [2]\nsave = False");
+    profile(&scene)
+        .succeeds()
+        .says("save = False: rows are shown but not kept")
+        .prints("squeezenet_0 training bs 2 latency: measured ")
+        .prints("squeezenet_0 training bs 2 memory: measured ");
+    assert!(!scene.path(LOGS).join("latency").exists());
+}
+
+#[test]
+fn check_counts_the_runs_and_runs_none() {
+    let scene = scene(&["squeezenet"], "bs = [2, 4]\nstage = ['training', 'inference']");
+    scene
+        .run("--config-file config.ini --check")
+        .succeeds()
+        .prints("[profile] 4 runs")
+        .prints("measures 4 configurations");
+    assert!(!scene.path("profiling_csvs").exists());
+    scene.run("--config-file config.ini --set profile.bs=[2]").succeeds();
+    scene.run("--config-file config.ini --check").succeeds().prints("[profile] 2 runs").prints("leaves out 2");
+}
+
+#[test]
+fn the_test_configuration_is_as_published() {
+    let more = "bs = [2, 8]\nstage = ['training', 'inference']\ndevice = tx2\nrun_profiling = False\n\
+                device_model_loc = /home/nvidia/models\ntest_config = out/resnet18.ini";
+    let scene = scene(&["resnet18"], "").file("nets/resnet18_30.onnx", "").file("nets/resnet18x_30.onnx", "");
+    let text = format!("[profile]\ndataset = imagenet\nlocal_model_loc = nets\nnetwork = resnet18\n{more}\n");
+    let scene = scene.file("config.ini", text);
+    profile(&scene).succeeds();
+    // The layout of the file published with the tool (profiling_configs/resnet18.ini).
+    let expected = "[RESNET18]\n\
+         test_var= ['memory', 'latency']\n\
+         bs= [2, 8]\n\
+         dataset= ['imagenet']\n\
+         net_name= ['resnet18']\n\
+         exec_stage= ['training', 'inference']\n\
+         model= ['/home/nvidia/models/resnet18_0.onnx',\n        '/home/nvidia/models/resnet18_30.onnx']\n";
+    assert_eq!(scene.read("out/resnet18.ini"), expected);
+    assert!(!scene.path("profiling_csvs").exists());
+}
+
+#[test]
+fn a_published_test_configuration_runs_with_the_networks_that_are_here() {
+    let published = "[RESNET18]\ntest_var= ['latency']\nbs= [2]\ndataset= ['imagenet']\nnet_name= ['resnet18']\n\
+         exec_stage= ['training']\nmodel= ['/home/somebody/models/resnet18_0.py']\n";
+    let more = "bs = [64]\ncreate_config = False\ntest_config = published.ini";
+    let scene = scene(&["resnet18"], more).file("published.ini", published);
+    profile(&scene).succeeds();
+    assert_eq!(outcomes(&rows(&scene, Quantity::Latency, "resnet18_0")), ["measured@2"]);
+}
+
+#[test]
+fn a_bad_test_configuration_is_refused_with_its_place() {
+    let good = "[RESNET18]\ntest_var= ['latency']\nbs= [2]\ndataset= ['imagenet']\nnet_name= ['resnet18']\n\
+         exec_stage= ['training']\nmodel= ['nets/resnet18_0.onnx']\n";
+    let cases = [
+        ("bs= [2]", "bs= [0]", "bad.ini:3: [RESNET18] bs: a batch size is 0"),
+        ("bs= [2]", "bs= ['two']", "bad.ini:3: [RESNET18] bs: ['two'] does not fit"),
+        ("'latency'", "'latncy'", "bad.ini:2: unknown profile variable \"latncy\""),
+        ("exec_stage", "exec_stag", "did you mean \"exec_stage\"?"),
+        ("bs= [2]\n", "", "bad.ini:1: [RESNET18] bs: this key is missing"),
+        ("['resnet18']", "['resnet18', 'vgg16']", "net_name: more than one"),
+        ("resnet18_0.onnx", "vgg16_0.onnx", "bad.ini:7: \"vgg16_0\" names no variant"),
+        (good, "", "bad.ini: there is nothing to measure"),
+    ];
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("bad.ini");
+    for (from, to, message) in cases {
+        fs::write(&file, good.replace(from, to)).unwrap();
+        let error = test_config::read(&file).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}\nlacks {message}");
+    }
+    fs::write(&file, good).unwrap();
+    assert_eq!(test_config::read(&file).unwrap()[0].sweep.batches, [2]);
+}
+
+#[test]
+fn nobodys_file_is_overwritten_by_a_test_configuration() {
+    let scene = scene(&["squeezenet"], "bs = [2]\ntest_config = config.ini");
+    profile(&scene).fails(3).says("no such key in a test configuration").says("set test_config");
+    assert!(scene.read("config.ini").starts_with("[profile]"));
+}
+
+#[test]
+fn the_recorded_device_gives_the_published_rows_back() {
+    let Some(published) = shared("tx2") else { return };
+    let config = format!(
+        "[profile]\ndevice = recorded\ndevice_source = {0}/profiling_csvs\nlocal_model_loc = {0}/networks\n\
+         dataset = imagenet\nnetwork = ['squeezenet']\nbs = [2, 8]\ndevice_name = tx2\n",
+        published.canonicalize().unwrap().display()
+    );
+    let scene = Scene::new().file("config.ini", config);
+    profile(&scene).succeeds();
+    for quantity in Quantity::ALL {
+        let name = format!("{}/squeezenet_50-gt.csv", quantity.name());
+        let original = records::read(&published.join("profiling_csvs").join(&name), quantity, Stage::Training).unwrap();
+        let copy = scene.path("profiling_csvs/tx2/imagenet").join(&name);
+        let copy = records::read(&copy, quantity, Stage::Training).unwrap();
+        let value = |records: &[Record], batch: u64| {
+            records.iter().find(|record| record.workload.batch == batch).and_then(Record::value)
+        };
+        for batch in [2, 8] {
+            assert_eq!(value(&copy.records, batch), value(&original.records, batch), "{name} bs {batch}");
+        }
+    }
+    // Nothing runs when one of the rows is missing.
+    let outcome = scene.run("--config-file config.ini --set profile.bs=[2,3] --set profile.device_name=other");
+    outcome.fails(5).says("no recorded").says("recorded batch sizes 2, 4");
+    assert!(!scene.path("profiling_csvs/other").exists());
+}
+
+#[test]
+fn bad_values_are_refused_before_anything_runs() {
+    let cases = [
+        ("bs = [0]", 3, "a whole number from 1 to"),
+        ("bs = [-4]", 3, "a whole number from 1 to"),
+        ("bs = [2000000]", 3, "a whole number from 1 to 1000000"),
+        ("bs = []", 3, "the list is empty"),
+        ("bs = [8, 4, 8]", 3, "8 is there twice"),
+        ("bs = [2]\nstage = ['training', 'training']", 3, "training is there twice"),
+        ("bs = [2]\nstage = trainig", 3, "did you mean \"training\"?"),
+        ("bs = [2]\nprofile_variables = latncy", 3, "did you mean \"latency\"?"),
+        ("bs = [2]\noptimizer = adam", 3, "adam cannot be measured yet"),
+        ("bs = [2]\nprecision = fp16", 3, "fp16 cannot be measured yet"),
+        ("bs = [2]\nmem_limit = 0", 3, "a whole number"),
+        ("bs = [2]\ntimeout = 0", 3, "a number, 0.1 or more"),
+        ("bs = [2]\ntimeout = 1e300", 3, "longer than can be waited"),
+        ("bs = [2]\ndevice_name = ../elsewhere", 3, "cannot name a folder"),
+        ("bs = [2]\ndevice_source = nowhere.json", 6, "nowhere.json"),
+        ("bs = [2]\nlocal_model = nets", 3, "did you mean \"local_model_loc\"?"),
+    ];
+    for (more, code, message) in cases {
+        let scene = scene(&["squeezenet"], more);
+        profile(&scene).fails(code).says(message);
+        assert!(!scene.path("profiling_csvs").exists(), "{more}");
+    }
+    let scene = scene(&["squeezenet"], "bs = [2]");
+    let set = |assignment: &str| scene.run(&format!("--config-file config.ini --set profile.{assignment}"));
+    set("device=tx2").fails(5).says("tx2 cannot be profiled from here").says("run_profiling = False");
+    set("device=simulatd").fails(3).says("did you mean \"simulated\"?");
+    set("network=squeezent").fails(4).says("there is no level of squeezent here").says("did you mean \"squeezenet\"?");
+    set("network=net_5").fails(4).says("ends in _5").says("net-5");
+    set("local_model_loc=nowhere").fails(4).says("nowhere");
+}
+
+#[test]
+fn rows_of_another_setting_are_not_continued() {
+    let scene = scene(&["squeezenet"], "bs = [2]");
+    profile(&scene).succeeds();
+    let again = "--config-file config.ini --set profile.bs=[2,4]";
+    let before = scene.read(&format!("{LOGS}/latency/squeezenet_0-gt.csv"));
+    let outcome = scene.run(&format!("{again} --set profile.mem_limit=2000"));
+    outcome.fails(4).says("mem_limit was default, is 2000 MiB").says("start anew with another device_name or log_dir");
+    fs::remove_file(scene.path(LOGS).join("provenance.json")).unwrap();
+    scene.run(again).fails(4).says("nothing says on which machine");
+    assert_eq!(scene.read(&format!("{LOGS}/latency/squeezenet_0-gt.csv")), before);
+}
+
+#[test]
+fn a_log_dir_that_cannot_be_written_fails_before_measuring() {
+    // /proc takes no folders, not even root's; a file in the way takes none either.
+    for log_dir in ["/proc/profile", "config.ini/logs"] {
+        let scene = scene(&["squeezenet"], &format!("bs = [2]\nlog_dir = {log_dir}\ntest_config = tests"));
+        let outcome = profile(&scene);
+        assert!(!outcome.stdout().contains("measured"), "{outcome}");
+        let said = outcome.to_string();
+        assert!(said.contains("log_dir"), "{said}");
+        assert!(!scene.path("tests").exists(), "{said}");
+    }
+}
+
+#[test]
+fn a_torn_row_is_mended_and_measured_again() {
+    let scene = scene(&["squeezenet"], "bs = [2, 4, 8]");
+    profile(&scene).succeeds();
+    let file = scene.path(LOGS).join("latency/squeezenet_0-gt.csv");
+    let whole = fs::read_to_string(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 20]).unwrap();
+    profile(&scene).succeeds().says("squeezenet_0-gt.csv:4: the last row was cut off").says("skipping 2 of 3");
+    assert_eq!(fs::read_to_string(&file).unwrap(), whole);
+}
+
+/// Many quick configurations, so that a signal meets the sweep under way.
+fn long_scene() -> Scene {
+    let batches: Vec<String> = (1..=400).map(|batch| batch.to_string()).collect();
+    scene(&["squeezenet"], &format!("bs = [{}]\nmem_limit = 500\n", batches.join(",")))
+}
+
+fn start(scene: &Scene) -> Child {
+    let mut command = scene.command();
+    command.args(["--config-file", "config.ini"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Waits until some rows are there, then sends the signal.
+fn interrupt(scene: &Scene, child: &Child, signal: Signal) {
+    let file = scene.path(LOGS).join("memory/squeezenet_0-gt.csv");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while fs::read_to_string(&file).unwrap_or_default().lines().count() < 4 {
+        assert!(Instant::now() < deadline, "no rows came");
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+}
+
+fn all_rows(scene: &Scene) -> Vec<String> {
+    Quantity::ALL.map(|quantity| scene.read(&format!("{LOGS}/{}/squeezenet_0-gt.csv", quantity.name()))).to_vec()
+}
+
+#[test]
+fn a_killed_sweep_goes_on_where_it_stopped() {
+    let uninterrupted = long_scene();
+    profile(&uninterrupted).succeeds();
+    let scene = long_scene();
+    let mut child = start(&scene);
+    interrupt(&scene, &child, Signal::SIGKILL);
+    child.wait().unwrap();
+    assert!(all_rows(&scene) != all_rows(&uninterrupted), "the sweep was over before it was killed");
+    profile(&scene).succeeds().says("skipping ");
+    for (resumed, whole) in all_rows(&scene).iter().zip(all_rows(&uninterrupted)) {
+        let different = resumed.lines().zip(whole.lines()).find(|(resumed, whole)| resumed != whole);
+        assert_eq!((different, resumed.len()), (None, whole.len()));
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
+    let scene = long_scene();
+    let child = start(&scene);
+    interrupt(&scene, &child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("the same command goes on from there"), "{said}");
+    profile(&scene).succeeds().says("skipping ");
+    let mut batches: Vec<u64> =
+        rows(&scene, Quantity::Memory, "squeezenet_0").iter().map(|r| r.workload.batch).collect();
+    batches.sort_unstable();
+    assert_eq!(batches, (1..=400).collect::<Vec<u64>>());
+}
+
+/// A device whose worker is a shell script that reads `$variant` and `$batch` out of its request.
+fn scripted(script: &str) -> Local {
+    let parse = r#"read request; batch=${request#*batch\":}; batch=${batch%%,*}"#;
+    Local {
+        worker: ("/bin/sh".into(), vec!["-c".into(), format!("{parse}; {script}")]),
+        software: Setting::new(),
+        threads: 1,
+        mem_limit: Some(Bytes(1 << 30)),
+        timeout: Duration::from_millis(500),
+        seed: 0,
+        steps: StepRule::default(),
+    }
+}
+
+fn planned(variant: &Variant, batch: u64) -> Planned {
+    let workload = Workload { stage: Stage::Training, batch };
+    let configuration = Configuration { variant: variant.clone(), workload, quantities: vec![Quantity::Latency] };
+    Planned { configuration, file: PathBuf::from(format!("{variant}.onnx")), dataset: "imagenet".into() }
+}
+
+#[test]
+fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
+    let answer = r#"echo '{"outcome":"measured","latency":{"median":1.5,"spread":0.01,"steps":9,"discarded":0,"disturbed":false},"memory":null}'"#;
+    // Networks a, b, c go wrong at batch 2, each in its way; d never does.
+    let script = format!(
+        "case $request in *a_0.onnx*) wrong='echo rubbish';; *b_0.onnx*) wrong='sleep 60';; \
+         *c_0.onnx*) wrong='kill -SEGV $$';; *) wrong=;; esac; \
+         if [ $batch = 2 ] && [ -n \"$wrong\" ]; then eval \"$wrong\"; else {answer}; fi"
+    );
+    let device = scripted(&script);
+    let variants = ["a", "b", "c", "d"].map(|network| Variant::new(network, 0));
+    let planned: Vec<Planned> =
+        variants.iter().flat_map(|variant| [1, 2, 4].map(|batch| planned(variant, batch))).collect();
+    let folder = tempfile::TempDir::new().unwrap();
+    let (out, err) = (Sink::default(), Sink::default());
+    let mut context = context(Mode::Normal, &out, &err);
+    let journal = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
+    let campaign = Campaign { device: &device, planned: &planned, till_first_fail: false };
+    let tally = campaign.run(Some(journal), &mut context).unwrap();
+
+    let file = |variant| records::log_file(folder.path(), Quantity::Latency, variant);
+    let expected = [
+        ["measured@1", "garbled@2", "skipped@4"],
+        ["measured@1", "timed_out@2", "skipped@4"],
+        ["measured@1", "crashed@2", "skipped@4"],
+        ["measured@1", "measured@2", "measured@4"],
+    ];
+    for (variant, expected) in variants.iter().zip(expected) {
+        let log = records::read(&file(variant), Quantity::Latency, Stage::Training).unwrap();
+        assert_eq!(outcomes(&log.records), expected, "{variant}");
+        assert!(log.records[0].steps == Some(9) && log.records[0].spread == Some(0.01));
+    }
+    assert_eq!(tally.rows.len(), 12);
+    let said = context.warnings().join("\n");
+    for words in ["a_0 training bs 2: garbled", "rubbish", "b_0 training bs 2: timed_out", "SIGSEGV"] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_profile_is_written_by_one_run_at_a_time() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let device = scripted("exit 0");
+    let planned = [planned(&Variant::new("a", 0), 1)];
+    let (out, err) = (Sink::default(), Sink::default());
+    let mut context = context(Mode::Normal, &out, &err);
+    let _held = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
+    let error = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap_err().to_string();
+    assert!(error.contains("another run is writing rows here"), "{error}");
+}
+
+#[test]
+fn test_configurations_lie_in_one_file_or_in_one_folder() {
+    let networks = ["a".to_owned(), "b".to_owned()];
+    assert_eq!(test_config::files(Path::new("tests.ini"), &networks), [PathBuf::from("tests.ini")]);
+    let expected = [PathBuf::from("tests/a.ini"), PathBuf::from("tests/b.ini")];
+    assert_eq!(test_config::files(Path::new("tests"), &networks), expected);
+}

@@ -179,7 +179,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         let kernel = kernel.map(|kernel| ("kernel".to_owned(), kernel.to_owned()));
         [("threads".to_owned(), threads.to_owned())].into_iter().chain(kernel).collect()
     };
-    let run = Run { date: "2021-05-04T00:00:00Z".into(), seconds: 1.5, rows: 3, seed: 7, config: BTreeMap::new() };
+    let run = Run { date: "2021-05-04T00:00:00Z".into(), seconds: 1.5, rows: 3, seed: 7, config: String::new() };
     let provenance = Provenance { setting: setting("2", None), runs: vec![run] };
     assert_eq!(Provenance::load(folder.path()).unwrap(), None);
     provenance.save(folder.path()).unwrap();

@@ -1,0 +1,196 @@
+//! A device that is computed: simple physics over the layers of a network, seeded noise, a memory capacity.
+//!
+//! Good for trying a whole configuration without hardware, and for tests that know what the right answer is. An
+//! operation takes the longer of its arithmetic and its memory traffic (the roofline of Williams, Waterman and
+//! Patterson, 2009), after a fixed time to start it. Training runs every operation three times: forward, the
+//! gradient of its input, the gradient of its weights. Weights are kept once for inference, and four times for
+//! training (weight, gradient, momentum, and the update in flight); training keeps every output for the backward
+//! pass, inference the largest pair of input and output.
+
+use super::protocol::{LatencyReading, MemoryReading};
+use super::{Device, Job, Measurement, Watch};
+use crate::error::{Error, Result};
+use crate::network::{ELEMENT, Network, onnx};
+use crate::records::{Outcome, Setting};
+use crate::units::Bytes;
+use crate::workload::{Stage, Workload};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// What a simulated device can do; the content of a `device_source` file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Abilities {
+    /// Multiply-accumulates per second, in billions.
+    pub gmacs_per_second: f64,
+    /// Memory traffic per second, in billions of bytes.
+    pub gigabytes_per_second: f64,
+    /// Microseconds to start one operation.
+    pub start_microseconds: f64,
+    /// Memory in MiB.
+    pub capacity_mib: f64,
+    /// What the process takes before the network exists, in MiB; part of `mem_used`.
+    pub idle_mib: f64,
+    /// Largest relative deviation of a measured time from the computed one.
+    pub noise: f64,
+}
+
+impl Default for Abilities {
+    /// About a small accelerator with memory of its own.
+    fn default() -> Self {
+        Abilities {
+            gmacs_per_second: 500.0,
+            gigabytes_per_second: 50.0,
+            start_microseconds: 10.0,
+            capacity_mib: 4096.0,
+            idle_mib: 256.0,
+            noise: 0.02,
+        }
+    }
+}
+
+impl Abilities {
+    /// Reads a JSON file with any of the fields; the others keep their defaults.
+    ///
+    /// # Errors
+    /// A file that cannot be read, an unknown field, a value that is not above zero.
+    pub fn load(file: &Path) -> Result<Self> {
+        let text = fs::read_to_string(file).map_err(|cause| Error::io(file, "read the simulated device", &cause))?;
+        let abilities: Abilities = serde_json::from_str(&text).map_err(|cause| {
+            Error::input(format!("the simulated device cannot be understood: {cause}")).file(file).line(cause.line())
+        })?;
+        let rates = [abilities.gmacs_per_second, abilities.gigabytes_per_second, abilities.capacity_mib];
+        let extras = [abilities.start_microseconds, abilities.idle_mib, abilities.noise];
+        if rates.iter().all(|rate| *rate > 0.0) && extras.iter().all(|extra| *extra >= 0.0) && abilities.noise < 1.0 {
+            return Ok(abilities);
+        }
+        Err(Error::input("a simulated device has rates and a capacity above 0, and noise from 0 to below 1").file(file))
+    }
+
+    /// Milliseconds of one step, without noise.
+    fn milliseconds(&self, network: &Network, workload: Workload) -> f64 {
+        let passes = match workload.stage {
+            Stage::Training => 3.0,
+            Stage::Inference => 1.0,
+        };
+        let seconds: f64 = network
+            .nodes()
+            .iter()
+            .map(|node| {
+                let macs = network.macs_of(node) as f64 * workload.batch as f64;
+                let bytes =
+                    network.bytes_in(node, workload.batch) as f64 + network.bytes_out(node, workload.batch) as f64;
+                let arithmetic = macs / (self.gmacs_per_second * 1e9);
+                self.start_microseconds * 1e-6 + arithmetic.max(bytes / (self.gigabytes_per_second * 1e9))
+            })
+            .sum();
+        passes * seconds * 1e3
+    }
+}
+
+/// Bytes of all tensors of one step that are alive at once.
+fn tensors(network: &Network, workload: Workload) -> u64 {
+    let weights = network.parameters().saturating_mul(ELEMENT);
+    let outputs = network.nodes().iter().map(|node| network.bytes_out(node, workload.batch));
+    match workload.stage {
+        Stage::Training => outputs.fold(weights.saturating_mul(4), u64::saturating_add),
+        Stage::Inference => {
+            let pairs = network.nodes().iter().map(|node| {
+                network.bytes_in(node, workload.batch).saturating_add(network.bytes_out(node, workload.batch))
+            });
+            pairs.max().unwrap_or(0).saturating_add(weights)
+        }
+    }
+}
+
+/// A computed device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// What it can do.
+    pub abilities: Abilities,
+    /// A limit below its capacity.
+    pub mem_limit: Option<Bytes>,
+    /// Seed of the noise.
+    pub seed: u64,
+}
+
+impl Device for Simulated {
+    fn name(&self) -> &str {
+        "simulated"
+    }
+
+    fn capacity(&self) -> Option<Bytes> {
+        Some(self.available())
+    }
+
+    fn setting(&self) -> Setting {
+        let limit = self.mem_limit.map_or("default".to_owned(), |limit| format!("{} MiB", limit.mib()));
+        let abilities = serde_json::to_string(&self.abilities).unwrap_or_default();
+        let facts = [
+            ("device", self.name().to_owned()),
+            ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
+            ("processor", abilities),
+            ("mem_limit", limit),
+        ];
+        facts.map(|(name, fact)| (name.to_owned(), fact)).into()
+    }
+
+    fn check(&self, job: &Job) -> Result<()> {
+        fs::File::open(&job.file).map(drop).map_err(|cause| Error::io(&job.file, "read the network", &cause))
+    }
+
+    fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
+        if watch.cancelled() {
+            return Ok(Measurement::Interrupted);
+        }
+        let network = match onnx::read(&job.file) {
+            Ok(loaded) => loaded.network,
+            Err(error) => return Ok(Measurement::broken(Outcome::Failed, error.to_string())),
+        };
+        let mut noise = self.noise(job);
+        let memory = self.memory(&network, job.workload);
+        if memory.used > self.available().0 {
+            return Ok(Measurement::OutOfMemory { memory: Some(memory) });
+        }
+        let latency = LatencyReading {
+            median: self.abilities.milliseconds(&network, job.workload)
+                * (1.0 + self.abilities.noise * noise.random_range(-1.0..=1.0)),
+            spread: self.abilities.noise,
+            steps: 3,
+            discarded: 0,
+            disturbed: false,
+        };
+        Ok(Measurement::Measured { latency: job.latency.then_some(latency), memory: job.memory.then_some(memory) })
+    }
+}
+
+impl Simulated {
+    fn available(&self) -> Bytes {
+        let capacity = Bytes::from_mib(self.abilities.capacity_mib);
+        self.mem_limit.map_or(capacity, |limit| limit.min(capacity))
+    }
+
+    /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
+    fn noise(&self, job: &Job) -> Xoshiro256PlusPlus {
+        let name = format!("{} {} {}", job.variant, job.workload.stage, job.workload.batch);
+        Xoshiro256PlusPlus::seed_from_u64(self.seed ^ fnv(name.as_bytes()))
+    }
+
+    fn memory(&self, network: &Network, workload: Workload) -> MemoryReading {
+        // Accelerators hand out memory in pages of 2 MiB.
+        const PAGE: u64 = 2 << 20;
+        let allocated = tensors(network, workload);
+        let reserved = allocated.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let used = reserved.saturating_add(Bytes::from_mib(self.abilities.idle_mib).0);
+        let available = self.available().0;
+        MemoryReading { allocated, reserved, used, available, free: available }
+    }
+}
+
+/// The FNV-1a hash, which, unlike the standard library's, never changes.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,118 @@
+//! Measuring planned configurations one by one; whatever a single one does, the next one follows.
+
+use super::journal::Journal;
+use super::planned::Planned;
+use super::rows;
+use super::tally::Tally;
+use crate::device::{Device, Measurement, Watch};
+use crate::error::Result;
+use crate::plan::{Configuration, Decision, Ledger};
+use crate::records::{Identity, Reading, Record};
+use crate::report::Progress;
+use crate::stages::Context;
+use crate::units::Bytes;
+use crate::workload::Quantity;
+use std::collections::BTreeSet;
+
+/// Configurations and the device to measure them on.
+#[derive(Clone, Copy)]
+pub struct Campaign<'a> {
+    /// The device.
+    pub device: &'a dyn Device,
+    /// What to measure, in this order.
+    pub planned: &'a [Planned],
+    /// Whether batch sizes skipped after a failure leave no row.
+    pub till_first_fail: bool,
+}
+
+impl Campaign<'_> {
+    /// Measures what has no row in `journal` yet, and keeps every row there at once; without a journal it measures
+    /// everything and shows the rows instead. Ends early, with what it has, after Ctrl-C.
+    ///
+    /// # Errors
+    /// When a row cannot be kept or the device as a whole fails; rows kept until then stay.
+    pub fn run(&self, mut journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
+        let earlier = journal.as_ref().map_or(Vec::new(), |journal| self.asked(journal.earlier()));
+        let mut ledger = Ledger::of(&earlier);
+        let mut tally = Tally::new(earlier);
+        self.announce(&ledger, journal.as_ref(), context);
+        let ahead =
+            self.planned.iter().filter(|planned| ledger.decide(&planned.configuration) != Decision::Done).count();
+        let progress = context.console.progress(ahead as u64, "profile");
+        for planned in self.planned {
+            let began = context.now();
+            let rows = match ledger.decide(&planned.configuration) {
+                Decision::Done => continue,
+                Decision::Measure(quantities) => self.measure(planned, &quantities, &progress, context)?,
+                Decision::Skip { missing, .. } => rows::skipped(planned, &missing, self.device.capacity()),
+            };
+            if context.cancelled() {
+                tally.interrupted = true;
+                break;
+            }
+            let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
+            rows.iter().for_each(|row| ledger.enter(row));
+            self.keep(&rows, seconds, journal.as_mut(), context)?;
+            tally.add(rows, seconds);
+            progress.advance(1);
+        }
+        Ok(tally)
+    }
+
+    fn measure(
+        &self,
+        planned: &Planned,
+        quantities: &[Quantity],
+        progress: &Progress,
+        context: &mut Context,
+    ) -> Result<Vec<Record>> {
+        let Configuration { variant, workload, .. } = &planned.configuration;
+        let name = format!("{variant} {} bs {}", workload.stage, workload.batch);
+        progress.doing(&name);
+        let waiting = || context.console.note("waiting: another measurement is running on this machine");
+        let watch = Watch { cancelled: &context.cancel, waiting: &waiting };
+        let measurement = self.device.measure(&planned.job_for(quantities), &watch)?;
+        if let Measurement::Broken { outcome, reason } = &measurement {
+            context.warn(format!("{name}: {outcome}: {reason}"));
+        }
+        Ok(rows::measured(planned, quantities, &measurement, self.device.capacity()))
+    }
+
+    fn keep(&self, rows: &[Record], seconds: f64, journal: Option<&mut Journal>, context: &Context) -> Result<()> {
+        match journal {
+            None => rows.iter().for_each(|row| context.console.line(shown(row))),
+            Some(_)
+                if self.till_first_fail && rows.iter().all(|row| row.outcome == crate::records::Outcome::Skipped) => {}
+            Some(journal) => journal.add(rows, seconds)?,
+        }
+        Ok(())
+    }
+
+    /// The rows that were asked for among those of the profile.
+    fn asked(&self, rows: &[Record]) -> Vec<Record> {
+        let asked: BTreeSet<Identity> = self.planned.iter().flat_map(Planned::identities).collect();
+        rows.iter().filter(|row| asked.contains(&row.identity())).cloned().collect()
+    }
+
+    /// Says what will not be measured again.
+    fn announce(&self, ledger: &Ledger, journal: Option<&Journal>, context: &Context) {
+        let decisions = self.planned.iter().map(|planned| ledger.decide(&planned.configuration));
+        let done = decisions.filter(|decision| *decision == Decision::Done).count();
+        if let (1.., Some(journal)) = (done, journal) {
+            let (all, log_dir) = (self.planned.len(), journal.log_dir().display());
+            context.console.note(format_args!(
+                "skipping {done} of {all} configurations whose rows are in {log_dir} already; delete a row to measure it again"
+            ));
+        }
+    }
+}
+
+/// A row that is not kept, for people.
+fn shown(row: &Record) -> String {
+    let value = match row.reading {
+        _ if !row.outcome.passed() => String::new(),
+        Reading::Latency(latency) => latency.map_or(String::new(), |latency| format!(" {latency}")),
+        Reading::Memory(memory) => memory.used.map_or(String::new(), |used: Bytes| format!(" {used}")),
+    };
+    format!("{}: {}{value}", row.identity(), row.outcome)
+}

@@ -1,0 +1,58 @@
+//! About how long a profile takes, before anything has been measured.
+
+use super::planned::Planned;
+use crate::device::names::DeviceName;
+use crate::device::protocol::StepRule;
+use crate::device::{self, machine};
+use crate::network::onnx;
+use crate::network::zoo::{self, Dataset};
+use crate::workload::Stage;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Multiply-accumulates per second of one core under libtorch: 68e9 were measured on a recent server core with AVX-512
+/// (a resnet18 training step of 4 images, 0.16 s on two); most machines are slower.
+const MACS_PER_CORE: f64 = 40e9;
+/// Seconds to start a worker that loads libtorch (0.24-0.37 s were measured) and to build a network in it.
+const START: f64 = 0.5;
+/// What is assumed of a network that cannot be looked at yet.
+const UNKNOWN_MACS: f64 = 1e9;
+
+/// The time for configurations on a device; computed and recorded devices answer at once.
+pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Duration> {
+    if device.name != DeviceName::Cpu {
+        return None;
+    }
+    let rate = MACS_PER_CORE * device.threads.unwrap_or_else(machine::threads) as f64;
+    let mut macs = BTreeMap::new();
+    let seconds: f64 = ahead
+        .iter()
+        .map(|planned| {
+            let network = &planned.configuration.variant.network;
+            let whole = *macs.entry(network).or_insert_with(|| unpruned_macs(planned));
+            START + seconds(planned, whole / rate)
+        })
+        .sum();
+    Some(Duration::from_secs_f64(seconds))
+}
+
+/// Seconds of steps, when one image takes `image` seconds forward at level 0.
+fn seconds(planned: &Planned, image: f64) -> f64 {
+    let workload = planned.configuration.workload;
+    // Backward computes the gradients of inputs and of weights, each as costly as forward.
+    let passes = if workload.stage == Stage::Training { 3.0 } else { 1.0 };
+    let left = 1.0 - f64::from(planned.configuration.variant.level) / 100.0;
+    let step = image * passes * left * workload.batch as f64;
+    let rule = StepRule::default();
+    let timed = (rule.minimum as f64 * step).max(rule.minimum_seconds);
+    step + timed
+}
+
+/// Multiply-accumulates of the network at level 0: as the zoo has it, else guessed from the file at its level.
+fn unpruned_macs(planned: &Planned) -> f64 {
+    let variant = &planned.configuration.variant;
+    let known = Dataset::parse(&planned.dataset).and_then(|dataset| zoo::build(&variant.network, dataset));
+    let left = 1.0 - f64::from(variant.level) / 100.0;
+    let pruned = || onnx::read(&planned.file).map(|loaded| loaded.network.macs() as f64 / left);
+    known.map(|network| network.macs() as f64).or_else(|_| pruned()).unwrap_or(UNKNOWN_MACS)
+}

@@ -1,0 +1,154 @@
+//! The keys of `[profile]`.
+
+use crate::config::Default::{Literal, Required, Unset};
+use crate::config::{Key, Kind, Table};
+
+/// Largest batch size: beyond it lies a typing error, and sizes that no longer fit into 64 bits.
+const MAX_BATCH: i64 = 1_000_000;
+/// More threads than any machine this runs on has.
+const MAX_THREADS: i64 = 4096;
+
+pub(super) const TABLE: Table = Table {
+    section: "profile",
+    about: "measures the networks of a dataset on a device, or writes down what to measure",
+    keys: &[
+        Key {
+            name: "create_config",
+            kind: Kind::Flag,
+            default: Literal("True"),
+            help: "Write what to measure to test_config.",
+        },
+        Key {
+            name: "dataset",
+            kind: Kind::Text,
+            default: Literal("{create_network_dataset.dataset}"),
+            help: "The dataset the networks are for; it names folders.",
+        },
+        Key {
+            name: "network",
+            kind: Kind::List(&Kind::Text),
+            default: Literal("{create_network_dataset.networks}"),
+            help: "The network or networks to measure, at every level found in local_model_loc.",
+        },
+        Key {
+            name: "bs",
+            kind: Kind::List(&Kind::Integer(1, MAX_BATCH)),
+            default: Required,
+            help: "Batch sizes, such as [1,8,32].",
+        },
+        Key {
+            name: "stage",
+            kind: Kind::List(&Kind::Text),
+            default: Literal("training"),
+            help: "What a step does: training, inference or both.",
+        },
+        Key {
+            name: "profile_variables",
+            kind: Kind::List(&Kind::Text),
+            default: Literal("['memory', 'latency']"),
+            help: "What is measured: memory, latency or both.",
+        },
+        Key {
+            name: "device_model_loc",
+            kind: Kind::Path,
+            default: Literal("{local_model_loc}"),
+            help: "Where the networks lie on the device; written into test_config.",
+        },
+        Key {
+            name: "local_model_loc",
+            kind: Kind::Path,
+            default: Literal("{create_network_dataset.model_path}/{dataset}"),
+            help: "The folder that holds {network}_{level}.onnx here.",
+        },
+        Key {
+            name: "run_profiling",
+            kind: Kind::Flag,
+            default: Literal("True"),
+            help: "Measure what test_config says.",
+        },
+        Key {
+            name: "gpu_id",
+            kind: Kind::Integer(0, MAX_THREADS),
+            default: Literal("0"),
+            help: "Which GPU of several; devices without GPUs ignore it.",
+        },
+        Key {
+            name: "save",
+            kind: Kind::Flag,
+            default: Literal("True"),
+            help: "Keep the rows in log_dir; False shows them and forgets them.",
+        },
+        Key {
+            name: "device",
+            kind: Kind::Text,
+            default: Literal("cpu"),
+            help: "What to measure on: cpu, simulated or recorded; tx2, 2080ti, cuda and jetson for create_config only.",
+        },
+        Key {
+            name: "till_first_fail",
+            kind: Kind::Flag,
+            default: Literal("False"),
+            help: "Write no rows for the batch sizes that are skipped after a smaller one failed.",
+        },
+        Key {
+            name: "log_dir",
+            kind: Kind::Path,
+            default: Literal("profiling_csvs/{device_name}/{dataset}"),
+            help: "The folder of the rows.",
+        },
+        Key {
+            name: "test_config",
+            kind: Kind::Path,
+            default: Literal("{log_dir}/test_config"),
+            help: "What to measure: one file for all networks (.ini), or a folder with one {network}.ini each.",
+        },
+        Key {
+            name: "device_name",
+            kind: Kind::Text,
+            default: Literal("{device}"),
+            help: "The device's name in folders; set it to tell two machines apart.",
+        },
+        Key {
+            name: "threads",
+            kind: Kind::Integer(1, MAX_THREADS),
+            default: Unset,
+            help: "Threads of the compute library; by default as many as the machine runs at the same time.",
+        },
+        Key {
+            name: "mem_limit",
+            kind: Kind::Integer(1, i64::MAX >> 20),
+            default: Unset,
+            help: "MiB that a measurement may take before it counts as out of memory; by default 80 % of what is available.",
+        },
+        Key {
+            name: "timeout",
+            kind: Kind::Number(0.1),
+            default: Literal("600"),
+            help: "Seconds after which a measurement is taken for hung.",
+        },
+        Key {
+            name: "optimizer",
+            kind: Kind::Text,
+            default: Literal("sgd"),
+            help: "The optimizer of a training step; only the published sgd so far.",
+        },
+        Key {
+            name: "precision",
+            kind: Kind::Text,
+            default: Literal("fp32"),
+            help: "The precision of a step; only the published fp32 so far.",
+        },
+        Key {
+            name: "device_source",
+            kind: Kind::Path,
+            default: Unset,
+            help: "For device = recorded the profile it answers from, for simulated a JSON file of what it can do.",
+        },
+        Key {
+            name: "seed",
+            kind: Kind::Integer(0, i64::MAX),
+            default: Literal("0"),
+            help: "Seed of the networks' weights, of their input and of simulated noise.",
+        },
+    ],
+};

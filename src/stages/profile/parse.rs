@@ -1,0 +1,96 @@
+//! The checked values of the section.
+
+use super::{Places, Profile};
+use crate::config::Values;
+use crate::device;
+use crate::device::names::DeviceName;
+use crate::error::Result;
+use crate::records::check_network_name;
+use crate::units::Bytes;
+use crate::workload::{Quantity, Stage};
+use std::time::Duration;
+
+impl Profile {
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        refuse_unpublished(values)?;
+        let networks: Vec<String> = distinct(values, "network", values.get("network")?)?;
+        networks.iter().try_for_each(|name| check_network_name(name)).map_err(|e| values.placed("network", e))?;
+        let run_profiling = values.get("run_profiling")?;
+        let device = device_options(values)?;
+        if run_profiling {
+            device.name.check_runnable().map_err(|error| values.placed("device", error))?;
+        }
+        Ok(Profile {
+            create_config: values.get("create_config")?,
+            run_profiling,
+            dataset: folder_name(values, "dataset")?,
+            quantities: distinct(values, "profile_variables", values.each("profile_variables", Quantity::parse)?)?,
+            batches: distinct(values, "bs", values.get("bs")?)?,
+            stages: distinct(values, "stage", values.each("stage", Stage::parse)?)?,
+            networks,
+            places: places(values)?,
+            device,
+            save: values.get("save")?,
+            till_first_fail: values.get("till_first_fail")?,
+        })
+    }
+}
+
+/// Only the published training step is measured so far; what would be another one is refused by name.
+fn refuse_unpublished(values: &Values<'_>) -> Result<()> {
+    for (key, only) in [("optimizer", "sgd"), ("precision", "fp32")] {
+        let word: String = values.get(key)?;
+        if !word.eq_ignore_ascii_case(only) {
+            let error = values.error(key, format!("{word} cannot be measured yet"));
+            return Err(error.expected(only).help(format!("leave {key} out, or write {key} = {only}")));
+        }
+    }
+    Ok(())
+}
+
+fn device_options(values: &Values<'_>) -> Result<device::Options> {
+    Ok(device::Options {
+        name: values.named("device", DeviceName::parse)?,
+        source: values.get("device_source")?,
+        threads: values.get("threads")?,
+        mem_limit: values.get::<Option<u64>>("mem_limit")?.map(|mib| Bytes(mib << 20)),
+        timeout: timeout(values)?,
+        seed: values.get("seed")?,
+    })
+}
+
+fn timeout(values: &Values<'_>) -> Result<Duration> {
+    let seconds: f64 = values.get("timeout")?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| values.error("timeout", format!("{seconds} s is longer than can be waited")).expected("seconds"))
+}
+
+fn places(values: &Values<'_>) -> Result<Places> {
+    folder_name(values, "device_name")?;
+    Ok(Places {
+        networks: values.get("local_model_loc")?,
+        networks_on_device: values.get("device_model_loc")?,
+        log_dir: values.get("log_dir")?,
+        test_config: values.get("test_config")?,
+    })
+}
+
+/// A word that names a folder.
+fn folder_name(values: &Values<'_>, key: &str) -> Result<String> {
+    let name: String = values.get(key)?;
+    match name.is_empty() || name.starts_with('.') || name.contains('/') {
+        true => Err(values.error(key, format!("\"{name}\" cannot name a folder")).expected("a word without slashes")),
+        false => Ok(name),
+    }
+}
+
+/// A list that says nothing twice, and something at all.
+fn distinct<T: PartialEq + std::fmt::Display>(values: &Values<'_>, key: &str, list: Vec<T>) -> Result<Vec<T>> {
+    if list.is_empty() {
+        return Err(values.error(key, "the list is empty").expected("at least one value"));
+    }
+    match list.iter().enumerate().find(|(at, item)| list[..*at].contains(item)) {
+        Some((_, twice)) => Err(values.error(key, format!("{twice} is there twice")).help("write it once")),
+        None => Ok(list),
+    }
+}

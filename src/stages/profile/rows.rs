@@ -1,0 +1,69 @@
+//! What became of a configuration, as the rows of its quantities.
+
+use super::planned::Planned;
+use crate::device::Measurement;
+use crate::device::protocol::{LatencyReading, MemoryReading};
+use crate::records::{MemoryColumns, Outcome, Reading, Record};
+use crate::units::{Bytes, Milliseconds};
+use crate::workload::Quantity;
+
+/// The rows of a measurement; none of one that was interrupted.
+pub(super) fn measured(
+    planned: &Planned,
+    quantities: &[Quantity],
+    measurement: &Measurement,
+    capacity: Option<Bytes>,
+) -> Vec<Record> {
+    let Some(outcome) = measurement.outcome() else { return Vec::new() };
+    let (latency, memory) = match measurement {
+        Measurement::Measured { latency, memory } => (latency.as_ref(), *memory),
+        Measurement::OutOfMemory { memory } => (None, *memory),
+        Measurement::Broken { .. } | Measurement::Interrupted => (None, None),
+    };
+    let row = |&quantity: &Quantity| {
+        let reading = match quantity {
+            Quantity::Latency => Reading::Latency(latency.map(|latency| Milliseconds(latency.median))),
+            Quantity::Memory => Reading::Memory(columns(memory, capacity)),
+        };
+        // Memory is a peak, not a mean over samples.
+        record(planned, outcome, reading, latency.filter(|_| quantity == Quantity::Latency))
+    };
+    quantities.iter().map(row).collect()
+}
+
+/// The rows of a configuration that is not run because a smaller batch failed.
+pub(super) fn skipped(planned: &Planned, quantities: &[Quantity], capacity: Option<Bytes>) -> Vec<Record> {
+    let row = |&quantity: &Quantity| {
+        let reading = match quantity {
+            Quantity::Latency => Reading::Latency(None),
+            Quantity::Memory => Reading::Memory(columns(None, capacity)),
+        };
+        record(planned, Outcome::Skipped, reading, None)
+    };
+    quantities.iter().map(row).collect()
+}
+
+fn record(planned: &Planned, outcome: Outcome, reading: Reading, latency: Option<&LatencyReading>) -> Record {
+    Record {
+        variant: planned.configuration.variant.clone(),
+        workload: planned.configuration.workload,
+        dataset: planned.dataset.clone(),
+        file: planned.file.clone(),
+        outcome,
+        reading,
+        steps: latency.map(|latency| latency.steps),
+        spread: latency.map(|latency| latency.spread),
+    }
+}
+
+fn columns(memory: Option<MemoryReading>, capacity: Option<Bytes>) -> MemoryColumns {
+    let bytes = |value: fn(&MemoryReading) -> u64| memory.as_ref().map(|memory| Bytes(value(memory)));
+    MemoryColumns {
+        allocated: bytes(|memory| memory.allocated),
+        reserved: bytes(|memory| memory.reserved),
+        used: bytes(|memory| memory.used),
+        available: bytes(|memory| memory.available),
+        free: bytes(|memory| memory.free),
+        capacity,
+    }
+}

@@ -1,0 +1,102 @@
+//! What came of a profile: rows by network and outcome, and what they cost in time.
+
+use crate::records::{Outcome, Record};
+use crate::report::{Cell, Column, Table};
+use crate::stages::{Finding, Summary};
+use crate::units::Milliseconds;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The rows of a profile, those of earlier runs included.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Rows of earlier runs, then those of this one; skipped ones are here even if they leave no row in the profile.
+    pub rows: Vec<Record>,
+    /// Whether Ctrl-C ended the run.
+    pub interrupted: bool,
+    earlier: usize,
+    seconds: BTreeMap<String, f64>,
+}
+
+/// The outcomes that are counted together, with key and heading.
+const COUNTS: [(&str, &str, &[Outcome]); 5] = [
+    ("rows_measured", "measured", &[Outcome::Measured, Outcome::Disturbed]),
+    ("rows_disturbed", "of them disturbed", &[Outcome::Disturbed]),
+    ("rows_out_of_memory", "out of memory", &[Outcome::OutOfMemory]),
+    ("rows_skipped", "skipped", &[Outcome::Skipped]),
+    ("rows_broken", "crashed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
+];
+
+impl Tally {
+    /// The tally of earlier rows.
+    pub(super) fn new(earlier: Vec<Record>) -> Self {
+        Tally { earlier: earlier.len(), rows: earlier, ..Tally::default() }
+    }
+
+    /// Adds rows of one configuration, which took so many seconds.
+    pub(super) fn add(&mut self, rows: Vec<Record>, seconds: f64) {
+        if let Some(row) = rows.first() {
+            *self.seconds.entry(row.variant.network.clone()).or_insert(0.0) += seconds;
+        }
+        self.rows.extend(rows);
+    }
+
+    /// The summary of the stage.
+    pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
+        let table = self.table();
+        let json = json!({ "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len() });
+        Summary { headline: self.headline(), findings: self.findings(), tables: vec![table], files, json }
+    }
+
+    fn headline(&self) -> String {
+        let (new, earlier) = (self.rows.len() - self.earlier, self.earlier);
+        let ending = if self.interrupted { "; interrupted: run the same command again to go on from here" } else { "" };
+        match earlier {
+            0 => format!("{new} rows{ending}"),
+            _ => format!("{new} rows, {earlier} more from earlier runs{ending}"),
+        }
+    }
+
+    /// Networks in the order of their first row.
+    fn networks(&self) -> Vec<&str> {
+        let mut networks = Vec::new();
+        for row in &self.rows {
+            if !networks.contains(&row.variant.network.as_str()) {
+                networks.push(row.variant.network.as_str());
+            }
+        }
+        networks
+    }
+
+    fn count(&self, network: &str, outcomes: &[Outcome]) -> usize {
+        self.rows.iter().filter(|row| row.variant.network == network && outcomes.contains(&row.outcome)).count()
+    }
+
+    fn table(&self) -> Table {
+        let counts = COUNTS.map(|(key, heading, _)| Column::number(key, heading));
+        let ends = [Column::text("network", "network"), Column::number("milliseconds", "time")];
+        let [network_column, time_column] = ends;
+        let columns = [vec![network_column], counts.to_vec(), vec![time_column]].concat();
+        let mut table = Table::new("Rows of the profile", columns);
+        for network in self.networks() {
+            let counts = COUNTS.map(|(_, _, outcomes)| Cell::from(self.count(network, outcomes)));
+            let time = self.seconds.get(network).map(|seconds| Milliseconds(seconds * 1e3));
+            table.row([vec![network.into()], counts.to_vec(), vec![time.into()]].concat());
+        }
+        table
+    }
+
+    /// For the last lines of the run: rows measured, and rows that ran out of memory.
+    fn findings(&self) -> Vec<Finding> {
+        let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[2], "out of memory")];
+        let of_network = |network: &&str| {
+            closing.map(|((key, _, outcomes), heading)| Finding {
+                network: (*network).to_owned(),
+                column: Column::number(*key, heading),
+                cell: self.count(network, outcomes).into(),
+            })
+        };
+        self.networks().iter().flat_map(of_network).collect()
+    }
+}
