@@ -5,7 +5,9 @@ use perf4sight::device::local::Local;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::{PROTOCOL, Request, StepRule};
 use perf4sight::device::recorded::Recorded;
+use perf4sight::device::simulated::{Abilities, Simulated};
 use perf4sight::device::{Device, Job, Measurement, Watch};
+use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::records::{Outcome, Setting, Variant};
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
@@ -81,6 +83,95 @@ fn a_local_device_conforms() {
 fn a_recorded_device_conforms() {
     let profile = recorded_profile();
     conforms(&Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap(), &job(Path::new("")));
+}
+
+/// A network of one convolution: 2 filters of 1x1 over 3 channels of 8x8.
+fn one_convolution(folder: &TempDir) -> PathBuf {
+    let mut builder = NetworkBuilder::new("resnet18_0", Shape::new([3, 8, 8]));
+    let conv = Conv { out_channels: 2, window: Window::square(1, 1, 0), groups: 1, bias: false };
+    let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
+    let file = folder.path().join("resnet18_0.onnx");
+    fs::write(&file, onnx::to_bytes(&builder.finish(conv))).unwrap();
+    file
+}
+
+fn simulated(abilities: Abilities) -> Simulated {
+    Simulated { abilities, mem_limit: None, seed: 1 }
+}
+
+#[test]
+fn a_simulated_device_conforms() {
+    let folder = TempDir::new().unwrap();
+    conforms(&simulated(Abilities::default()), &job(&one_convolution(&folder)));
+}
+
+#[test]
+fn a_simulated_device_follows_its_physics() {
+    let folder = TempDir::new().unwrap();
+    let job = job(&one_convolution(&folder));
+    let abilities = Abilities { start_microseconds: 0.0, idle_mib: 0.0, noise: 0.0, ..Abilities::default() };
+    let milliseconds = |abilities, job: &Job| match measure(&simulated(abilities), job) {
+        Measurement::Measured { latency: Some(latency), .. } => latency.median,
+        other => panic!("{other:?}"),
+    };
+    // 4 images x 64 positions x 3 channels x 2 filters = 1536 multiply-accumulates, at 1e9 a second: 1.536 us, three
+    // times for a training step; with memory so fast that it does not count.
+    let slow = Abilities { gmacs_per_second: 1.0, gigabytes_per_second: 1e9, ..abilities };
+    assert!((milliseconds(slow, &job) - 3.0 * 1.536e-3).abs() < 1e-6);
+    // The convolution reads 4 x 192 inputs and 6 weights and writes 4 x 128 outputs; the input node writes 4 x 192: in
+    // all 2054 elements of 4 bytes, at 1e9 bytes a second 8.216 us, three times.
+    let narrow = Abilities { gmacs_per_second: 1e9, gigabytes_per_second: 1.0, ..abilities };
+    assert!((milliseconds(narrow, &job) - 3.0 * 8.216e-3).abs() < 1e-6);
+
+    let Measurement::Measured { memory: Some(memory), .. } = measure(&simulated(abilities), &job) else {
+        panic!("8 kB fit into 4 GiB");
+    };
+    // Weights four times, and every output: 4 x 6 + 4 x 192 + 4 x 128 elements.
+    assert_eq!(memory.allocated, 4 * (4 * 6 + 4 * 192 + 4 * 128));
+    let tiny = Abilities { capacity_mib: 1.0, ..abilities };
+    assert!(matches!(measure(&simulated(tiny), &job), Measurement::OutOfMemory { memory: Some(_) }));
+}
+
+#[test]
+fn simulated_noise_depends_on_the_seed_and_the_job_alone() {
+    let folder = TempDir::new().unwrap();
+    let job = job(&one_convolution(&folder));
+    let device = simulated(Abilities::default());
+    let first = measure(&device, &job);
+    let larger = Job { workload: Workload { batch: 8, ..job.workload }, ..job.clone() };
+    measure(&device, &larger);
+    assert_eq!(measure(&device, &job), first);
+    assert_ne!(measure(&Simulated { seed: 2, ..device }, &job), first);
+}
+
+#[test]
+fn a_simulated_device_is_described_by_a_file() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("device.json");
+    fs::write(&file, r#"{"capacity_mib": 100, "noise": 0}"#).unwrap();
+    let abilities = Abilities { capacity_mib: 100.0, noise: 0.0, ..Abilities::default() };
+    assert_eq!(Abilities::load(&file).unwrap(), abilities);
+    for (text, message) in [
+        (r#"{"capacity": 100}"#, "unknown field `capacity`"),
+        (r#"{"capacity_mib": -1}"#, "a capacity above 0"),
+        (r#"{"noise": 1.5}"#, "noise from 0 to below 1"),
+        ("{", "device.json:1: "),
+    ] {
+        fs::write(&file, text).unwrap();
+        let error = Abilities::load(&file).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_network_fails_alone() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("resnet18_0.onnx");
+    fs::write(&file, "garbage").unwrap();
+    let Measurement::Broken { outcome, reason } = measure(&simulated(Abilities::default()), &job(&file)) else {
+        panic!("garbage was measured");
+    };
+    assert_eq!((outcome, reason.contains("resnet18_0.onnx")), (Outcome::Failed, true), "{reason}");
 }
 
 /// A profile with one batch size that fits and one that does not.
