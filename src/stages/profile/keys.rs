@@ -21,13 +21,13 @@ pub(super) const TABLE: Table = Table {
         Key {
             name: "dataset",
             kind: Kind::Text,
-            default: Literal("{create_network_dataset.dataset}"),
+            default: Literal("imagenet"),
             help: "The dataset the networks are for; it names folders.",
         },
         Key {
             name: "network",
             kind: Kind::List(&Kind::Text),
-            default: Literal("{create_network_dataset.networks}"),
+            default: Required,
             help: "The network or networks to measure, at every level found in local_model_loc.",
         },
         Key {
@@ -57,7 +57,7 @@ pub(super) const TABLE: Table = Table {
         Key {
             name: "local_model_loc",
             kind: Kind::Path,
-            default: Literal("{create_network_dataset.model_path}/{dataset}"),
+            default: Literal("models/pruned/random_pruning/{dataset}"),
             help: "The folder that holds {network}_{level}.onnx here.",
         },
         Key {
