@@ -196,9 +196,11 @@ fn resolve(line: &str, tips: &[String], out: &mut String) {
         return;
     }
     let mut line = line.to_string();
-    for default in [" opacity=\"1\"", " stroke=\"none\"", " font-family=\"sans-serif\""] {
+    for default in [" opacity=\"1\"", " stroke=\"none\"", " stroke-width=\"1\"", " font-family=\"sans-serif\""] {
         line = line.replace(default, "");
     }
+    // Lists of points end in a blank.
+    line = line.replace(" \"", "\"");
     let mut tip = 0;
     while let Some(start) = line.find("=\"#") {
         let code = u32::from_str_radix(&line[start + 3..start + 9], 16).unwrap_or(0);

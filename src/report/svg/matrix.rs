@@ -56,7 +56,10 @@ fn draw_names(canvas: &Canvas, plot: &Matrix, layout: &Layout) {
     let middle = layout.left + layout.column * plot.columns.len() as i32 / 2;
     canvas.text(&plot.column_label, units((middle, 9)), Anchor::Middle, Ink::Text);
     canvas.text(&plot.row_label, units((layout.left - 8, HEAD - 12)), Anchor::Right, Ink::Text);
-    for (i, name) in plot.columns.iter().enumerate() {
+    let longest = plot.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0) as i32;
+    // Where columns are narrower than their names, only every second or third is named.
+    let stride = (longest * FONT * 8 / 10 / layout.column + 1) as usize;
+    for (i, name) in plot.columns.iter().enumerate().step_by(stride) {
         let x = layout.left + layout.column * i as i32 + layout.column / 2;
         canvas.text(name, units((x, HEAD - 12)), Anchor::Middle, Ink::Muted);
     }
@@ -73,8 +76,9 @@ fn draw_cell(canvas: &Canvas, [(left, top), (right, bottom)]: [Pixel; 2], cell: 
         State::Filled(share) => canvas.rect(inside, Ink::Filled, 0.15 + 0.85 * share.clamp(0.0, 1.0), &cell.label),
         State::Failed => {
             canvas.rect(inside, Ink::Failed, 1.0, &cell.label);
-            canvas.path(vec![(x - 6, y - 6), (x + 6, y + 6)], Ink::Paper, 4);
-            canvas.path(vec![(x - 6, y + 6), (x + 6, y - 6)], Ink::Paper, 4);
+            // One line through the middle twice: profiles have thousands of such cells.
+            let cross = vec![(x - 6, y - 6), (x + 6, y + 6), (x, y), (x - 6, y + 6), (x + 6, y - 6)];
+            canvas.path(cross, Ink::Paper, 4);
         }
         State::Skipped => {
             canvas.rect(inside, Ink::Skipped, 1.0, &cell.label);

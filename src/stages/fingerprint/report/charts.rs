@@ -5,6 +5,7 @@ use super::{Assessment, Evidence, unit};
 use crate::evaluation::Case;
 use crate::records::{Outcome, Reading, Record};
 use crate::report::{Axis, Bars, Chart, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scatter, Series, State};
+use crate::stats::Scores;
 use crate::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,15 +50,21 @@ pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
     Chart::new(format!("{}: errors", title(part.quantity())), caption, Plot::Histogram(plot))
 }
 
-/// Mean error per network, quantities side by side.
-pub fn by_network(evidence: &Evidence) -> Chart {
-    let networks = evidence.networks();
-    let series = evidence.assessments.iter().map(|part| {
-        let scores = part.evaluation.by(|case| case.variant.network.clone());
-        Series::new(part.quantity().name(), networks.iter().map(|name| scores.get(name).map(|scores| scores.mape)))
-    });
-    let plot = Bars { series: series.collect(), value: Axis::linear("mean error (%)"), categories: networks.clone() };
-    Chart::new("Mean error by network", "Shorter is better.", Plot::Bars(plot))
+/// Mean error and share of good predictions per network, quantities side by side.
+pub fn by_network(evidence: &Evidence) -> [Chart; 2] {
+    let chart = |title: &str, axis: &str, caption: &str, of: fn(&Scores) -> f64| {
+        let categories = evidence.networks();
+        let series = evidence.assessments.iter().map(|part| {
+            let scores = part.evaluation.by(|case| case.variant.network.clone());
+            Series::new(part.quantity().name(), categories.iter().map(|name| scores.get(name).map(of)))
+        });
+        let plot = Bars { series: series.collect(), value: Axis::linear(axis), categories: categories.clone() };
+        Chart::new(title, caption, Plot::Bars(plot))
+    };
+    [
+        chart("Mean error", "mean error (%)", "Shorter is better.", |scores| scores.mape),
+        chart("Good predictions", "rows at most 10 % off (%)", "Longer is better.", |scores| scores.within_10),
+    ]
 }
 
 /// Mean error per level, a line per network.

@@ -82,6 +82,7 @@ impl Evidence<'_> {
         json.insert("stage".into(), self.stage.name().into());
         json.insert("version".into(), env!("CARGO_PKG_VERSION").into());
         json.insert("left_out".into(), self.left_out().into());
+        json.insert("warnings".into(), json!(self.warnings()));
         json.insert("fingerprints".into(), self.assessments.iter().map(Assessment::json).collect());
         let fits = self.assessments.iter().map(|part| json!(part.fingerprint.provenance)).collect::<Vec<_>>();
         json.insert("provenance".into(), json!({ "date": self.date, "fits": fits, "profiles": self.profiles }));
@@ -115,10 +116,15 @@ impl Evidence<'_> {
             let of_fit = part.fitted.map(|gathered| ("fit", gathered));
             for (purpose, gathered) in of_fit.into_iter().chain([("test", part.tested)]) {
                 lines.push(format!("{}, {purpose}: {gathered}", part.quantity()));
-                lines.extend(gathered.warnings.iter().cloned());
             }
         }
         lines
+    }
+
+    /// What was odd about the files that were read, each oddity once.
+    fn warnings(&self) -> BTreeSet<&str> {
+        let gathered = self.assessments.iter().flat_map(|part| part.fitted.into_iter().chain([part.tested]));
+        gathered.flat_map(|gathered| &gathered.warnings).map(String::as_str).collect()
     }
 
     /// Networks of all rows, in alphabetical order: each has one colour throughout the report.
@@ -175,6 +181,7 @@ fn unit(quantity: Quantity) -> &'static str {
     }
 }
 
+/// The error on levels that were not fitted on: the only one that tells how predictions do elsewhere.
 fn unseen_column(quantity: Quantity) -> Column {
-    Column::number(format!("{quantity}_unseen_mape"), format!("{quantity} error, unseen levels"))
+    Column::number(format!("{quantity}_unseen_mape"), format!("{quantity} error"))
 }

@@ -4,7 +4,7 @@ use super::{Assessment, Evidence, charts, cost, tables};
 use crate::records::{Outcome, Setting};
 use crate::report::{Block, Fact, Page, Tone};
 use crate::stats::Scores;
-use crate::units::Percent;
+use crate::units::{Percent, grouped};
 use std::collections::BTreeMap;
 
 /// Rows named among the worst.
@@ -22,7 +22,7 @@ pub fn page(evidence: &Evidence) -> Page {
         pairs(parts, |part| [charts::predicted_against_measured(evidence, part), charts::errors(evidence, part)]),
     );
     let tables = parts.iter().map(|part| Block::Table(tables::by_network(part)));
-    page.section("Error by network", [Block::Chart(charts::by_network(evidence))].into_iter().chain(tables));
+    page.section("Error by network", charts::by_network(evidence).into_iter().map(Block::Chart).chain(tables));
     let folded = parts.iter().map(|part| Block::Folded(tables::by_level(part)));
     let by_level = parts.iter().map(|part| Block::Chart(charts::by_level(evidence, part)));
     page.section("Error by level", by_level.chain(folded));
@@ -32,7 +32,7 @@ pub fn page(evidence: &Evidence) -> Page {
     page.section("Worst rows", parts.iter().map(|part| Block::Table(tables::worst(part, WORST))));
     page.section("What fits into memory", charts::memory_maps(evidence).into_iter().map(Block::Chart));
     page.section("What the profile cost", cost::blocks(evidence));
-    page.section("Left out", [Block::List(evidence.left_out())]);
+    page.section("Left out", [Block::List(evidence.left_out()), Block::Folded(tables::warnings(evidence))]);
     page.section("Provenance", provenance(evidence));
     page
 }
@@ -106,7 +106,7 @@ fn headline(part: &Assessment) -> Vec<Fact> {
 
 fn out_of_memory(evidence: &Evidence) -> Fact {
     let count = evidence.records().filter(|record| record.outcome == Outcome::OutOfMemory).count();
-    let remark = format!("of {} rows; never part of an error", evidence.records().count());
+    let remark = format!("of {} rows; never part of an error", grouped(evidence.records().count() as u64));
     Fact::new("ran out of memory", count).remark(remark)
 }
 

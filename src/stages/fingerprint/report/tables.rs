@@ -54,7 +54,10 @@ pub fn summary(evidence: &Evidence) -> Table {
         Column::number("out_of_memory", "out of memory"),
     ];
     let columns = [Column::text("network", "network")].into_iter().chain(counts).chain(errors);
-    let mut table = Table::new(format!("Fingerprint of {}, {}", evidence.device, evidence.stage), columns);
+    let mut table = Table::new(
+        format!("Fingerprint of {}, {}: errors on levels not fitted on", evidence.device, evidence.stage),
+        columns,
+    );
     for network in evidence.networks() {
         let errors = evidence.assessments.iter().map(|part| error_on_unseen(part, &network));
         let counts = counts_of(evidence, &network).map(Cell::from);
@@ -142,6 +145,15 @@ pub fn worst(part: &Assessment, count: usize) -> Table {
             signed(case).into(),
         ]);
     }
+    table
+}
+
+/// What was odd about the files.
+pub fn warnings(evidence: &Evidence) -> Table {
+    let warnings = evidence.warnings();
+    let mut table =
+        Table::new(format!("Noticed in the files: {}", warnings.len()), [Column::text("warning", "warning")]);
+    warnings.into_iter().for_each(|warning| table.row([warning.into()]));
     table
 }
 
