@@ -18,7 +18,8 @@ fn libtorch() -> Local {
     Local {
         worker: (env!("CARGO_BIN_EXE_perf4sight").into(), vec!["worker".into()]),
         software: Setting::new(),
-        threads: 2,
+        // One, so that whatever else runs on the machine costs a fair share of time: OpenMP threads wait for each other.
+        threads: 1,
         mem_limit: Some(Bytes(1 << 30)),
         timeout: Duration::from_secs(120),
         seed: 7,

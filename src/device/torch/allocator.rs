@@ -1,8 +1,9 @@
 //! The counting allocator under libtorch's tensors (`shim.cpp`): exact bytes, and a cap that makes running out real.
 //!
-//! Counted is what libtorch asks its CPU allocator for, to the byte: tensors, what autograd saves, and oneDNN's reordered
-//! weights and scratchpads, whose sizes depend on the number of threads. Not counted: code, stacks, MKL's and OpenMP's own
-//! buffers; those show in the resident set.
+//! Counted is what libtorch asks its CPU allocator for, to the byte: weights, tensors, what autograd saves, and oneDNN's
+//! reordered weights and scratchpads, some of whose sizes depend on the number of threads. Not counted, as a trace of every
+//! malloc and mmap of a step shows: oneDNN's compiled kernels (256 KiB mappings, a hundred or two), MKL's packing buffers (under 1 MB a thread), code
+//! and stacks. Those show in the resident set only.
 #![allow(unsafe_code)] // the only room of the crate that needs it: three C functions over atomics
 
 mod shim {
