@@ -15,6 +15,7 @@ mod onnx {
         prost_build::Config::new()
             // The schema's indented examples would run as doctests.
             .disable_comments(["."])
+            .enum_attribute(".", "#[allow(clippy::enum_variant_names)]")
             .compile_fds(schema)
             .expect("OUT_DIR is writable");
     }

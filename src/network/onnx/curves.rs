@@ -63,15 +63,16 @@ impl Curves {
 /// The activation that one of the curves is, and of which node.
 pub(super) fn recognised(curves: &[Curve]) -> Option<(Activation, NodeId)> {
     curves.iter().find_map(|curve| {
-        let is = |function: fn(f64) -> f64| {
-            PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE)
-        };
+        let is =
+            |function: Function| PLACES.iter().zip(curve.samples).all(|(&x, y)| (y - function(x)).abs() <= TOLERANCE);
         KNOWN.iter().find(|(_, function)| is(*function)).map(|(activation, _)| (*activation, curve.root))
     })
 }
 
+type Function = fn(f64) -> f64;
+
 /// The activations without a parameter of their own.
-const KNOWN: [(Activation, fn(f64) -> f64); 10] = [
+const KNOWN: [(Activation, Function); 10] = [
     (Activation::Relu, |x| x.max(0.0)),
     (Activation::Relu6, |x| x.clamp(0.0, 6.0)),
     (Activation::Sigmoid, sigmoid),
