@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
 use crate::stages::{self, Context};
-use clap::{CommandFactory, Parser, Subcommand};
+use crate::workload::Stage;
+use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use std::env;
 use std::io;
@@ -23,6 +24,7 @@ Examples:
   perf4sight --config-file config.ini                      run every section in order
   perf4sight --config-file config.ini --check              show what would run and how long it takes
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
+  perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
 Exit codes:
@@ -68,6 +70,8 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Predict latency and memory of a network from stored fingerprints
+    Predict(Predict),
     /// Print a script that completes these arguments in a shell
     Completions {
         /// The shell
@@ -76,6 +80,32 @@ enum Verb {
     /// Measure one configuration: one line of JSON in, one out (see `device::protocol`)
     #[command(hide = true)]
     Worker,
+}
+
+#[derive(Debug, Args)]
+struct Predict {
+    /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
+    #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL")]
+    network: String,
+
+    /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
+    #[arg(long, value_name = "DIR")]
+    fingerprint: PathBuf,
+
+    /// Batch sizes
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1", value_parser = value_parser!(u64).range(1..))]
+    bs: Vec<u64>,
+
+    /// What one step does
+    #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
+    stage: String,
+}
+
+impl Predict {
+    fn into_verb(self) -> Result<stages::predict::Predict> {
+        let Predict { network, fingerprint: fingerprints, bs: batches, stage } = self;
+        Ok(stages::predict::Predict { network, fingerprints, batches, stage: Stage::parse(&stage)? })
+    }
 }
 
 /// Does what the arguments ask for; `cancel` is set by Ctrl-C.
@@ -95,6 +125,7 @@ pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
 impl Verb {
     fn run(self, context: &mut Context) -> Result<()> {
         match self {
+            Verb::Predict(arguments) => pipeline::present(&arguments.into_verb()?.run(context)?, &context.console),
             Verb::Completions { shell } => context.console.line(completions(shell)),
             Verb::Worker => device::run_worker(io::stdin().lock(), io::stdout())?,
         }

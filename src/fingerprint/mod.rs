@@ -49,6 +49,8 @@ pub struct FittedOn {
     pub variant: Variant,
     /// Rows, repeated ones included.
     pub rows: usize,
+    /// The largest batch size among them.
+    pub largest_batch: u64,
 }
 
 /// The fitted performance model of one device, stage and quantity.
@@ -117,6 +119,11 @@ impl Fingerprint {
         self.fitted_on.iter().any(|part| part.variant.network == network && part.variant.level == level)
     }
 
+    /// The largest batch size it was fitted on; trees do not extrapolate beyond it.
+    pub fn largest_batch(&self) -> u64 {
+        self.fitted_on.iter().map(|part| part.largest_batch).max().unwrap_or_default()
+    }
+
     /// The seed of the fit.
     pub fn seed(&self) -> u64 {
         self.seed
@@ -129,11 +136,16 @@ impl Fingerprint {
 }
 
 fn count(rows: &[Row]) -> Vec<FittedOn> {
-    let mut counts: BTreeMap<&Variant, usize> = BTreeMap::new();
+    let mut batches: BTreeMap<&Variant, Vec<u64>> = BTreeMap::new();
     for row in rows {
-        *counts.entry(&row.record.variant).or_default() += 1;
+        batches.entry(&row.record.variant).or_default().push(row.record.workload.batch);
     }
-    counts.into_iter().map(|(variant, rows)| FittedOn { variant: variant.clone(), rows }).collect()
+    let counted = batches.into_iter().map(|(variant, batches)| FittedOn {
+        variant: variant.clone(),
+        rows: batches.len(),
+        largest_batch: batches.into_iter().max().unwrap_or_default(),
+    });
+    counted.collect()
 }
 
 fn too_few(subject: &Subject, rows: usize) -> Error {

@@ -11,6 +11,7 @@
 mod context;
 pub mod fingerprint;
 mod outline;
+pub mod predict;
 pub mod profile;
 mod summary;
 
@@ -22,7 +23,7 @@ use crate::config::{Table, Values};
 use crate::error::Result;
 
 /// Every config section there is.
-pub static SPECS: &[&Spec] = &[&profile::SPEC];
+pub static SPECS: &[&Spec] = &[&profile::SPEC, &fingerprint::SPEC];
 
 /// A config section: what may stand in it and what it becomes.
 pub struct Spec {

@@ -8,6 +8,7 @@ mod device;
 mod features;
 mod fingerprint;
 mod fingerprint_report;
+mod fingerprint_stage;
 mod fixtures;
 mod layering;
 #[cfg(feature = "torch")]

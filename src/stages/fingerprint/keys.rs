@@ -1,6 +1,6 @@
 //! The keys of `[fingerprint]`.
 
-use crate::config::Default::Literal;
+use crate::config::Default::{Literal, Required};
 use crate::config::{Key, Kind, Table};
 
 const NAMES: Kind = Kind::List(&Kind::Text);
@@ -31,7 +31,7 @@ pub(super) const TABLE: Table = Table {
         },
         Key { name: "memory_model", kind: Kind::Flag, default: Literal("True"), help: "Fit and evaluate memory." },
         Key { name: "latency_model", kind: Kind::Flag, default: Literal("True"), help: "Fit and evaluate latency." },
-        Key { name: "train_nets", kind: NAMES, default: Literal("{profile.network}"), help: "Networks to fit on." },
+        Key { name: "train_nets", kind: NAMES, default: Required, help: "Networks to fit on." },
         Key {
             name: "train_logs",
             kind: LEVELS,

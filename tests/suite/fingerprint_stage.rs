@@ -1,0 +1,252 @@
+//! `[fingerprint]` and `predict` through the real program: fit, reuse, overwrite, evaluate, report, predict.
+
+use super::fixtures::{Scene, shared};
+use perf4sight::network::onnx;
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::workload::Quantity;
+use serde_json::Value;
+
+/// squeezenet at levels 0, 10 and 30, all of them the same network, batches 1 to 8: level 10 takes a tenth more than the
+/// others. Fitted on 0 and 30 a tree answers what those measured, so level 10 is off by 1 / 1.1 - 1 = -9.09 %.
+fn profile() -> Scene {
+    let scene = Scene::new().file("networks/none", "").file("config.ini", config("", ""));
+    let squeezenet = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
+    [0, 10, 30].into_iter().fold(scene, |scene, level| {
+        onnx::write(&squeezenet, scene.path(&format!("networks/squeezenet_{level}.onnx"))).unwrap();
+        let slow = if level == 10 { 1.1 } else { 1.0 };
+        let rows = |quantity| {
+            let rows = (1..=8).map(|batch| row(quantity, level, batch, slow * (20.0 + 7.0 * f64::from(batch))));
+            header(quantity).to_owned() + &rows.collect::<String>()
+        };
+        scene
+            .file(&format!("logs/latency/squeezenet_{level}-gt.csv"), rows(Quantity::Latency))
+            .file(&format!("logs/memory/squeezenet_{level}-gt.csv"), rows(Quantity::Memory))
+    })
+}
+
+fn header(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Latency => "passed|latency|test_var|bs|dataset|net_name|model\n",
+        Quantity::Memory => {
+            "passed|mem_alloc|mem_reserved|mem_used|mem_avail|free|capacity|test_var|bs|dataset|net_name|model\n"
+        }
+    }
+}
+
+fn row(quantity: Quantity, level: u32, batch: u32, value: f64) -> String {
+    let values = match quantity {
+        Quantity::Latency => value.to_string(),
+        Quantity::Memory => format!("{value}|{value}|{value}|7000|5000|7859"),
+    };
+    format!("True|{values}|{quantity}|{batch}|imagenet|squeezenet|/home/nvidia/squeezenet_{level}.py\n")
+}
+
+/// The section as published, with the folders of this test.
+fn config(networks: &str, more: &str) -> String {
+    let networks = if networks.is_empty() { "['squeezenet']" } else { networks };
+    format!(
+        "[fingerprint]
+#{{{{{{
+stage= training
+memory_model= True
+latency_model= True
+train_nets= {networks}
+train_logs= [0,30]
+eval_nets= {networks}
+eval_logs= []
+memory_logs= ['logs/memory']
+eval_memory_logs= []
+latency_logs= ['logs/latency']
+eval_latency_logs= []
+model_storedir= store
+pruned_models_storedir= networks
+dataset= imagenet
+device_name= tx2
+{more}
+#}}}}}}
+"
+    )
+}
+
+const RUN: &str = "--config-file config.ini";
+
+fn json(scene: &Scene, file: &str) -> Value {
+    serde_json::from_str(&scene.read(file)).unwrap()
+}
+
+#[test]
+fn a_profile_becomes_fingerprints_and_a_report() {
+    let scene = profile();
+    scene.run(RUN).succeeds().prints("squeezenet").prints("report.html");
+    let report = json(&scene, "store/report.json");
+    for quantity in ["latency", "memory"] {
+        let scores = &report[quantity]["networks"]["squeezenet"]["levels"]["10"];
+        assert_eq!((&scores["rows"], &report[quantity]["rows"]), (&8.into(), &8.into()));
+        assert!((scores["mape"].as_f64().unwrap() - 100.0 / 11.0).abs() < 1e-6, "{quantity}: {scores}");
+        assert!((scores["bias"].as_f64().unwrap() + 100.0 / 11.0).abs() < 1e-6);
+        assert_eq!((&scores["within_5"], &scores["within_10"]), (&0.0.into(), &100.0.into()));
+    }
+    let fingerprint = json(&scene, "store/training_stage_mem_used.json");
+    assert_eq!(fingerprint["subject"]["device"], "tx2");
+    assert_eq!(
+        fingerprint["fitted_on"][1],
+        serde_json::json!({"network": "squeezenet", "level": 30, "repeat": null, "rows": 8, "largest_batch": 8})
+    );
+    assert!((fingerprint["scores"]["mape"].as_f64().unwrap() - 100.0 / 11.0).abs() < 1e-6);
+    assert!(fingerprint["provenance"]["date"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(scene.read("store/predictions.csv").lines().count(), 1 + 2 * 8);
+}
+
+#[test]
+fn equal_runs_differ_in_their_provenance_only() {
+    let scene = profile();
+    let stripped = || {
+        let mut fingerprint = json(&scene, "store/training_stage_latency.json");
+        fingerprint.as_object_mut().unwrap().remove("provenance");
+        let mut report = json(&scene, "store/report.json");
+        report.as_object_mut().unwrap().remove("provenance");
+        (fingerprint, report, scene.read("store/predictions.csv"))
+    };
+    scene.run(RUN).succeeds();
+    let first = stripped();
+    scene.run(&format!("{RUN} --set fingerprint.overwrite=True")).succeeds();
+    assert_eq!(stripped(), first);
+}
+
+#[test]
+fn stored_fingerprints_are_used_unless_overwritten() {
+    let scene = profile();
+    scene.run(RUN).succeeds();
+    let before = scene.read("store/training_stage_latency.json");
+    scene.run(&format!("{RUN} --set fingerprint.seed=5")).succeeds().says("is used as it is; overwrite = True");
+    assert_eq!(scene.read("store/training_stage_latency.json"), before);
+    scene.run(&format!("{RUN} --set fingerprint.seed=5 --set fingerprint.overwrite=True")).succeeds();
+    assert_eq!(json(&scene, "store/training_stage_latency.json")["seed"], 5);
+}
+
+#[test]
+fn evaluating_fits_nothing() {
+    let scene = profile();
+    let evaluate = format!("{RUN} --set fingerprint.evaluate=True");
+    scene.run(&evaluate).fails(3).says("config.ini").says("store/training_stage_latency.json does not exist");
+    scene.run(RUN).succeeds();
+    let before = scene.read("store/training_stage_latency.json");
+    scene.run(&format!("{evaluate} --set fingerprint.overwrite=True --set fingerprint.eval_logs=[0]")).succeeds();
+    assert_eq!(scene.read("store/training_stage_latency.json"), before);
+    assert_eq!(json(&scene, "store/report.json")["latency"]["networks"]["squeezenet"]["levels"]["0"]["mape"], 0.0);
+    scene.run(&format!("{evaluate} --set fingerprint.eval_logs=[40]")).fails(4).says("squeezenet_40");
+}
+
+#[test]
+fn what_is_missing_is_named_and_the_rest_goes_on() {
+    let scene = profile().file("config.ini", config("['squeezenet', 'mnasnet']", ""));
+    std::fs::remove_file(scene.path("networks/squeezenet_10.onnx")).unwrap();
+    scene
+        .run(RUN)
+        .succeeds()
+        .says("missing logs (mnasnet_0, mnasnet_30)")
+        .says("nothing to test on")
+        .says("squeezenet_10");
+    let scene = profile().file("config.ini", config("['mnasnet']", ""));
+    scene.run(RUN).fails(4).says("no passed training latency rows in logs/latency").says("mnasnet_0");
+}
+
+#[test]
+fn inference_rows_are_not_training_rows() {
+    let scene = profile();
+    let inference = format!("{RUN} --set fingerprint.stage=inference");
+    // Rows without a stage belong to the stage that is asked for.
+    scene.run(&inference).succeeds();
+    assert!(
+        scene.path("store/inference_stage_latency.json").exists() && scene.path("store/inference/report.html").exists()
+    );
+    let tagged = |text: String| text.replace("model\n", "model|stage\n").replace(".py\n", ".py|training\n");
+    let scene = ["0", "10", "30"].into_iter().fold(profile(), |scene, level| {
+        let name = format!("logs/latency/squeezenet_{level}-gt.csv");
+        let text = tagged(scene.read(&name));
+        scene.file(&name, text)
+    });
+    scene.run(&inference).fails(4).says("no passed inference latency rows");
+}
+
+#[test]
+fn wrong_values_are_refused_before_anything_is_fitted() {
+    let refused = |set: &str| {
+        let scene = profile();
+        let outcome = scene.run(&format!("{RUN} --set fingerprint.{set}")).fails(3);
+        assert!(!scene.path("store").exists());
+        outcome
+    };
+    refused("train_logs=[0,100]").says("0 to 99");
+    refused("stage=trainin").says("did you mean training?");
+    refused("method=perfsight").says("perf4sight");
+    refused("latency_logs=['absent']").says("absent does not exist");
+    refused("pruned_models_storedir=absent").says("absent does not exist");
+    refused("device_name=a/b").says("cannot name a folder");
+    let both = format!("{RUN} --set fingerprint.latency_model=False --set fingerprint.memory_model=False");
+    profile().run(&both).fails(3).says("neither latency_model nor memory_model");
+}
+
+#[test]
+fn the_tx2_is_read_unchanged() {
+    let Some(tx2) = shared("tx2") else { return };
+    let logs = |quantity| tx2.join("profiling_csvs").join(quantity);
+    let text = config("['resnet50']", "seed= 3")
+        .replace("[0,30]", "[0,30,50,70,90]")
+        .replace("logs/memory", logs("memory").to_str().unwrap())
+        .replace("logs/latency", logs("latency").to_str().unwrap())
+        .replace("_storedir= networks", &format!("_storedir= {}", tx2.join("networks").display()));
+    let scene = Scene::new().file("config.ini", text);
+    scene.run(RUN).succeeds();
+    let report = json(&scene, "store/report.json");
+    // The published figures, tx2/README.md.
+    for (quantity, published) in [("memory", 1.8), ("latency", 3.5)] {
+        let mape = report[quantity]["mape"].as_f64().unwrap();
+        assert!((mape - published).abs() < 0.7, "{quantity}: {mape}");
+        // The published pickle of this fit takes 1.7 MB.
+        let file = if quantity == "memory" { "mem_used" } else { quantity };
+        let size = scene.read(&format!("store/training_stage_{file}.json")).len();
+        assert!(size < 850_000, "{size} bytes");
+    }
+}
+
+#[test]
+fn stored_fingerprints_answer_for_files_names_and_levels() {
+    let scene = profile();
+    scene.run(RUN).succeeds();
+    let ask = |network: &str, more: &str| scene.run(&format!("predict {network} --fingerprint store --bs 1,8 {more}"));
+    let answer =
+        |network: &str| -> Value { serde_json::from_str(&ask(network, "--json").succeeds().stdout()).unwrap() };
+    // What was measured once or equally often is answered exactly: 20 + 7 x batch; MiB in bytes.
+    let known = answer("squeezenet");
+    assert_eq!(known["predictions"][0], serde_json::json!({"bs": 1, "latency_ms": 27.0, "memory_bytes": 27 << 20}));
+    assert_eq!(known["predictions"][1], serde_json::json!({"bs": 8, "latency_ms": 76.0, "memory_bytes": 76 << 20}));
+    assert_eq!((&known["device"], &known["scores"]["memory"]["rows"]), (&"tx2".into(), &8.into()));
+    assert_eq!(answer("networks/squeezenet_30.onnx")["predictions"], known["predictions"]);
+    // Half the network at batch 1 costs no more than the cheapest row, and nothing less can be known.
+    assert_eq!(answer("squeezenet@50")["predictions"][0]["latency_ms"], 27.0);
+
+    ask("squeezenet", "").succeeds().prints("batch size").prints("27.0 ms").prints("76.0 MiB").prints("off by 9.1 %");
+    ask("squeezenet@50", "").succeeds().says("of the parameters are gone");
+    scene.run("predict squeezenet --fingerprint store --bs 512").succeeds().says("beyond the 8 that was fitted on");
+    std::fs::remove_file(scene.path("store/training_stage_latency.json")).unwrap();
+    assert!(answer("squeezenet")["predictions"][0].get("latency_ms").is_none());
+}
+
+#[test]
+fn predictions_that_cannot_be_made_say_why() {
+    let scene = profile();
+    scene
+        .run("predict squeezenet --fingerprint store")
+        .fails(4)
+        .says("store: there is no fingerprint of training here");
+    scene.run(RUN).succeeds();
+    let ask = |network: &str, more: &str| scene.run(&format!("predict {network} --fingerprint store {more}"));
+    ask("squeezenet", "--stage inference").fails(4).says("inference_stage_latency.json");
+    ask("squeezenet", "--stage infer").fails(2).says("inference");
+    ask("squeezenet", "--bs 0").fails(2);
+    ask("squeezenet@100", "").fails(2).says("0 to 99");
+    let unknown = ask("squeezent", "");
+    unknown.says("squeezenet");
+    ask("absent.onnx", "").fails(6).says("absent.onnx");
+}
