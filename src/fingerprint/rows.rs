@@ -75,8 +75,8 @@ pub struct Gathered {
     pub failed: Vec<Record>,
     /// Variants without a file, as `network_level`, and folders that do not exist.
     pub missing_logs: Vec<String>,
-    /// Passed rows whose network file is missing, counted by its stem.
-    pub missing_networks: BTreeMap<String, usize>,
+    /// Passed rows whose network file is missing, by its stem.
+    pub missing_networks: BTreeMap<String, Vec<Record>>,
     /// What readers noticed: torn last lines, repeated rows.
     pub warnings: Vec<String>,
 }
@@ -91,11 +91,11 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
     let passed = records.iter().filter(|record| record.outcome.passed());
     gathered.warnings.extend(networks.fetch(passed.filter_map(stem))?);
     for record in records {
-        let stem = stem(&record).unwrap_or_default();
-        match (record.value(), networks.get(stem).cloned()) {
+        let stem = stem(&record).unwrap_or_default().to_owned();
+        match (record.value(), networks.get(&stem).cloned()) {
             (None, _) => gathered.failed.push(record),
             (Some(measured), Some(network)) => gathered.rows.push(Row { record, measured, network }),
-            (Some(_), None) => *gathered.missing_networks.entry(stem.to_owned()).or_default() += 1,
+            (Some(_), None) => gathered.missing_networks.entry(stem).or_default().push(record),
         }
     }
     Ok(gathered)
@@ -174,7 +174,7 @@ impl fmt::Display for Gathered {
         part(self.failed.len(), "rows of failed measurements", Vec::new());
         part(self.missing_logs.len(), "missing logs", self.missing_logs.iter().map(String::as_str).collect());
         let stems = self.missing_networks.keys().map(String::as_str).collect();
-        part(self.missing_networks.values().sum(), "rows without their network file", stems);
+        part(self.missing_networks.values().map(Vec::len).sum(), "rows without their network file", stems);
         f.write_str(if parts.is_empty() { "nothing left out" } else { "left out: " })?;
         f.write_str(&parts.join("; "))
     }

@@ -126,7 +126,8 @@ fn what_is_missing_is_counted_and_named() {
     assert_eq!(read, [(1, 5.5), (2, 9.5)]);
     assert_eq!(gathered.failed.len(), 1);
     assert_eq!(gathered.missing_logs, [folders[1].display().to_string(), "squeezenet_30".into()]);
-    let missing: Vec<(&str, usize)> = gathered.missing_networks.iter().map(|(stem, &n)| (stem.as_str(), n)).collect();
+    let missing: Vec<(&str, usize)> =
+        gathered.missing_networks.iter().map(|(stem, rows)| (stem.as_str(), rows.len())).collect();
     assert_eq!(missing, [("mnasnet_0", 1), ("mnasnet_30", 1)]);
     let sentence = gathered.to_string();
     for part in ["1 rows of failed", "squeezenet_30", "2 rows without their network file (mnasnet_0, mnasnet_30)"] {

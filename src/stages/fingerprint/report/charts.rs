@@ -114,7 +114,7 @@ fn legend() -> Vec<(State, String)> {
         (State::Filled(UNKNOWN_SHARE), "fits".into()),
         (State::Failed, "out of memory".into()),
         (State::Skipped, "not tried, a smaller one failed".into()),
-        (State::Unknown, "no usable row".into()),
+        (State::Unknown, "no row".into()),
     ]
 }
 

@@ -8,7 +8,7 @@ mod tables;
 use crate::error::Result;
 use crate::evaluation::Evaluation;
 use crate::fingerprint::{Fingerprint, Gathered};
-use crate::records::{Provenance, Record};
+use crate::records::{Identity, Provenance, Record};
 use crate::report::{Column, Table, save};
 use crate::stages::Finding;
 use crate::units::Percent;
@@ -98,7 +98,7 @@ impl Evidence<'_> {
     pub fn findings(&self) -> Vec<Finding> {
         let of_part = |part: &Assessment| -> Vec<Finding> {
             let column = unseen_column(part.quantity());
-            let scores = part.unseen().by(|case| case.variant.network.clone());
+            let scores = part.evaluation.unseen().by(|case| case.variant.network.clone());
             let finding = |(network, scores): (String, crate::stats::Scores)| Finding {
                 network,
                 column: column.clone(),
@@ -144,22 +144,18 @@ impl Assessment<'_> {
         self.fingerprint.subject().quantity
     }
 
-    /// Every row that was read, passed or not; a row that was both fitted and tested on appears once.
+    /// Every row that was read, passed or not; what was both fitted and tested on appears once.
     fn records(&self) -> impl Iterator<Item = &Record> {
-        let sources = self.fitted.into_iter().chain([self.tested]);
-        let all = sources.flat_map(|gathered| gathered.rows.iter().map(|row| &row.record).chain(&gathered.failed));
-        let mut seen = BTreeSet::new();
-        all.filter(move |record| seen.insert((&record.file, record.workload.batch, record.identity())))
-    }
-
-    /// The cases at levels it was not fitted on.
-    fn unseen(&self) -> Evaluation {
-        Evaluation { cases: self.evaluation.cases.iter().filter(|case| !case.fitted).cloned().collect() }
+        let fitted: BTreeSet<Identity> = self.fitted.into_iter().flat_map(records).map(Record::identity).collect();
+        let tested = records(self.tested).filter(move |record| !fitted.contains(&record.identity()));
+        self.fitted.into_iter().flat_map(records).chain(tested)
     }
 
     /// The cases that say how far it can be trusted: those at levels it was not fitted on, where there are any.
     fn telling(&self) -> Evaluation {
-        Some(self.unseen()).filter(|unseen| !unseen.cases.is_empty()).unwrap_or_else(|| self.evaluation.clone())
+        Some(self.evaluation.unseen())
+            .filter(|unseen| !unseen.cases.is_empty())
+            .unwrap_or_else(|| self.evaluation.clone())
     }
 
     fn json(&self) -> Value {
@@ -171,6 +167,12 @@ impl Assessment<'_> {
             "fitted_on": fingerprint.fitted_on(),
         })
     }
+}
+
+/// Every row of a selection, passed or not, with a network file or without.
+fn records(gathered: &Gathered) -> impl Iterator<Item = &Record> {
+    let passed = gathered.rows.iter().map(|row| &row.record);
+    passed.chain(gathered.missing_networks.values().flatten()).chain(&gathered.failed)
 }
 
 /// The unit of the profile's column.

@@ -61,7 +61,7 @@ fn judge(part: &Assessment) -> (Tone, String) {
     let Some(scores) = part.telling().scores() else {
         return (Tone::Bad, format!("{name}: there was no row to test it on."));
     };
-    let flattered = part.unseen().cases.is_empty();
+    let flattered = part.evaluation.unseen().cases.is_empty();
     let tone = match scores.mape {
         mape if mape <= 8.0 && scores.rows >= 20 && !flattered => Tone::Good,
         mape if mape <= 20.0 && scores.rows >= 5 => Tone::Caution,
