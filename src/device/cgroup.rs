@@ -11,7 +11,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 pub struct Allowance {
     /// What its processes may take together.
     pub limit: Bytes,
-    /// What they have taken.
+    /// What they have taken and the kernel cannot take back: without the file cache.
     pub used: Bytes,
 }
 
@@ -19,12 +19,19 @@ pub struct Allowance {
 struct Interface {
     limit: &'static str,
     used: &'static str,
+    /// The name in memory.stat of file pages that nobody has used for a while.
+    cache: &'static str,
     kills: &'static str,
 }
 
-const V2: Interface = Interface { limit: "memory.max", used: "memory.current", kills: "memory.events" };
-const V1: Interface =
-    Interface { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", kills: "memory.oom_control" };
+const V2: Interface =
+    Interface { limit: "memory.max", used: "memory.current", cache: "inactive_file", kills: "memory.events" };
+const V1: Interface = Interface {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    cache: "total_inactive_file",
+    kills: "memory.oom_control",
+};
 
 /// The limits that hold for this process, its own group's first; groups without a limit are left out.
 pub fn allowances() -> Vec<Allowance> {
@@ -48,7 +55,9 @@ impl Interface {
     fn allowance(&self, folder: &Path) -> Option<Allowance> {
         // Without a limit, v2 writes "max" and v1 a number near 2^63.
         let limit = number(&folder.join(self.limit)).filter(|&limit| limit < 1 << 62)?;
-        Some(Allowance { limit: Bytes(limit), used: Bytes(number(&folder.join(self.used)).unwrap_or(0)) })
+        let used = number(&folder.join(self.used)).unwrap_or(0);
+        let cache = counter(&folder.join("memory.stat"), self.cache).unwrap_or(0);
+        Some(Allowance { limit: Bytes(limit), used: Bytes(used.saturating_sub(cache)) })
     }
 }
 
@@ -96,12 +105,13 @@ mod tests {
         fs::write(group.join("memory.max"), "max\n").unwrap();
         fs::write(root.path().join("a/memory.max"), "1048576\n").unwrap();
         fs::write(root.path().join("a/memory.current"), "4096\n").unwrap();
+        fs::write(root.path().join("a/memory.stat"), "file 4000\ninactive_file 1024\nactive_file 64\n").unwrap();
         fs::write(root.path().join("memory/c/memory.limit_in_bytes"), "2097152\n").unwrap();
         fs::write(root.path().join("memory/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
         let groups = groups("5:cpu,memory:/c\n3:cpu:/x\n0::/a/b\n", root.path());
         let found: Vec<Allowance> = groups.iter().filter_map(|(folder, i)| i.allowance(folder)).collect();
         let allowance = |limit, used| Allowance { limit: Bytes(limit), used: Bytes(used) };
-        assert_eq!(found, [allowance(2_097_152, 0), allowance(1_048_576, 4096)]);
+        assert_eq!(found, [allowance(2_097_152, 0), allowance(1_048_576, 3072)]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Options {
 ///
 /// # Errors
 /// A device that cannot run here or in this build, or whose source cannot be read.
-pub fn open(options: &Options, executable: &Path, networks: &[String]) -> Result<Box<dyn Device>> {
+pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<Box<dyn Device>> {
     options.name.check_runnable()?;
     match options.name {
         DeviceName::Simulated => Ok(Box::new(Simulated {
@@ -49,7 +49,7 @@ pub fn open(options: &Options, executable: &Path, networks: &[String]) -> Result
                     .expected("device_source = the folder that holds latency and memory")
             })?;
             // Published rows name no stage; they are of training steps.
-            Ok(Box::new(Recorded::open(source, networks.iter().map(String::as_str), Stage::Training)?))
+            Ok(Box::new(Recorded::open(source, networks.iter().copied(), Stage::Training)?))
         }
         _ => local(options, executable).map(|device| Box::new(device) as Box<dyn Device>),
     }

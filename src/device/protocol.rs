@@ -1,4 +1,30 @@
 //! The one JSON line each way between the profiler and a worker, so that a worker can be written in anything.
+//!
+//! A worker is started for one measurement. It reads one line from its standard input:
+//!
+//! ```json
+//! {"protocol":1,"network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,"threads":2,
+//!  "mem_limit":629145600,"seed":0,"steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
+//! ```
+//!
+//! (without the line break), and writes one of these to its standard output, times in milliseconds and memory in bytes:
+//!
+//! ```
+//! use perf4sight::device::protocol::Reply;
+//! for line in [
+//!     r#"{"outcome":"measured",
+//!         "latency":{"median":151.2,"spread":0.013,"steps":4,"discarded":1,"disturbed":false},
+//!         "memory":{"allocated":251658240,"reserved":251658240,"used":310000000,"available":8000000000,"free":900000000}}"#,
+//!     r#"{"outcome":"out_of_memory",
+//!         "memory":{"allocated":629100000,"reserved":629100000,"used":640000000,"available":8000000000,"free":900000000}}"#,
+//!     r#"{"outcome":"failed","reason":"operation Foo cannot be run"}"#,
+//! ] {
+//!     serde_json::from_str::<Reply>(line)?;
+//! }
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! Whatever it writes to its standard error is quoted when it dies without an answer.
 
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};

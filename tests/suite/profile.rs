@@ -248,6 +248,7 @@ fn bad_values_are_refused_before_anything_runs() {
         ("bs = [2]\nstage = ['training', 'training']", 3, "training is there twice"),
         ("bs = [2]\nstage = trainig", 3, "did you mean \"training\"?"),
         ("bs = [2]\nprofile_variables = latncy", 3, "did you mean \"latency\"?"),
+        ("bs = [2]\ncreate_config = False\nrun_profiling = False", 3, "there is nothing to do"),
         ("bs = [2]\noptimizer = adam", 3, "adam cannot be measured yet"),
         ("bs = [2]\nprecision = fp16", 3, "fp16 cannot be measured yet"),
         ("bs = [2]\nmem_limit = 0", 3, "a whole number"),

@@ -41,24 +41,34 @@ impl Campaign<'_> {
         let progress = context.console.progress(ahead as u64, "profile");
         for planned in self.planned {
             let began = context.now();
-            let rows = match ledger.decide(&planned.configuration) {
+            let (rows, kept) = match ledger.decide(&planned.configuration) {
                 Decision::Done => continue,
-                Decision::Measure(quantities) => self.measure(planned, &quantities, &progress, context)?,
-                Decision::Skip { missing, .. } => rows::skipped(planned, &missing, self.device.capacity()),
+                Decision::Skip { missing, .. } => (self.skip(planned, &missing), !self.till_first_fail),
+                Decision::Measure(quantities) => (self.measure(planned, &quantities, &progress, context)?, true),
             };
-            if context.cancelled() {
-                tally.interrupted = true;
-                break;
-            }
             let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
+            match journal.as_mut() {
+                _ if rows.is_empty() => break,
+                Some(journal) if kept => journal.add(&rows, seconds)?,
+                Some(_) => {}
+                None => rows.iter().for_each(|row| context.console.line(shown(row))),
+            }
             rows.iter().for_each(|row| ledger.enter(row));
-            self.keep(&rows, seconds, journal.as_mut(), context)?;
             tally.add(rows, seconds);
             progress.advance(1);
+            if context.cancelled() {
+                break;
+            }
         }
+        tally.interrupted = context.cancelled();
         Ok(tally)
     }
 
+    fn skip(&self, planned: &Planned, missing: &[Quantity]) -> Vec<Record> {
+        rows::skipped(planned, missing, self.device.capacity())
+    }
+
+    /// The rows of one measurement; none after Ctrl-C.
     fn measure(
         &self,
         planned: &Planned,
@@ -76,16 +86,6 @@ impl Campaign<'_> {
             context.warn(format!("{name}: {outcome}: {reason}"));
         }
         Ok(rows::measured(planned, quantities, &measurement, self.device.capacity()))
-    }
-
-    fn keep(&self, rows: &[Record], seconds: f64, journal: Option<&mut Journal>, context: &Context) -> Result<()> {
-        match journal {
-            None => rows.iter().for_each(|row| context.console.line(shown(row))),
-            Some(_)
-                if self.till_first_fail && rows.iter().all(|row| row.outcome == crate::records::Outcome::Skipped) => {}
-            Some(journal) => journal.add(rows, seconds)?,
-        }
-        Ok(())
     }
 
     /// The rows that were asked for among those of the profile.

@@ -56,3 +56,32 @@ fn unpruned_macs(planned: &Planned) -> f64 {
     let pruned = || onnx::read(&planned.file).map(|loaded| loaded.network.macs() as f64 / left);
     known.map(|network| network.macs() as f64).or_else(|_| pruned()).unwrap_or(UNKNOWN_MACS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Configuration;
+    use crate::records::Variant;
+    use crate::workload::Workload;
+
+    fn planned(network: &str, level: u8, stage: Stage, batch: u64) -> Planned {
+        let (variant, workload) = (Variant::new(network, level), Workload { stage, batch });
+        let configuration = Configuration { variant, workload, quantities: Vec::new() };
+        Planned { configuration, file: "absent.onnx".into(), dataset: "imagenet".into() }
+    }
+
+    #[test]
+    fn a_step_takes_as_long_as_its_arithmetic_and_a_profile_half_a_second_at_least() {
+        // One image in 0.1 s: 8 images at level 50, three passes, 1.2 s; a warm-up and three steps.
+        assert!((seconds(&planned("resnet18", 50, Stage::Training, 8), 0.1) - 4.8).abs() < 1e-9);
+        // One image in 1 ms, forward only: warm-up, then steps for half a second.
+        assert!((seconds(&planned("resnet18", 0, Stage::Inference, 1), 0.001) - 0.501).abs() < 1e-9);
+    }
+
+    #[test]
+    fn networks_are_looked_up_in_the_zoo_and_guessed_otherwise() {
+        // torchvision's documentation: 1.814 GMACs.
+        assert!((unpruned_macs(&planned("resnet18", 50, Stage::Training, 8)) / 1.814e9 - 1.0).abs() < 0.01);
+        assert_eq!(unpruned_macs(&planned("mine", 0, Stage::Training, 8)), UNKNOWN_MACS);
+    }
+}

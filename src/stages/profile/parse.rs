@@ -15,13 +15,19 @@ impl Profile {
         refuse_unpublished(values)?;
         let networks: Vec<String> = distinct(values, "network", values.get("network")?)?;
         networks.iter().try_for_each(|name| check_network_name(name)).map_err(|e| values.placed("network", e))?;
-        let run_profiling = values.get("run_profiling")?;
+        let run_profiling: bool = values.get("run_profiling")?;
         let device = device_options(values)?;
         if run_profiling {
             device.name.check_runnable().map_err(|error| values.placed("device", error))?;
         }
+        let create_config: bool = values.get("create_config")?;
+        if !create_config && !run_profiling {
+            return Err(values
+                .error("run_profiling", "there is nothing to do, for create_config is False too")
+                .expected("create_config = True, run_profiling = True or both"));
+        }
         Ok(Profile {
-            create_config: values.get("create_config")?,
+            create_config,
             run_profiling,
             dataset: folder_name(values, "dataset")?,
             quantities: distinct(values, "profile_variables", values.each("profile_variables", Quantity::parse)?)?,

@@ -1,0 +1,69 @@
+//! What the section would do, found out without doing it.
+
+use super::test_config::{self, NetworkTests};
+use super::{NOT_KEPT, Planned, Profile, estimate, journal};
+use crate::error::Result;
+use crate::plan::{Decision, Ledger};
+use crate::records::log_file;
+use crate::stages::{Foreseen, Outline, Place};
+use std::path::Path;
+
+impl Profile {
+    /// The outline of the section; refuses what can be known to fail.
+    pub(super) fn foresee(&self, foreseen: &Foreseen) -> Result<Outline> {
+        let tests = self.tests(foreseen)?;
+        let mut outline = Outline::default();
+        if self.create_config {
+            self.foresee_config(&tests, &mut outline);
+        }
+        if self.run_profiling {
+            self.foresee_runs(&tests, foreseen, &mut outline)?;
+        }
+        Ok(outline)
+    }
+
+    fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
+        let file = &self.places.test_config;
+        let variants: usize = tests.iter().map(|tests| tests.files.len()).sum();
+        let networks = self.networks.join(", ");
+        outline.steps.push(format!("writes the tests of {variants} variants of {networks} to {}", file.display()));
+        let files = test_config::files(file, &self.networks);
+        outline.writes.extend(files.into_iter().map(|path| Place { key: "test_config", path }));
+    }
+
+    fn foresee_runs(&self, tests: &[NetworkTests], foreseen: &Foreseen, outline: &mut Outline) -> Result<()> {
+        let planned = self.planned(tests, foreseen);
+        let device = self.open_device(tests, Path::new(""))?;
+        // What an earlier section is going to write cannot be looked at yet.
+        let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
+        there.map(Planned::job).try_for_each(|job| device.check(&job))?;
+        let log_dir = &self.places.log_dir;
+        let earlier = match self.save {
+            true => journal::look(log_dir, &planned, &device.setting())?,
+            false => Vec::new(),
+        };
+        let ledger = Ledger::of(&earlier);
+        let ahead: Vec<&Planned> =
+            planned.iter().filter(|p| matches!(ledger.decide(&p.configuration), Decision::Measure(_))).collect();
+        outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
+        outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
+        if self.save {
+            outline.steps.push(format!("appends rows to {}/{{latency,memory}}/{{variant}}-gt.csv", log_dir.display()));
+            let rows = journal::files(&planned).into_iter();
+            let place = |(variant, quantity)| Place { key: "log_dir", path: log_file(log_dir, quantity, &variant) };
+            outline.writes.extend(rows.map(place));
+        } else {
+            outline.steps.push(NOT_KEPT.to_owned());
+        }
+        outline.runs = ahead.len();
+        outline.time = estimate::time(&ahead, &self.device);
+        Ok(())
+    }
+}
+
+fn left_out(configurations: usize, log_dir: &Path) -> Option<String> {
+    let log_dir = log_dir.display();
+    (configurations > 0).then(|| {
+        format!("leaves out {configurations} that {log_dir} already holds or that a failed smaller batch rules out")
+    })
+}
