@@ -32,7 +32,8 @@ pub fn page(evidence: &Evidence) -> Page {
     page.section("Worst rows", parts.iter().map(|part| Block::Table(tables::worst(part, WORST))));
     page.section("What fits into memory", charts::memory_maps(evidence).into_iter().map(Block::Chart));
     page.section("What the profile cost", cost::blocks(evidence));
-    page.section("Left out", [Block::List(evidence.left_out()), Block::Folded(tables::warnings(evidence))]);
+    let noticed = Some(tables::warnings(evidence)).filter(|table| !table.rows.is_empty()).map(Block::Folded);
+    page.section("Left out", [Block::List(evidence.left_out())].into_iter().chain(noticed));
     page.section("Provenance", provenance(evidence));
     page
 }
