@@ -105,6 +105,7 @@ fn partial_profile(folder: &Path) {
             row("False", "None", 4, "squeezenet_0.py", "training"),
         ],
     );
+    write("squeezenet_0_2-gt.csv", &[row("True", "5.7", 1, "squeezenet_0_2.py", "training")]);
     write("mnasnet_0-gt.csv", &[row("True", "5.5", 1, "mnasnet_0.py", "training")]);
     write("mnasnet_30-gt.csv", &[row("True", "5.5", 1, "mnasnet_30.py", "training")]);
     write("mnasnet_50-gt.csv", &[row("True", "5.5", 1, "mnasnet_50.py", "training")]);
@@ -115,7 +116,9 @@ fn what_is_missing_is_counted_and_named() {
     let folder = tempfile::tempdir().unwrap();
     partial_profile(folder.path());
     let squeezenet = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
-    onnx::write(&squeezenet, folder.path().join("squeezenet_0.onnx")).unwrap();
+    for stem in ["squeezenet_0", "squeezenet_0_2"] {
+        onnx::write(&squeezenet, folder.path().join(format!("{stem}.onnx"))).unwrap();
+    }
 
     let folders = [folder.path().to_owned(), folder.path().join("absent")];
     let names = ["squeezenet".to_owned(), "mnasnet".to_owned()];
@@ -123,7 +126,8 @@ fn what_is_missing_is_counted_and_named() {
     let gathered = gather(&selection, &mut Networks::new(folder.path())).unwrap();
 
     let read: Vec<(u64, f64)> = gathered.rows.iter().map(|row| (row.record.workload.batch, row.measured)).collect();
-    assert_eq!(read, [(1, 5.5), (2, 9.5)]);
+    // The second repeat of level 0 belongs to the level.
+    assert_eq!(read, [(1, 5.5), (2, 9.5), (1, 5.7)]);
     assert_eq!(gathered.failed.len(), 1);
     assert_eq!(gathered.missing_logs, [folders[1].display().to_string(), "squeezenet_30".into()]);
     let missing: Vec<(&str, usize)> =

@@ -215,8 +215,7 @@ fn stored_fingerprints_answer_for_files_names_and_levels() {
     let scene = profile();
     scene.run(RUN).succeeds();
     let ask = |network: &str, more: &str| scene.run(&format!("predict {network} --fingerprint store --bs 1,8 {more}"));
-    let answer =
-        |network: &str| -> Value { serde_json::from_str(&ask(network, "--json").succeeds().stdout()).unwrap() };
+    let answer = |network: &str| -> Value { serde_json::from_str(ask(network, "--json").succeeds().stdout()).unwrap() };
     // What was measured once or equally often is answered exactly: 20 + 7 x batch; MiB in bytes.
     let known = answer("squeezenet");
     assert_eq!(known["predictions"][0], serde_json::json!({"bs": 1, "latency_ms": 27.0, "memory_bytes": 27 << 20}));

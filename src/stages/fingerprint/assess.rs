@@ -92,5 +92,9 @@ fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Co
     if gathered.is_incomplete() {
         context.warn(format!("{quantity} rows {purpose}: {gathered}"));
     }
-    gathered.warnings.iter().for_each(|warning| context.warn(warning));
+    match gathered.warnings.as_slice() {
+        [] => {}
+        [warning] => context.warn(warning),
+        [first, others @ ..] => context.warn(format!("{first} (and {} more notes, all in the report)", others.len())),
+    }
 }
