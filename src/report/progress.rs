@@ -1,7 +1,7 @@
 //! Progress of one piece of work: what is running, how much is done, how much time is left.
 
 use super::console::{Sink, locked};
-use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::Write;
 
 /// Without a terminal, one line each time another tenth of the work is done: enough to follow a log, not enough to fill it.
@@ -28,8 +28,9 @@ impl Progress {
 
     /// A bar among the others of a terminal.
     pub(super) fn bar(total: u64, what: &str, bars: &MultiProgress) -> Self {
-        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {eta:>4} left  {wide_msg}")
+        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {left}  {wide_msg}")
             .expect("the template is well-formed")
+            .with_key("left", left)
             .progress_chars("━╸─");
         let bar = bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_string());
         bar.tick();
@@ -70,7 +71,8 @@ impl Progress {
             0 => "done".to_string(),
             _ => format!("{} left", HumanDuration(self.bar.eta())),
         };
-        let line = format!("{}: {done}/{}, {left}\n", log.what, self.total());
+        let item = Some(self.bar.message()).filter(|item| !item.is_empty()).map(|item| format!(" ({item})"));
+        let line = format!("{}: {done}/{}{}, {left}\n", log.what, self.total(), item.unwrap_or_default());
         // A log that cannot be written must not end the work it reports on; results are checked by Console::finish.
         let _ = locked(&log.sink).write_all(line.as_bytes());
     }
@@ -79,6 +81,14 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Time left, once something was done to tell it from.
+fn left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    if state.pos() > 0 {
+        // A bar that cannot be drawn is no reason to stop.
+        let _ = write!(out, "{:#} left", HumanDuration(state.eta()));
     }
 }
 
