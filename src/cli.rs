@@ -2,8 +2,10 @@
 
 use crate::device;
 use crate::error::{Error, Result};
+use crate::network::zoo::Dataset;
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
+use crate::stages::networks::Networks;
 use crate::stages::{self, Context};
 use crate::workload::Stage;
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
@@ -24,6 +26,7 @@ Examples:
   perf4sight --config-file config.ini                      run every section in order
   perf4sight --config-file config.ini --check              show what would run and how long it takes
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
+  perf4sight networks --export models/imagenet              list the known networks, write seven of them
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
@@ -70,6 +73,15 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// List the known networks; write the usual ones as ONNX files
+    Networks {
+        /// Write them to this folder
+        #[arg(long, value_name = "DIR")]
+        export: Option<PathBuf>,
+        /// Whose images and classes: imagenet, cifar10 or cifar100
+        #[arg(long, default_value_t, value_parser = Dataset::parse)]
+        dataset: Dataset,
+    },
     /// Predict latency and memory of a network from stored fingerprints
     Predict(Predict),
     /// Print a script that completes these arguments in a shell
@@ -125,6 +137,10 @@ pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
 impl Verb {
     fn run(self, context: &mut Context) -> Result<()> {
         match self {
+            Verb::Networks { export, dataset } => {
+                let summary = Networks { export, dataset }.run(context)?;
+                pipeline::present(&summary, &context.console);
+            }
             Verb::Predict(arguments) => pipeline::present(&arguments.into_verb()?.run(context)?, &context.console),
             Verb::Completions { shell } => context.console.line(completions(shell)),
             Verb::Worker => device::run_worker(io::stdin().lock(), io::stdout())?,

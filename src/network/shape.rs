@@ -166,13 +166,16 @@ fn windows(window: &Window, size: [usize; 2]) -> Result<[usize; 2], String> {
         let reach = (kernel - 1).saturating_mul(window.dilation[axis]).saturating_add(1);
         let before = window.padding[axis];
         let padded = size[axis].saturating_add(before).saturating_add(window.padding[axis + 2]);
+        // Rounding up counts a last window of which only a part lies on the image, as long as it does not start behind it:
+        // PyTorch's pooling_output_shape.
+        let overhang = if window.ceil { stride - 1 } else { 0 };
         let room = padded
+            .saturating_add(overhang)
             .checked_sub(reach)
-            .ok_or(format!("has a kernel that reaches {reach} over an image of {padded} (padding included)"))?;
+            .ok_or_else(|| format!("has a kernel that reaches {reach} over an image of {padded} (padding included)"))?;
         positions[axis] = room / stride + 1;
-        // PyTorch drops a last window that would start in the padding behind the image.
-        if window.ceil && room % stride != 0 && positions[axis] * stride < size[axis].saturating_add(before) {
-            positions[axis] += 1;
+        if window.ceil && (positions[axis] - 1).saturating_mul(stride) >= size[axis].saturating_add(before) {
+            positions[axis] -= 1;
         }
     }
     Ok(positions)

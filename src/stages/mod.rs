@@ -9,7 +9,9 @@
 //! a struct of plain options and `run(&self, &mut Context) -> Result<Summary>`, and one variant in `cli::Verb`.
 
 mod context;
+pub mod create_network_dataset;
 pub mod fingerprint;
+pub mod networks;
 mod outline;
 pub mod predict;
 pub mod profile;
@@ -23,7 +25,7 @@ use crate::config::{Table, Values};
 use crate::error::Result;
 
 /// Every config section there is.
-pub static SPECS: &[&Spec] = &[&profile::SPEC, &fingerprint::SPEC];
+pub static SPECS: &[&Spec] = &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC];
 
 /// A config section: what may stand in it and what it becomes.
 pub struct Spec {

@@ -1,1 +1,191 @@
-//!
+//! `[create_network_dataset]` and `perf4sight networks`, by the real program.
+
+use crate::fixtures::{self, Scene};
+use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx, zoo};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+const TWO: &str =
+    "[create_network_dataset]\nnetworks= ['squeezenet', 'resnet18']\npruning_perc= [0, 50, 30]\nseed= 3\n";
+const CONFIG: &str = "--config-file config.ini";
+
+fn scene(config: &str) -> Scene {
+    Scene::new().file("config.ini", config)
+}
+
+/// All files of a folder by name.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| (path.file_name().unwrap().to_str().unwrap().to_string(), fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn every_network_is_written_at_every_level() {
+    let scene = scene(TWO);
+    let outcome = scene.run(CONFIG).succeeds().prints("Pruned networks").prints("network result (classifier)");
+    assert!(outcome.stdout().contains("resnet18_0"));
+    let folder = scene.path("models/pruned/random_pruning/imagenet");
+    let csv = scene.read("models/pruned/random_pruning/imagenet/variants.csv");
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["variant", "asked_percent", "reached_percent", "parameters", "macs", "activations", "limit"]);
+    let variants: Vec<&str> = rows[1..].iter().map(|row| row[0]).collect();
+    let levels = ["squeezenet_0", "squeezenet_30", "squeezenet_50", "resnet18_0", "resnet18_30", "resnet18_50"];
+    assert_eq!(variants, levels);
+    for row in &rows[1..] {
+        // The table says what is in the file.
+        let network = onnx::read(folder.join(format!("{}.onnx", row[0]))).unwrap().network;
+        let counts = [network.parameters(), network.macs(), network.activations()].map(|count| count.to_string());
+        assert_eq!(row[3..6], counts);
+        let number = |cell: &str| cell.parse::<f64>().unwrap();
+        // One group is 0.2 % of these networks at most.
+        assert!((0.0..0.2).contains(&(number(row[2]) - number(row[1]))), "{row:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_one_does_not() {
+    let written = |seed: &str| {
+        let scene = scene(TWO);
+        scene.run(&format!("{CONFIG} --set create_network_dataset.seed={seed}")).succeeds();
+        files(&scene.path("models/pruned/random_pruning/imagenet"))
+    };
+    let (first, again, other) = (written("3"), written("3"), written("4"));
+    assert_eq!(first, again);
+    assert_eq!(first["resnet18_0.onnx"], other["resnet18_0.onnx"]);
+    assert_ne!(first["resnet18_30.onnx"], other["resnet18_30.onnx"]);
+}
+
+#[test]
+fn repeats_are_numbered_and_only_in_mode_random_weighted() {
+    let repeated = "[create_network_dataset]\nnetworks= squeezenet\npruning_perc= 20\nrepeats= 3\nmode= ";
+    let weighted = scene(&format!("{repeated}random_weighted\n"));
+    weighted.run(CONFIG).succeeds();
+    let written = files(&weighted.path("models/pruned/random_weighted_pruning/imagenet"));
+    let names: Vec<&String> = written.keys().filter(|name| name.ends_with(".onnx")).collect();
+    assert_eq!(names, ["squeezenet_20_0.onnx", "squeezenet_20_1.onnx", "squeezenet_20_2.onnx"]);
+    assert_ne!(written["squeezenet_20_0.onnx"], written["squeezenet_20_1.onnx"]);
+    let random = scene(&format!("{repeated}random\n"));
+    random.run(CONFIG).succeeds().says("repeats counts only in mode random_weighted");
+    assert!(random.path("models/pruned/random_pruning/imagenet/squeezenet_20.onnx").exists());
+}
+
+#[test]
+fn a_limit_is_named() {
+    let scene = scene("[create_network_dataset]\nnetworks= alexnet\npruning_perc= 90\n");
+    scene.run(CONFIG).succeeds().prints("65.3 %").prints("minimum of 2 channels a layer");
+}
+
+#[test]
+fn networks_of_ones_own_come_from_files() {
+    let network = zoo::build("squeezenet", zoo::Dataset::Cifar100).unwrap();
+    let scene = scene("[create_network_dataset]\nnetworks= [mine, vgg11]\npruning_perc= 40\nmodel_desc_dir= own\n")
+        .file("own/mine.onnx", onnx::to_bytes(&network));
+    scene.run(CONFIG).succeeds().prints("mine_40").prints("vgg11_40");
+    let pruned = onnx::read(scene.path("models/pruned/random_pruning/imagenet/mine_40.onnx")).unwrap().network;
+    assert_eq!(pruned.input_shape(), network.input_shape());
+    assert_eq!(pruned.classes(), 100);
+}
+
+#[test]
+fn l1_needs_weights_and_says_so() {
+    let config = "[create_network_dataset]\nnetworks= squeezenet\npruning_perc= 40\nmode= l1\n";
+    let refused = scene(config).run(CONFIG).fails(3);
+    refused.says("config.ini:2:").says("needs the weights of squeezenet").says("models/imagenet/squeezenet.onnx");
+    let network = zoo::build("squeezenet", zoo::Dataset::Imagenet).unwrap();
+    let weightless = scene(config).file("models/imagenet/squeezenet.onnx", onnx::to_bytes(&network));
+    weightless.run(CONFIG).fails(4).says("no weights");
+    assert!(!weightless.path("models/pruned/l1_pruning/imagenet/squeezenet_40.onnx").exists());
+}
+
+/// One length-delimited field of a protobuf message.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![number << 3 | 2];
+    let mut length = content.len();
+    while length > 127 {
+        bytes.push(length as u8 | 128);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    bytes.extend(content);
+    bytes
+}
+
+/// ModelProto.graph (7) of one GraphProto.initializer (5): dims (1), data_type (2) float, name (8), raw_data (9). Protobuf
+/// messages that follow each other merge, so appending it gives a file the weights of a 1x1 convolution, all of one `value`.
+fn with_weights(node: &str, [filters, channels]: [u8; 2], value: f32) -> Vec<u8> {
+    let name = format!("{node}.weight");
+    let raw = value.to_le_bytes().repeat(usize::from(filters) * usize::from(channels));
+    let dims = [filters, channels, 1, 1].map(|dim| [1 << 3, dim]).concat();
+    field(7, &field(5, &[dims, vec![2 << 3, 1], field(8, name.as_bytes()), field(9, &raw)].concat()))
+}
+
+#[test]
+fn l1_removes_the_filters_with_the_smallest_weights() {
+    let conv = |out_channels| Conv { out_channels, window: Window::square(1, 1, 0), groups: 1, bias: false };
+    let mut builder = NetworkBuilder::new("gray", Shape::new([1, 4, 4]));
+    let small = builder.add("small", Op::Conv(conv(100)), &[builder.input()]).unwrap();
+    let large = builder.add("large", Op::Conv(conv(100)), &[small]).unwrap();
+    let result = builder.add("result", Op::Conv(conv(1)), &[large]).unwrap();
+    let weights = [("small", [100, 1], -1.0), ("large", [100, 100], 2.0), ("result", [1, 100], 0.5)];
+    let weights = weights.map(|(node, dims, value)| with_weights(node, dims, value)).concat();
+    let file = [onnx::to_bytes(&builder.finish(result)), weights].concat();
+    let config = "[create_network_dataset]\nnetworks= gray\npruning_perc= 25\nmode= l1\nmodel_desc_dir= .\n";
+    let scene = scene(config).file("gray.onnx", file);
+    scene.run(CONFIG).succeeds();
+    let pruned = onnx::read(scene.path("models/pruned/l1_pruning/imagenet/gray_25.onnx")).unwrap().network;
+    let widths: Vec<usize> = pruned.nodes()[1..].iter().map(|node| node.shape.channels()).collect();
+    // A filter of `small` weighs 1 + 100 of 10,200 parameters: 26 of them are the first to reach 25 %.
+    assert_eq!(widths, [74, 100, 1]);
+}
+
+#[test]
+fn what_cannot_be_pruned_is_refused_before_anything_is_written() {
+    for (keys, messages) in [
+        ("networks= [resnet81]", ["config.ini:2:", "did you mean \"resnet18\"?"]),
+        ("networks= alexnet\ndataset= cifar10", ["config.ini:2:", "images of 63x63 or more"]),
+        ("networks= resnet18\npruning_perc= [10, 100]", ["config.ini:3:", "a whole number from 0 to 99"]),
+        ("networks= resnet18\nmode= randm", ["config.ini:3:", "did you mean random?"]),
+        ("networks= net_5", ["config.ini:2:", "reads as a pruning level"]),
+        ("pruning_perc= 10", ["config.ini:1:", "networks"]),
+    ] {
+        let scene = scene(&format!("[create_network_dataset]\n{keys}\n"));
+        let outcome = scene.run(CONFIG);
+        messages.iter().fold(outcome, |outcome, message| outcome.says(message));
+        assert!(!scene.path("models").exists(), "{keys}");
+    }
+}
+
+#[test]
+fn a_file_of_another_dataset_is_not_taken_for_this_one() {
+    let small = zoo::build("resnet18", zoo::Dataset::Cifar10).unwrap();
+    let config = "[create_network_dataset]\nnetworks= resnet18\npruning_perc= 10\n";
+    let scene = scene(config).file("models/imagenet/resnet18.onnx", onnx::to_bytes(&small));
+    scene.run(CONFIG).fails(3).says("reads images of 3x32x32").says("dataset = imagenet");
+}
+
+#[test]
+fn the_zoo_is_listed_and_exported() {
+    let scene = Scene::new();
+    let outcome = scene.run("networks --export out --json").succeeds();
+    let listed = outcome.json();
+    assert_eq!(listed.as_array().unwrap().len(), 14);
+    assert_eq!(listed[5]["network"], "resnet18");
+    assert_eq!(listed[5]["parameters"], 11_689_512);
+    let committed = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/imagenet"));
+    assert_eq!(committed.len(), 7);
+    assert!(files(&scene.path("out")) == committed, "write them anew: perf4sight networks --export models/imagenet");
+    scene.run("networks --dataset cifr").fails(2).says("did you mean \"cifar10\"?");
+}
+
+/// The networks of the TX2 measurements come from the same architectures.
+#[test]
+fn the_exported_networks_count_like_the_published_ones() {
+    let Some(folder) = fixtures::shared("tx2/networks") else { return };
+    for name in ["alexnet", "resnet18", "resnet50", "squeezenet", "mnasnet"] {
+        let theirs = onnx::read(folder.join(format!("{name}_0.onnx"))).unwrap().network;
+        let ours = zoo::build(name, zoo::Dataset::Imagenet).unwrap();
+        assert_eq!(theirs.parameters(), ours.parameters(), "{name}");
+        assert_eq!([theirs.macs(), theirs.activations()], [ours.macs(), ours.activations()], "{name}");
+    }
+}

@@ -151,13 +151,20 @@ mod tests {
 
     #[test]
     fn too_small_images_are_refused_with_the_smallest_that_fit() {
-        // By hand: the last 3x3 pool needs 3 rows, so the pool before 7, the one before that 15, and
-        // (size + 4 - 11) / 4 + 1 >= 15 from size 63 on; torchvision states the same minimum.
-        assert_eq!(smallest_input("alexnet").unwrap(), 63);
+        // `min_size` in torchvision's documentation of its weights.
+        for (name, least) in [
+            ("alexnet", 63),
+            ("vgg16", 32),
+            ("resnet50", 1),
+            ("mobilenetv2", 1),
+            ("squeezenet", 21),
+            ("mnasnet", 1),
+            ("googlenet", 15),
+        ] {
+            assert_eq!(smallest_input(name).unwrap(), least, "{name}");
+        }
         let message = build("alexnet", Dataset::Cifar10).unwrap_err().to_string();
         assert!(message.contains("32x32 images of cifar10") && message.contains("63x63 or more"), "{message}");
-        // Five halvings of vgg need 32 rows.
-        assert_eq!(smallest_input("vgg16").unwrap(), 32);
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) const TABLE: Table = Table {
         Key {
             name: "local_model_loc",
             kind: Kind::Path,
-            default: Literal("models/pruned/random_pruning/{dataset}"),
+            default: Literal("{create_network_dataset.model_path}/{dataset}"),
             help: "The folder that holds {network}_{level}.onnx here.",
         },
         Key {
