@@ -60,7 +60,8 @@ fn bytes_that_are_no_text_are_refused_with_their_line() {
 
 #[test]
 fn a_reader_that_leaves_early_is_no_failure() {
-    let mut child = Scene::new().command().args(["completions", "zsh"]).stdout(Stdio::piped()).spawn().unwrap();
+    let scene = Scene::new();
+    let mut child = scene.command().args(["completions", "zsh"]).stdout(Stdio::piped()).spawn().unwrap();
     child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
     assert!(child.wait().unwrap().success());
 }
