@@ -39,7 +39,7 @@ pub enum Op {
         /// Height and width of the result.
         output: [usize; 2],
     },
-    /// Element-wise arithmetic of two inputs that broadcast, or of one input and a constant.
+    /// Element-wise arithmetic of two inputs of equal rank, axes of length 1 stretched, or of one input and a constant.
     Binary(Binary),
     /// Inputs one after the other along `axis`.
     Concat {

@@ -198,16 +198,18 @@ fn concat(inputs: &[&Shape], axis: usize) -> Result<Shape, String> {
     Ok(Shape::new(dims))
 }
 
-/// NumPy's broadcasting, aligned at the last axis.
+/// Axes of length 1 stretch. The ranks must be equal: with the batch in front, shorter shapes would meet the wrong axes.
 fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, String> {
-    let rank = a.rank().max(b.rank());
-    let dim = |shape: &Shape, i: usize| (i + shape.rank()).checked_sub(rank).map_or(1, |axis| shape.dims()[axis]);
-    let dims = (0..rank).map(|i| match (dim(a, i), dim(b, i)) {
-        (x, y) if x == y || y == 1 => Ok(x),
-        (1, y) => Ok(y),
-        _ => Err(format!("cannot combine {a} and {b} element by element")),
-    });
-    Ok(Shape::new(dims.collect::<Result<Vec<_>, _>>()?))
+    let misfit = || format!("cannot combine {a} and {b} element by element");
+    let stretched = |(&x, &y): (&usize, &usize)| match (x, y) {
+        _ if x == y || y == 1 => Ok(x),
+        (1, _) => Ok(y),
+        _ => Err(misfit()),
+    };
+    if a.rank() != b.rank() {
+        return Err(misfit());
+    }
+    Ok(Shape::new(a.dims().iter().zip(b.dims()).map(stretched).collect::<Result<Vec<_>, _>>()?))
 }
 
 fn matmul([a, b]: [&Shape; 2]) -> Result<Shape, String> {

@@ -14,6 +14,7 @@ mod layering;
 #[cfg(feature = "torch")]
 mod libtorch;
 mod networks;
+mod onnx_files;
 mod pipeline;
 mod profile;
 mod pruning;

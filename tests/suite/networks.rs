@@ -64,3 +64,36 @@ fn real_exports_are_covered_with_exact_parameters() {
         assert_survives_writing(&loaded.network);
     }
 }
+
+#[test]
+fn exports_without_batch_norm_are_counted_exactly_and_warn() {
+    // torchvision's count minus scale and shift of every batch-norm, plus a bias for each convolution it went into.
+    // resnet18 normalises 64 + 4 x 64 + 5 x 128 + 5 x 256 + 5 x 512 = 4,800 channels; its exporter dropped the biases, all zero.
+    // mobilenet_v3_small normalises 16 + 32 + 168 + 200 + 232 + 520 + 520 + 288 + 336 + 672 + 1248 + 1248 + 576 = 6,056
+    // (stem, eleven blocks, last convolution).
+    let folded = [
+        ("resnet18_eval_dynamo", 11_689_512 - 2 * 4_800),
+        ("mobilenet_v3_small_eval_empty", 2_542_856 - 2 * 6_056 + 6_056),
+    ];
+    for (name, parameters) in folded {
+        let Some(loaded) = exported(name) else { return };
+        assert_eq!(loaded.network.parameters(), parameters, "{name}");
+        assert!(loaded.network.coverage().is_full(), "{name}");
+        assert_eq!(loaded.network.input_shape().dims(), [3, 224, 224], "its fixed batch is left open");
+        let [warning] = loaded.warnings.as_slice() else { panic!("{name}: {:?}", loaded.warnings) };
+        assert!(
+            warning.contains("cannot be trusted") && warning.contains("torch.onnx.export(model.train()"),
+            "{warning}"
+        );
+        assert_survives_writing(&loaded.network);
+    }
+}
+
+#[test]
+fn published_sizes_at_level_0_and_pruned() {
+    // Convolution MACs and output elements of golden/random_pruning.csv are those of the level-0 files at level 0.
+    let Some(path) = shared("tx2/networks/resnet50_0.onnx") else { return };
+    let network = onnx::read(path).unwrap().network;
+    // 4.09 G: torchvision's documented GFLOPS (multiply-adds) of resnet50 at 224 x 224.
+    assert_eq!(format!("{:.2}", network.macs() as f64 / 1e9), "4.09");
+}

@@ -21,9 +21,16 @@ pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>,
     let held = call.features().filter(|feature| feature.batch.is_some());
     let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {
         Some(feature) => Frame { rank: to.dims(feature).len(), batch: feature.batch },
-        None => Frame { rank: 0, batch: None },
+        None => Frame { rank: call.inputs.iter().map(|input| rank(to, input)).max().unwrap_or(0), batch: None },
     };
     call.inputs.iter().map(|input| bring(to, call, input, frame)).collect()
+}
+
+fn rank(to: &Translation, input: &Value) -> usize {
+    match input {
+        Value::Feature(feature) => to.dims(*feature).len(),
+        other => other.fixed_dims().map_or(0, <[usize]>::len),
+    }
 }
 
 fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Result<Feature, Misfit> {
@@ -54,10 +61,9 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
 
 /// What a tensor without a batch looks like beside one sample: the batch axis, which it has as a 1 or not at all, is dropped.
 fn sample(dims: &[usize], frame: Frame, batch: u64) -> Result<Shape, Misfit> {
-    let Some(held) = frame.batch else { return Ok(Shape::new(dims)) };
     let ones = frame.rank.checked_sub(dims.len()).ok_or(Misfit::Unsupported)?;
     let mut dims: Vec<usize> = std::iter::repeat_n(1, ones).chain(dims.iter().copied()).collect();
-    if held.alone() {
+    if let Some(held) = frame.batch.filter(|held| held.alone()) {
         let dropped = dims.remove(held.axis) as u64;
         if dropped != 1 && dropped != batch {
             return Err(Misfit::Unsupported);

@@ -64,7 +64,9 @@ impl Batch {
     /// Where the batch lies after the same elements are seen as `to` instead of `from`; `None` when it is torn apart.
     ///
     /// In memory order the batch begins after `elements` others. It lies in the axis of `to` that begins there or contains
-    /// that place; with a batch of 1 several do, and one that is the batch alone is preferred.
+    /// that place. With a batch of 1 several may: the one that is the batch alone is meant, else, where axes were merged, the
+    /// one that ends with the batch (`[L, 1, E]` as `[L, E]` before a fully connected layer), where they were split the one
+    /// that begins with it (`[L, 1, E]` as `[L, heads, E / heads]`).
     pub fn reshaped(self, from: &[u64], to: &[u64], batch: u64) -> Option<Batch> {
         let elements = product(&from[..self.axis])?.checked_mul(self.before as u64)?;
         let candidates = (0..to.len()).filter_map(|axis| {
@@ -78,7 +80,9 @@ impl Batch {
             })
         });
         let candidates: Vec<Batch> = candidates.collect();
-        candidates.iter().find(|place| place.alone()).or(candidates.first()).copied()
+        let meant = |place: &&Batch| if to.len() < from.len() { place.after == 1 } else { place.before == 1 };
+        let alone = candidates.iter().find(|place| place.alone());
+        alone.or_else(|| candidates.iter().find(meant)).or(candidates.first()).copied()
     }
 }
 
@@ -109,6 +113,15 @@ mod tests {
         let merged = sequence.reshaped(&[197, 5, 768], &[985, 768], 5).unwrap();
         assert_eq!(merged.sample(&[985, 768]), Shape::new([197, 768]));
         assert_eq!(merged.reshaped(&[985, 768], &[197, 5, 768], 5), Some(sequence));
+    }
+
+    #[test]
+    fn a_batch_of_one_is_followed_through_attention() {
+        let sequence = Batch::alone_at(1);
+        let split = sequence.reshaped(&[197, 1, 768], &[197, 12, 64], 1).unwrap();
+        assert_eq!((split.axis, split.sample(&[197, 12, 64])), (1, Shape::new([197, 12, 64])));
+        let merged = sequence.reshaped(&[197, 1, 768], &[197, 768], 1).unwrap();
+        assert_eq!((merged.axis, merged.sample(&[197, 768])), (0, Shape::new([197, 768])));
     }
 
     #[test]

@@ -88,8 +88,12 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// An input whose values are known.
     pub fn constant(&self, index: usize) -> Option<&Constant> {
-        self.input(index).as_constant()
+        match self.input(index) {
+            Value::Weight(weight) => weight.values.as_deref(),
+            other => other.as_constant(),
+        }
     }
 
     /// What an attribute said in early opsets and an input says since.

@@ -69,6 +69,7 @@ pub(super) fn recognised(curves: &[Curve]) -> Option<(Activation, NodeId)> {
     })
 }
 
+/// A function of one number.
 type Function = fn(f64) -> f64;
 
 /// The activations without a parameter of their own.
@@ -86,7 +87,7 @@ const KNOWN: [(Activation, Function); 10] = [
 ];
 
 /// The values of an activation that the file names.
-pub(super) fn function(activation: Activation) -> Option<fn(f64) -> f64> {
+pub(super) fn function(activation: Activation) -> Option<Function> {
     KNOWN.iter().find(|(known, _)| *known == activation).map(|(_, function)| *function)
 }
 

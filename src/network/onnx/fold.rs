@@ -1,10 +1,8 @@
 //! Arithmetic on constants: what exporters write around shapes, axes and scalars is done while reading.
 
 use super::call::Call;
+use super::rearrange::{self, MAX_ELEMENTS, expanded};
 use super::tensor::Constant;
-
-/// More elements than any shape or scalar arithmetic has; larger results stay unknown.
-const MAX_ELEMENTS: usize = 1 << 16;
 
 /// The value of a node whose inputs are all constants, where it is arithmetic on shapes or scalars.
 pub(super) fn evaluate(call: &Call) -> Option<Constant> {
@@ -15,13 +13,14 @@ pub(super) fn evaluate(call: &Call) -> Option<Constant> {
         ("ConstantOfShape", [shape]) => filled(call, shape),
         ("Range", [start, limit, delta]) => range(start, limit, delta),
         ("Where", [condition, yes, no]) => choose(condition, yes, no),
-        ("Expand", [data, shape]) => expanded(data, &common(&signed(&data.dims), &shape.as_integers())?),
-        ("Concat", parts) => concat(parts),
-        ("Gather", [data, indices]) => gather(call, data, indices),
-        ("Slice", [data, ..]) => slice(call, data),
-        ("Unsqueeze", [data, ..]) => unsqueeze(call, data),
-        ("Squeeze", [data, ..]) => reshaped(data, data.dims.iter().copied().filter(|&dim| dim != 1).collect()),
-        ("Reshape", [data, shape]) => reshape(data, &shape.as_integers()),
+        ("Expand", [data, shape]) => expanded(data, &common(&data.dims, &sizes(shape)?)?),
+        ("Concat", parts) => rearrange::concat(call, parts),
+        ("Gather", [data, indices]) => rearrange::gather(call, data, indices),
+        ("Slice", [data, ..]) => rearrange::slice(call, data),
+        ("Transpose", [data]) => rearrange::transpose(call, data),
+        ("Reshape" | "Squeeze" | "Unsqueeze", [data, ..]) => {
+            Some(Constant { dims: rearrange::view(call, &data.dims)?, ..(*data).clone() })
+        }
         ("ReduceProd", [data, ..]) => reduced(call, data, data.values.iter().product()),
         ("ReduceSum", [data, ..]) => reduced(call, data, data.values.iter().sum()),
         ("Shape", [data]) => Some(Constant::integers(data.dims.iter().map(|&dim| dim as i64))),
@@ -112,7 +111,7 @@ fn filled(call: &Call, shape: &Constant) -> Option<Constant> {
         Some(tensor) => Constant::from_message(tensor)?,
         None => Constant::scalar(0.0),
     };
-    expanded(&fill, &shape.as_integers())
+    expanded(&Constant { dims: vec![], ..fill }, &sizes(shape)?)
 }
 
 fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constant> {
@@ -124,72 +123,11 @@ fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constan
 }
 
 fn choose(condition: &Constant, yes: &Constant, no: &Constant) -> Option<Constant> {
-    let target = common(&common(&signed(&condition.dims), &signed(&yes.dims))?, &signed(&no.dims))?;
+    let target = common(&common(&condition.dims, &yes.dims)?, &no.dims)?;
     let [condition, yes, no] = [expanded(condition, &target)?, expanded(yes, &target)?, expanded(no, &target)?];
     let pick = |((keep, yes), no): ((&f64, &f64), &f64)| if *keep != 0.0 { *yes } else { *no };
     let values = condition.values.iter().zip(&yes.values).zip(&no.values).map(pick).collect();
     Some(Constant { values, ..yes })
-}
-
-fn concat(parts: &[&Constant]) -> Option<Constant> {
-    let values: Vec<f64> = parts.iter().flat_map(|part| part.values.iter().copied()).collect();
-    let flat = parts.iter().all(|part| part.dims.len() == 1) && values.len() <= MAX_ELEMENTS;
-    flat.then(|| Constant { dims: vec![values.len()], values, integer: parts.iter().all(|part| part.integer) })
-}
-
-fn gather(call: &Call, data: &Constant, indices: &Constant) -> Option<Constant> {
-    if data.dims.len() != 1 || call.int("axis").unwrap_or(0) > 0 {
-        return None;
-    }
-    let length = data.values.len() as i64;
-    let pick = |index: i64| {
-        let index = if index < 0 { index.checked_add(length)? } else { index };
-        data.values.get(usize::try_from(index).ok()?).copied()
-    };
-    let values = indices.as_integers().into_iter().map(pick).collect::<Option<Vec<_>>>()?;
-    Some(Constant { dims: indices.dims.clone(), values, integer: data.integer })
-}
-
-fn slice(call: &Call, data: &Constant) -> Option<Constant> {
-    let step = call.constant(4).map_or(Some(1.0), Constant::uniform)?;
-    if data.dims.len() != 1 || step != 1.0 {
-        return None;
-    }
-    let [start, end] = [call.integers("starts", 1)?, call.integers("ends", 2)?];
-    let [start, end] = [*start.first()?, *end.first()?].map(|place| bound(place, data.values.len()));
-    let values = data.values.get(start..end.max(start))?.to_vec();
-    Some(Constant { dims: vec![values.len()], values, integer: data.integer })
-}
-
-/// A slice bound as ONNX counts it: negative from the back, cut to the axis.
-pub(super) fn bound(place: i64, length: usize) -> usize {
-    let from_front = if place < 0 { place.saturating_add(length as i64) } else { place };
-    from_front.clamp(0, length as i64) as usize
-}
-
-fn unsqueeze(call: &Call, data: &Constant) -> Option<Constant> {
-    let axes = call.integers("axes", 1)?;
-    let ones = data.dims.len().checked_add(axes.len()).filter(|&rank| rank <= 8)? - data.dims.len();
-    let dims = match data.dims.as_slice() {
-        [] => vec![1; ones],
-        // Where the ones go does not matter to anything that reads a vector.
-        [length] => std::iter::once(*length).chain(std::iter::repeat_n(1, ones)).collect(),
-        _ => return None,
-    };
-    reshaped(data, dims)
-}
-
-fn reshaped(data: &Constant, dims: Vec<usize>) -> Option<Constant> {
-    Some(Constant { dims, ..data.clone() })
-}
-
-fn reshape(data: &Constant, target: &[i64]) -> Option<Constant> {
-    match target {
-        [] if data.values.len() == 1 => reshaped(data, vec![]),
-        [-1] => reshaped(data, vec![data.values.len()]),
-        [length] if *length == data.values.len() as i64 => reshaped(data, vec![data.values.len()]),
-        _ => None,
-    }
 }
 
 fn reduced(call: &Call, data: &Constant, value: f64) -> Option<Constant> {
@@ -212,7 +150,7 @@ fn cast(call: &Call, data: &Constant) -> Constant {
 
 fn arithmetic(op: &str, a: &Constant, b: &Constant) -> Option<Constant> {
     let function = binary(op)?;
-    let target = common(&signed(&a.dims), &signed(&b.dims))?;
+    let target = common(&a.dims, &b.dims)?;
     let [a, b] = [expanded(a, &target)?, expanded(b, &target)?];
     let integer = a.integer && b.integer;
     let exact = |value: f64| if integer && op == "Div" { value.trunc() } else { value };
@@ -220,14 +158,15 @@ fn arithmetic(op: &str, a: &Constant, b: &Constant) -> Option<Constant> {
     Some(Constant { dims: a.dims, values, integer })
 }
 
-fn signed(dims: &[usize]) -> Vec<i64> {
-    dims.iter().map(|&dim| dim as i64).collect()
+/// A constant that is a shape.
+fn sizes(shape: &Constant) -> Option<Vec<usize>> {
+    shape.as_integers().into_iter().map(|dim| usize::try_from(dim).ok()).collect()
 }
 
 /// The shape two shapes broadcast to.
-fn common(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
+fn common(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
-    let dim = |dims: &[i64], i: usize| (i + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
+    let dim = |dims: &[usize], i: usize| (i + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
     (0..rank)
         .map(|i| match (dim(a, i), dim(b, i)) {
             (x, y) if x == y || y == 1 => Some(x),
@@ -235,16 +174,4 @@ fn common(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
             _ => None,
         })
         .collect()
-}
-
-/// A constant broadcast to `target`; scalars and equal shapes are all that shape arithmetic uses.
-fn expanded(data: &Constant, target: &[i64]) -> Option<Constant> {
-    let dims = target.iter().map(|&dim| usize::try_from(dim).ok()).collect::<Option<Vec<_>>>()?;
-    let elements = dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))?;
-    let values = match data.values.as_slice() {
-        [value] if elements <= MAX_ELEMENTS => vec![*value; elements],
-        values if values.len() == elements => values.to_vec(),
-        _ => return None,
-    };
-    Some(Constant { dims, values, integer: data.integer })
 }

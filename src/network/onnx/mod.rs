@@ -22,9 +22,13 @@ mod fold;
 mod folded;
 mod magnitudes;
 mod operators;
+mod rearrange;
+#[allow(clippy::enum_variant_names)] // the names are ONNX's
 mod schema;
 mod source;
 mod tensor;
+#[cfg(test)]
+mod tests;
 mod translate;
 mod value;
 mod write;

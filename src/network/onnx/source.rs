@@ -9,6 +9,10 @@ use super::value::{Value, Weight};
 use crate::network::{MAX_ELEMENTS, Shape};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::rc::Rc;
+
+/// Tensors have no more axes; a vector of numbers about axes is no longer.
+const MAX_RANK: usize = 8;
 
 /// What a problem in a file is, and what would help, before it is known which file.
 pub(super) type Problem = (String, Option<&'static str>);
@@ -125,7 +129,10 @@ pub(super) fn givens<'a>(
         let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
         let trainable = tensor::is_float(kind) && dims.iter().any(|&dim| dim > 1);
         let value = match Constant::from_message(tensor) {
-            _ if trainable => Value::Weight(weight(tensor.name(), dims).ok_or_else(problem)?),
+            values if trainable => {
+                let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);
+                Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
+            }
             Some(constant) => Value::constant(constant),
             None => Value::Opaque(dims),
         };
@@ -149,7 +156,7 @@ fn graph_input(input: &ValueInfoProto) -> Result<Value, Problem> {
 /// A weight, unless it is larger than any device holds.
 fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
     let elements = Shape::new(dims.clone()).elements();
-    (elements <= MAX_ELEMENTS).then(|| Weight { tensor: name.into(), dims, elements, plain: true })
+    (elements <= MAX_ELEMENTS).then(|| Weight { tensor: name.into(), dims, elements, plain: true, values: None })
 }
 
 /// The shapes the file declares for what its nodes give.

@@ -75,6 +75,15 @@ impl<'a> Translation<'a> {
         Ok(Feature { id: self.add(name, op, inputs)?, batch: inputs.first().and_then(|input| input.batch), guessed })
     }
 
+    /// What a layer is called: after its weights, unless a layer is already (exporters merge equal weights), else as in the file.
+    pub fn name(&self, call: &Call) -> String {
+        let weights = call.inputs.iter().filter_map(|input| match input {
+            Value::Weight(weight) => stem(&weight.tensor),
+            _ => None,
+        });
+        weights.into_iter().next().filter(|stem| !self.builder.has(stem)).unwrap_or_else(|| own_name(call)).to_string()
+    }
+
     /// A name like this one that no node has.
     fn free(&self, name: &str) -> String {
         let numbered = (2..).map(|number| format!("{name}_{number}"));
@@ -109,13 +118,10 @@ impl<'a> Translation<'a> {
     }
 
     /// Remembers which node uses a weight first, and ties a later one to it.
-    ///
-    /// Only matrices and filters are tied: exporters merge equal vectors (all-zero biases), which the network keeps apart.
     pub fn own(&mut self, node: NodeId, weight: &Value) {
         let Value::Weight(weight) = weight else { return };
-        let matrix = weight.dims.iter().filter(|&&dim| dim > 1).count() > 1;
         let owner = *self.owners.entry(weight.tensor.to_string()).or_insert(node);
-        if matrix && owner != node {
+        if weight.is_matrix() && owner != node {
             // Weights that are seen in different shapes are not the same layer twice; they count twice then.
             let _ = self.builder.share(node, owner);
         }
@@ -138,13 +144,13 @@ impl<'a> Translation<'a> {
 
     /// A weight as a node of its own, seen beside one sample as `shape`.
     pub fn leaf(&mut self, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
-        let name = stem(&weight.tensor).unwrap_or(&weight.tensor).to_string();
-        if let Some(&node) = self.owners.get(&*weight.tensor)
-            && self.builder.node(node).op == Op::Parameter(shape.clone())
-        {
+        let op = Op::Parameter(shape);
+        let earlier = self.owners.get(&*weight.tensor).copied().filter(|_| weight.is_matrix());
+        if let Some(node) = earlier.filter(|&node| self.builder.node(node).op == op) {
             return Ok(node);
         }
-        let node = self.add(&name, Op::Parameter(shape), &[])?;
+        let name = stem(&weight.tensor).unwrap_or(&weight.tensor);
+        let node = self.add(name, op, &[])?;
         self.owners.entry(weight.tensor.to_string()).or_insert(node);
         Ok(node)
     }
@@ -155,17 +161,8 @@ pub(super) fn stem(weight: &str) -> Option<&str> {
     weight.strip_suffix(".weight").filter(|stem| !stem.is_empty() && !stem.contains("::"))
 }
 
-/// What a node of the network is called that this call becomes: after its weights, else as in the file.
-pub(super) fn name<'c>(call: &'c Call) -> &'c str {
-    let weights = call.inputs.iter().filter_map(|input| match input {
-        Value::Weight(weight) => stem(&weight.tensor),
-        _ => None,
-    });
-    weights.into_iter().next().unwrap_or_else(|| own_name(call))
-}
-
 /// What the file calls a node.
-pub(super) fn own_name<'c>(call: &'c Call) -> &'c str {
+pub(super) fn own_name<'c>(call: &'c Call<'_>) -> &'c str {
     match call.node.name() {
         "" => call.node.output.first().map_or("node", String::as_str),
         name => name,

@@ -43,6 +43,8 @@ pub(super) struct Weight {
     pub elements: u64,
     /// Whether it is seen as it is stored.
     pub plain: bool,
+    /// Its values, if it is small enough to be something else than a weight (the factors of a Resize).
+    pub values: Option<Rc<Constant>>,
 }
 
 impl Value {
@@ -70,8 +72,20 @@ impl Value {
 }
 
 impl Weight {
+    /// Whether two layers that read it are tied. Exporters merge equal vectors (all-zero biases, fresh scales) of layers that
+    /// have nothing to do with each other; equal matrices and filters are no coincidence.
+    pub fn is_matrix(&self) -> bool {
+        self.dims.iter().filter(|&&dim| dim > 1).count() > 1
+    }
+
+    /// Whether an exporter made it up: a folded constant, a mask. Such a tensor is trained only where a layer reads it.
+    pub fn is_made_up(&self) -> bool {
+        let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+        self.tensor.starts_with("onnx::") || self.tensor.strip_prefix("val_").is_some_and(numbered)
+    }
+
     /// The same elements in another shape or order.
     pub fn seen_as(&self, dims: Vec<usize>) -> Value {
-        Value::Weight(Weight { dims, plain: false, ..self.clone() })
+        Value::Weight(Weight { dims, plain: false, values: None, ..self.clone() })
     }
 }

@@ -1,7 +1,7 @@
 //! Convolutions, and the paddings they take over.
 
 use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::translate::{Translation, name, own_name, single};
+use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
 use crate::network::{Conv, Op, Shape, Unknown, Window};
 
@@ -22,7 +22,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let window = window(call, to.builder.shape(image.id).image(), [height, width], padded)?;
     let bias = !call.is_absent(2);
     let conv = Conv { out_channels, window, groups, bias };
-    let node = to.add_like(name(call), Op::Conv(conv), &[image])?;
+    let node = to.add_like(&to.name(call), Op::Conv(conv), &[image])?;
     to.own(node.id, call.input(1));
     if let Value::Weight(weight) = call.input(1)
         && weight.plain
@@ -94,8 +94,11 @@ pub(super) fn size(value: i64) -> Result<usize, Misfit> {
 
 /// An explicit padding becomes an operation of its own only where nothing behind it can take it over.
 pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
-    let image = to.image(call)?;
     let pads = call.integers("pads", 1).ok_or(Misfit::Unsupported)?;
+    if pads.iter().all(|&pad| pad == 0) {
+        return single(call.feature(0)?);
+    }
+    let image = to.image(call)?;
     let &[0, 0, top, left, 0, 0, bottom, right] = pads.as_slice() else { return Err(Misfit::Unsupported) };
     let pads = [size(top)?, size(left)?, size(bottom)?, size(right)?];
     let [channels, height, width] = to.builder.shape(image.id).dims() else { return Err(Misfit::Unsupported) };

@@ -6,7 +6,7 @@ use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::curves::{self, Curve, recognised};
 use crate::network::onnx::fold;
 use crate::network::onnx::tensor::Constant;
-use crate::network::onnx::translate::{Translation, name, own_name, single};
+use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
 use crate::network::{Activation, Binary, Linear, Op, Unknown};
 
@@ -116,13 +116,11 @@ fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: V
 fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
     match call.inputs.as_slice() {
         [Value::Feature(x)] => single(*x),
-        [Value::Feature(x), other] | [other, Value::Feature(x)]
-            if !matches!(other, Value::Feature(_) | Value::Weight(_)) =>
-        {
-            with_fixed(to, call, binary, *x, other)
-        }
-        [Value::Feature(x), Value::Weight(_)] | [Value::Weight(_), Value::Feature(x)] => {
+        [Value::Feature(x), other] | [other, Value::Feature(x)] if is_trained(other) => {
             with_weight(to, call, binary, *x)
+        }
+        [Value::Feature(x), other] | [other, Value::Feature(x)] if !matches!(other, Value::Feature(_)) => {
+            with_fixed(to, call, binary, *x, other)
         }
         [_, _] => {
             let inputs = aligned(to, call)?;
@@ -137,6 +135,10 @@ fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
             single(sum)
         }
     }
+}
+
+fn is_trained(value: &Value) -> bool {
+    matches!(value, Value::Weight(weight) if !weight.is_made_up())
 }
 
 fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {
@@ -207,7 +209,7 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
 pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
     // ONNX: a ratio that is left out is one half.
     let rate = call.number("ratio", 1).unwrap_or(0.5) as f32;
-    single(to.add_like(name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
+    single(to.add_like(&to.name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
 }
 
 /// Random numbers of the shape of an input; what a comparison with them keeps makes a dropout (stochastic depth).

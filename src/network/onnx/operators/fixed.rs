@@ -3,7 +3,8 @@
 use super::unknown;
 use crate::network::Shape;
 use crate::network::onnx::batch::Batch;
-use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
+use crate::network::onnx::call::{Call, Misfit, Outcome};
+use crate::network::onnx::rearrange;
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::Translation;
 use crate::network::onnx::value::{Feature, Value, Weight};
@@ -39,30 +40,13 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
     }))
 }
 
-/// The shape an operation that keeps all elements gives to a tensor of shape `dims`.
+/// The shape an operation that keeps all elements, or computes one from each, gives to a tensor of shape `dims`.
 fn viewed(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
     match call.node.op_type() {
-        "Transpose" => match call.ints("perm") {
-            Some(order) if order.len() == dims.len() => {
-                order.iter().map(|&from| axis(from, dims.len()).ok().map(|from| dims[from])).collect()
-            }
-            Some(_) => None,
-            None => Some(dims.iter().rev().copied().collect()),
-        },
-        "Reshape" => {
-            let target = call.integers("shape", 1)?;
-            let from: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
-            let resolved = super::shapes::resolved(&from, &target, call.flag("allowzero")).ok()?;
-            Some(resolved.into_iter().map(|dim| dim as usize).collect())
+        "Transpose" => {
+            let order = rearrange::order(call, dims.len()).ok()?;
+            Some(order.into_iter().map(|from| dims[from]).collect())
         }
-        "Unsqueeze" => {
-            let axes = call.integers("axes", 1)?;
-            let rank = dims.len() + axes.len();
-            let axes: Vec<usize> = axes.iter().map(|&one| axis(one, rank).ok()).collect::<Option<_>>()?;
-            let mut old = dims.iter().copied();
-            (0..rank).map(|axis| if axes.contains(&axis) { Some(1) } else { old.next() }).collect()
-        }
-        "Squeeze" => Some(dims.iter().copied().filter(|&dim| dim != 1).collect()),
         "DequantizeLinear" | "QuantizeLinear" | "Sqrt" | "Exp" | "Abs" | "Neg" => Some(dims.to_vec()),
         "Add" | "Sub" | "Mul" | "Div" | "Pow" => {
             let other =
@@ -70,7 +54,7 @@ fn viewed(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
             other.map(<[usize]>::to_vec)
         }
         "ConstantOfShape" => call.constant(0)?.as_integers().into_iter().map(|dim| usize::try_from(dim).ok()).collect(),
-        _ => None,
+        _ => rearrange::view(call, dims),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::network::onnx::align::aligned;
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::translate::{Translation, name, own_name, single};
+use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
 use crate::network::{Linear, Op};
 
@@ -50,7 +50,7 @@ fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [
         return Err(Misfit::Wrong(format!("reads {features} features, its weights {inputs}")));
     }
     let linear = Linear { out_features: outputs, bias: !call.is_absent(2) };
-    let node = to.add_like(name(call), Op::Linear(linear), &[input])?;
+    let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
     to.own(node.id, call.input(1));
     single(node)
 }

@@ -1,8 +1,8 @@
 //! Joining, cutting and reordering features.
 
 use crate::network::onnx::align::aligned;
-use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::fold::bound;
+use crate::network::onnx::call::{Call, Misfit, Outcome, axis as counted};
+use crate::network::onnx::rearrange::{self, bound};
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
 use crate::network::{Op, Shape};
@@ -28,7 +28,7 @@ pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
     }
     let mut result = input;
     for ((&start, &end), &axis) in starts.iter().zip(&ends).zip(&axes) {
-        let length = to.dims(result)[crate::network::onnx::call::axis(axis, to.dims(result).len())?] as usize;
+        let length = to.dims(result)[counted(axis, to.dims(result).len())?] as usize;
         let (start, end) = (bound(start, length), bound(end, length));
         if (start, end) != (0, length) {
             let op = Op::Slice { axis: to.axis(result, axis)?, start, length: end.saturating_sub(start) };
@@ -68,7 +68,7 @@ pub(super) fn split(to: &mut Translation, call: &Call) -> Outcome {
 pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let indices = call.constant(1).ok_or(Misfit::Unsupported)?;
-    let onnx_axis = crate::network::onnx::call::axis(call.int("axis").unwrap_or(0), to.dims(input).len())?;
+    let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
     let axis = to.axis(input, onnx_axis as i64)?;
     let length = to.builder.shape(input.id).dims()[axis];
     let places: Vec<i64> =
@@ -92,17 +92,7 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
 pub(super) fn transpose(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let rank = to.dims(input).len();
-    let order: Vec<usize> = match call.ints("perm") {
-        Some(order) => {
-            order.iter().map(|&axis| crate::network::onnx::call::axis(axis, rank)).collect::<Result<_, _>>()?
-        }
-        None => (0..rank).rev().collect(),
-    };
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    if sorted != (0..rank).collect::<Vec<_>>() {
-        return Err(Misfit::Wrong(format!("has {order:?} as the order of {rank} axes")));
-    }
+    let order = rearrange::order(call, rank)?;
     let place = |batch: usize| order.iter().position(|&axis| axis == batch).unwrap_or(0);
     let batch = input.batch.map(|batch| batch.at(place(batch.axis)));
     let sample: Vec<usize> = match input.batch {

@@ -2,7 +2,7 @@
 
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::translate::{Translation, name, own_name, single};
+use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
 use crate::network::{Binary, NodeId, Op};
 
@@ -17,7 +17,7 @@ pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
     if scale != [channels] {
         return Err(Misfit::Wrong(format!("normalises {channels} channels with a scale of shape {scale:?}")));
     }
-    single(to.add_like(name(call), Op::BatchNorm, &[input])?)
+    single(to.add_like(&to.name(call), Op::BatchNorm, &[input])?)
 }
 
 pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
@@ -33,7 +33,7 @@ pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
     if shift != Some(scale) || input.batch.is_some_and(|batch| batch.axis > axis) {
         return Err(Misfit::Unsupported);
     }
-    single(to.add_like(name(call), Op::LayerNorm { axis }, &[input])?)
+    single(to.add_like(&to.name(call), Op::LayerNorm { axis }, &[input])?)
 }
 
 pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {
@@ -73,7 +73,7 @@ pub(super) fn shifted(
     let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(|dims| dims.iter().product::<usize>());
     let normal: usize = to.builder.shape(input.id).dims()[axis..].iter().product();
     match weights.sum::<usize>() == normal {
-        true => to.add_like(name(call), Op::LayerNorm { axis }, &[input]).map(Some),
+        true => to.add_like(&to.name(call), Op::LayerNorm { axis }, &[input]).map(Some),
         false => Ok(None),
     }
 }

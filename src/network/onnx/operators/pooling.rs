@@ -1,7 +1,7 @@
 //! Pooling over windows, over the whole image, over chosen axes.
 
 use super::convolution::{size, unpadded, window};
-use crate::network::onnx::call::{Call, Misfit, Outcome};
+use crate::network::onnx::call::{Call, Misfit, Outcome, axis as counted};
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::Feature;
 use crate::network::{Op, Window};
@@ -33,8 +33,7 @@ pub(super) fn mean(to: &mut Translation, call: &Call) -> Outcome {
     let axes = call.integers("axes", 1).filter(|axes| !axes.is_empty()).ok_or(Misfit::Unsupported)?;
     let keep = call.int("keepdims").unwrap_or(1) != 0;
     let rank = to.dims(input).len();
-    let mut onnx_axes: Vec<usize> =
-        axes.iter().map(|&axis| crate::network::onnx::call::axis(axis, rank)).collect::<Result<_, _>>()?;
+    let mut onnx_axes: Vec<usize> = axes.iter().map(|&axis| counted(axis, rank)).collect::<Result<_, _>>()?;
     onnx_axes.sort_unstable();
     onnx_axes.dedup();
     let axes = onnx_axes.iter().map(|&axis| to.axis(input, axis as i64)).collect::<Result<Vec<_>, _>>()?;

@@ -3,7 +3,7 @@
 use crate::network::Op;
 use crate::network::onnx::batch::{Batch, product};
 use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
-use crate::network::onnx::fold::bound;
+use crate::network::onnx::rearrange::{bound, resolved};
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, known, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
@@ -35,25 +35,6 @@ fn declared(to: &Translation, call: &Call) -> Option<Vec<u64>> {
     let dims = to.declared.get(call.node.output.first()?.as_str())?;
     let unknown = dims.iter().filter(|dim| dim.is_none()).count();
     (unknown <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(to.batch)).collect())
-}
-
-/// The target of a reshape with its placeholders filled in: 0 keeps an axis, -1 takes what is left.
-pub(super) fn resolved(from: &[u64], target: &[i64], zero_is_zero: bool) -> Result<Vec<u64>, Misfit> {
-    let wrong = || Misfit::Wrong(format!("cannot view {from:?} as {target:?}"));
-    let filled = target.iter().enumerate().map(|(i, &dim)| match dim {
-        0 if !zero_is_zero => from.get(i).copied().ok_or_else(wrong),
-        -1 => Ok(1),
-        _ => u64::try_from(dim).map_err(|_| wrong()),
-    });
-    let mut dims = filled.collect::<Result<Vec<u64>, _>>()?;
-    let (all, rest) = (product(from).ok_or_else(wrong)?, product(&dims).ok_or_else(wrong)?);
-    if let Some(open) = target.iter().position(|&dim| dim == -1) {
-        dims[open] = all.checked_div(rest).ok_or_else(wrong)?;
-    }
-    match product(&dims) == Some(all) {
-        true => Ok(dims),
-        false => Err(wrong()),
-    }
 }
 
 /// The input seen as `target`, its full ONNX shape.

@@ -1,0 +1,477 @@
+//! Small files written message by message: one form or one fault each.
+
+use super::attributes as with;
+use super::schema::tensor_shape_proto::{Dimension, dimension};
+use super::schema::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
+    TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_proto, tensor_proto::DataType,
+    type_proto,
+};
+use super::*;
+use crate::network::{Activation, Binary, Conv, Linear, Op, Shape, Window};
+use prost::Message;
+
+/// A file in the making. Names of nodes and of what they give are the same.
+struct Draft(ModelProto);
+
+/// A dimension of an input: a number or a symbol.
+enum Dim {
+    Is(i64),
+    Named(&'static str),
+}
+
+use Dim::{Is, Named};
+
+impl Draft {
+    fn opset(version: i64) -> Draft {
+        let import = OperatorSetIdProto { domain: Some(String::new()), version: Some(version) };
+        Draft(ModelProto {
+            ir_version: Some(8),
+            opset_import: vec![import],
+            graph: Some(GraphProto::default()),
+            ..Default::default()
+        })
+    }
+
+    /// An image of 3x8x8 with a symbolic batch, called `x`.
+    fn new() -> Draft {
+        Draft::opset(17).image()
+    }
+
+    fn image(self) -> Draft {
+        self.input("x", [Named("batch"), Is(3), Is(8), Is(8)])
+    }
+
+    fn graph(&mut self) -> &mut GraphProto {
+        self.0.graph.as_mut().unwrap()
+    }
+
+    fn typed(name: &str, dims: impl IntoIterator<Item = Dim>, kind: DataType) -> ValueInfoProto {
+        let value = |dim| match dim {
+            Is(number) => dimension::Value::DimValue(number),
+            Named(symbol) => dimension::Value::DimParam(symbol.into()),
+        };
+        let dim = dims.into_iter().map(|dim| Dimension { value: Some(value(dim)), ..Default::default() }).collect();
+        let tensor = type_proto::Tensor { elem_type: Some(kind as i32), shape: Some(TensorShapeProto { dim }) };
+        let r#type = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
+        ValueInfoProto { name: Some(name.into()), r#type: Some(r#type), ..Default::default() }
+    }
+
+    fn input(mut self, name: &str, dims: impl IntoIterator<Item = Dim>) -> Draft {
+        self.graph().input.push(Self::typed(name, dims, DataType::Float));
+        self
+    }
+
+    fn weight<const N: usize>(self, name: &str, dims: [i64; N]) -> Draft {
+        self.input(name, dims.map(Is))
+    }
+
+    fn stored(mut self, name: &str, tensor: TensorProto) -> Draft {
+        self.graph().initializer.push(TensorProto { name: Some(name.into()), ..tensor });
+        self
+    }
+
+    fn node(mut self, operator: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> Draft {
+        self.graph().node.push(NodeProto {
+            op_type: Some(operator.into()),
+            input: inputs.iter().map(ToString::to_string).collect(),
+            output: vec![name.into()],
+            name: Some(name.into()),
+            attribute,
+            ..Default::default()
+        });
+        self
+    }
+
+    /// More outputs for the node added last.
+    fn also(mut self, outputs: &[&str]) -> Draft {
+        self.graph().node.last_mut().unwrap().output.extend(outputs.iter().map(ToString::to_string));
+        self
+    }
+
+    fn number(self, name: &str, value: f32) -> Draft {
+        self.node("Constant", &[], name, vec![with::tensor("value", with::scalar(value))])
+    }
+
+    fn numbers(self, name: &str, values: &[i64]) -> Draft {
+        self.node("Constant", &[], name, vec![with::tensor("value", with::vector(values.to_vec()))])
+    }
+
+    fn output(mut self, name: &str) -> Draft {
+        let output = ValueInfoProto { name: Some(name.into()), ..Default::default() };
+        self.graph().output.push(output);
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.encode_to_vec()
+    }
+
+    fn load(&self) -> Loaded {
+        from_bytes("draft.onnx", &self.bytes()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn error(&self) -> String {
+        from_bytes("draft.onnx", &self.bytes()).unwrap_err().to_string()
+    }
+
+    /// The operations behind the input.
+    fn ops(&self) -> Vec<Op> {
+        self.load().network.nodes()[1..].iter().map(|node| node.op.clone()).collect()
+    }
+}
+
+fn text(name: &str, value: &str) -> AttributeProto {
+    let r#type = Some(AttributeType::String as i32);
+    AttributeProto { name: Some(name.into()), s: Some(value.into()), r#type, ..Default::default() }
+}
+
+fn floats(dims: &[i64], values: &[f32]) -> TensorProto {
+    TensorProto {
+        dims: dims.to_vec(),
+        data_type: Some(DataType::Float as i32),
+        raw_data: Some(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+        ..Default::default()
+    }
+}
+
+fn conv(out_channels: usize, window: Window) -> Op {
+    Op::Conv(Conv { out_channels, window, groups: 1, bias: false })
+}
+
+#[test]
+fn relu6_comes_as_attributes_constants_and_casts() {
+    let bounds = vec![with::float("min", 0.0), with::float("max", 6.0)];
+    let old = Draft::opset(9).image().node("Clip", &["x"], "y", bounds).output("y");
+    let to_float = || vec![with::int("to", 1)];
+    let cast = Draft::new().number("zero", 0.0).number("six", 6.0).node("Cast", &["zero"], "low", to_float());
+    let cast =
+        cast.node("Cast", &["six"], "high", to_float()).node("Clip", &["x", "low", "high"], "y", vec![]).output("y");
+    let stored = Draft::new().stored("zero", with::scalar(0.0)).stored("six", floats(&[1], &[6.0]));
+    let stored = stored.node("Clip", &["x", "zero", "six"], "y", vec![]).output("y");
+    let min_of_relu = Draft::new().node("Relu", &["x"], "r", vec![]).number("six", 6.0);
+    let min_of_relu = min_of_relu.node("Min", &["r", "six"], "y", vec![]).output("y");
+    for draft in [old, cast, stored, min_of_relu] {
+        assert_eq!(draft.ops(), [Op::Activation(Activation::Relu6)]);
+    }
+}
+
+#[test]
+fn activations_taken_apart_are_put_together() {
+    let silu = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Mul", &["s", "x"], "y", vec![]);
+    let hard_swish = Draft::new().number("3", 3.0).number("0", 0.0).number("6", 6.0);
+    let hard_swish = hard_swish.node("Add", &["x", "3"], "a", vec![]).node("Clip", &["a", "0", "6"], "b", vec![]);
+    let hard_swish = hard_swish.node("Mul", &["x", "b"], "c", vec![]).node("Div", &["c", "6"], "y", vec![]);
+    let gelu = Draft::new().number("root", 2f32.sqrt()).number("1", 1.0).number("half", 0.5);
+    let gelu = gelu.node("Div", &["x", "root"], "a", vec![]).node("Erf", &["a"], "b", vec![]);
+    let gelu = gelu.node("Add", &["b", "1"], "c", vec![]).node("Mul", &["x", "c"], "d", vec![]);
+    let gelu = gelu.node("Mul", &["d", "half"], "y", vec![]);
+    let tanh = Draft::new().number("k", 0.044715).number("root", (2.0 / std::f32::consts::PI).sqrt()).number("3", 3.0);
+    let tanh = tanh.number("1", 1.0).number("half", 0.5).node("Pow", &["x", "3"], "a", vec![]);
+    let tanh = tanh.node("Mul", &["k", "a"], "b", vec![]).node("Add", &["x", "b"], "c", vec![]);
+    let tanh = tanh.node("Mul", &["c", "root"], "d", vec![]).node("Tanh", &["d"], "e", vec![]);
+    let tanh = tanh.node("Add", &["1", "e"], "f", vec![]).node("Mul", &["half", "x"], "g", vec![]);
+    let tanh = tanh.node("Mul", &["g", "f"], "y", vec![]);
+    let mish = Draft::new().node("Softplus", &["x"], "a", vec![]).node("Tanh", &["a"], "b", vec![]);
+    let mish = mish.node("Mul", &["x", "b"], "y", vec![]);
+    let cases = [
+        (silu, Activation::Silu),
+        (hard_swish, Activation::HardSwish),
+        (gelu, Activation::Gelu),
+        (tanh, Activation::Gelu),
+        (mish, Activation::Mish),
+    ];
+    for (draft, activation) in cases {
+        assert_eq!(draft.output("y").ops(), [Op::Activation(activation)]);
+    }
+}
+
+#[test]
+fn what_is_no_activation_stays_arithmetic() {
+    let draft = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("Add", &["s", "x"], "y", vec![]).output("y");
+    assert_eq!(draft.ops(), [Op::Activation(Activation::Sigmoid), Op::Binary(Binary::Add)]);
+    let twice = Draft::new().node("Relu", &["x"], "r", vec![]).node("Relu", &["r"], "y", vec![]).output("y");
+    assert_eq!(twice.ops().len(), 2, "both run, although the second changes nothing");
+}
+
+#[test]
+fn a_product_and_a_sum_are_one_layer() {
+    let draft = Draft::new().weight("fc.weight", [8, 5]).weight("fc.bias", [5]);
+    let draft = draft.node("MatMul", &["x", "fc.weight"], "p", vec![]).node("Add", &["fc.bias", "p"], "y", vec![]);
+    let network = draft.output("y").load().network;
+    assert_eq!(network.nodes()[1].op, Op::Linear(Linear { out_features: 5, bias: true }));
+    assert_eq!((network.nodes()[1].name.as_str(), network.parameters()), ("fc", 8 * 5 + 5));
+}
+
+#[test]
+fn layer_normalisation_is_recognised_below_opset_17() {
+    let last = || vec![with::ints("axes", vec![-1])];
+    let draft = Draft::opset(13).image().weight("norm.weight", [8]).weight("norm.bias", [8]).number("2", 2.0);
+    let draft = draft.number("epsilon", 1e-5).node("ReduceMean", &["x"], "mean", last());
+    let draft = draft.node("Sub", &["x", "mean"], "centred", vec![]).node("Pow", &["centred", "2"], "square", vec![]);
+    let draft = draft.node("ReduceMean", &["square"], "var", last()).node("Add", &["var", "epsilon"], "safe", vec![]);
+    let draft = draft.node("Sqrt", &["safe"], "root", vec![]).node("Div", &["centred", "root"], "normal", vec![]);
+    let draft = draft.node("Mul", &["normal", "norm.weight"], "scaled", vec![]);
+    let draft = draft.node("Add", &["scaled", "norm.bias"], "y", vec![]).output("y");
+    assert_eq!(draft.ops(), [Op::LayerNorm { axis: 2 }]);
+    assert_eq!(draft.load().network.parameters(), 16);
+}
+
+#[test]
+fn batch_norm_in_training_form_has_five_outputs_and_statistics_that_are_no_parameters() {
+    let draft = ["bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"]
+        .iter()
+        .fold(Draft::new(), |draft, name| draft.weight(name, [3]));
+    let inputs = ["x", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"];
+    let draft = draft.node("BatchNormalization", &inputs, "y", vec![]).also(&["a", "b", "c", "d"]).output("y");
+    assert_eq!(draft.ops(), [Op::BatchNorm]);
+    assert_eq!(draft.load().network.parameters(), 6);
+}
+
+#[test]
+fn dropout_in_all_its_forms() {
+    let old = Draft::opset(11).image().node("Dropout", &["x"], "y", vec![with::float("ratio", 0.25)]).also(&["mask"]);
+    let new = Draft::new().number("ratio", 0.25).node("Dropout", &["x", "ratio"], "y", vec![]).also(&["mask"]);
+    // Stochastic depth as torchvision exports it: survival 0.75, the kept samples scaled up.
+    let depth = Draft::new().node("Shape", &["x"], "s", vec![]).number("0.75", 0.75);
+    let depth = depth.node("ConstantOfShape", &["s"], "e", vec![]).node("RandomUniformLike", &["e"], "u", vec![]);
+    let depth = depth.node("Less", &["u", "0.75"], "l", vec![]).node("Cast", &["l"], "k", vec![with::int("to", 1)]);
+    let depth = depth.node("Div", &["k", "0.75"], "n", vec![]).node("Mul", &["x", "n"], "y", vec![]);
+    for draft in [old, new, depth] {
+        assert_eq!(draft.output("y").ops(), [Op::Dropout { rate: 0.25 }]);
+    }
+}
+
+#[test]
+fn splits_become_slices_and_the_channel_shuffle_its_steps() {
+    let split = Draft::new().numbers("sizes", &[1, 2]).node("Split", &["x", "sizes"], "a", vec![with::int("axis", 1)]);
+    let split = split.also(&["b"]).node("Concat", &["b", "a"], "y", vec![with::int("axis", 1)]).output("y");
+    let slice = |start, length| Op::Slice { axis: 0, start, length };
+    assert_eq!(split.ops(), [slice(0, 1), slice(1, 2), Op::Concat { axis: 0 }]);
+    let wide = || Draft::opset(17).input("x", [Named("batch"), Is(6), Is(4), Is(4)]);
+    let shuffle = wide().node("Shape", &["x"], "s", vec![]).numbers("first", &[0]).numbers("rest", &[2, 3, 4, 4]);
+    let shuffle = shuffle.node("Gather", &["s", "first"], "batch", vec![]).numbers("back", &[-1, 6, 4, 4]);
+    let shuffle = shuffle.node("Concat", &["batch", "rest"], "folded", vec![with::int("axis", 0)]);
+    let shuffle = shuffle.node("Reshape", &["x", "folded"], "f", vec![]);
+    let shuffle = shuffle.node("Transpose", &["f"], "t", vec![with::ints("perm", vec![0, 2, 1, 3, 4])]);
+    let shuffle = shuffle.node("Reshape", &["t", "back"], "y", vec![]).output("y");
+    let reshape = |dims: &[usize]| Op::Reshape(Shape::new(dims));
+    let expected = [reshape(&[2, 3, 4, 4]), Op::Transpose { order: vec![1, 0, 2, 3] }, reshape(&[6, 4, 4])];
+    assert_eq!(shuffle.ops(), expected);
+}
+
+#[test]
+fn paddings_go_into_the_window_behind_them() {
+    let draft = Draft::new().weight("w", [4, 3, 3, 3]).numbers("pads", &[0, 0, 1, 2, 0, 0, 3, 4]);
+    let draft = draft.node("Pad", &["x", "pads"], "p", vec![]).node("Conv", &["p", "w"], "y", vec![]).output("y");
+    let window = Window { padding: [1, 2, 3, 4], ..Window::square(3, 1, 0) };
+    assert_eq!(draft.ops(), [conv(4, window)]);
+    let elsewhere = Draft::new().numbers("pads", &[0, 0, 1, 1, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
+    let loaded = elsewhere.node("Relu", &["p"], "y", vec![]).output("y").load();
+    assert_eq!(loaded.network.output_shape(), &Shape::new([3, 10, 10]));
+    assert!(loaded.warnings[0].contains("Pad x1"), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn automatic_padding_follows_the_specification() {
+    // 8 rows, stride 2: 4 positions reach (4 - 1) * 2 + 3 = 9 rows, so one is missing, behind (upper) or in front (lower);
+    // along the width a kernel of 5 reaches 11, three columns are missing.
+    let same = |mode| {
+        let attributes = vec![text("auto_pad", mode), with::ints("strides", vec![2, 2])];
+        let draft = Draft::new().weight("w", [4, 3, 3, 5]).node("Conv", &["x", "w"], "y", attributes).output("y");
+        draft.ops()
+    };
+    let window = |padding| Window { kernel: [3, 5], stride: [2, 2], padding, dilation: [1, 1], ceil: false };
+    assert_eq!(same("SAME_UPPER"), [conv(4, window([0, 1, 1, 2]))]);
+    assert_eq!(same("SAME_LOWER"), [conv(4, window([1, 2, 0, 1]))]);
+    assert_eq!(same("VALID"), [conv(4, window([0; 4]))]);
+}
+
+#[test]
+fn a_fixed_batch_is_left_open() {
+    let draft = Draft::opset(17).input("x", [Is(8), Is(3), Is(8), Is(8)]).weight("fc.weight", [10, 192]);
+    let draft = draft.numbers("shape", &[8, 192]).node("Reshape", &["x", "shape"], "r", vec![]);
+    let draft = draft.node("Gemm", &["r", "fc.weight"], "y", vec![with::int("transB", 1)]).output("y");
+    assert_eq!(draft.ops(), [Op::Flatten, Op::Linear(Linear { out_features: 10, bias: false })]);
+}
+
+#[test]
+fn tied_weights_count_once_and_merged_vectors_each_time() {
+    let draft = Draft::new().weight("a.weight", [3, 3, 1, 1]).weight("zeros", [3]);
+    let draft =
+        draft.node("Conv", &["x", "a.weight", "zeros"], "first", vec![]).node("Identity", &["zeros"], "same", vec![]);
+    let draft = draft.node("Conv", &["first", "a.weight", "same"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    assert_eq!(network.parameters(), 9 + 3, "both layers are one, used twice");
+    let again = from_bytes("draft", &to_bytes(&network)).unwrap().network;
+    assert_eq!(again, network);
+    let apart = Draft::new().weight("a.weight", [3, 3, 1, 1]).weight("b.weight", [3, 3, 1, 1]).weight("zeros", [3]);
+    let apart = apart.node("Conv", &["x", "a.weight", "zeros"], "first", vec![]);
+    let apart = apart.node("Conv", &["first", "b.weight", "zeros"], "y", vec![]).output("y");
+    assert_eq!(apart.load().network.parameters(), 2 * (9 + 3), "an exporter merged their equal biases");
+}
+
+#[test]
+fn tokens_and_position_embeddings_are_parameters() {
+    let draft = Draft::new().weight("position", [1, 3, 8, 8]).weight("token", [1, 1, 8, 8]);
+    let draft = draft.node("Shape", &["x"], "s", vec![with::int("end", 1)]).numbers("rest", &[-1, -1, -1]);
+    let draft = draft.numbers("ones", &[1, 1, 1]).node("Concat", &["s", "ones"], "target", vec![with::int("axis", 0)]);
+    let draft = draft.node("Expand", &["token", "target"], "tokens", vec![]);
+    let draft = draft.node("Add", &["x", "position"], "a", vec![]);
+    let draft = draft.node("Concat", &["tokens", "a"], "y", vec![with::int("axis", 1)]).output("y");
+    let network = draft.load().network;
+    assert_eq!((network.parameters(), network.output_shape()), (3 * 64 + 64, &Shape::new([4, 8, 8])));
+    assert!(network.coverage().is_full());
+}
+
+#[test]
+fn unknown_operations_are_loaded_named_and_counted() {
+    let draft = Draft::new().weight("slopes", [3, 1, 1]).node("PRelu", &["x", "slopes"], "p", vec![]);
+    let draft = draft.node("Resize", &["p", "", "scales"], "r", vec![]);
+    let draft = draft.stored("scales", floats(&[4], &[1.0, 1.0, 2.0, 2.0])).weight("w", [4, 3, 3, 3]);
+    let mut draft = draft.node("Frobnicate", &["r"], "f", vec![]).node("Conv", &["f", "w"], "y", vec![]).output("y");
+    draft.graph().node[2].domain = Some("com.acme".into());
+    let loaded = draft.load();
+    let unknown = loaded.network.coverage().unknown;
+    assert_eq!(unknown.keys().collect::<Vec<_>>(), ["PRelu", "Resize", "com.acme::Frobnicate"]);
+    assert_eq!((unknown["PRelu"].parameters, loaded.network.output_shape()), (3, &Shape::new([4, 14, 14])));
+    assert!(loaded.warnings[0].starts_with("1 of 4 operations are known"), "{:?}", loaded.warnings);
+    assert_eq!(from_bytes("draft", &to_bytes(&loaded.network)).unwrap().network, loaded.network);
+}
+
+#[test]
+fn nodes_may_stand_in_any_order() {
+    let draft = Draft::new().node("Relu", &["s"], "y", vec![]).node("Sigmoid", &["x"], "s", vec![]).output("y");
+    assert_eq!(draft.ops(), [Op::Activation(Activation::Sigmoid), Op::Activation(Activation::Relu)]);
+}
+
+#[test]
+fn faults_are_told_with_node_and_reason() {
+    let cycle = Draft::new().node("Add", &["x", "b"], "a", vec![]).node("Relu", &["a"], "b", vec![]).output("b");
+    assert!(cycle.error().contains("node \"a\" (Add) depends on its own result"), "{}", cycle.error());
+    let dangling = Draft::new().node("Relu", &["ghost"], "y", vec![]).output("y");
+    assert!(dangling.error().contains("node \"y\" (Relu) reads \"ghost\""), "{}", dangling.error());
+    let twice = Draft::new().node("Relu", &["x"], "y", vec![]).node("Tanh", &["x"], "y", vec![]).output("y");
+    assert!(twice.error().contains("gives \"y\", which exists already"), "{}", twice.error());
+    let constant = Draft::new().number("y", 1.0).output("y");
+    assert!(constant.error().contains("does not depend on the input"), "{}", constant.error());
+    let misfit = Draft::new().weight("w", [4, 7, 3, 3]).node("Conv", &["x", "w"], "y", vec![]).output("y");
+    assert!(misfit.error().contains("node \"y\" (Conv) reads 3 channels, its filters see 7"), "{}", misfit.error());
+    let large = Draft::new().weight("w", [4, 3, 99, 99]).node("Conv", &["x", "w"], "y", vec![]).output("y");
+    assert!(large.error().contains("a kernel that reaches 99"), "{}", large.error());
+    let view = Draft::new().numbers("shape", &[7, -1]).node("Reshape", &["x", "shape"], "y", vec![]).output("y");
+    assert!(view.error().starts_with("draft.onnx: node \"y\" (Reshape) cannot view"), "{}", view.error());
+}
+
+#[test]
+fn networks_of_another_kind_are_refused_with_a_remedy() {
+    let relu = |draft: Draft| draft.node("Relu", &["x"], "y", vec![]).output("y").error();
+    let two = Draft::new().input("z", [Named("batch"), Is(3), Is(8), Is(8)]);
+    assert!(relu(two).contains("has 2 inputs: x, z"));
+    let vector = relu(Draft::opset(17).input("x", [Named("batch"), Is(3)]));
+    assert!(vector.contains("input \"x\" of shape [?, 3] is no batch of images\n  help:"), "{vector}");
+    let sizes = relu(Draft::opset(17).input("x", [Named("batch"), Is(3), Named("height"), Is(8)]));
+    assert!(sizes.contains("has no fixed image size"), "{sizes}");
+    let absurd = relu(Draft::opset(17).input("x", [Is(1), Is(1 << 40), Is(1 << 40), Is(1 << 40)]));
+    assert!(absurd.contains("larger than any device holds"), "{absurd}");
+    let old = relu(Draft::opset(6).image());
+    assert!(old.contains("opset 6, older than the oldest supported, 7"), "{old}");
+    let outputs = Draft::new().node("Relu", &["x"], "y", vec![]).output("y").output("x").error();
+    assert!(outputs.contains("has 2 outputs: y, x\n  help:"), "{outputs}");
+    let mut words = Draft::opset(17);
+    words.graph().input.push(Draft::typed("x", [Is(1), Is(3), Is(8), Is(8)], DataType::Int64));
+    assert!(relu(words).contains("holds no floating-point numbers"));
+}
+
+#[test]
+fn a_newer_opset_is_read_with_a_warning() {
+    let loaded = Draft::opset(99).image().node("Relu", &["x"], "y", vec![]).output("y").load();
+    assert!(loaded.warnings[0].contains("opset 99, newer than 24"), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn absurd_sizes_neither_panic_nor_allocate() {
+    let huge = i64::MAX;
+    let pad = Draft::new().numbers("p", &[0, 0, huge, huge, 0, 0, huge, huge]).node("Pad", &["x", "p"], "y", vec![]);
+    let expand = Draft::new().numbers("s", &[huge, huge]).node("ConstantOfShape", &["s"], "c", vec![]);
+    let expand = expand.node("Add", &["x", "c"], "y", vec![]);
+    let range = Draft::new().number("0", 0.0).number("end", f32::MAX).number("1", 1.0);
+    let range = range.node("Range", &["0", "end", "1"], "r", vec![]).node("Reshape", &["x", "r"], "y", vec![]);
+    let weight = Draft::new().weight("w", [huge, huge, huge, huge]).node("Conv", &["x", "w"], "y", vec![]);
+    let strides = vec![with::ints("strides", vec![0, 0])];
+    let stride = Draft::new().weight("w", [1, 3, 1, 1]).node("Conv", &["x", "w"], "y", strides);
+    let group = Draft::new().weight("w", [1, 3, 1, 1]).node("Conv", &["x", "w"], "y", vec![with::int("group", 0)]);
+    let shape = Draft::new().numbers("s", &[-1, 0, huge]).node("Reshape", &["x", "s"], "y", vec![]);
+    for draft in [pad, expand, range, weight, stride, group, shape] {
+        let _ = from_bytes("draft", &draft.output("y").bytes());
+    }
+}
+
+#[test]
+fn folded_batch_norm_is_noticed_and_its_absence_is_not() {
+    let plain = Draft::new().weight("a.weight", [3, 3, 3, 3]).weight("a.bias", [3]);
+    let plain = plain.node("Conv", &["x", "a.weight", "a.bias"], "c", vec![with::ints("pads", vec![1; 4])]);
+    assert_eq!(plain.node("Relu", &["c"], "y", vec![]).output("y").load().warnings, Vec::<String>::new());
+    let residual = Draft::new().weight("a.weight", [3, 3, 3, 3]);
+    let residual = residual.node("Conv", &["x", "a.weight"], "c", vec![with::ints("pads", vec![1; 4])]);
+    let residual = residual.node("Add", &["c", "x"], "y", vec![]).output("y").load();
+    assert!(residual.warnings[0].contains("torch.onnx.export(model.train()"), "{:?}", residual.warnings);
+    let renamed = Draft::new().weight("onnx::Conv_12", [3, 3, 3, 3]);
+    let renamed = renamed.node("Conv", &["x", "onnx::Conv_12"], "y", vec![]).output("y").load();
+    assert!(renamed.warnings[0].contains("cannot be trusted"), "{:?}", renamed.warnings);
+}
+
+/// One convolution with a filter of -1, 2 and one of 0.5, 0.5, stored as `weights`.
+fn two_filters(weights: TensorProto) -> Draft {
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(2), Is(4), Is(4)]).stored("conv.weight", weights);
+    draft.node("Conv", &["x", "conv.weight"], "y", vec![]).output("y")
+}
+
+#[test]
+fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.onnx");
+    let values = [-1.0, 2.0, 0.5, 0.5];
+    let raw = floats(&[2, 2, 1, 1], &values);
+    let typed = TensorProto { raw_data: None, float_data: values.to_vec(), ..raw.clone() };
+    let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
+    let external = |location: &str| TensorProto {
+        raw_data: None,
+        data_location: Some(tensor_proto::DataLocation::External as i32),
+        external_data: vec![entry("location", location), entry("offset", "3"), entry("length", "16")],
+        ..raw.clone()
+    };
+    let data: Vec<u8> = [0; 3].into_iter().chain(values.iter().flat_map(|value| value.to_le_bytes())).collect();
+    std::fs::write(folder.path().join("two.data"), data).unwrap();
+    for weights in [raw.clone(), typed, external("two.data")] {
+        std::fs::write(&path, two_filters(weights).bytes()).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path).unwrap();
+        assert_eq!(magnitudes, BTreeMap::from([("conv".to_string(), vec![1.5, 0.5])]));
+    }
+    let empty = TensorProto { raw_data: Some(vec![]), ..raw.clone() };
+    for (weights, why) in [
+        (external("gone.data"), "gone.data: No such file"),
+        (external("../two.data"), "outside the network's folder"),
+        (empty, "empty or cut off"),
+    ] {
+        std::fs::write(&path, two_filters(weights).bytes()).unwrap();
+        assert_eq!(read(&path).unwrap().network.parameters(), 4, "without magnitudes no weight is needed");
+        let error = read_with_magnitudes(&path).unwrap_err().to_string();
+        assert!(error.contains("convolution \"conv\"") && error.contains(why) && error.contains("help:"), "{error}");
+    }
+}
+
+#[test]
+fn large_payloads_are_skipped_and_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.onnx");
+    let values: Vec<f32> = (0..64 * 1024).map(|i| (i % 2) as f32).collect();
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(1024), Is(4), Is(4)]);
+    let draft = draft.stored("conv.weight", floats(&[64, 1024, 1, 1], &values));
+    let draft = draft.node("Conv", &["x", "conv.weight"], "y", vec![]).output("y");
+    std::fs::write(&path, draft.bytes()).unwrap();
+    let file = open(&path).unwrap();
+    assert!(file.initializers[0].payload.is_some() && file.initializers[0].tensor.raw_data.is_none());
+    let (loaded, magnitudes) = read_with_magnitudes(&path).unwrap();
+    assert_eq!((loaded.network.parameters(), &magnitudes["conv"]), (64 * 1024, &vec![0.5; 64]));
+}

@@ -1,0 +1,255 @@
+//! Network files: what is written is read back, official tools accept it, and damaged files are refused politely.
+
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{
+    Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
+};
+use proptest::prelude::*;
+use std::path::Path;
+use std::process::Command;
+
+fn reread(network: &Network) -> Network {
+    onnx::from_bytes(network.name(), &onnx::to_bytes(network)).unwrap().network
+}
+
+/// Every zoo network on every dataset that it fits.
+fn zoo_networks() -> impl Iterator<Item = Network> {
+    let datasets = [Dataset::Imagenet, Dataset::Cifar10, Dataset::Cifar100];
+    zoo::names().flat_map(move |name| datasets.into_iter().filter_map(move |dataset| zoo::build(name, dataset).ok()))
+}
+
+/// A network with every operation there is.
+fn everything() -> Network {
+    let mut builder = NetworkBuilder::new("everything", Shape::new([6, 20, 20]));
+    let mut last = builder.input();
+    let window = Window { kernel: [3, 5], stride: [2, 1], padding: [1, 2, 0, 1], dilation: [1, 2], ceil: false };
+    let conv = Op::Conv(Conv { out_channels: 8, window: window.clone(), groups: 2, bias: true });
+    let pooling = Window { padding: [0, 1, 0, 1], dilation: [1, 1], ..window };
+    let activations = [
+        Activation::Relu,
+        Activation::Relu6,
+        Activation::LeakyRelu,
+        Activation::Elu,
+        Activation::Sigmoid,
+        Activation::HardSigmoid,
+        Activation::Tanh,
+        Activation::Silu,
+        Activation::HardSwish,
+        Activation::Gelu,
+        Activation::Mish,
+        Activation::Softplus,
+    ];
+    let mut chain = vec![conv, Op::BatchNorm];
+    chain.extend(activations.map(Op::Activation));
+    chain.extend([Binary::Add, Binary::Mul, Binary::Sub, Binary::Div].map(Op::Binary));
+    chain.extend([
+        Op::MaxPool(pooling.clone().ceil()),
+        Op::AvgPool { window: pooling, count_include_pad: true },
+        Op::Unknown(Unknown { op_type: "com.acme::Frobnicate".into(), shape: Shape::new([8, 12, 12]), parameters: 7 }),
+        Op::Unknown(Unknown { op_type: "Resize".into(), shape: Shape::new([8, 11, 11]), parameters: 0 }),
+        Op::AdaptiveAvgPool { output: [4, 4] },
+        Op::LayerNorm { axis: 1 },
+        Op::Dropout { rate: 0.2 },
+        Op::Slice { axis: 1, start: 1, length: 2 },
+        Op::Transpose { order: vec![2, 0, 1] },
+        Op::Reshape(Shape::new([4, 4, 4])),
+        Op::Linear(Linear { out_features: 4, bias: true }),
+        Op::Softmax { axis: 2 },
+    ]);
+    for (index, op) in chain.into_iter().enumerate() {
+        last = builder.add(format!("layer{index}"), op, &[last]).unwrap();
+    }
+    let token = builder.add("token", Op::Parameter(Shape::new([1, 4, 4])), &[]).unwrap();
+    let product = builder.add("product", Op::MatMul, &[last, last]).unwrap();
+    let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, token]).unwrap();
+    let joined = builder.add("joined", Op::Concat { axis: 0 }, &[sum, token]).unwrap();
+    let tied = Linear { out_features: 4, bias: false };
+    let first = builder.add("first", Op::Linear(tied.clone()), &[joined]).unwrap();
+    let second = builder.add("second", Op::Linear(tied), &[first]).unwrap();
+    builder.share(second, first).unwrap();
+    let mean = builder.add("mean", Op::Mean { axes: vec![1], keep: false }, &[second]).unwrap();
+    let flat = builder.add("flat", Op::Flatten, &[mean]).unwrap();
+    let classes = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[flat]).unwrap();
+    builder.finish(classes)
+}
+
+#[test]
+fn every_operation_and_every_zoo_network_survives_writing() {
+    for network in zoo_networks().chain([everything()]) {
+        let again = reread(&network);
+        let changed = network.nodes().iter().zip(again.nodes()).find(|(before, after)| before != after);
+        assert_eq!(changed, None, "{}", network.name());
+        assert_eq!(again, network);
+    }
+}
+
+#[test]
+fn the_official_checker_accepts_what_is_written() {
+    let script = "import sys, onnx\n\
+                  for path in sys.argv[1:]:\n    \
+                      onnx.checker.check_model(path, full_check=True)\n    \
+                      inferred = onnx.shape_inference.infer_shapes(onnx.load(path), data_prop=True)\n    \
+                      print([d.dim_param or d.dim_value for d in inferred.graph.output[0].type.tensor_type.shape.dim])\n";
+    let has_onnx =
+        Command::new("python3").args(["-c", "import onnx"]).output().is_ok_and(|output| output.status.success());
+    if !has_onnx {
+        eprintln!("skipped: this test needs a python3 with the package onnx (pip install onnx)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = zoo_networks()
+        .chain([everything()])
+        .enumerate()
+        .map(|(index, network)| {
+            let path = folder.path().join(format!("{}_{index}.onnx", network.name()));
+            onnx::write(&network, &path).unwrap();
+            path
+        })
+        .collect();
+    let output = Command::new("python3").args(["-c", script]).args(&paths).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shapes = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(shapes.lines().count(), paths.len());
+    assert!(shapes.lines().all(|shape| shape.starts_with("['batch', ")), "{shapes}");
+}
+
+#[test]
+fn files_are_written_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("everything.onnx");
+    onnx::write(&everything(), &path).unwrap();
+    onnx::write(&everything(), &path).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), onnx::to_bytes(&everything()));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing partial is left");
+    let error = onnx::write(&everything(), folder.path().join("missing/net.onnx")).unwrap_err();
+    assert!(error.to_string().contains("cannot write the network"), "{error}");
+}
+
+#[test]
+fn what_is_no_network_file_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |name: &str| onnx::read(folder.path().join(name)).unwrap_err().to_string();
+    assert!(error("absent.onnx").contains("absent.onnx: cannot read the network"));
+    assert!(error("").contains("is no file"));
+    std::fs::write(folder.path().join("empty.onnx"), b"").unwrap();
+    assert!(error("empty.onnx").contains("no ONNX file or a damaged one"));
+    std::fs::write(folder.path().join("text.onnx"), b"<html>404 Not Found</html>").unwrap();
+    assert!(error("text.onnx").contains("help: export the network again"), "{}", error("text.onnx"));
+}
+
+#[test]
+fn every_truncation_is_refused_or_at_least_survived() {
+    let bytes = onnx::to_bytes(&zoo::build("squeezenet", Dataset::Imagenet).unwrap());
+    let mut refused = 0;
+    for length in (0..bytes.len()).step_by(7) {
+        refused += usize::from(onnx::from_bytes("cut", &bytes[..length]).is_err());
+    }
+    assert_eq!(refused, bytes.len().div_ceil(7), "the graph is one field: a part of it is none");
+}
+
+/// One choice of a layer, made by numbers.
+type Choice = (u8, usize, usize, bool);
+
+fn op(choice: Choice, shape: &Shape) -> Op {
+    let (kind, a, b, flag) = choice;
+    let (axis, rank) = (a % shape.rank(), shape.rank());
+    let window = Window {
+        kernel: [1 + a % 3, 1 + b % 3],
+        stride: [1 + b % 2, 1 + a % 2],
+        padding: [a % 2, b % 2, b % 2, a % 2],
+        dilation: [1, 1],
+        ceil: flag,
+    };
+    match kind % 16 {
+        0 | 1 => {
+            let groups = if flag { shape.channels() } else { 1 };
+            let window = Window { ceil: false, dilation: [1 + a % 2, 1], ..window };
+            Op::Conv(Conv { out_channels: groups * (1 + b % 4), window, groups, bias: flag })
+        }
+        2 => Op::BatchNorm,
+        3 => Op::Activation(if flag { Activation::Relu6 } else { Activation::Silu }),
+        4 => Op::MaxPool(window),
+        5 => Op::AvgPool { window, count_include_pad: flag },
+        6 => Op::AdaptiveAvgPool { output: [1 + a % 3, 1 + b % 3] },
+        7 => Op::Linear(Linear { out_features: 1 + b % 5, bias: flag }),
+        8 => Op::LayerNorm { axis },
+        9 => Op::Binary(Binary::Sub),
+        // Moving nothing and cutting nothing off leave no node behind.
+        10 if rank > 1 => Op::Transpose { order: (0..rank).rev().collect() },
+        11 if shape.dims()[axis] > 1 => Op::Slice { axis, start: b % 2, length: 1 },
+        12 => Op::Softmax { axis },
+        13 if rank > 1 => Op::Mean { axes: vec![axis], keep: flag },
+        14 => Op::Dropout { rate: a as f32 / 64.0 },
+        _ => {
+            Op::Unknown(Unknown { op_type: format!("Op{a}"), shape: Shape::new([1 + a, 1 + b]), parameters: b as u64 })
+        }
+    }
+}
+
+/// A network of the chosen layers, those left out that do not fit, with residual sums, joins and squeeze-and-excite products.
+fn generated(choices: &[Choice]) -> Network {
+    let mut builder = NetworkBuilder::new("generated", Shape::new([4, 9, 7]));
+    let mut last = builder.input();
+    for (index, &choice) in choices.iter().enumerate() {
+        let layer = op(choice, builder.shape(last));
+        let Ok(next) = builder.add(format!("layer{index}"), layer, &[last]) else { continue };
+        last = joined(&mut builder, index, [last, next], choice.1);
+    }
+    builder.finish(last)
+}
+
+fn joined(builder: &mut NetworkBuilder, index: usize, [before, after]: [NodeId; 2], how: usize) -> NodeId {
+    let join = match how % 4 {
+        0 => builder.add(format!("sum{index}"), Op::Binary(Binary::Add), &[before, after]),
+        1 => builder.add(format!("join{index}"), Op::Concat { axis: 0 }, &[after, before, after]),
+        2 => {
+            let shape = builder.shape(after).clone();
+            let scale = builder.add(format!("scale{index}"), Op::Parameter(shape), &[]);
+            scale.and_then(|scale| builder.add(format!("scaled{index}"), Op::Binary(Binary::Mul), &[after, scale]))
+        }
+        _ => return after,
+    };
+    join.unwrap_or(after)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn generated_networks_survive_writing(choices in prop::collection::vec((any::<u8>(), 0usize..64, 0usize..64, any::<bool>()), 1..24)) {
+        let network = generated(&choices);
+        let bytes = onnx::to_bytes(&network);
+        prop_assert_eq!(&onnx::to_bytes(&network), &bytes);
+        let loaded = onnx::from_bytes("generated", &bytes).unwrap();
+        prop_assert_eq!(loaded.network, network);
+    }
+
+    #[test]
+    fn damaged_files_never_panic(
+        choices in prop::collection::vec((any::<u8>(), 0usize..64, 0usize..64, any::<bool>()), 4..12),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = onnx::to_bytes(&generated(&choices));
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        if let Err(error) = onnx::from_bytes("damaged.onnx", &bytes) {
+            prop_assert!(error.to_string().starts_with("damaged.onnx: "));
+        }
+    }
+
+    #[test]
+    fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+        prop_assert!(onnx::from_bytes("noise", &bytes).is_err());
+    }
+}
+
+#[test]
+fn a_network_is_called_after_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("resnet18_30.onnx");
+    onnx::write(&zoo::build("resnet18", Dataset::Cifar10).unwrap(), &path).unwrap();
+    let loaded = onnx::read(Path::new(&path)).unwrap();
+    assert_eq!((loaded.network.name(), loaded.network.classes()), ("resnet18_30", 10));
+}
