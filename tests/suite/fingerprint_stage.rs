@@ -98,6 +98,15 @@ fn a_profile_becomes_fingerprints_and_a_report() {
 }
 
 #[test]
+fn a_fingerprint_says_what_its_profile_was_measured_with() {
+    let provenance = r#"{"setting": {"processor": "Denver 2", "threads": "6"}, "runs": []}"#;
+    let scene = profile().file("logs/provenance.json", provenance);
+    scene.run(RUN).succeeds();
+    let settings = &json(&scene, "store/training_stage_latency.json")["settings"];
+    assert_eq!(*settings, serde_json::json!([{"processor": "Denver 2", "threads": "6"}]));
+}
+
+#[test]
 fn equal_runs_differ_in_their_provenance_only() {
     let scene = profile();
     let stripped = || {
