@@ -10,6 +10,9 @@ use std::time::Instant;
 use tch::TchError;
 
 /// Runs what a request asks for in this process, which must not have run libtorch before.
+///
+/// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer state yet,
+/// and three steps; the highest is what has to fit, and it repeats to the byte.
 pub(super) fn measure(request: &Request, network: &Network) -> Reply {
     tch::set_num_threads(request.threads as i32);
     tch::set_num_interop_threads(1);

@@ -37,6 +37,10 @@ impl Idle {
     }
 
     /// The counters by now, `allocated` bytes being the peak of the tensors. On a CPU nothing is reserved beyond them.
+    ///
+    /// The resident set exceeds them by kernels that oneDNN compiles, packing buffers and pages of code, and by what glibc keeps:
+    /// it hands freed blocks of up to 32 MiB back late (its mmap threshold grows with what is freed), so that the peak still
+    /// rises for two or three steps and repeats to about 1 %.
     pub fn reading(&self, allocated: u64) -> MemoryReading {
         let peak = counted("/proc/self/status", "VmHWM");
         MemoryReading {
