@@ -75,9 +75,9 @@ impl Kind {
             Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
             Kind::Number(low) => format!("a number, {low} or more"),
             Kind::Text => "a word".to_string(),
-            Kind::Word(words) => format!("one of {}", words.join(", ")),
+            Kind::Word(words) => words.join(" or "),
             Kind::Path => "a path".to_string(),
-            Kind::List(of) => format!("a list, each of it {}", of.expected()),
+            Kind::List(of) => format!("a list, each item {}", of.expected()),
         }
     }
 
@@ -87,12 +87,19 @@ impl Kind {
             (Kind::Path, Value::Text(path)) if path.starts_with('~') => Some("write the folder in full".to_string()),
             (Kind::Flag, Value::Text(word)) => suggest(word, &["True", "False"]),
             (Kind::Word(words), Value::Text(word)) => suggest(word, words),
-            (Kind::List(of), Value::List(items)) => of.remedy(items.iter().find(|item| !of.admits(item))?),
-            (Kind::List(of), value) => of.remedy(value),
+            (Kind::List(of), _) => of.remedy(self.wrong_part(wrong)),
             (of, Value::List(items)) => {
                 items.first().filter(|item| of.admits(item)).map(|item| format!("write one value such as {item}"))
             }
             _ => None,
+        }
+    }
+
+    /// What of a value is not of this kind: the first wrong item of a list, else the value.
+    pub(super) fn wrong_part<'v>(&self, value: &'v Value) -> &'v Value {
+        match (self, value) {
+            (Kind::List(of), Value::List(items)) => items.iter().find(|item| !of.admits(item)).unwrap_or(value),
+            _ => value,
         }
     }
 

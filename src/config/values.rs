@@ -61,7 +61,7 @@ impl<'a> Values<'a> {
         }
         let problem = match &entry.value {
             list @ Value::List(_) if !matches!(key.kind, Kind::List(_)) => format!("{list} is a list"),
-            other => format!("{other} does not fit"),
+            other => format!("{} does not fit", key.kind.wrong_part(other)),
         };
         let error = self.error(key.name, problem).expected(key.kind.expected());
         Err(match key.kind.remedy(&entry.value) {

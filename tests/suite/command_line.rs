@@ -1,6 +1,7 @@
 //! The real program: arguments, exit codes, help, and messages for what cannot work.
 
 use crate::fixtures::Scene;
+use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
@@ -64,4 +65,83 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let mut child = scene.command().args(["completions", "zsh"]).stdout(Stdio::piped()).spawn().unwrap();
     child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+/// The shipped configuration on a device without hardware, so that it takes seconds.
+fn shipped() -> Scene {
+    let simulated = include_str!("../../config.ini").replace("device= cpu", "device= simulated");
+    Scene::new().file("config.ini", simulated)
+}
+
+#[test]
+fn a_check_of_the_shipped_configuration_plans_its_runs_and_writes_nothing() {
+    let scene = shipped();
+    let check = scene.run("--config-file config.ini --check").succeeds();
+    // 3 networks x 10 levels x 3 batch sizes; latency and memory come from the same run.
+    for line in ["[create_network_dataset] no runs on a device\n", "[profile] 90 runs", "[fingerprint] no runs"] {
+        assert!(check.stdout().contains(line), "{line:?} is not in {check}");
+    }
+    let left: Vec<_> = fs::read_dir(scene.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["config.ini"]);
+}
+
+#[test]
+fn the_shipped_configuration_goes_from_networks_to_a_report() {
+    let scene = shipped();
+    let run = scene.run("--config-file config.ini").succeeds();
+    let (_, closing) = run.stdout().split_once("\nResult\n").unwrap_or_else(|| panic!("no closing table in {run}"));
+    let lines: Vec<&str> = closing.lines().collect();
+    let columns: Vec<&str> = lines[0].split("  ").map(str::trim).filter(|column| !column.is_empty()).collect();
+    assert_eq!(columns, ["network", "rows measured", "out of memory", "latency error", "memory error"]);
+    for (line, network) in lines[2..].iter().zip(["resnet18", "mobilenetv2", "squeezenet"]) {
+        assert!(line.starts_with(network), "{line:?} is not about {network}");
+    }
+    let report = lines.last().and_then(|line| line.strip_prefix("report: ")).expect("the report on the last line");
+    assert!(scene.read(report).starts_with("<!doctype html>"));
+}
+
+#[test]
+fn a_json_summary_holds_every_section_and_network() {
+    let run = shipped().run("--config-file config.ini --json").succeeds();
+    let summary = run.json();
+    assert_eq!(summary["finished"], true);
+    for section in ["create_network_dataset", "profile", "fingerprint"] {
+        assert!(summary["sections"][section].is_object(), "[{section}] is not in {run}");
+    }
+    for network in ["resnet18", "mobilenetv2", "squeezenet"] {
+        let found = summary["networks"][network].as_object().unwrap();
+        assert!(found.values().all(|value| value.is_number()) && found.len() == 4, "{network}: {found:?}");
+    }
+}
+
+#[test]
+fn quiet_leaves_the_results() {
+    let scene = shipped();
+    let run = scene.run("--config-file config.ini --only create_network_dataset --quiet").succeeds();
+    assert!(run.stdout().contains("resnet18_90") && !run.to_string().contains("pruning:"), "{run}");
+}
+
+#[test]
+fn what_is_wrong_with_any_section_is_told_before_the_first_one_runs() {
+    for (wrong, code, messages) in [
+        ("profile.bs=many", 3, ["[profile] bs: 'many' does not fit", "a whole number from 1 to"]),
+        ("profile.save=['True']", 3, ["[profile] save: ['True'] is a list", "True or False"]),
+        ("profile.device=tx3", 3, ["tx3", "tx2"]),
+        ("profile.netwrk=resnet18", 3, ["[profile] netwrk: no such key", "\"network\""]),
+        ("profile.network=vgg61", 4, ["vgg61", "mobilenetv2"]),
+        ("profile.log_dir=config.ini/logs", 3, ["[profile] test_config: cannot write", "config.ini is a file"]),
+        ("profile.stage=trainig", 3, ["stage", "training"]),
+        ("create_network_dataset.networks=resnet81", 3, ["resnet81", "\"resnet18\""]),
+        ("create_network_dataset.pruning_perc=[0,100]", 3, ["pruning_perc", "from 0 to 99"]),
+        ("create_network_dataset.mode=randm", 3, ["mode", "did you mean random?"]),
+        ("create_network_dataset.mode=l1", 3, ["weights", "l1"]),
+        ("fingerprint.stage=train", 3, ["stage", "training"]),
+        ("fingerprint.train_logs=[0,-5]", 3, ["train_logs", "from 0 to 99"]),
+        ("fingerprint.method=perf5sight", 3, ["method", "perf4sight"]),
+    ] {
+        let scene = shipped();
+        let run = scene.run(&format!("--config-file config.ini --set {wrong}")).fails(code);
+        messages.iter().for_each(|message| assert!(run.stderr().contains(message), "{message:?} is not said by {run}"));
+        assert!(!scene.path("models").exists(), "something ran before {run}");
+    }
 }

@@ -123,6 +123,11 @@ impl Outcome {
         serde_json::from_str(&self.stdout).unwrap_or_else(|cause| panic!("{cause} in {self}"))
     }
 
+    /// Standard error.
+    pub fn stderr(&self) -> &str {
+        &self.stderr
+    }
+
     /// Standard output.
     pub fn stdout(&self) -> &str {
         &self.stdout

@@ -271,7 +271,8 @@ fn contains(words: &[String], wanted: &str) -> bool {
 #[test]
 fn the_first_line_of_every_source_says_what_it_is_for() {
     let mut files = Vec::new();
-    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    ["src", "tests", "benches"].iter().for_each(|folder| collect(&root.join(folder), &mut files));
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
         let first = text.lines().next().unwrap_or_default();
