@@ -7,7 +7,7 @@ use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
 use crate::stages::networks::Networks;
 use crate::stages::{self, Context};
-use crate::workload::Stage;
+use crate::workload::{Stage, Workload};
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use std::env;
@@ -28,6 +28,7 @@ Examples:
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
   perf4sight networks --export models/imagenet              list the known networks, write seven of them
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
+  perf4sight inspect mynetwork.onnx --bs 8 --stage training
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
 Exit codes:
@@ -82,6 +83,8 @@ enum Verb {
         #[arg(long, default_value_t, value_parser = Dataset::parse)]
         dataset: Dataset,
     },
+    /// Show a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood
+    Inspect(Inspect),
     /// Predict latency and memory of a network from stored fingerprints
     Predict(Predict),
     /// Print a script that completes these arguments in a shell
@@ -113,6 +116,33 @@ struct Predict {
     stage: String,
 }
 
+#[derive(Debug, Args)]
+struct Inspect {
+    /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
+    #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL")]
+    network: String,
+
+    /// Batch size that the costs are for
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = value_parser!(u64).range(1..))]
+    bs: u64,
+
+    /// What one step does; training adds the backward pass
+    #[arg(long, default_value = "inference", value_parser = Stage::ALL.map(Stage::name))]
+    stage: String,
+
+    /// Whose images and classes a known network is built for
+    #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
+    dataset: String,
+}
+
+impl Inspect {
+    fn into_verb(self) -> Result<stages::inspect::Inspect> {
+        let Inspect { network, bs: batch, stage, dataset } = self;
+        let workload = Workload { stage: Stage::parse(&stage)?, batch };
+        Ok(stages::inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload })
+    }
+}
+
 impl Predict {
     fn into_verb(self) -> Result<stages::predict::Predict> {
         let Predict { network, fingerprint: fingerprints, bs: batches, stage } = self;
@@ -141,6 +171,7 @@ impl Verb {
                 let summary = Networks { export, dataset }.run(context)?;
                 pipeline::present(&summary, &context.console);
             }
+            Verb::Inspect(arguments) => pipeline::present(&arguments.into_verb()?.run(context)?, &context.console),
             Verb::Predict(arguments) => pipeline::present(&arguments.into_verb()?.run(context)?, &context.console),
             Verb::Completions { shell } => context.console.line(completions(shell)),
             Verb::Worker => device::run_worker(io::stdin().lock(), io::stdout())?,

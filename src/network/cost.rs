@@ -54,6 +54,21 @@ impl Network {
         self.nodes().iter().map(|node| self.macs_of(node)).sum()
     }
 
+    /// Multiply-accumulates of each node's backward pass, per sample: as many as forward for the gradient of the weights, as
+    /// many again for the gradient of each input that has one. What is computed from the network's input alone has none, so
+    /// the first convolution costs half of a later one.
+    pub fn backward_macs(&self) -> Vec<u64> {
+        let mut has_gradient: Vec<bool> = Vec::new();
+        let mut macs = Vec::new();
+        for node in self.nodes() {
+            let weighted = self.weights_of(node) > 0;
+            let inputs = node.inputs.iter().filter(|id| has_gradient[id.index()]).count() as u64;
+            macs.push(self.macs_of(node).saturating_mul(u64::from(weighted) + inputs));
+            has_gradient.push(weighted || inputs > 0);
+        }
+        macs
+    }
+
     /// Output elements of all convolutions, per sample: the "activations" of the pruning literature.
     pub fn activations(&self) -> u64 {
         let convs = self.nodes().iter().filter(|node| matches!(node.op, Op::Conv(_)));

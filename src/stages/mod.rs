@@ -11,6 +11,8 @@
 mod context;
 pub mod create_network_dataset;
 pub mod fingerprint;
+pub mod inspect;
+mod named;
 pub mod networks;
 mod outline;
 pub mod predict;

@@ -1,17 +1,15 @@
 //! `perf4sight predict`: what a stored fingerprint says about a network, batch size by batch size.
 
-use super::{Context, Summary};
+use super::{Context, Summary, named};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Predicted, file_name};
 use crate::network::Network;
-use crate::network::onnx::{self, Loaded};
-use crate::network::zoo::{self, Dataset};
-use crate::pruning::{Goal, Pruner, Ranking, generator};
+use crate::network::zoo::Dataset;
 use crate::report::{Cell, Column, Table};
 use crate::units::Percent;
 use crate::workload::{Quantity, Stage};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +31,8 @@ impl Predict {
     /// No fingerprint of that stage, a fingerprint or network that cannot be used.
     pub fn run(&self, context: &mut Context) -> Result<Summary> {
         let fingerprints = self.load()?;
-        let network = self.network(&fingerprints[0], context)?;
+        let dataset = Dataset::parse(&fingerprints[0].subject().dataset)?;
+        let network = named::load(&self.network, dataset, context)?;
         for fingerprint in &fingerprints {
             self.warn_of_extrapolation(fingerprint, context);
         }
@@ -58,21 +57,6 @@ impl Predict {
             .file(&self.fingerprints)
             .expected(names.join(" or "))
             .help("name the folder that [fingerprint] wrote (model_storedir), or the stage that was fitted"))
-    }
-
-    /// A file where it looks like one, else a known network in the shapes of the fingerprint's data set.
-    fn network(&self, fingerprint: &Fingerprint, context: &mut Context) -> Result<Network> {
-        let file = Path::new(&self.network);
-        if file.extension().is_some_and(|ending| ending == "onnx") || file.exists() {
-            let Loaded { network, warnings } = onnx::read(file)?;
-            warnings.iter().for_each(|warning| context.warn(warning));
-            return Ok(network);
-        }
-        let dataset = Dataset::parse(&fingerprint.subject().dataset)?;
-        match self.network.split_once('@') {
-            Some((name, level)) => pruned(&zoo::build(name, dataset)?, parse_level(level)?, context),
-            None => zoo::build(&self.network, dataset),
-        }
     }
 
     fn warn_of_extrapolation(&self, fingerprint: &Fingerprint, context: &mut Context) {
@@ -115,28 +99,6 @@ impl Predict {
             "scores": scores.collect::<serde_json::Map<_, _>>(),
         })
     }
-}
-
-fn parse_level(word: &str) -> Result<u8> {
-    let level = word.parse().ok().filter(|level| *level <= 99);
-    level.ok_or_else(|| {
-        Error::usage(format!("\"{word}\" is no level"))
-            .expected("the percentage to prune, 0 to 99")
-            .help("write resnet18@50, for example")
-    })
-}
-
-/// Pruned at random, always in the same way.
-fn pruned(network: &Network, level: u8, context: &mut Context) -> Result<Network> {
-    let pruner = Pruner::new(network);
-    let ranking = Ranking::random(&pruner, &mut generator(0, network.name(), level, 0));
-    let pruned = pruner.prune(&ranking, Goal::percent(network, f64::from(level)))?;
-    let (name, reached) = (network.name(), Percent(pruned.percent));
-    match pruned.limit {
-        Some(limit) => context.warn(format!("{name}@{level}: only {reached} of the parameters could go: {limit}")),
-        None => context.console.note(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
-    }
-    Ok(pruned.network)
 }
 
 fn cell(predicted: Predicted) -> Cell {

@@ -10,6 +10,7 @@ mod fingerprint;
 mod fingerprint_report;
 mod fingerprint_stage;
 mod fixtures;
+mod inspect;
 mod layering;
 #[cfg(feature = "torch")]
 mod libtorch;
