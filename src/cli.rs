@@ -26,7 +26,7 @@ Examples:
   perf4sight --config-file config.ini                      run every section in order
   perf4sight --config-file config.ini --check              show what would run and how long it takes
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
-  perf4sight networks --export models/imagenet              list the known networks, write seven of them
+  perf4sight networks --export models/imagenet             list the known networks, write seven of them
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight

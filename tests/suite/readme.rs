@@ -20,10 +20,9 @@ fn reference() -> String {
 fn section(spec: &Spec) -> String {
     let rows: String = spec.table.keys.iter().map(row).collect();
     let Spec { table, .. } = spec;
-    format!(
-        "\n### [{}]\n\n{}.\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}\n",
-        table.section, table.about
-    )
+    let (initial, rest) = table.about.split_at(1);
+    let about = format!("{}{rest}", initial.to_uppercase());
+    format!("\n### [{}]\n\n{about}.\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}\n", table.section)
 }
 
 fn row(key: &Key) -> String {
