@@ -80,7 +80,7 @@ impl Scene {
 }
 
 impl Outcome {
-    fn of(arguments: &str, output: Output) -> Self {
+    pub fn of(arguments: &str, output: Output) -> Self {
         Outcome {
             command: format!("perf4sight {arguments}"),
             code: output.status.code(),

@@ -15,7 +15,7 @@ use perf4sight::units::Bytes;
 use perf4sight::workload::{Quantity, Stage, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -445,4 +445,42 @@ fn test_configurations_lie_in_one_file_or_in_one_folder() {
     assert_eq!(test_config::files(Path::new("tests.ini"), &networks), [PathBuf::from("tests.ini")]);
     let expected = [PathBuf::from("tests/a.ini"), PathBuf::from("tests/b.ini")];
     assert_eq!(test_config::files(Path::new("tests"), &networks), expected);
+}
+
+/// Runs the program where `full/` is a disk of its own with so many KiB; `None`, said aloud, where mounting is forbidden.
+fn on_a_small_disk(scene: &Scene, kib: usize) -> Option<Outcome> {
+    fs::create_dir_all(scene.path("full")).unwrap();
+    let mount = format!("mount -t tmpfs -o size={kib}k none full");
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", script]).current_dir(scene.path(""));
+        command
+    };
+    if !unshare(&mount).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this test mounts a small disk, which is forbidden here");
+        return None;
+    }
+    let program = scene.command().get_program().to_string_lossy().into_owned();
+    // The disk goes with the process, so what it holds is copied out.
+    let script = format!("{mount}; {program} --config-file config.ini; code=$?; cp -r full kept; exit $code");
+    Some(Outcome::of("--config-file config.ini", unshare(&script).output().unwrap()))
+}
+
+#[test]
+fn a_full_disk_fails_before_measuring_or_keeps_what_was_measured() {
+    let batches: Vec<String> = (1..=400).map(|batch| batch.to_string()).collect();
+    let more = format!("bs = [{}]\nlog_dir = full/logs\ntest_config = tests", batches.join(","));
+    let full = scene(&["squeezenet"], &more);
+    let Some(outcome) = on_a_small_disk(&full, 8) else { return };
+    outcome.fails(6).says("cannot write here: No space left on device").says("help: make room");
+    assert!(!full.path("kept/logs/provenance.json").exists());
+
+    // Room for the probe, not for 800 rows of about 90 bytes.
+    let filling = scene(&["squeezenet"], &more);
+    let Some(outcome) = on_a_small_disk(&filling, 60) else { return };
+    outcome.fails(6).says("No space left on device").says("help: make room");
+    let file = filling.path("kept/logs/latency/squeezenet_0-gt.csv");
+    let log = records::read(&file, Quantity::Latency, Stage::Training).unwrap();
+    assert_eq!(log.torn, None);
+    assert!(log.records.len() > 10 && log.records.len() < 400, "{} rows", log.records.len());
 }

@@ -25,8 +25,12 @@ pub(super) fn measured(
             Quantity::Latency => Reading::Latency(latency.map(|latency| Milliseconds(latency.median))),
             Quantity::Memory => Reading::Memory(columns(memory, capacity)),
         };
-        // Memory is a peak, not a mean over samples.
-        record(planned, outcome, reading, latency.filter(|_| quantity == Quantity::Latency))
+        match (quantity, outcome) {
+            // Memory is a peak, not a mean over samples: whoever else uses the processor, it stays the same.
+            (Quantity::Memory, Outcome::Disturbed) => record(planned, Outcome::Measured, reading, None),
+            (Quantity::Memory, _) => record(planned, outcome, reading, None),
+            (Quantity::Latency, _) => record(planned, outcome, reading, latency),
+        }
     };
     quantities.iter().map(row).collect()
 }
@@ -65,5 +69,27 @@ fn columns(memory: Option<MemoryReading>, capacity: Option<Bytes>) -> MemoryColu
         available: bytes(|memory| memory.available),
         free: bytes(|memory| memory.free),
         capacity,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Configuration;
+    use crate::records::Variant;
+    use crate::workload::{Stage, Workload};
+
+    #[test]
+    fn only_the_time_is_disturbed_by_others() {
+        let (variant, workload) = (Variant::new("net", 0), Workload { stage: Stage::Training, batch: 4 });
+        let configuration = Configuration { variant, workload, quantities: Quantity::ALL.to_vec() };
+        let planned = Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() };
+        let latency = LatencyReading { median: 2.5, spread: 0.3, steps: 4, discarded: 9, disturbed: true };
+        let memory = MemoryReading { allocated: 1 << 20, reserved: 2 << 20, used: 3 << 20, available: 9, free: 8 };
+        let measurement = Measurement::Measured { latency: Some(latency), memory: Some(memory) };
+        let rows = measured(&planned, &Quantity::ALL, &measurement, Some(Bytes(1 << 30)));
+        assert_eq!(rows.iter().map(|row| row.outcome).collect::<Vec<_>>(), [Outcome::Disturbed, Outcome::Measured]);
+        assert_eq!(rows.iter().map(|row| row.steps).collect::<Vec<_>>(), [Some(4), None]);
+        assert_eq!(rows.iter().map(Record::value).collect::<Vec<_>>(), [Some(2.5), Some(3.0)]);
     }
 }
