@@ -64,9 +64,13 @@ impl Provenance {
         let file = log_dir.join(PROVENANCE_FILE);
         let unfinished = file.with_extension("json.new");
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
-        text.and_then(|text| fs::write(&unfinished, text + "\n"))
-            .and_then(|()| fs::rename(&unfinished, &file))
-            .map_err(|cause| Error::io(&file, "write the provenance", &cause))
+        text.and_then(|text| fs::write(&unfinished, text + "\n")).and_then(|()| fs::rename(&unfinished, &file)).map_err(
+            |cause| {
+                // Half a file may be there; without it the old one is all there is.
+                let _ = fs::remove_file(&unfinished);
+                Error::io(&file, "write the provenance", &cause).help("make room or permit writing, then run again")
+            },
+        )
     }
 
     /// Refuses to continue rows that were measured under another setting.

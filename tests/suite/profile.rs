@@ -148,6 +148,21 @@ fn check_counts_the_runs_and_runs_none() {
 }
 
 #[test]
+fn what_is_pruned_is_profiled_without_naming_a_path() {
+    let config = "[create_network_dataset]\nnetworks = ['squeezenet']\npruning_perc = [0, 50]\n\
+         [profile]\nnetwork = squeezenet\nbs = [2]\ndevice = simulated\n";
+    let scene = Scene::new().file("config.ini", config);
+    scene.run("--config-file config.ini --check").succeeds().prints("[profile] 2 runs");
+    profile(&scene).succeeds();
+    for variant in ["squeezenet_0", "squeezenet_50"] {
+        assert_eq!(outcomes(&rows(&scene, Quantity::Memory, variant)), ["measured@2"]);
+    }
+    assert!(
+        scene.read(&format!("{LOGS}/test_config/squeezenet.ini")).contains("models/pruned/random_pruning/imagenet/")
+    );
+}
+
+#[test]
 fn the_test_configuration_is_as_published() {
     let more = "bs = [2, 8]\nstage = ['training', 'inference']\ndevice = tx2\nrun_profiling = False\n\
                 device_model_loc = /home/nvidia/models\ntest_config = out/resnet18.ini";

@@ -21,7 +21,7 @@ pub(super) const TABLE: Table = Table {
         Key {
             name: "dataset",
             kind: Kind::Text,
-            default: Literal("imagenet"),
+            default: Literal("{create_network_dataset.dataset}"),
             help: "The dataset the networks are for; it names folders.",
         },
         Key {
