@@ -8,6 +8,9 @@ use super::union::Union;
 use crate::network::{Conv, Network, Node, NodeId, Op, Shape};
 use std::sync::Arc;
 
+/// Longer axes than any layer has are not followed: a damaged file must not take all memory.
+const LONGEST: usize = 1 << 22;
+
 /// Where the channels of a tensor lie: an axis, and the channel at each position of it.
 #[derive(Clone)]
 pub(super) struct Channels {
@@ -42,6 +45,10 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     fn visit(&mut self, node: &Node) -> Option<Channels> {
+        if node.shape.dims().iter().any(|&dim| dim > LONGEST) {
+            self.fix_inputs(node, Reason::Mixed(node.name.clone()));
+            return None;
+        }
         match &node.op {
             Op::Input(shape) => Some(self.fixed(shape, Reason::Input)),
             Op::Parameter(_) => None, // follows the tensor it is combined with

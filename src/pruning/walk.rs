@@ -35,8 +35,8 @@ impl Goal {
         Goal { parameters: parameters.max(0.0) as u64, percent }
     }
 
-    /// Share of its channels that a layer joined by residual sums keeps. Below 50 % it is the share asked for, as published: what
-    /// is far from binding there guards against a chain of many blocks that goes faster than everything else.
+    /// Share of its channels that a layer joined by residual sums keeps, as published: what is left of the whole network, and
+    /// below 50 % the share asked for.
     fn summed_share(self) -> f64 {
         let asked = self.percent / 100.0;
         if asked >= 0.5 { 1.0 - asked } else { asked }

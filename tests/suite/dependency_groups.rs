@@ -242,6 +242,15 @@ fn what_cannot_go_is_named_with_the_reason() {
 }
 
 #[test]
+fn absurdly_long_axes_are_left_alone() {
+    let mut sketch = Sketch::new([3, 4096, 4096]);
+    sketch.conv("wide", 8, 1, 1);
+    let network = sketch.classified();
+    let stays = Pruner::new(&network).unprunable();
+    assert_eq!((stays[0].layer.as_str(), &stays[0].reason), ("wide", &Reason::Mixed("flatten".into())));
+}
+
+#[test]
 fn a_goal_out_of_reach_names_the_limit() {
     // The published pruner asked for 90 % of alexnet really removes 65.3 %.
     let network = zoo::build("alexnet", zoo::Dataset::Imagenet).unwrap();
