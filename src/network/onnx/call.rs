@@ -113,8 +113,14 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Far more axes than any tensor has; more are refused before anything loops over them.
+const MAX_RANK: usize = 64;
+
 /// An axis counted from the front; negative ones count from the back.
 pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, Misfit> {
+    if rank > MAX_RANK {
+        return Err(Misfit::Wrong(format!("has {rank} axes, at most {MAX_RANK} make sense")));
+    }
     let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
     usize::try_from(counted)
         .ok()

@@ -1,4 +1,4 @@
-//! Reads a file's messages around its weights: large payloads are noted by where they lie, not read.
+//! Reads a file's messages around its weights: large payloads are noted by where they lie, what nobody asks for is passed over.
 
 use super::schema::{GraphProto, ModelProto, TensorProto, field};
 use prost::Message;
@@ -10,7 +10,7 @@ const KEPT: u64 = 64 * 1024;
 
 /// A file without its large payloads.
 pub(super) struct File {
-    /// Everything but the initializers.
+    /// Opsets, and the graph without initializers.
     pub model: ModelProto,
     /// The initializers; large payloads are left out.
     pub initializers: Vec<Initializer>,
@@ -36,7 +36,8 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
         let field = wire.field(length)?;
         match (field.number, field.body.clone()) {
             (field::GRAPH, Some(body)) => wire.graph(body, &mut graph_fields, &mut initializers)?,
-            _ => wire.keep(&field, &mut model_fields)?,
+            (field::OPSET_IMPORT, _) => wire.keep(&field, &mut model_fields)?,
+            (_, body) => wire.skip(body)?,
         }
     }
     let mut model = ModelProto::decode(model_fields.as_slice()).map_err(garbage)?;
@@ -120,13 +121,14 @@ impl<R: Read + Seek> Wire<R> {
         }
     }
 
-    fn skip(&mut self, body: &Range<u64>) -> io::Result<()> {
-        let length = body.end - body.start;
-        match i64::try_from(length) {
+    /// Passes over the body of a field, which lies within the file.
+    fn skip(&mut self, body: Option<Range<u64>>) -> io::Result<()> {
+        let Some(body) = body else { return Ok(()) };
+        match i64::try_from(body.end - body.start) {
             Ok(length) => self.input.seek_relative(length)?,
             Err(_) => drop(self.input.seek(SeekFrom::Start(body.end))?),
         }
-        self.position += length;
+        self.position = body.end;
         Ok(())
     }
 
@@ -135,7 +137,8 @@ impl<R: Read + Seek> Wire<R> {
             let field = self.field(body.end)?;
             match (field.number, field.body.clone()) {
                 (field::INITIALIZER, Some(body)) => initializers.push(self.initializer(body)?),
-                _ => self.keep(&field, kept)?,
+                (number, _) if field::KEPT_OF_GRAPH.contains(&number) => self.keep(&field, kept)?,
+                (_, body) => self.skip(body)?,
             }
         }
         Ok(())
@@ -147,7 +150,7 @@ impl<R: Read + Seek> Wire<R> {
             let field = self.field(body.end)?;
             match (field.number, field.body.clone()) {
                 (field::RAW_DATA | field::FLOAT_DATA, Some(body)) if body.end - body.start > KEPT => {
-                    self.skip(&body)?;
+                    self.skip(Some(body.clone()))?;
                     payload = Some(body);
                 }
                 _ => self.keep(&field, &mut kept)?,

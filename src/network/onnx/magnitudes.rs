@@ -4,6 +4,7 @@ use super::file::{File, Initializer};
 use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{dims, raw_values};
 use crate::error::{self, Error};
+use crate::network::{Network, Node, Op};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -23,15 +24,21 @@ enum Place {
     Message,
 }
 
-/// Reads the filters of convolutions, given by node and tensor name, and averages them.
-pub(super) fn read(path: &Path, file: &File, filters: &BTreeMap<String, String>) -> error::Result<Magnitudes> {
+/// Reads the filters of a network's convolutions, given by node and tensor name, and averages them.
+pub(super) fn read(
+    path: &Path,
+    file: &File,
+    network: &Network,
+    filters: &BTreeMap<String, String>,
+) -> error::Result<Magnitudes> {
     let stored: BTreeMap<&str, &Initializer> =
         file.initializers.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
     let mut magnitudes = BTreeMap::new();
-    for (node, weight) in filters {
+    for Node { name: node, .. } in network.nodes().iter().filter(|node| matches!(node.op, Op::Conv(_))) {
         let missing = |why: &str| {
             Error::input(format!("holds no weights for convolution \"{node}\": {why}")).file(path).help(WITH_WEIGHTS)
         };
+        let weight = filters.get(node).ok_or_else(|| missing("they are computed while the network runs"))?;
         let initializer = stored.get(weight.as_str()).ok_or_else(|| missing("they are an input of the graph"))?;
         let values = values(path, initializer).map_err(|why| missing(&why))?;
         let filters = dims(&initializer.tensor).and_then(|dims| dims.first().copied()).unwrap_or(0);

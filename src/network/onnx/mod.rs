@@ -84,7 +84,7 @@ pub fn read_with_magnitudes(path: impl AsRef<Path>) -> error::Result<(Loaded, Ma
     let path = path.as_ref();
     let file = open(path)?;
     let (loaded, filters) = translated(&file, path)?;
-    let magnitudes = magnitudes::read(path, &file, &filters)?;
+    let magnitudes = magnitudes::read(path, &file, &loaded.network, &filters)?;
     Ok((loaded, magnitudes))
 }
 

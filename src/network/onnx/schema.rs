@@ -1,9 +1,13 @@
-//! The ONNX messages, generated from `proto/onnx.proto`, and the numbers of the fields that are read without them.
+//! The ONNX messages, generated from `proto/onnx.proto`, and the numbers of those fields that are looked at before they are decoded.
 
 include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
 
-/// Field numbers on the way to the weights, from `proto/onnx.proto`.
+/// Numbers of the fields that are read, and of those on the way to the weights, from `proto/onnx.proto`.
 pub(super) mod field {
+    /// `ModelProto.opset_import`
+    pub const OPSET_IMPORT: u64 = 8;
+    /// `GraphProto.node`, `.input`, `.output`, `.value_info`
+    pub const KEPT_OF_GRAPH: [u64; 4] = [1, 11, 12, 13];
     /// `ModelProto.graph`
     pub const GRAPH: u64 = 7;
     /// `GraphProto.initializer`

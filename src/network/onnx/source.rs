@@ -5,7 +5,7 @@ use super::schema::{
     GraphProto, NodeProto, ValueInfoProto, tensor_proto::DataType, tensor_shape_proto::dimension, type_proto,
 };
 use super::tensor::{self, Constant};
-use super::value::{Value, Weight};
+use super::value::{Value, Weight, elements};
 use crate::network::{MAX_ELEMENTS, Shape};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -155,7 +155,7 @@ fn graph_input(input: &ValueInfoProto) -> Result<Value, Problem> {
 
 /// A weight, unless it is larger than any device holds.
 fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
-    let elements = Shape::new(dims.clone()).elements();
+    let elements = elements(&dims);
     (elements <= MAX_ELEMENTS).then(|| Weight { tensor: name.into(), dims, elements, plain: true, values: None })
 }
 

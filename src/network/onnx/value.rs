@@ -47,6 +47,11 @@ pub(super) struct Weight {
     pub values: Option<Rc<Constant>>,
 }
 
+/// Elements of a tensor, at most 2^64 - 1.
+pub(super) fn elements(dims: &[usize]) -> u64 {
+    dims.iter().fold(1, |product, &dim| product.saturating_mul(dim as u64))
+}
+
 impl Value {
     pub fn constant(constant: Constant) -> Value {
         Value::Constant(Rc::new(constant))

@@ -7,7 +7,7 @@ use crate::network::onnx::curves::{self, Curve, recognised};
 use crate::network::onnx::fold;
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, own_name, single};
-use crate::network::onnx::value::{Feature, Value};
+use crate::network::onnx::value::{Feature, Value, elements};
 use crate::network::{Activation, Binary, Linear, Op, Unknown};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
@@ -173,7 +173,7 @@ fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
         .inputs
         .iter()
         .filter_map(Value::fixed_dims)
-        .any(|dims| dims.last() == Some(&out_features) && dims.iter().product::<usize>() == out_features);
+        .any(|dims| dims.last() == Some(&out_features) && elements(dims) == out_features as u64);
     let position = call.inputs.iter().position(|value| matches!(value, Value::Feature(_)));
     vector && position.and_then(|position| call.node.input.get(position)).is_some_and(only_here)
 }

@@ -7,7 +7,7 @@ use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::rearrange;
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::Translation;
-use crate::network::onnx::value::{Feature, Value, Weight};
+use crate::network::onnx::value::{Feature, Value, Weight, elements};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     let operator = call.node.op_type();
@@ -49,8 +49,7 @@ fn viewed(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
         }
         "DequantizeLinear" | "QuantizeLinear" | "Sqrt" | "Exp" | "Abs" | "Neg" => Some(dims.to_vec()),
         "Add" | "Sub" | "Mul" | "Div" | "Pow" => {
-            let other =
-                call.inputs.iter().filter_map(Value::fixed_dims).max_by_key(|dims| dims.iter().product::<usize>());
+            let other = call.inputs.iter().filter_map(Value::fixed_dims).max_by_key(|dims| elements(dims));
             other.map(<[usize]>::to_vec)
         }
         "ConstantOfShape" => call.constant(0)?.as_integers().into_iter().map(|dim| usize::try_from(dim).ok()).collect(),

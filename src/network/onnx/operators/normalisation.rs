@@ -3,7 +3,7 @@
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::translate::{Translation, own_name, single};
-use crate::network::onnx::value::{Feature, Value};
+use crate::network::onnx::value::{Feature, Value, elements};
 use crate::network::{Binary, NodeId, Op};
 
 /// Training and inference form alike: outputs beyond the first are running statistics.
@@ -70,9 +70,9 @@ pub(super) fn shifted(
     else {
         return Ok(None);
     };
-    let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(|dims| dims.iter().product::<usize>());
-    let normal: usize = to.builder.shape(input.id).dims()[axis..].iter().product();
-    match weights.sum::<usize>() == normal {
+    let weights = call.inputs.iter().filter_map(Value::fixed_dims).map(elements);
+    let normal = elements(&to.builder.shape(input.id).dims()[axis..]);
+    match weights.fold(0, u64::saturating_add) == normal {
         true => to.add_like(&to.name(call), Op::LayerNorm { axis }, &[input]).map(Some),
         false => Ok(None),
     }
