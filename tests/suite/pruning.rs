@@ -9,7 +9,7 @@ use std::path::Path;
 const SEEDS: u64 = 20;
 
 /// Where the published means of five draws are themselves far out: 3.4 and 3.0 standard errors (by the spread of 200 draws of ours)
-/// below our mean. The five draws are the same for all networks of a level (deviations of mobilenetv2 and squeezenet correlate
+/// below our mean. The draws seem shared by all networks of a level (deviations of mobilenetv2 and squeezenet correlate
 /// with 0.8 over the levels), and at these two levels most networks lie low. The published networks, drawn independently, show
 /// no such shift, neither in cost (see the next test) nor in the width of any layer. Here twice the tolerance holds.
 const FAR_OUT: [(&str, u8); 2] = [("mobilenetv2", 45), ("mobilenetv2", 70)];
