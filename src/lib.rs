@@ -19,4 +19,5 @@ pub mod stages;
 pub mod stats;
 pub mod trees;
 pub mod units;
+pub mod whole_file;
 pub mod workload;

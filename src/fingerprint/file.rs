@@ -2,6 +2,7 @@
 
 use super::Fingerprint;
 use crate::error::{Error, Result};
+use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -50,11 +51,9 @@ impl Fingerprint {
     /// When the folder or file cannot be written.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         let file = folder.join(file_name(self.subject.stage, self.subject.quantity));
-        let unfinished = file.with_extension("json.new");
-        let failed = |cause: std::io::Error| Error::io(&file, "write the fingerprint", &cause);
-        fs::create_dir_all(folder).map_err(failed)?;
-        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from).map_err(failed)?;
-        fs::write(&unfinished, text + "\n").and_then(|()| fs::rename(&unfinished, &file)).map_err(failed)?;
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
+        let text = text.map_err(|cause| Error::io(&file, "write the fingerprint", &cause))?;
+        whole_file::save(&file, text + "\n")?;
         Ok(file)
     }
 

@@ -1,6 +1,7 @@
 //! Where the rows of a profile come from: the JSON beside them, and whether more rows may follow.
 
 use crate::error::{Error, Result};
+use crate::whole_file;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -62,15 +63,9 @@ impl Provenance {
     /// When the file cannot be written.
     pub fn save(&self, log_dir: &Path) -> Result<()> {
         let file = log_dir.join(PROVENANCE_FILE);
-        let unfinished = file.with_extension("json.new");
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
-        text.and_then(|text| fs::write(&unfinished, text + "\n")).and_then(|()| fs::rename(&unfinished, &file)).map_err(
-            |cause| {
-                // Half a file may be there; without it the old one is all there is.
-                let _ = fs::remove_file(&unfinished);
-                Error::io(&file, "write the provenance", &cause).help("make room or permit writing, then run again")
-            },
-        )
+        let text = text.map_err(|cause| Error::io(&file, "write the provenance", &cause))?;
+        whole_file::save(&file, text + "\n")
     }
 
     /// Refuses to continue rows that were measured under another setting.

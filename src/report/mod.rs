@@ -5,7 +5,6 @@
 
 mod chart;
 mod console;
-mod file;
 mod html;
 mod page;
 mod progress;
@@ -15,7 +14,6 @@ mod text;
 
 pub use chart::{Axis, Bars, Chart, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scale, Scatter, Series, State};
 pub use console::{Console, Mode, Settings};
-pub use file::save;
 pub use page::{Block, Fact, Page, Section, Tone};
 pub use progress::Progress;
 pub use table::{Align, Cell, Column, Table};

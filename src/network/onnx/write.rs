@@ -8,8 +8,9 @@ use super::schema::{
     type_proto,
 };
 use super::{ADAPTIVE, DOMAIN, attributes as with};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::network::{Activation, Binary, Conv, Linear, Network, Node, NodeId, Op, Shape, Window};
+use crate::whole_file;
 use prost::Message;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,19 +25,9 @@ const SOME_CONSTANT: f32 = 2.0;
 /// Writes a network to a file, as a whole or not at all.
 ///
 /// # Errors
-/// When the folder is missing or cannot be written to.
+/// When the file cannot be written.
 pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
-    let path = path.as_ref();
-    let failed = |cause| Error::io(path, "write the network", &cause);
-    let mut name =
-        path.file_name().ok_or_else(|| Error::usage("names no file to write a network to").file(path))?.to_os_string();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
-    let written = std::fs::write(&partial, to_bytes(network)).and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.map_err(failed)
+    whole_file::save(path.as_ref(), to_bytes(network))
 }
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.

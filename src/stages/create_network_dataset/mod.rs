@@ -10,7 +10,8 @@ use crate::network::onnx;
 use crate::network::zoo::Dataset;
 use crate::pruning::{Goal, Pruned, Pruner, Ranking, generator};
 use crate::records::Variant;
-use crate::report::{self, Progress};
+use crate::report::Progress;
+use crate::whole_file;
 use rayon::prelude::*;
 use serde_json::json;
 use source::{Loaded, Source};
@@ -201,8 +202,8 @@ impl CreateNetworkDataset {
     fn summarise(&self, networks: &[Loaded], made: &[Made]) -> Result<Summary> {
         let (variants, unprunable) = (tables::variants(made), tables::unprunable(networks));
         let csv = self.folder().join("variants.csv");
-        report::save(&csv, &variants.to_csv())?;
-        report::save(&self.folder().join("unprunable.csv"), &unprunable.to_csv())?;
+        whole_file::save(&csv, variants.to_csv())?;
+        whole_file::save(&self.folder().join("unprunable.csv"), unprunable.to_csv())?;
         Ok(Summary {
             headline: format!("{} networks written to {}", made.len(), self.folder().display()),
             json: json!({ "variants": variants.to_json(), "unprunable": unprunable.to_json() }),

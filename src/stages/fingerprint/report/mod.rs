@@ -9,9 +9,10 @@ use crate::error::Result;
 use crate::evaluation::Evaluation;
 use crate::fingerprint::{Fingerprint, Gathered};
 use crate::records::{Identity, Provenance, Record};
-use crate::report::{Column, Table, save};
+use crate::report::{Column, Table};
 use crate::stages::Finding;
 use crate::units::Percent;
+use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -67,9 +68,9 @@ impl Evidence<'_> {
             json: folder.join("report.json"),
             predictions: folder.join("predictions.csv"),
         };
-        save(&written.html, &page::page(self).to_html())?;
-        save(&written.json, &format!("{:#}\n", self.json()))?;
-        save(&written.predictions, &tables::predictions(self).to_csv())?;
+        whole_file::save(&written.html, page::page(self).to_html())?;
+        whole_file::save(&written.json, format!("{:#}\n", self.json()))?;
+        whole_file::save(&written.predictions, tables::predictions(self).to_csv())?;
         Ok(written)
     }
 
