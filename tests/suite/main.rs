@@ -14,6 +14,7 @@ mod inspect;
 mod layering;
 #[cfg(feature = "torch")]
 mod libtorch;
+mod memory;
 mod networks;
 mod onnx_files;
 mod pipeline;

@@ -1,0 +1,51 @@
+//! Sizes that grow with the batch, so that one schedule holds for every batch size.
+
+use crate::network::{ELEMENT, Shape};
+
+/// Bytes as a function of the batch size: a constant and a share per sample, from some batch size on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Amount {
+    once: u64,
+    per_sample: u64,
+    least_batch: u64,
+}
+
+impl Amount {
+    /// The same for every batch.
+    pub fn once(bytes: u64) -> Self {
+        Amount { once: bytes, per_sample: 0, least_batch: 1 }
+    }
+
+    /// So much for every sample.
+    pub fn per_sample(bytes: u64) -> Self {
+        Amount { once: 0, per_sample: bytes, least_batch: 1 }
+    }
+
+    /// A batch of fp32 tensors of this shape.
+    pub fn floats(shape: &Shape) -> Self {
+        Amount::per_sample(ELEMENT.saturating_mul(shape.elements()))
+    }
+
+    /// Both together.
+    pub fn and(self, other: Amount) -> Self {
+        let once = self.once.saturating_add(other.once);
+        let per_sample = self.per_sample.saturating_add(other.per_sample);
+        Amount { once, per_sample, least_batch: self.least_batch.max(other.least_batch) }
+    }
+
+    /// So many times as much.
+    pub fn times(self, factor: u64) -> Self {
+        let [once, per_sample] = [self.once, self.per_sample].map(|bytes| bytes.saturating_mul(factor));
+        Amount { once, per_sample, ..self }
+    }
+
+    /// Nothing for smaller batches than this.
+    pub fn from_batch(self, least_batch: u64) -> Self {
+        Amount { least_batch, ..self }
+    }
+
+    /// Bytes for `batch` samples; absurd ones saturate.
+    pub fn bytes(self, batch: u64) -> u64 {
+        if batch < self.least_batch { 0 } else { self.per_sample.saturating_mul(batch).saturating_add(self.once) }
+    }
+}

@@ -1,0 +1,50 @@
+//! A training or inference step as allocations: what it needs at most on a device, and what is alive at that moment.
+
+mod allocator;
+mod amount;
+mod convolution;
+mod operations;
+mod optimizer;
+mod peak;
+mod replay;
+mod rule;
+mod schedule;
+
+pub use optimizer::Optimizer;
+pub use peak::{Alive, Layer, Peak};
+
+use crate::network::Network;
+use crate::target::Target;
+use crate::workload::Stage;
+use schedule::Schedule;
+
+/// The steps of one network on one device, ready to be simulated at any batch size.
+///
+/// ```
+/// use perf4sight::memory::{Optimizer, Simulation};
+/// use perf4sight::network::zoo::{Dataset, build};
+/// use perf4sight::target::Target;
+/// use perf4sight::workload::Stage;
+///
+/// let network = build("mobilenetv2", Dataset::Imagenet)?;
+/// let target = Target::named("tx2")?;
+/// let simulation = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target);
+/// let peak = simulation.peak(16);
+/// assert!(peak.allocated.mib() > 900.0 && peak.reserved > peak.allocated);
+/// let alive = simulation.alive(16);
+/// assert!(alive.optimizer_state <= alive.weights && alive.total() >= peak.reserved);
+/// # Ok::<(), perf4sight::error::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Simulation<'a> {
+    network: &'a Network,
+    target: &'a Target,
+    schedule: Schedule,
+}
+
+impl<'a> Simulation<'a> {
+    /// Prepares the steps; `optimizer` matters for [`Stage::Training`] only.
+    pub fn new(network: &'a Network, stage: Stage, optimizer: Optimizer, target: &'a Target) -> Self {
+        Simulation { network, target, schedule: Schedule::new(network, stage, optimizer, target) }
+    }
+}

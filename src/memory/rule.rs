@@ -1,0 +1,70 @@
+//! What one operation allocates, keeps and borrows: moves in the order its library makes them.
+
+use super::amount::Amount;
+
+/// One operation's rule.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Rule {
+    /// Its trainable tensors.
+    pub weights: Vec<Amount>,
+    /// Tensors it keeps between steps that are not trained.
+    pub buffers: Vec<Amount>,
+    /// What its forward does.
+    pub forward: Vec<Move>,
+    /// What autograd saves until its backward ran.
+    pub saves: Vec<Saved>,
+    /// What its backward does; the incoming gradient and what was saved go afterwards.
+    pub backward: Vec<Move>,
+}
+
+/// One allocation, release or hand-over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    /// The result, in memory of its own.
+    Output,
+    /// The result is the first input's memory: a view, an identity, an overwritten input.
+    Reuse,
+    /// The result lies there between the steps: the batch, a free-standing parameter.
+    Resident,
+    /// Something beside the result that backward needs: statistics, indices, masks.
+    Keep(Amount),
+    /// Borrowed memory.
+    Take(Amount),
+    /// Borrowed memory goes back: the latest still held, or so many before it.
+    Drop(usize),
+    /// The gradient of an input, in memory of its own.
+    InputGradient(usize),
+    /// The gradient of an input is the incoming one, or a part of it.
+    PassGradient(usize),
+    /// The gradient of a trainable tensor.
+    WeightGradient(usize),
+}
+
+/// A tensor that autograd saves without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Saved {
+    /// One of the inputs.
+    Input(usize),
+    /// The result.
+    Output,
+}
+
+impl Rule {
+    /// Puts moves behind those of forward.
+    pub fn forward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
+        self.forward.extend(moves);
+        self
+    }
+
+    /// Saves more tensors for backward.
+    pub fn saves(mut self, saved: impl IntoIterator<Item = Saved>) -> Self {
+        self.saves.extend(saved);
+        self
+    }
+
+    /// Puts moves behind those of backward.
+    pub fn backward(mut self, moves: impl IntoIterator<Item = Move>) -> Self {
+        self.backward.extend(moves);
+        self
+    }
+}

@@ -1,0 +1,152 @@
+//! The facts of a device as data files: its memory, its allocator, what its libraries keep and borrow, its usual batch sizes.
+//!
+//! A file is JSON with the fields of [`Target`], every one required and no others taken; sizes are bytes. The known devices are
+//! embedded ([`Target::named`]), a user's own is read by [`Target::read`].
+
+mod rules;
+
+pub use rules::{Allocator, Framework, Gradients, Mask, Pass, Readings, Rectifier, Workspace};
+
+use crate::error::{Error, Result, suggestion};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// What is known of a kind of device before anything is measured on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// The word in configuration and folder names.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// Whose memory tensors live in.
+    pub memory: Memory,
+    /// Batch sizes worth measuring on it, ascending.
+    pub batches: Vec<u64>,
+    /// How requests for memory are served.
+    pub allocator: Allocator,
+    /// What its version of PyTorch keeps, and for how long.
+    pub framework: Framework,
+    /// What its convolution library borrows while it runs.
+    pub workspaces: Vec<Workspace>,
+    /// Which readings of the counters make one number.
+    pub readings: Readings,
+}
+
+/// The memory tensors live in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// Main memory, beside the program.
+    Host,
+    /// The accelerator's own.
+    Dedicated,
+    /// One memory that processor and accelerator share.
+    Unified,
+}
+
+/// The embedded files, by name.
+const KNOWN: [(&str, &str); 4] = [
+    ("cpu", include_str!("data/cpu.json")),
+    ("cpu_avx2", include_str!("data/cpu_avx2.json")),
+    ("cuda", include_str!("data/cuda.json")),
+    ("tx2", include_str!("data/tx2.json")),
+];
+
+impl Target {
+    /// The names [`Target::named`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+        KNOWN.iter().map(|(name, _)| *name)
+    }
+
+    /// One of the known devices.
+    ///
+    /// ```
+    /// use perf4sight::target::{Memory, Target};
+    /// assert_eq!(Target::named("tx2")?.memory, Memory::Unified);
+    /// # Ok::<(), perf4sight::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest known one.
+    pub fn named(name: &str) -> Result<Self> {
+        let (_, text) = KNOWN.iter().find(|(known, _)| *known == name).ok_or_else(|| {
+            Error::input(format!("nothing is known of a device called \"{name}\""))
+                .help(suggestion(name, Self::names()))
+        })?;
+        Self::parse(text)
+    }
+
+    /// The processor this program runs on: oneDNN lays tensors out for the widest vectors it has.
+    pub fn host() -> Result<Self> {
+        Self::named(if wide_vectors() { "cpu" } else { "cpu_avx2" })
+    }
+
+    /// A device described in a file of the user's.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no such JSON, or holds sizes no allocator has.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|cause| Error::io(path, "read the device", &cause))?;
+        Self::parse(&text).map_err(|error| error.file(path))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let target: Target = serde_json::from_str(text).map_err(|cause| {
+            let fields = "the fields that the known devices' files have";
+            Error::input(format!("no description of a device: {cause}")).line(cause.line()).expected(fields)
+        })?;
+        target.check()?;
+        Ok(target)
+    }
+
+    /// Sizes that would let a simulation divide by zero or never end.
+    fn check(&self) -> Result<()> {
+        let refused = |what: &str| Err(Error::input(format!("device {}: {what}", self.name)));
+        if !self.allocator.is_sound() {
+            return refused("its allocator has a size of 0, or a segment smaller than what it serves");
+        }
+        if self.workspaces.iter().any(|workspace| !workspace.is_sound()) {
+            return refused("one of its workspaces has a tile or block of 0");
+        }
+        if self.batches.contains(&0) || !self.batches.is_sorted() {
+            return refused("its batch sizes are not ascending from 1");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn wide_vectors() -> bool {
+    std::arch::is_x86_feature_detected!("avx512bw")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn wide_vectors() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_device_reads_and_carries_its_name() {
+        for name in Target::names() {
+            assert_eq!(Target::named(name).unwrap().name, name);
+        }
+        assert!(Target::named("tx3").unwrap_err().to_string().contains("did you mean \"tx2\"?"));
+    }
+
+    #[test]
+    fn what_is_missing_unknown_or_absurd_is_refused() {
+        let good = KNOWN[3].1;
+        let refused = |from: &str, to: &str| Target::parse(&good.replace(from, to)).unwrap_err().to_string();
+        assert!(refused("\"memory\": \"unified\",", "").contains("missing field `memory`"));
+        assert!(refused("\"unified\"", "\"shared\"").contains("unknown variant `shared`"));
+        assert!(refused("\"round\": 512", "\"round\": 0").contains("allocator"));
+        assert!(refused("\"output_tile\": 4", "\"output_tile\": 0").contains("workspaces"));
+        assert!(refused("[2, 4,", "[0, 4,").contains("batch sizes"));
+    }
+}

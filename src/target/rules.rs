@@ -1,0 +1,141 @@
+//! The rules a device's file chooses from; their sizes and switches are the file's, their arithmetic is `memory`'s.
+
+use serde::{Deserialize, Serialize};
+
+/// How requests for memory are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Allocator {
+    /// Every request goes to the system and back at once (c10/core/CPUAllocator.cpp).
+    Direct,
+    /// PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp), whose constants these are.
+    Caching {
+        /// Requests round up to a multiple of this (`kMinBlockSize`).
+        round: u64,
+        /// The largest request the small pool serves (`kSmallSize`).
+        small: u64,
+        /// What the small pool takes from the device at a time (`kSmallBuffer`).
+        small_segment: u64,
+        /// Requests from here on get a segment of their own size (`kMinLargeAlloc`).
+        large: u64,
+        /// What smaller requests to the large pool take from the device (`kLargeBuffer`).
+        medium_segment: u64,
+        /// Segments of their own size round up to a multiple of this (`kRoundLarge`).
+        large_round: u64,
+    },
+}
+
+/// What a version of PyTorch keeps, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framework {
+    /// Where gradients that meet at a fork are summed.
+    pub fork: Gradients,
+    /// What an in-place ReLU6 keeps for backward.
+    pub relu6: Rectifier,
+    /// What dropout keeps for backward.
+    pub dropout: Mask,
+    /// Whether batch-norm's backward holds two gradients of its input at once.
+    pub batch_norm_copies: bool,
+    /// Whether every batch-norm counts its batches in a tensor of its own.
+    pub batch_norm_counts: bool,
+    /// Whether the step holds the network's result to its end, and not only until the loss is known.
+    pub holds_result: bool,
+}
+
+/// Where gradients that meet at a fork are summed (torch/csrc/autograd/input_buffer.cpp).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gradients {
+    /// In a third tensor: PyTorch up to 1.7.
+    NewTensor,
+    /// In the first of them, when nobody else holds it: from 1.8.
+    InPlace,
+}
+
+/// What an in-place ReLU6 keeps for backward (tools/autograd/derivatives.yaml, `hardtanh_`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rectifier {
+    /// Its result, which is its input overwritten: nothing new.
+    Result,
+    /// A copy of its input, made before it is overwritten.
+    InputCopy,
+}
+
+/// What dropout keeps for backward (aten/src/ATen/native/Dropout.cpp).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mask {
+    /// One byte an element: the fused kernel of accelerators.
+    Bytes,
+    /// The scaled noise, one float an element.
+    Floats,
+}
+
+/// The three computations of a convolution in a training step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pass {
+    /// The result.
+    Forward,
+    /// The gradient of its input.
+    InputGradient,
+    /// The gradient of its filters.
+    WeightGradient,
+}
+
+/// What a convolution library borrows while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Workspace {
+    /// cuDNN's non-fused Winograd for dense 3x3 convolutions of stride 1: tiles of input, result and filters, transformed.
+    Winograd {
+        /// Outputs along each side of a tile; F(4x4, 3x3) has 4.
+        output_tile: u64,
+        /// Where the library chooses it.
+        passes: Vec<Pass>,
+    },
+    /// oneDNN's blocked layouts: input, filters and result are copied into blocks of channels, and the result back.
+    BlockedCopies {
+        /// Channels in a block: the floats in one vector of the processor.
+        channels: u64,
+    },
+}
+
+impl Allocator {
+    pub(super) fn is_sound(&self) -> bool {
+        match *self {
+            Allocator::Direct => true,
+            Allocator::Caching { round, small, small_segment, large, medium_segment, large_round } => {
+                [round, small, large, large_round].iter().all(|&size| size > 0)
+                    && small_segment >= small
+                    && medium_segment >= large
+                    && large >= small
+                    && [small, small_segment, large, medium_segment, large_round]
+                        .iter()
+                        .all(|size| size.is_multiple_of(round))
+            }
+        }
+    }
+}
+
+impl Workspace {
+    pub(super) fn is_sound(&self) -> bool {
+        match self {
+            Workspace::Winograd { output_tile, .. } => *output_tile > 0,
+            Workspace::BlockedCopies { channels } => *channels > 0,
+        }
+    }
+}
+
+/// Which readings of the counters make one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Readings {
+    /// The published profiler's: peaks are reset, **then** the cache is emptied before a warm-up and three more steps, so that
+    /// what one step left reserved counts in the next; the mean of five readings, the first taken when the warm-up's backward ended.
+    Published,
+    /// The highest peak of all steps.
+    Highest,
+}
