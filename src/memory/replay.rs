@@ -114,8 +114,8 @@ fn peaks(counters: &Counters) -> Peaks {
 
 fn mean(peaks: &[Peaks]) -> Peaks {
     let of = |part: fn(&Peaks) -> u64| {
-        let sum: u128 = peaks.iter().map(|peak| u128::from(part(peak))).sum();
-        (sum / peaks.len().max(1) as u128) as u64
+        let (sum, count) = (peaks.iter().map(|peak| u128::from(part(peak))).sum::<u128>(), peaks.len() as u128);
+        ((sum + count / 2) / count) as u64
     };
     Peaks { allocated: of(|peak| peak.allocated), reserved: of(|peak| peak.reserved) }
 }
