@@ -2,13 +2,17 @@
 
 mod allocator;
 mod amount;
+mod backward;
 mod convolution;
 mod operations;
 mod optimizer;
 mod peak;
+mod plan;
+mod recorder;
 mod replay;
 mod rule;
 mod schedule;
+mod step;
 
 pub use optimizer::Optimizer;
 pub use peak::{Alive, Layer, Peak};
@@ -16,6 +20,7 @@ pub use peak::{Alive, Layer, Peak};
 use crate::network::Network;
 use crate::target::Target;
 use crate::workload::Stage;
+use plan::Plan;
 use schedule::Schedule;
 
 /// The steps of one network on one device, ready to be simulated at any batch size.
@@ -45,6 +50,6 @@ pub struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     /// Prepares the steps; `optimizer` matters for [`Stage::Training`] only.
     pub fn new(network: &'a Network, stage: Stage, optimizer: Optimizer, target: &'a Target) -> Self {
-        Simulation { network, target, schedule: Schedule::new(network, stage, optimizer, target) }
+        Simulation { network, target, schedule: Schedule::new(&Plan::new(network, stage, optimizer, target)) }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::replay::{Moment, replay};
-use super::schedule::{Event, Role, Tensor};
+use super::schedule::{Event, Part, Role, Tensor};
 use crate::units::Bytes;
 
 /// Peaks of memory, as the device's profiler reports them.
@@ -89,9 +89,9 @@ impl Simulation<'_> {
     /// The tensors alive right after an event.
     fn tensors_at(&self, moment: Moment) -> Vec<&Tensor> {
         let schedule = &self.schedule;
-        let parts = [&schedule.setup, &schedule.first, &schedule.steady];
         let mut alive = vec![false; schedule.tensors.len()];
-        for (part, events) in parts.iter().enumerate().take(moment.part + 1) {
+        for part in Part::ALL.into_iter().filter(|part| *part <= moment.part) {
+            let events = schedule.events(part);
             let until = if part == moment.part { moment.event + 1 } else { events.len() };
             for event in &events[..until] {
                 match *event {

@@ -1,7 +1,7 @@
 //! A schedule played through an allocator at one batch size.
 
 use super::allocator::{Allocate, Block, Caching, Counters, Direct};
-use super::schedule::{Event, Schedule};
+use super::schedule::{Event, Part, Schedule};
 use crate::target::{Allocator, Readings, Target};
 
 /// What one batch size came to.
@@ -22,15 +22,12 @@ pub(super) struct Peaks {
     pub reserved: u64,
 }
 
-/// Right after an event of one of the parts: setup, first step, later steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Right after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
-    pub part: usize,
+    pub part: Part,
     pub event: usize,
 }
-
-/// Steps the published profiler takes after its warm-up.
-const PUBLISHED_STEPS: usize = 3;
 
 /// Plays a schedule on a device's allocator.
 pub(super) fn replay(schedule: &Schedule, target: &Target, batch: u64) -> Outcome {
@@ -58,39 +55,41 @@ impl<'a, A: Allocate> Replay<'a, A> {
     fn new(schedule: &'a Schedule, batch: u64, allocator: A) -> Self {
         let bytes: Vec<u64> = schedule.tensors.iter().map(|tensor| tensor.amount.bytes(batch)).collect();
         let blocks = vec![0; bytes.len()];
-        let (moment, at_backward) = (Moment::default(), Peaks::default());
-        Replay { schedule, allocator, bytes, blocks, moment, most: 0, at_backward }
+        let moment = Moment { part: Part::Setup, event: 0 };
+        Replay { schedule, allocator, bytes, blocks, moment, most: 0, at_backward: Peaks::default() }
     }
 
     fn run(mut self, readings: Readings) -> Outcome {
-        self.play(0, &self.schedule.setup);
-        let mut peaks = vec![self.step(1, &self.schedule.first)];
+        self.play(Part::Setup);
+        let first = self.step(Part::First);
+        let left_by_first = self.allocator.counters().reserved;
         let backward = self.at_backward;
-        peaks.extend((0..PUBLISHED_STEPS).map(|_| self.step(2, &self.schedule.steady)));
-        let highest = Peaks {
-            allocated: peaks.iter().map(|peak| peak.allocated).max().unwrap_or(0),
-            reserved: peaks.iter().map(|peak| peak.reserved).max().unwrap_or(0),
-        };
+        // A steady step frees all it allocates, so the next one finds the same blocks in the same places: one stands for all.
+        let steady = self.step(Part::Steady);
+        let left_by_steady = self.allocator.counters().reserved;
+        let after = |left: u64| Peaks { reserved: steady.reserved.max(left), ..steady };
+        let highest =
+            Peaks { allocated: first.allocated.max(steady.allocated), reserved: first.reserved.max(steady.reserved) };
         let reported = match readings {
             Readings::Highest => highest,
+            // Peaks were reset before the cache was emptied: what one step left reserved counts in the next.
             Readings::Published => {
-                peaks.push(backward);
-                mean(&peaks)
+                mean([backward, first, after(left_by_first), after(left_by_steady), after(left_by_steady)])
             }
         };
         Outcome { reported, highest, moment: self.moment }
     }
 
-    /// One step as the published profiler takes it: peaks are reset before the cache is emptied.
-    fn step(&mut self, part: usize, events: &[Event]) -> Peaks {
-        self.allocator.counters().reset_peaks();
+    /// The peaks of one step, taken with an emptied cache.
+    fn step(&mut self, part: Part) -> Peaks {
         self.allocator.empty_cache();
-        self.play(part, events);
+        self.allocator.counters().reset_peaks();
+        self.play(part);
         peaks(self.allocator.counters())
     }
 
-    fn play(&mut self, part: usize, events: &[Event]) {
-        for (index, event) in events.iter().enumerate() {
+    fn play(&mut self, part: Part) {
+        for (index, event) in self.schedule.events(part).iter().enumerate() {
             match *event {
                 Event::Allocate(tensor) => {
                     let tensor = tensor as usize;
@@ -112,7 +111,7 @@ fn peaks(counters: &Counters) -> Peaks {
     Peaks { allocated: counters.peak_allocated, reserved: counters.peak_reserved }
 }
 
-fn mean(peaks: &[Peaks]) -> Peaks {
+fn mean(peaks: [Peaks; 5]) -> Peaks {
     let of = |part: fn(&Peaks) -> u64| {
         let (sum, count) = (peaks.iter().map(|peak| u128::from(part(peak))).sum::<u128>(), peaks.len() as u128);
         ((sum + count / 2) / count) as u64

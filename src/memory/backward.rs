@@ -1,0 +1,97 @@
+//! Backward: gradients flow from the loss to the weights, in the order of PyTorch's autograd engine.
+
+use super::amount::Amount;
+use super::rule::Move;
+use super::schedule::{Role, TensorId};
+use super::step::{Loss, Steps, borrow};
+use crate::network::{ELEMENT, NodeId};
+use crate::target::Gradients;
+
+/// For every node, the gradient of its result that waits there.
+type Waiting = Vec<Option<TensorId>>;
+
+impl Steps<'_> {
+    /// The whole of it; `saved` is let go node by node.
+    pub fn backward(&mut self, saved: Vec<Vec<TensorId>>, loss: &Loss) {
+        let network = self.plan.network;
+        // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
+        let seed = self.gradient(Amount::once(ELEMENT), network.output());
+        let of_result = self.loss_backward(loss);
+        let mut waiting: Waiting = vec![None; network.nodes().len()];
+        waiting[network.output().index()] = Some(of_result);
+        // What was recorded last runs first (torch/csrc/autograd/engine.cpp, sequence numbers).
+        for ((id, _), kept) in network.iter().zip(saved).rev() {
+            match waiting[id.index()].take() {
+                Some(gradient) if self.plan.tracked[id.index()] => self.differentiate(id, gradient, kept, &mut waiting),
+                gradient => gradient.into_iter().chain(kept).for_each(|tensor| self.recorder.release(tensor)),
+            }
+        }
+        self.recorder.release(seed);
+    }
+
+    fn gradient(&mut self, amount: Amount, node: NodeId) -> TensorId {
+        self.recorder.allocate(amount, Role::ActivationGradients, node)
+    }
+
+    /// From the loss to the network's result: through nll_loss, then through log_softmax.
+    fn loss_backward(&mut self, loss: &Loss) -> TensorId {
+        let output = self.plan.network.output();
+        let scores = Amount::floats(self.plan.network.output_shape());
+        let of_log_softmax = self.gradient(scores, output);
+        self.recorder.release(loss.total_weight);
+        let of_result = self.gradient(scores, output);
+        self.recorder.release(of_log_softmax);
+        self.recorder.release(loss.log_softmax);
+        of_result
+    }
+
+    /// One node's backward.
+    fn differentiate(&mut self, id: NodeId, gradient: TensorId, kept: Vec<TensorId>, waiting: &mut Waiting) {
+        let plan = self.plan;
+        let node = plan.network.node(id);
+        let wanted = |index: usize| Some(node.inputs[index]).filter(|input| plan.tracked[input.index()]);
+        let owner = node.shares.unwrap_or(id);
+        let (mut of_inputs, mut of_weights, mut borrowed) = (Vec::new(), Vec::new(), Vec::new());
+        for step in &plan.rules[id.index()].backward {
+            match *step {
+                Move::InputGradient(index) => of_inputs.extend(wanted(index).map(|input| {
+                    let amount = Amount::floats(&plan.network.node(input).shape);
+                    (input, self.gradient(amount, input))
+                })),
+                Move::PassGradient(index) => {
+                    of_inputs.extend(wanted(index).map(|input| (input, self.recorder.hold(gradient))));
+                }
+                Move::WeightGradient(index) => {
+                    let amount = plan.rules[owner.index()].weights[index];
+                    of_weights.push((index, self.recorder.allocate(amount, Role::WeightGradients, owner)));
+                }
+                other => borrow(other, &mut borrowed, id, &mut self.recorder),
+            }
+        }
+        self.recorder.release(gradient);
+        kept.into_iter().for_each(|tensor| self.recorder.release(tensor));
+        of_inputs.into_iter().for_each(|(input, gradient)| self.meet(input, gradient, waiting));
+        of_weights.into_iter().for_each(|(index, gradient)| self.accumulate(owner, index, gradient));
+    }
+
+    /// A gradient reaches the node it belongs to, where another may wait already.
+    fn meet(&mut self, node: NodeId, gradient: TensorId, waiting: &mut Waiting) {
+        let Some(first) = waiting[node.index()].replace(gradient) else { return };
+        if self.plan.target.framework.fork == Gradients::InPlace && self.recorder.is_sole(first) {
+            waiting[node.index()] = Some(first);
+            return self.recorder.release(gradient);
+        }
+        let sum = self.gradient(Amount::floats(&self.plan.network.node(node).shape), node);
+        waiting[node.index()] = Some(sum);
+        self.recorder.release(first);
+        self.recorder.release(gradient);
+    }
+
+    /// The first gradient of a weight stays, later ones are added to it (torch/csrc/autograd/functions/accumulate_grad.h).
+    fn accumulate(&mut self, owner: NodeId, index: usize, gradient: TensorId) {
+        match &mut self.gradients[owner.index()][index] {
+            Some(_) => self.recorder.release(gradient),
+            none => *none = Some(gradient),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Everything about a step that is known before it runs: the rule of every operation, who reads whom, who needs gradients.
+
+use super::operations::{Place, rule};
+use super::optimizer::Optimizer;
+use super::rule::Rule;
+use crate::network::Network;
+use crate::target::Target;
+use crate::workload::Stage;
+
+/// A network's step on a device.
+pub(super) struct Plan<'a> {
+    pub network: &'a Network,
+    pub target: &'a Target,
+    pub stage: Stage,
+    pub optimizer: Optimizer,
+    /// Per node.
+    pub rules: Vec<Rule>,
+    /// Whether the gradient of a node's result is asked for.
+    pub tracked: Vec<bool>,
+    /// How many times a node's result is read in forward; the network's result once more.
+    pub reads: Vec<usize>,
+}
+
+impl<'a> Plan<'a> {
+    pub fn new(network: &'a Network, stage: Stage, optimizer: Optimizer, target: &'a Target) -> Self {
+        let tracked = tracked(network);
+        let (training, in_place) = (stage == Stage::Training, network.in_place());
+        let places = network.nodes().iter().zip(in_place).map(|(node, in_place)| Place {
+            network,
+            node,
+            target,
+            training,
+            in_place,
+            tracked: &tracked,
+        });
+        let rules = places.map(rule).collect();
+        let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
+        reads[network.output().index()] += 1;
+        Plan { network, target, stage, optimizer, rules, tracked, reads }
+    }
+}
+
+/// For every node, whether some weights lie at it or before it.
+fn tracked(network: &Network) -> Vec<bool> {
+    let mut tracked: Vec<bool> = Vec::with_capacity(network.nodes().len());
+    for node in network.nodes() {
+        let weighted = node.shares.is_some() || network.parameters_of(node) > 0;
+        tracked.push(weighted || node.inputs.iter().any(|input| tracked[input.index()]));
+    }
+    tracked
+}

@@ -1,0 +1,49 @@
+//! Tensors held and let go as PyTorch's reference counts do it; what that means for memory is written down.
+
+use super::amount::Amount;
+use super::schedule::{Event, Role, Tensor, TensorId};
+use crate::network::NodeId;
+
+/// The tensors so far, how many hold each, and what happened since the events were last taken.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    pub tensors: Vec<Tensor>,
+    pub events: Vec<Event>,
+    holders: Vec<u32>,
+}
+
+impl Recorder {
+    /// A new tensor with one holder.
+    pub fn allocate(&mut self, amount: Amount, role: Role, node: NodeId) -> TensorId {
+        let id = self.tensors.len() as TensorId;
+        self.tensors.push(Tensor { amount, role, node });
+        self.holders.push(1);
+        self.events.push(Event::Allocate(id));
+        id
+    }
+
+    /// One holder more.
+    pub fn hold(&mut self, tensor: TensorId) -> TensorId {
+        self.holders[tensor as usize] += 1;
+        tensor
+    }
+
+    /// One holder less; with the last one the tensor goes.
+    pub fn release(&mut self, tensor: TensorId) {
+        let holders = &mut self.holders[tensor as usize];
+        *holders -= 1;
+        if *holders == 0 {
+            self.events.push(Event::Free(tensor));
+        }
+    }
+
+    /// Whether nobody else holds a tensor.
+    pub fn is_sole(&self, tensor: TensorId) -> bool {
+        self.holders[tensor as usize] == 1
+    }
+
+    /// Notes that backward is over.
+    pub fn backward_done(&mut self) {
+        self.events.push(Event::BackwardDone);
+    }
+}

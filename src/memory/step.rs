@@ -1,0 +1,177 @@
+//! One step after the other, as PyTorch runs them: forward, loss, backward, optimizer.
+
+use super::amount::Amount;
+use super::operations::INDEX;
+use super::optimizer::Update;
+use super::plan::Plan;
+use super::recorder::Recorder;
+use super::rule::{Move, Saved};
+use super::schedule::{Role, TensorId};
+use crate::network::{ELEMENT, NodeId, Op};
+use crate::workload::Stage;
+
+/// Steps being taken, and what they leave behind.
+pub(super) struct Steps<'a> {
+    pub plan: &'a Plan<'a>,
+    pub recorder: Recorder,
+    /// Gradients of each node's weights, once there are any.
+    pub gradients: Vec<Vec<Option<TensorId>>>,
+    /// Tensors that a node's result is between steps: the batch, free-standing parameters.
+    resident: Vec<Option<TensorId>>,
+    has_state: bool,
+}
+
+/// What forward leaves for backward.
+struct Tape {
+    /// Per node, what autograd saved of it.
+    saved: Vec<Vec<TensorId>>,
+    result: TensorId,
+}
+
+/// The loss and what backward needs of it.
+pub(super) struct Loss {
+    pub value: TensorId,
+    pub log_softmax: TensorId,
+    pub total_weight: TensorId,
+}
+
+impl<'a> Steps<'a> {
+    pub fn new(plan: &'a Plan<'a>) -> Self {
+        let gradients = plan.rules.iter().map(|rule| vec![None; rule.weights.len()]).collect();
+        let resident = vec![None; plan.rules.len()];
+        Steps { plan, recorder: Recorder::default(), gradients, resident, has_state: false }
+    }
+
+    /// Weights, running statistics and data.
+    pub fn set_up(&mut self) {
+        let network = self.plan.network;
+        for ((id, node), rule) in network.iter().zip(&self.plan.rules) {
+            for &amount in rule.weights.iter().chain(&rule.buffers) {
+                let tensor = self.recorder.allocate(amount, Role::Weights, id);
+                if let Op::Parameter(_) = node.op {
+                    self.resident[id.index()] = Some(tensor);
+                }
+            }
+        }
+        for (id, node) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
+            let batch = self.recorder.allocate(Amount::floats(&node.shape), Role::Activations, id);
+            self.resident[id.index()] = Some(batch);
+        }
+        if self.plan.stage == Stage::Training {
+            let labels: u64 = network.output_shape().dims().iter().skip(1).map(|&dim| dim as u64).product();
+            self.recorder.allocate(Amount::per_sample(INDEX * labels), Role::Activations, network.output());
+        }
+    }
+
+    /// One step.
+    pub fn step(&mut self) {
+        let tape = self.forward();
+        if self.plan.stage == Stage::Inference {
+            return self.recorder.release(tape.result);
+        }
+        let loss = self.loss();
+        let held = self.plan.target.framework.holds_result;
+        if !held {
+            self.recorder.release(tape.result);
+        }
+        // zero_grad fills the gradients where they lie, as in the published profiler's PyTorch and in this crate's worker.
+        self.backward(tape.saved, &loss);
+        self.recorder.backward_done();
+        self.optimize();
+        self.recorder.release(loss.value);
+        if held {
+            self.recorder.release(tape.result);
+        }
+    }
+
+    fn forward(&mut self) -> Tape {
+        let network = self.plan.network;
+        let mut left = self.plan.reads.clone();
+        let mut results: Vec<TensorId> = Vec::with_capacity(left.len());
+        let mut saved = Vec::with_capacity(left.len());
+        for (id, node) in network.iter() {
+            let inputs: Vec<TensorId> = node.inputs.iter().map(|input| results[input.index()]).collect();
+            let (result, kept) = self.run(id, &inputs);
+            results.push(result);
+            saved.push(kept);
+            for input in &node.inputs {
+                left[input.index()] -= 1;
+                if left[input.index()] == 0 {
+                    self.recorder.release(results[input.index()]);
+                }
+            }
+        }
+        Tape { saved, result: results[network.output().index()] }
+    }
+
+    /// One node's forward: its result and what backward keeps of it.
+    fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, Vec<TensorId>) {
+        let (plan, recorder) = (self.plan, &mut self.recorder);
+        let rule = &plan.rules[id.index()];
+        let (mut result, mut kept, mut borrowed) = (None, Vec::new(), Vec::new());
+        for step in &rule.forward {
+            match *step {
+                Move::Output => {
+                    let amount = Amount::floats(&plan.network.node(id).shape);
+                    result = Some(recorder.allocate(amount, Role::Activations, id));
+                }
+                Move::Reuse => result = Some(recorder.hold(inputs[0])),
+                Move::Resident => result = self.resident[id.index()].map(|tensor| recorder.hold(tensor)),
+                Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
+                other => borrow(other, &mut borrowed, id, recorder),
+            }
+        }
+        let result = result.expect("every rule makes a result");
+        let saves = if plan.stage == Stage::Training { &rule.saves[..] } else { &[] };
+        kept.extend(saves.iter().map(|saved| match *saved {
+            Saved::Input(index) => recorder.hold(inputs[index]),
+            Saved::Output => recorder.hold(result),
+        }));
+        (result, kept)
+    }
+
+    /// Cross-entropy: log_softmax, then nll_loss with its sum of weights (aten/src/ATen/native/LossNLL.cpp).
+    fn loss(&mut self) -> Loss {
+        let output = self.plan.network.output();
+        let scores = Amount::floats(self.plan.network.output_shape());
+        let mut allocate = |amount| self.recorder.allocate(amount, Role::Activations, output);
+        let log_softmax = allocate(scores);
+        Loss { value: allocate(Amount::once(ELEMENT)), log_softmax, total_weight: allocate(Amount::once(ELEMENT)) }
+    }
+
+    fn optimize(&mut self) {
+        for ((id, _), rule) in self.plan.network.iter().zip(&self.plan.rules) {
+            for &amount in &rule.weights {
+                self.update(id, amount);
+            }
+        }
+        self.has_state = true;
+    }
+
+    /// The update of one weight.
+    fn update(&mut self, id: NodeId, amount: Amount) {
+        let mut borrowed = Vec::new();
+        for made in self.plan.optimizer.updates() {
+            match made {
+                Update::Borrow => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
+                Update::State if self.has_state => {}
+                Update::State => {
+                    self.recorder.allocate(amount, Role::OptimizerState, id);
+                }
+            }
+        }
+        borrowed.into_iter().for_each(|tensor| self.recorder.release(tensor));
+    }
+}
+
+/// Borrows memory within one operation, or gives it back.
+pub(super) fn borrow(step: Move, borrowed: &mut Vec<TensorId>, id: NodeId, recorder: &mut Recorder) {
+    match step {
+        Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
+        Move::Drop(before) => {
+            let tensor = borrowed.remove(borrowed.len() - 1 - before);
+            recorder.release(tensor);
+        }
+        _ => unreachable!("a rule's forward makes no gradients, its backward no results"),
+    }
+}
