@@ -137,8 +137,7 @@ impl Caching {
         piece.free = true;
         let fit = (piece.size, piece.start, block);
         let free = &mut self.free[piece.pool as usize];
-        let index = free.partition_point(|other| *other < fit);
-        free.insert(index, fit);
+        free.insert(position(free, fit), fit);
     }
 
     /// Takes a free piece out of the running; false for one that is in use or none.
@@ -146,9 +145,15 @@ impl Caching {
         let Some(piece) = self.pieces.get(block as usize).filter(|piece| piece.free) else { return false };
         let fit = (piece.size, piece.start, block);
         let free = &mut self.free[piece.pool as usize];
-        free.remove(free.partition_point(|other| *other < fit));
+        free.remove(position(free, fit));
         true
     }
+}
+
+/// Where a piece stands, or would stand, among the free ones: found by its size, then past the few that are equal.
+fn position(free: &[Fit], (size, start, _): Fit) -> usize {
+    let first = free.partition_point(|fit| fit.0 < size);
+    first + free[first..].iter().take_while(|fit| fit.0 == size && fit.1 < start).count()
 }
 
 impl Allocate for Caching {
