@@ -2,6 +2,9 @@
 
 use crate::network::{ELEMENT, Shape};
 
+/// More than any device holds; larger amounts count as this, so that sums of them still fit a u64.
+const LIMIT: u64 = 1 << 44;
+
 /// Bytes as a function of the batch size: a constant and a share per sample, from some batch size on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Amount {
@@ -44,8 +47,16 @@ impl Amount {
         Amount { least_batch, ..self }
     }
 
-    /// Bytes for `batch` samples; absurd ones saturate.
+    /// Bytes for `batch` samples; absurdly many count as 16 TiB.
     pub fn bytes(self, batch: u64) -> u64 {
-        if batch < self.least_batch { 0 } else { self.per_sample.saturating_mul(batch).saturating_add(self.once) }
+        if batch < self.least_batch {
+            return 0;
+        }
+        self.per_sample.saturating_mul(batch).saturating_add(self.once).min(LIMIT)
     }
+}
+
+/// The product of some factors; absurd ones saturate.
+pub(super) fn product(factors: impl IntoIterator<Item = u64>) -> u64 {
+    factors.into_iter().fold(1, u64::saturating_mul)
 }

@@ -1,6 +1,6 @@
 //! Convolutions: what cuDNN and oneDNN borrow for each of the three passes.
 
-use super::amount::Amount;
+use super::amount::{Amount, product};
 use super::operations::Place;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
@@ -52,8 +52,9 @@ fn winograd(workspace: &Workspace, place: Place, conv: &Conv, pass: Pass) -> Opt
         && input.channels() > 3
         && (window.kernel, window.stride, window.dilation) == ([3; 2], [1; 2], [1; 2]);
     let [inputs, outputs] = [input.channels(), conv.out_channels].map(|channels| channels as u64);
-    let tiles: u64 = input.image().iter().map(|&side| (side as u64).div_ceil(*output_tile)).product();
-    let point = Amount::per_sample(tiles * (inputs + outputs)).and(Amount::once(inputs * outputs));
+    let tiles = product(input.image().map(|side| (side as u64).div_ceil(*output_tile)));
+    let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
+    let point = transformed.and(Amount::once(product([inputs, outputs])));
     applies.then(|| point.times(ELEMENT * (output_tile + 2).pow(2)))
 }
 
@@ -141,22 +142,23 @@ impl Blocked<'_> {
 
     /// Images whose channels fill whole blocks.
     fn padded(&self, image: &Shape) -> Amount {
-        let positions: u64 = image.image().iter().map(|&side| side as u64).product();
+        let [height, width] = image.image().map(|side| side as u64);
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        self.unless_small(Amount::per_sample(ELEMENT * positions * channels))
+        self.unless_small(Amount::per_sample(product([ELEMENT, channels, height, width])))
     }
 
+    /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both.
     fn filters(&self) -> Amount {
-        let area: u64 = self.conv.window.kernel.iter().map(|&side| side as u64).product();
+        let [height, width] = self.conv.window.kernel.map(|side| side as u64);
         let (inputs, outputs, groups) = (self.seen(), self.conv.out_channels as u64, self.conv.groups as u64);
         let whole = |channels: u64| channels.next_multiple_of(self.block);
-        let filters = match groups {
-            1 if self.reads_plain_image() => inputs * whole(outputs),
-            1 => whole(inputs) * whole(outputs),
-            _ if inputs == groups => whole(outputs),
-            _ => inputs / groups * outputs,
+        let [inputs, outputs] = match groups {
+            1 if self.reads_plain_image() => [inputs, whole(outputs)],
+            1 => [whole(inputs), whole(outputs)],
+            _ if inputs == groups => [1, whole(outputs)],
+            _ => [inputs / groups, outputs],
         };
-        self.unless_small(Amount::once(ELEMENT * filters * area))
+        self.unless_small(Amount::once(product([ELEMENT, inputs, outputs, height, width])))
     }
 
     /// Nothing is copied for a single small image.

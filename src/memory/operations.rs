@@ -3,7 +3,7 @@
 //! What backward needs is read off PyTorch's tools/autograd/derivatives.yaml, what forward and backward allocate off the kernels
 //! in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
 
-use super::amount::Amount;
+use super::amount::{Amount, product};
 use super::convolution;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
@@ -58,7 +58,7 @@ pub(super) fn rule(place: Place) -> Rule {
         Op::BatchNorm => batch_norm(rule, place),
         Op::LayerNorm { axis } => {
             // aten/src/ATen/native/layer_norm.cpp: mean and inverse deviation of every normalised row.
-            let rows = place.node.shape.dims()[..*axis].iter().map(|&dim| dim as u64).product::<u64>();
+            let rows = product(place.node.shape.dims()[..*axis].iter().map(|&dim| dim as u64));
             let statistics = Keep(Amount::per_sample(ELEMENT * rows));
             let gradients = [InputGradient(0), WeightGradient(0), WeightGradient(1)];
             rule.forward([Output, statistics, statistics]).saves([Saved::Input(0)]).backward(gradients)

@@ -1,6 +1,6 @@
 //! One step after the other, as PyTorch runs them: forward, loss, backward, optimizer.
 
-use super::amount::Amount;
+use super::amount::{Amount, product};
 use super::operations::INDEX;
 use super::optimizer::Update;
 use super::plan::Plan;
@@ -58,8 +58,12 @@ impl<'a> Steps<'a> {
             self.resident[id.index()] = Some(batch);
         }
         if self.plan.stage == Stage::Training {
-            let labels: u64 = network.output_shape().dims().iter().skip(1).map(|&dim| dim as u64).product();
-            self.recorder.allocate(Amount::per_sample(INDEX * labels), Role::Activations, network.output());
+            let labels = product(network.output_shape().dims().iter().skip(1).map(|&dim| dim as u64));
+            self.recorder.allocate(
+                Amount::per_sample(INDEX.saturating_mul(labels)),
+                Role::Activations,
+                network.output(),
+            );
         }
     }
 

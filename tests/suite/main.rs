@@ -15,6 +15,8 @@ mod layering;
 #[cfg(feature = "torch")]
 mod libtorch;
 mod memory;
+#[cfg(feature = "torch")]
+mod memory_on_cpu;
 mod networks;
 mod onnx_files;
 mod pipeline;

@@ -1,8 +1,9 @@
-//! Simulated memory against a published device.
+//! Simulated memory: against a published device, against arithmetic by hand, and at the edges.
 
 use crate::fixtures;
 use perf4sight::memory::{Optimizer, Peak, Simulation};
-use perf4sight::network::{Network, onnx};
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{Linear, Network, NetworkBuilder, Op, Shape, Unknown, onnx};
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::target::Target;
@@ -62,6 +63,76 @@ fn depthwise_networks_are_reproduced_to_the_byte() {
         for (batch, [allocated, _]) in rows.into_iter().filter(|(batch, _)| *batch <= largest) {
             let simulated = simulated(&network, &target, batch).allocated;
             assert_eq!(simulated, Bytes::from_mib(allocated), "{name}, batch {batch}");
+        }
+    }
+}
+
+/// A fully connected layer from 3x8x8 to ten classes.
+fn layer() -> Network {
+    let mut builder = NetworkBuilder::new("layer", Shape::new([3, 8, 8]));
+    let flat = builder.add("flat", Op::Flatten, &[builder.input()]).unwrap();
+    let scores = builder.add("scores", Op::Linear(Linear { out_features: 10, bias: true }), &[flat]).unwrap();
+    builder.finish(scores)
+}
+
+#[test]
+fn one_layer_comes_to_what_a_hand_counts() {
+    let (network, cpu) = (layer(), Target::named("cpu").unwrap());
+    // Batch 2. Weights 4 * (192 * 10 + 10) = 7720, batch 2 * 4 * 192 = 1536, labels 2 * 8 = 16, scores 2 * 4 * 10 = 80.
+    let inference = Simulation::new(&network, Stage::Inference, Optimizer::Momentum, &cpu).peak(2);
+    assert_eq!(inference.allocated, Bytes(7720 + 1536 + 80));
+    assert_eq!(inference.reserved, inference.allocated);
+    // At most in the linear layer's backward of a later step: weights, their gradients and momentum; batch and labels; the
+    // loss and its gradient, 4 each; the gradient of the scores; the new gradients, about to be added to the old ones.
+    let training = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &cpu);
+    assert_eq!(training.peak(2).allocated, Bytes(3 * 7720 + 1536 + 16 + 4 + 4 + 80 + 7720));
+    let alive = training.alive(2);
+    assert_eq!((alive.weights, alive.gradients, alive.optimizer_state), (Bytes(7720), Bytes(2 * 7720), Bytes(7720)));
+    assert_eq!((alive.activation_gradients, alive.workspace, alive.fragmentation), (Bytes(84), Bytes(0), Bytes(0)));
+    let layers: Vec<(&str, u64)> = alive.activations.iter().map(|layer| (layer.name.as_str(), layer.bytes.0)).collect();
+    assert_eq!(layers, [("input", 1536), ("scores", 16 + 4)]);
+    assert_eq!(alive.total(), training.peak(2).reserved);
+}
+
+#[test]
+fn optimizers_differ_by_the_state_they_keep() {
+    let (network, cpu) = (layer(), Target::named("cpu").unwrap());
+    let alive = |optimizer| Simulation::new(&network, Stage::Training, optimizer, &cpu).alive(1);
+    let states = Optimizer::ALL.map(|optimizer| alive(optimizer).optimizer_state);
+    assert_eq!(states, [0, 1, 2, 2].map(|tensors| Bytes(tensors * 7720)));
+    let peak = |optimizer| Simulation::new(&network, Stage::Training, optimizer, &cpu).peak(1).allocated;
+    let [sgd, momentum, adam, adamw] = Optimizer::ALL.map(peak);
+    assert!(sgd < momentum && momentum < adamw && adamw < adam);
+    assert!(Optimizer::parse("adamv").unwrap_err().to_string().contains("did you mean \"adam"));
+}
+
+#[test]
+fn parts_add_up_on_every_device_for_every_network() {
+    for target in Target::names().map(|name| Target::named(name).unwrap()) {
+        for network in zoo::names().map(|name| zoo::build(name, Dataset::Imagenet).unwrap()) {
+            for stage in Stage::ALL {
+                let simulation = Simulation::new(&network, stage, Optimizer::Momentum, &target);
+                let (peak, alive) = (simulation.peak(2), simulation.alive(2));
+                assert!(alive.total() >= peak.reserved && peak.reserved >= peak.allocated, "{}", network.name());
+                assert!(simulation.peak(3).allocated > peak.allocated, "{}", network.name());
+                assert!(alive.weights.0 >= 4 * network.parameters());
+            }
+        }
+    }
+}
+
+#[test]
+fn absurd_batches_and_unknown_operations_are_simulated_too() {
+    let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
+    let unknown = Unknown { op_type: "Odd".into(), shape: Shape::new([10]), parameters: 7 };
+    let odd = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
+    let odd = builder.finish(odd);
+    for network in [odd, zoo::build("resnet50", Dataset::Imagenet).unwrap()] {
+        for target in Target::names().map(|name| Target::named(name).unwrap()) {
+            let simulation = Simulation::new(&network, Stage::Training, Optimizer::Adam, &target);
+            for batch in [0, 1, 1_000_000_000, u64::MAX] {
+                assert!(simulation.alive(batch).total() >= simulation.peak(batch).reserved);
+            }
         }
     }
 }

@@ -81,11 +81,11 @@ impl Caching {
         let size = match pool {
             Pool::Small => small_segment,
             Pool::Large if size < large => medium_segment,
-            Pool::Large => size.div_ceil(large_round).saturating_mul(large_round),
+            Pool::Large => size.next_multiple_of(large_round),
         };
         self.counters.reserve(size);
         let start = self.next_segment;
-        self.next_segment = start.saturating_add(size);
+        self.next_segment += size;
         self.number(Piece { start, size, before: NONE, after: NONE, pool, free: false })
     }
 
@@ -161,10 +161,10 @@ impl Allocate for Caching {
         if bytes == 0 {
             return NONE;
         }
-        let size = bytes.div_ceil(self.sizes.round).saturating_mul(self.sizes.round);
+        let size = bytes.next_multiple_of(self.sizes.round);
         let pool = if size <= self.sizes.small { Pool::Small } else { Pool::Large };
         let block = self.best_fit(size, pool).unwrap_or_else(|| self.segment(size, pool));
-        self.split(block, size.min(self.pieces[block as usize].size));
+        self.split(block, size);
         let piece = &mut self.pieces[block as usize];
         piece.free = false;
         let taken = piece.size;

@@ -16,8 +16,8 @@ impl Allocate for Direct {
     }
 
     fn free(&mut self, _: Block, bytes: u64) {
-        self.counters.allocated = self.counters.allocated.saturating_sub(bytes);
-        self.counters.reserved = self.counters.allocated;
+        self.counters.allocated -= bytes;
+        self.counters.reserved -= bytes;
     }
 
     fn counters(&mut self) -> &mut Counters {

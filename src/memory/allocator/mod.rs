@@ -41,12 +41,12 @@ impl Counters {
     }
 
     fn allocate(&mut self, bytes: u64) {
-        self.allocated = self.allocated.saturating_add(bytes);
+        self.allocated += bytes;
         self.peak_allocated = self.peak_allocated.max(self.allocated);
     }
 
     fn reserve(&mut self, bytes: u64) {
-        self.reserved = self.reserved.saturating_add(bytes);
+        self.reserved += bytes;
         self.peak_reserved = self.peak_reserved.max(self.reserved);
     }
 }

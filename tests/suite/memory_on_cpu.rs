@@ -1,0 +1,111 @@
+//! Simulated memory against what libtorch allocates on this processor, counted to the byte by the worker.
+
+use crate::device::measure;
+use perf4sight::device::local::Local;
+use perf4sight::device::protocol::StepRule;
+use perf4sight::device::{Device, Job, Measurement};
+use perf4sight::memory::{Optimizer, Simulation};
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{Network, onnx};
+use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight::records::{Setting, Variant};
+use perf4sight::stats::Scores;
+use perf4sight::target::Target;
+use perf4sight::units::Bytes;
+use perf4sight::workload::{Stage, Workload};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
+fn worker() -> Local {
+    Local {
+        worker: (env!("CARGO_BIN_EXE_perf4sight").into(), vec!["worker".into()]),
+        software: Setting::new(),
+        threads: 2,
+        mem_limit: Some(Bytes(8 << 30)),
+        timeout: Duration::from_secs(1200),
+        seed: 7,
+        steps: StepRule { minimum: 1, minimum_seconds: 0.0, spread: 1.0, maximum_seconds: 1.0 },
+    }
+}
+
+/// A network of the zoo, pruned.
+fn variant(name: &str, level: u8) -> Network {
+    let network = zoo::build(name, Dataset::Imagenet).unwrap();
+    let pruner = Pruner::new(&network);
+    let ranking = Ranking::random(&pruner, &mut generator(7, name, level, 0));
+    pruner.prune(&ranking, Goal::percent(&network, f64::from(level))).unwrap().network
+}
+
+/// Bytes that libtorch counted and bytes that were simulated.
+struct Pair {
+    counted: Bytes,
+    simulated: Bytes,
+}
+
+impl Pair {
+    fn error(&self) -> f64 {
+        100.0 * (self.simulated.0 as f64 / self.counted.0 as f64 - 1.0)
+    }
+}
+
+/// One network at some batch sizes.
+fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<Pair> {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("network.onnx");
+    onnx::write(network, &file).unwrap();
+    let target = Target::host().unwrap();
+    let simulation = Simulation::new(network, stage, Optimizer::Momentum, &target);
+    let pair = |&batch: &u64| {
+        let (variant, workload) = (Variant::new(network.name(), level), Workload { stage, batch });
+        let job = Job { variant, file: file.clone(), workload, latency: false, memory: true };
+        match measure(&worker(), &job) {
+            Measurement::Measured { memory: Some(memory), .. } => {
+                Pair { counted: Bytes(memory.allocated), simulated: simulation.peak(batch).allocated }
+            }
+            other => panic!("{} batch {batch}: {other:?}", network.name()),
+        }
+    };
+    batches.iter().map(pair).collect()
+}
+
+fn check(pairs: &[Pair]) -> Scores {
+    let mib = |part: fn(&Pair) -> Bytes| pairs.iter().map(|pair| part(pair).mib()).collect::<Vec<f64>>();
+    let scores = Scores::of(&mib(|pair| pair.counted), &mib(|pair| pair.simulated)).unwrap();
+    let worst = pairs.iter().map(|pair| pair.error().abs()).fold(0.0, f64::max);
+    assert!(scores.mape <= 2.0, "off by {:.2} % on average", scores.mape);
+    assert!(worst <= 6.0, "off by {worst:.2} % at worst");
+    scores
+}
+
+#[test]
+fn the_allocator_of_this_processor_is_reproduced() {
+    let pairs: Vec<Pair> = [("squeezenet", 0), ("mobilenetv2", 0), ("mnasnet", 50)]
+        .into_iter()
+        .flat_map(|(name, level)| {
+            let network = variant(name, level);
+            Stage::ALL.into_iter().flat_map(move |stage| compare(&network, level, stage, &[1])).collect::<Vec<_>>()
+        })
+        .collect();
+    check(&pairs);
+}
+
+/// The table in `src/memory/ACCURACY.md`, an hour on two cores.
+#[test]
+#[ignore = "measures the whole zoo"]
+fn the_whole_zoo() {
+    let batches = [1, 4, 16];
+    println!("{:?}\n{}\n", worker().setting(), Target::host().unwrap().title);
+    println!("| network | level | stage | batch 1 | batch 4 | batch 16 |\n|---|---|---|---|---|---|");
+    let mut all = Vec::new();
+    for (name, level) in zoo::names().flat_map(|name| [0, 30, 70].map(|level| (name, level))) {
+        let network = variant(name, level);
+        for stage in Stage::ALL {
+            let pairs = compare(&network, level, stage, &batches);
+            let cells = pairs.iter().map(|pair| format!("{:.1} MiB, {:+.2} %", pair.counted.mib(), pair.error()));
+            println!("| {name} | {level} | {stage} | {} |", cells.collect::<Vec<_>>().join(" | "));
+            all.extend(pairs);
+        }
+    }
+    println!("\n{:?}", check(&all));
+}
