@@ -43,7 +43,7 @@ impl Amount {
     }
 
     /// Nothing for smaller batches than this.
-    pub fn from_batch(self, least_batch: u64) -> Self {
+    pub fn starting_at(self, least_batch: u64) -> Self {
         Amount { least_batch, ..self }
     }
 

@@ -3,6 +3,7 @@
 mod allocator;
 mod amount;
 mod backward;
+mod blocked;
 mod convolution;
 mod operations;
 mod optimizer;
@@ -35,7 +36,7 @@ use schedule::Schedule;
 /// let target = Target::named("tx2")?;
 /// let simulation = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target);
 /// let peak = simulation.peak(16);
-/// assert!(peak.allocated.mib() > 900.0 && peak.reserved > peak.allocated);
+/// assert!(peak.reserved > peak.allocated);
 /// let alive = simulation.alive(16);
 /// assert!(alive.optimizer_state <= alive.weights && alive.total() >= peak.reserved);
 /// # Ok::<(), perf4sight::error::Error>(())

@@ -51,9 +51,10 @@ pub(super) fn rule(place: Place) -> Rule {
         Op::Input(_) => rule.forward([Resident]),
         Op::Parameter(_) => rule.forward([Resident]).backward([WeightGradient(0)]),
         Op::Conv(conv) => convolution::rule(rule, place, conv),
-        Op::Linear(_) => {
-            let weights = (0..rule.weights.len()).map(WeightGradient);
-            rule.forward([Output]).saves([Saved::Input(0)]).backward([InputGradient(0)]).backward(weights)
+        Op::Linear(linear) => {
+            let gradients =
+                [InputGradient(0), WeightGradient(0)].into_iter().chain(linear.bias.then_some(WeightGradient(1)));
+            rule.forward([Output]).saves([Saved::Input(0)]).backward(gradients)
         }
         Op::BatchNorm => batch_norm(rule, place),
         Op::LayerNorm { axis } => {

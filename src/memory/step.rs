@@ -59,11 +59,8 @@ impl<'a> Steps<'a> {
         }
         if self.plan.stage == Stage::Training {
             let labels = product(network.output_shape().dims().iter().skip(1).map(|&dim| dim as u64));
-            self.recorder.allocate(
-                Amount::per_sample(INDEX.saturating_mul(labels)),
-                Role::Activations,
-                network.output(),
-            );
+            let labels = Amount::per_sample(labels).times(INDEX);
+            self.recorder.allocate(labels, Role::Activations, network.output());
         }
     }
 
@@ -120,7 +117,10 @@ impl<'a> Steps<'a> {
                     result = Some(recorder.allocate(amount, Role::Activations, id));
                 }
                 Move::Reuse => result = Some(recorder.hold(inputs[0])),
-                Move::Resident => result = self.resident[id.index()].map(|tensor| recorder.hold(tensor)),
+                Move::Resident => {
+                    let owner = plan.network.node(id).shares.unwrap_or(id);
+                    result = self.resident[owner.index()].map(|tensor| recorder.hold(tensor));
+                }
                 Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
                 other => borrow(other, &mut borrowed, id, recorder),
             }

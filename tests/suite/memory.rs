@@ -3,7 +3,7 @@
 use crate::fixtures;
 use perf4sight::memory::{Optimizer, Peak, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Linear, Network, NetworkBuilder, Op, Shape, Unknown, onnx};
+use perf4sight::network::{Binary, Linear, Network, NetworkBuilder, Op, Shape, Unknown, onnx};
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::target::Target;
@@ -119,6 +119,26 @@ fn parts_add_up_on_every_device_for_every_network() {
             }
         }
     }
+}
+
+/// Twice the same layer: its weights lie there once, and the gradients of both uses meet.
+#[test]
+fn shared_weights_count_once() {
+    let cpu = Target::named("cpu").unwrap();
+    let mut builder = NetworkBuilder::new("twice", Shape::new([3, 8, 8]));
+    let linear = || Op::Linear(Linear { out_features: 8, bias: false });
+    let token = builder.add("token", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
+    let again = builder.add("again", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
+    let sum = builder.add("sum", Op::Binary(Binary::Add), &[builder.input(), token]).unwrap();
+    let sum = builder.add("sum2", Op::Binary(Binary::Add), &[sum, again]).unwrap();
+    let first = builder.add("first", linear(), &[sum]).unwrap();
+    let second = builder.add("second", linear(), &[first]).unwrap();
+    builder.share(again, token).unwrap();
+    builder.share(second, first).unwrap();
+    let network = builder.finish(second);
+    let alive = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &cpu).alive(1);
+    // 192 for the token, 8 x 8 for the layer.
+    assert_eq!((alive.weights, alive.optimizer_state), (Bytes(4 * (192 + 64)), Bytes(4 * (192 + 64))));
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! Convolutions on a processor: oneDNN works in blocked layouts, PyTorch hands it plain tensors, so everything is copied.
+
+use super::amount::{Amount, product};
+use super::operations::Place;
+use super::rule::Move;
+use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
+use crate::network::{Conv, ELEMENT, Shape};
+
+/// Elements of a single image up to which PyTorch leaves small kernels to its own convolution, which copies nothing
+/// (`use_mkldnn` in aten/src/ATen/native/Convolution.cpp).
+const TOO_SMALL_FOR_ONEDNN: u64 = 20480;
+
+/// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
+/// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
+pub(super) struct Blocked<'a> {
+    pub place: Place<'a>,
+    pub conv: &'a Conv,
+    /// Channels in a block.
+    pub block: u64,
+}
+
+impl Blocked<'_> {
+    /// The result.
+    pub fn forward(&self) -> Vec<Move> {
+        let [filters, result] = [self.filters(), self.result()].map(Take);
+        if self.reads_plain_image() {
+            return vec![filters, result, Drop(1), Output, Drop(0)];
+        }
+        vec![Take(self.source()), filters, result, Drop(1), Drop(1), Output, Drop(0)]
+    }
+
+    /// The gradients of input, filters and bias.
+    pub fn backward(&self) -> Vec<Move> {
+        let bias = self.conv.bias.then_some(WeightGradient(1));
+        // The network's own input needs no gradient.
+        let input = if self.place.tracked(0) { self.input_gradient() } else { Vec::new() };
+        input.into_iter().chain(self.weight_gradient()).chain(bias).collect()
+    }
+
+    fn input_gradient(&self) -> Vec<Move> {
+        let filters = Take(self.filters());
+        if self.strided() && self.conv.groups == 1 {
+            // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
+            let [result, source] = [self.place.output(), self.place.input(0)].map(Take);
+            return vec![result, filters, source, Drop(1), Drop(1), InputGradient(0), source, Drop(0), Drop(0)];
+        }
+        vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
+    }
+
+    fn weight_gradient(&self) -> Vec<Move> {
+        let [result, source, filters] = [self.result(), self.source(), self.filters()].map(Take);
+        if self.in_small_groups() {
+            vec![filters, WeightGradient(0), Drop(0)]
+        } else if self.reads_rgb() {
+            vec![result, filters, Drop(1), WeightGradient(0), Drop(0)]
+        } else {
+            vec![result, source, filters, Drop(1), Drop(1), WeightGradient(0), Drop(0)]
+        }
+    }
+
+    fn strided(&self) -> bool {
+        self.conv.window.stride != [1; 2]
+    }
+
+    fn pointwise(&self) -> bool {
+        self.conv.window.kernel == [1; 2]
+    }
+
+    fn seen(&self) -> u64 {
+        self.place.network.input_of(self.place.node, 0).channels() as u64
+    }
+
+    /// Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
+    fn reads_plain_image(&self) -> bool {
+        self.seen() < self.block && self.conv.groups == 1 && !self.pointwise()
+    }
+
+    /// The weight gradient does so for three channels at most.
+    fn reads_rgb(&self) -> bool {
+        self.reads_plain_image() && self.seen() <= 3
+    }
+
+    /// Grouped kernels without a blocked weight gradient: depthwise ones past 3x3, and groups narrower than a block.
+    fn in_small_groups(&self) -> bool {
+        let (groups, width) = (self.conv.groups as u64, self.seen() / self.conv.groups as u64);
+        let depthwise = width == 1 && self.conv.out_channels as u64 == groups;
+        groups > 1 && if depthwise { self.conv.window.kernel[0] > 3 } else { width < self.block }
+    }
+
+    fn source(&self) -> Amount {
+        self.padded(self.place.network.input_of(self.place.node, 0))
+    }
+
+    fn result(&self) -> Amount {
+        self.padded(&self.place.node.shape)
+    }
+
+    /// Images whose channels fill whole blocks.
+    fn padded(&self, image: &Shape) -> Amount {
+        let [height, width] = image.image().map(|side| side as u64);
+        let channels = (image.channels() as u64).next_multiple_of(self.block);
+        self.unless_small(Amount::per_sample(product([ELEMENT, channels, height, width])))
+    }
+
+    /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both.
+    fn filters(&self) -> Amount {
+        let [height, width] = self.conv.window.kernel.map(|side| side as u64);
+        let (inputs, outputs, groups) = (self.seen(), self.conv.out_channels as u64, self.conv.groups as u64);
+        let whole = |channels: u64| channels.next_multiple_of(self.block);
+        let [inputs, outputs] = match groups {
+            1 if self.reads_plain_image() => [inputs, whole(outputs)],
+            1 => [whole(inputs), whole(outputs)],
+            _ if inputs == groups => [1, whole(outputs)],
+            _ => [inputs / groups, outputs],
+        };
+        self.unless_small(Amount::once(product([ELEMENT, inputs, outputs, height, width])))
+    }
+
+    /// Nothing is copied for a single small image.
+    fn unless_small(&self, amount: Amount) -> Amount {
+        let image = self.place.network.input_of(self.place.node, 0).elements();
+        let small = image <= TOO_SMALL_FOR_ONEDNN && self.conv.groups == 1;
+        let [height, width] = self.conv.window.kernel;
+        let exempt = small && !(height > 3 && width > 3) && !self.strided();
+        if exempt { amount.starting_at(2) } else { amount }
+    }
+}
