@@ -70,7 +70,11 @@ impl Document {
     /// The file cannot be read, or its text is refused by [`Document::parse`].
     pub fn load(file: impl AsRef<Path>) -> Result<Document> {
         let file = file.as_ref();
-        let bytes = fs::read(file).map_err(|cause| Error::io(file, "read this file", &cause))?;
+        let bytes = fs::read(file).map_err(|cause| {
+            Error::io(file, "read this file", &cause)
+                .expected("an INI file such as the config.ini that perf4sight ships with")
+                .help("give its path as seen from the folder you are in")
+        })?;
         let source = String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
