@@ -165,7 +165,7 @@ mod tests {
         let mut builder = NetworkBuilder::new("tokens", Shape::new([3, 4]));
         let token = builder.add("token", Op::Parameter(Shape::new([1, 4])), &[]).unwrap();
         let joined = builder.add("concat", Op::Concat { axis: 0 }, &[token, builder.input()]).unwrap();
-        let scale = builder.add("scale", Op::Parameter(Shape::new([4])), &[]).unwrap();
+        let scale = builder.add("scale", Op::Parameter(Shape::new([1, 4])), &[]).unwrap();
         let scaled = builder.add("product", Op::Binary(Binary::Mul), &[joined, scale]).unwrap();
         runs_as_inferred(&builder.finish(scaled));
     }
