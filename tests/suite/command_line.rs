@@ -77,8 +77,8 @@ fn shipped() -> Scene {
 fn a_check_of_the_shipped_configuration_plans_its_runs_and_writes_nothing() {
     let scene = shipped();
     let check = scene.run("--config-file config.ini --check").succeeds();
-    // 3 networks x 10 levels x 3 batch sizes; latency and memory come from the same run.
-    for line in ["[create_network_dataset] no runs on a device\n", "[profile] 90 runs", "[fingerprint] no runs"] {
+    // 3 networks x 10 levels x 4 batch sizes; latency and memory come from the same run.
+    for line in ["[create_network_dataset] no runs on a device\n", "[profile] 120 runs", "[fingerprint] no runs"] {
         assert!(check.stdout().contains(line), "{line:?} is not in {check}");
     }
     let left: Vec<_> = fs::read_dir(scene.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
