@@ -22,7 +22,7 @@ pub struct Key {
     /// What values it takes.
     pub kind: Kind,
     /// What holds where it is not written, or written as `None`.
-    pub default: Default,
+    pub default: Missing,
     /// What it means, in one sentence.
     pub help: &'static str,
 }
@@ -48,7 +48,7 @@ pub enum Kind {
 
 /// What holds where a key is not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Default {
+pub enum Missing {
     /// The key must be written.
     Required,
     /// There is no value; read as an `Option`.

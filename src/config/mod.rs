@@ -1,7 +1,7 @@
 //! INI text to sections of typed values with line numbers; knows no stage.
 //!
 //! A [`Document`] is the text as written; a [`Table`] says which keys a section may hold, of which [`Kind`] and with
-//! which [`Default`](enum@Default); [`Values`] are a section's checked values with the defaults filled in.
+//! which [`Missing`]; [`Values`] are a section's checked values with the defaults filled in.
 //!
 //! Paths are relative to the current directory. `~` is not expanded: a path that starts with it is refused, because a
 //! folder of that name is never what was meant.
@@ -15,6 +15,6 @@ mod values;
 
 pub use document::{Document, Entry, Origin, Section};
 pub use from_value::FromValue;
-pub use key::{Default, Key, Kind, Table};
+pub use key::{Key, Kind, Missing, Table};
 pub use literal::Value;
 pub use values::Values;

@@ -2,7 +2,7 @@
 
 use super::document::{Document, Entry, Origin, Section};
 use super::from_value::FromValue;
-use super::key::{Default, Key, Kind, Table};
+use super::key::{Key, Kind, Missing, Table};
 use super::literal::Value;
 use crate::error::{Error, Result, suggestion};
 use std::fmt::Display;
@@ -10,14 +10,14 @@ use std::fmt::Display;
 /// The values of one section by the keys of its table.
 ///
 /// ```
-/// use perf4sight::config::{Default, Document, Key, Kind, Table, Values};
+/// use perf4sight::config::{Document, Key, Kind, Table, Values};
 /// static PROFILE: Table = Table {
 ///     section: "profile",
 ///     about: "measures",
 ///     keys: &[
-///         Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Default::Required, help: "sizes" },
-///         Key { name: "device", kind: Kind::Text, default: Default::Literal("cpu"), help: "device" },
-///         Key { name: "log_dir", kind: Kind::Path, default: Default::Literal("logs/{device}"), help: "folder" },
+///         Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Missing::Required, help: "sizes" },
+///         Key { name: "device", kind: Kind::Text, default: Missing::Literal("cpu"), help: "device" },
+///         Key { name: "log_dir", kind: Kind::Path, default: Missing::Literal("logs/{device}"), help: "folder" },
 ///     ],
 /// };
 /// let document = Document::parse("[profile]\nbs= [2, 8]\n", "config.ini").unwrap();
@@ -72,7 +72,7 @@ impl<'a> Values<'a> {
 
     fn check_present(&self, key: &Key) -> Result<()> {
         match key.default {
-            Default::Required if self.value(key.name)? == Value::None => Err(self
+            Missing::Required if self.value(key.name)? == Value::None => Err(self
                 .error(key.name, "this key is required")
                 .expected(key.kind.expected())
                 .help(format!("{}: {}", key.name, key.help))),
@@ -135,10 +135,10 @@ impl<'a> Values<'a> {
         }
         let unknown = || Error::config(format!("no table has the key [{}] {name}", self.table.section));
         match self.table.key(name).ok_or_else(unknown)?.default {
-            Default::Required | Default::Unset => Ok(Value::None),
+            Missing::Required | Missing::Unset => Ok(Value::None),
             // A bare value that starts with a reference would read as a dictionary.
-            Default::Literal(text) if text.starts_with('{') => self.filled_in(Value::from(text)),
-            Default::Literal(literal) => self.filled_in(Value::parse(literal)?),
+            Missing::Literal(text) if text.starts_with('{') => self.filled_in(Value::from(text)),
+            Missing::Literal(literal) => self.filled_in(Value::parse(literal)?),
         }
     }
 

@@ -33,10 +33,7 @@ pub(super) struct Moment {
 pub(super) fn replay(schedule: &Schedule, target: &Target, batch: u64) -> Outcome {
     match target.allocator {
         Allocator::Direct => Replay::new(schedule, batch, Direct::default()).run(target.readings),
-        Allocator::Caching { .. } => {
-            let caching = Caching::new(target.allocator).expect("it is a caching one");
-            Replay::new(schedule, batch, caching).run(target.readings)
-        }
+        Allocator::Caching(sizes) => Replay::new(schedule, batch, Caching::new(sizes)).run(target.readings),
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod rules;
 
-pub use rules::{Allocator, Framework, Gradients, Mask, Pass, Readings, Rectifier, Workspace};
+pub use rules::{Allocator, CachingSizes, Framework, Gradients, Mask, Pass, Readings, Rectifier, Workspace};
 
 use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};

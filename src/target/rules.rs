@@ -8,21 +8,26 @@ use serde::{Deserialize, Serialize};
 pub enum Allocator {
     /// Every request goes to the system and back at once (c10/core/CPUAllocator.cpp).
     Direct,
-    /// PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp), whose constants these are.
-    Caching {
-        /// Requests round up to a multiple of this (`kMinBlockSize`).
-        round: u64,
-        /// The largest request the small pool serves (`kSmallSize`).
-        small: u64,
-        /// What the small pool takes from the device at a time (`kSmallBuffer`).
-        small_segment: u64,
-        /// Requests from here on get a segment of their own size (`kMinLargeAlloc`).
-        large: u64,
-        /// What smaller requests to the large pool take from the device (`kLargeBuffer`).
-        medium_segment: u64,
-        /// Segments of their own size round up to a multiple of this (`kRoundLarge`).
-        large_round: u64,
-    },
+    /// PyTorch's caching allocator.
+    Caching(CachingSizes),
+}
+
+/// The constants of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp), in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CachingSizes {
+    /// Requests round up to a multiple of this (`kMinBlockSize`).
+    pub round: u64,
+    /// The largest request the small pool serves (`kSmallSize`).
+    pub small: u64,
+    /// What the small pool takes from the device at a time (`kSmallBuffer`).
+    pub small_segment: u64,
+    /// Requests from here on get a segment of their own size (`kMinLargeAlloc`).
+    pub large: u64,
+    /// What smaller requests to the large pool take from the device (`kLargeBuffer`).
+    pub medium_segment: u64,
+    /// Segments of their own size round up to a multiple of this (`kRoundLarge`).
+    pub large_round: u64,
 }
 
 /// What a version of PyTorch keeps, and for how long.
@@ -107,7 +112,7 @@ impl Allocator {
     pub(super) fn is_sound(&self) -> bool {
         match *self {
             Allocator::Direct => true,
-            Allocator::Caching { round, small, small_segment, large, medium_segment, large_round } => {
+            Allocator::Caching(CachingSizes { round, small, small_segment, large, medium_segment, large_round }) => {
                 [round, small, large, large_round].iter().all(|&size| size > 0)
                     && small_segment >= small
                     && medium_segment >= large

@@ -1,6 +1,6 @@
 //! The configuration: the published file is read as published, everything wrong is told with its place.
 
-use perf4sight::config::{Default, Document, Key, Kind, Table, Value, Values};
+use perf4sight::config::{Document, Key, Kind, Missing, Table, Value, Values};
 use perf4sight::error::Error;
 use perf4sight::stages::SPECS;
 use proptest::prelude::*;
@@ -38,9 +38,9 @@ static MAKE: Table = Table {
     section: "make",
     about: "makes",
     keys: &[
-        Key { name: "mode", kind: Kind::Word(WORDS), default: Default::Literal("random"), help: "how" },
-        Key { name: "folder", kind: Kind::Path, default: Default::Literal("out/{mode}_made"), help: "where" },
-        Key { name: "levels", kind: LEVELS, default: Default::Literal("[0, 50]"), help: "which" },
+        Key { name: "mode", kind: Kind::Word(WORDS), default: Missing::Literal("random"), help: "how" },
+        Key { name: "folder", kind: Kind::Path, default: Missing::Literal("out/{mode}_made"), help: "where" },
+        Key { name: "levels", kind: LEVELS, default: Missing::Literal("[0, 50]"), help: "which" },
     ],
 };
 const LEVELS: Kind = Kind::List(&Kind::Integer(0, 99));
@@ -49,17 +49,17 @@ static READ: Table = Table {
     section: "read",
     about: "reads",
     keys: &[
-        Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Default::Required, help: "sizes" },
-        Key { name: "device", kind: Kind::Text, default: Default::Literal("cpu"), help: "device" },
-        Key { name: "save", kind: Kind::Flag, default: Default::Literal("True"), help: "keep" },
-        Key { name: "limit", kind: Kind::Number(0.5), default: Default::Unset, help: "limit" },
+        Key { name: "bs", kind: Kind::List(&Kind::Integer(1, i64::MAX)), default: Missing::Required, help: "sizes" },
+        Key { name: "device", kind: Kind::Text, default: Missing::Literal("cpu"), help: "device" },
+        Key { name: "save", kind: Kind::Flag, default: Missing::Literal("True"), help: "keep" },
+        Key { name: "limit", kind: Kind::Number(0.5), default: Missing::Unset, help: "limit" },
         Key {
             name: "logs",
             kind: Kind::List(&Kind::Path),
-            default: Default::Literal("['{make.folder}/{device}']"),
+            default: Missing::Literal("['{make.folder}/{device}']"),
             help: "",
         },
-        Key { name: "levels", kind: LEVELS, default: Default::Literal("{make.levels}"), help: "which" },
+        Key { name: "levels", kind: LEVELS, default: Missing::Literal("{make.levels}"), help: "which" },
     ],
 };
 
@@ -178,7 +178,7 @@ fn every_default_of_every_section_is_of_its_kind() {
         let values = Values::check(&document, &document.sections()[0], table, &tables).unwrap();
         for key in table.keys {
             let value: Value = values.get(key.name).unwrap();
-            let unset = key.default == Default::Unset && value == Value::None;
+            let unset = key.default == Missing::Unset && value == Value::None;
             assert!(unset || key.kind.admits(&value), "[{}] {} defaults to {value}", table.section, key.name);
         }
     }
@@ -196,7 +196,7 @@ fn required(table: &Table) -> String {
             Kind::List(of) => some(of),
         }
     }
-    let keys = table.keys.iter().filter(|key| key.default == Default::Required);
+    let keys = table.keys.iter().filter(|key| key.default == Missing::Required);
     keys.map(|key| format!("{} = {}\n", key.name, some(&key.kind))).collect()
 }
 

@@ -2,7 +2,7 @@
 //! reads it.
 
 use crate::fixtures::{Scene, Sink, context};
-use perf4sight::config::{Default, Key, Kind, Table, Values};
+use perf4sight::config::{Key, Kind, Missing, Table, Values};
 use perf4sight::error::{Error, Result};
 use perf4sight::pipeline::{self, Ending, Options};
 use perf4sight::report::{Column, Mode};
@@ -23,8 +23,8 @@ static READ: Spec = Spec {
     parse: |values| Ok(Box::new(Read { file: file(values)? })),
 };
 
-const FILE: Key = Key { name: "file", kind: Kind::Path, default: Default::Required, help: "the file" };
-const TEXT: Key = Key { name: "text", kind: Kind::Text, default: Default::Literal("written"), help: "what to write" };
+const FILE: Key = Key { name: "file", kind: Kind::Path, default: Missing::Required, help: "the file" };
+const TEXT: Key = Key { name: "text", kind: Kind::Text, default: Missing::Literal("written"), help: "what to write" };
 
 /// Tests must not change the current directory, so the file comes with the folder of its scene in front.
 fn file(values: &Values) -> Result<PathBuf> {

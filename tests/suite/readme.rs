@@ -1,6 +1,6 @@
 //! The README tells what the program does: its reference of the configuration is what the sections say of themselves.
 
-use perf4sight::config::{Default, Key, Kind};
+use perf4sight::config::{Key, Kind, Missing};
 use perf4sight::stages::{SPECS, Spec};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -27,9 +27,9 @@ fn section(spec: &Spec) -> String {
 
 fn row(key: &Key) -> String {
     let default = match key.default {
-        Default::Required => "required".to_string(),
-        Default::Unset => "none".to_string(),
-        Default::Literal(literal) => format!("`{literal}`"),
+        Missing::Required => "required".to_string(),
+        Missing::Unset => "none".to_string(),
+        Missing::Literal(literal) => format!("`{literal}`"),
     };
     format!("| `{}` | {} | {default} | {} |\n", key.name, value(&key.kind), key.help)
 }

@@ -2,21 +2,10 @@
 //! (c10/cuda/CUDACachingAllocator.cpp, default settings).
 
 use super::{Allocate, Block, Counters};
-use crate::target::Allocator;
+use crate::target::CachingSizes;
 
 /// No block: the end of a segment, or a request for nothing.
 const NONE: Block = Block::MAX;
-
-/// The allocator's sizes, as the device's file gives them.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    round: u64,
-    small: u64,
-    small_segment: u64,
-    large: u64,
-    medium_segment: u64,
-    large_round: u64,
-}
 
 /// The two pools: a block never leaves the one its segment was taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +31,7 @@ type Fit = (u64, u64, Block);
 /// The model: pieces by number, and per pool the free ones in order.
 #[derive(Debug)]
 pub(in crate::memory) struct Caching {
-    sizes: Sizes,
+    sizes: CachingSizes,
     pieces: Vec<Piece>,
     /// Numbers of pieces that are no more.
     unused: Vec<Block>,
@@ -53,19 +42,16 @@ pub(in crate::memory) struct Caching {
 }
 
 impl Caching {
-    /// The allocator with the sizes of a device; none for a device that does not cache.
-    pub fn new(allocator: Allocator) -> Option<Self> {
-        let Allocator::Caching { round, small, small_segment, large, medium_segment, large_round } = allocator else {
-            return None;
-        };
-        Some(Caching {
-            sizes: Sizes { round, small, small_segment, large, medium_segment, large_round },
+    /// The allocator with the sizes of a device.
+    pub fn new(sizes: CachingSizes) -> Self {
+        Caching {
+            sizes,
             pieces: Vec::with_capacity(1024),
             unused: Vec::new(),
             free: [Vec::with_capacity(256), Vec::with_capacity(256)],
             next_segment: 0,
             counters: Counters::default(),
-        })
+        }
     }
 
     /// The smallest free piece that is large enough, the lowest of equal ones.
@@ -77,7 +63,7 @@ impl Caching {
 
     /// A fresh segment as one piece (`get_allocation_size`).
     fn segment(&mut self, size: u64, pool: Pool) -> Block {
-        let Sizes { small_segment, large, medium_segment, large_round, .. } = self.sizes;
+        let CachingSizes { small_segment, large, medium_segment, large_round, .. } = self.sizes;
         let size = match pool {
             Pool::Small => small_segment,
             Pool::Large if size < large => medium_segment,
@@ -214,12 +200,15 @@ impl Allocate for Caching {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Target;
+    use crate::target::{Allocator, Target};
 
     const MIB: u64 = 1 << 20;
 
     fn caching() -> Caching {
-        Caching::new(Target::named("tx2").unwrap().allocator).unwrap()
+        match Target::named("tx2").unwrap().allocator {
+            Allocator::Caching(sizes) => Caching::new(sizes),
+            Allocator::Direct => panic!("PyTorch caches on a TX2"),
+        }
     }
 
     #[test]

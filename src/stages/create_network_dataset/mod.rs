@@ -4,7 +4,7 @@ mod source;
 mod tables;
 
 use super::{Context, Foreseen, Outline, Place, Spec, Stage, Summary};
-use crate::config::{Default, Key, Kind, Table, Values};
+use crate::config::{Key, Kind, Missing, Table, Values};
 use crate::error::{Error, Result};
 use crate::network::onnx;
 use crate::network::zoo::Dataset;
@@ -33,51 +33,51 @@ const KEYS: &[Key] = &[
     Key {
         name: "networks",
         kind: Kind::List(&Kind::Text),
-        default: Default::Required,
+        default: Missing::Required,
         help: "What to prune: ONNX files in `model_desc_dir`, named without their ending, or networks that \
                `perf4sight networks` lists; where there is a file of the name, it is the file.",
     },
     Key {
         name: "pruning_perc",
         kind: Kind::List(&Kind::Integer(0, 99)),
-        default: Default::Literal("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]"),
+        default: Missing::Literal("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]"),
         help: "Levels: percent of all parameters to remove.",
     },
     Key {
         name: "mode",
         kind: Kind::Word(&["random", "random_weighted", "l1"]),
-        default: Default::Literal("random"),
+        default: Missing::Literal("random"),
         help: "Which filters go first: at random, at random with late or early layers preferred, or those with the \
                smallest mean magnitude (needs files with weights).",
     },
     Key {
         name: "repeats",
         kind: Kind::Integer(1, 9999),
-        default: Default::Literal("1"),
+        default: Missing::Literal("1"),
         help: "Variants per level, only in mode random_weighted.",
     },
     Key {
         name: "model_desc_dir",
         kind: Kind::Path,
-        default: Default::Literal("models/{dataset}"),
+        default: Missing::Literal("models/{dataset}"),
         help: "Folder of the networks to prune.",
     },
     Key {
         name: "model_path",
         kind: Kind::Path,
-        default: Default::Literal("models/pruned/{mode}_pruning"),
+        default: Missing::Literal("models/pruned/{mode}_pruning"),
         help: "Folder to write to; variants go to `{model_path}/{dataset}/{network}_{level}.onnx`.",
     },
     Key {
         name: "seed",
         kind: Kind::Integer(0, i64::MAX),
-        default: Default::Literal("0"),
+        default: Missing::Literal("0"),
         help: "Same seed, same files; every variant draws on its own, so a level is no subset of the next one.",
     },
     Key {
         name: "dataset",
         kind: Kind::Word(&["imagenet", "cifar10", "cifar100"]),
-        default: Default::Literal("imagenet"),
+        default: Missing::Literal("imagenet"),
         help: "Images and classes of the listed networks, and a folder's name; a file brings its own.",
     },
 ];

@@ -1,6 +1,6 @@
 //! The keys of `[fingerprint]`.
 
-use crate::config::Default::{Literal, Required};
+use crate::config::Missing::{Literal, Required};
 use crate::config::{Key, Kind, Table};
 
 const NAMES: Kind = Kind::List(&Kind::Text);

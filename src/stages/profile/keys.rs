@@ -1,6 +1,6 @@
 //! The keys of `[profile]`.
 
-use crate::config::Default::{Literal, Required, Unset};
+use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
 
 /// Largest batch size: beyond it lies a typing error, and sizes that no longer fit into 64 bits.
