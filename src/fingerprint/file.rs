@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Version of the file's layout; raised whenever an older program could misread it.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// What to do about a file that cannot be used.
 const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";
@@ -79,7 +79,7 @@ impl Fingerprint {
             let problem = format!("this fingerprint speaks of {} {}", subject.stage, subject.quantity);
             return Err(Error::input(problem).expected(format!("one of {stage} {quantity}, as the file's name says")));
         }
-        self.fitted.check(stage)?;
+        self.fitted.check(stage, quantity)?;
         Ok(self)
     }
 }

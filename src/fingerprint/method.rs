@@ -1,10 +1,12 @@
 //! The ways to fit: one name in configurations and files, one kind of fitted model each.
 
+use super::Subject;
+use super::hybrid::Hybrid;
+use super::observations::Observations;
 use super::published::Published;
-use super::rows::Row;
+use super::spread::Spread;
 use crate::error::{Error, Result, suggestion};
-use crate::network::Network;
-use crate::workload::{Stage, Workload};
+use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -13,16 +15,19 @@ use std::fmt;
 pub enum Method {
     /// The published one: extremely randomised trees on the published features, fitted on the raw value.
     Perf4sight,
+    /// Physical: memory by simulation, latency by the time of every operation, and fitted is only what these leave open.
+    Hybrid,
 }
 
 impl Method {
     /// All methods, in the order they are listed to people.
-    pub const ALL: [Method; 1] = [Method::Perf4sight];
+    pub const ALL: [Method; 2] = [Method::Hybrid, Method::Perf4sight];
 
     /// The word in configurations.
     pub fn name(self) -> &'static str {
         match self {
             Method::Perf4sight => "perf4sight",
+            Method::Hybrid => "hybrid",
         }
     }
 
@@ -49,38 +54,46 @@ impl fmt::Display for Method {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Fitted {
     Perf4sight(Published),
+    Hybrid(Hybrid),
 }
 
 impl Fitted {
-    pub(super) fn fit(method: Method, stage: Stage, seed: u64, rows: &[Row]) -> Result<Self> {
+    pub(super) fn fit(subject: &Subject, method: Method, seed: u64, observations: &Observations) -> Result<Self> {
+        let Subject { stage, quantity, .. } = *subject;
         match method {
-            Method::Perf4sight => Published::fit(stage, seed, rows).map(Fitted::Perf4sight),
+            Method::Perf4sight => Published::fit(stage, seed, observations.rows).map(Fitted::Perf4sight),
+            Method::Hybrid => Hybrid::fit(stage, quantity, seed, observations).map(Fitted::Hybrid),
         }
     }
 
     pub(super) fn method(&self) -> Method {
         match self {
             Fitted::Perf4sight(_) => Method::Perf4sight,
+            Fitted::Hybrid(_) => Method::Hybrid,
         }
     }
 
-    /// Milliseconds or MiB.
-    pub(super) fn predict(&self, network: &Network, workload: Workload) -> f64 {
+    /// How far off it is for networks left out; the published method does not know.
+    pub(super) fn spread(&self) -> Option<Spread> {
         match self {
-            Fitted::Perf4sight(fitted) => fitted.predict(network, workload),
+            Fitted::Perf4sight(_) => None,
+            Fitted::Hybrid(hybrid) => hybrid.spread(),
         }
     }
 
+    /// Only trees have features that are responsible for shares of the fit.
     pub(super) fn importance(&self, stage: Stage) -> Vec<(&'static str, f64)> {
         match self {
-            Fitted::Perf4sight(fitted) => fitted.importance(stage),
+            Fitted::Perf4sight(published) => published.importance(stage),
+            Fitted::Hybrid(_) => Vec::new(),
         }
     }
 
     /// Refuses what was fitted on other features than this program computes.
-    pub(super) fn check(&self, stage: Stage) -> Result<()> {
+    pub(super) fn check(&self, stage: Stage, quantity: Quantity) -> Result<()> {
         match self {
-            Fitted::Perf4sight(fitted) => fitted.check(stage),
+            Fitted::Perf4sight(published) => published.check(stage),
+            Fitted::Hybrid(hybrid) => hybrid.check(stage, quantity),
         }
     }
 }

@@ -1,29 +1,42 @@
 //! The fitted performance model of one device, stage and quantity.
 //!
 //! A [`Selection`] says which rows of a profile to take; [`Gathered`] are those rows with their networks and all that had
-//! to be left out; [`Fingerprint::fit`] fits them by a [`Method`]; [`Fingerprint::predict`] answers for any network.
+//! to be left out; with the facts of the device they are [`Observations`]; [`Fingerprint::fit`] fits them by a [`Method`];
+//! [`Fingerprint::about`] answers for any network.
 
+mod about;
 mod file;
+mod hybrid;
+mod memory;
 mod method;
 mod networks;
+mod observations;
 mod predicted;
+mod prediction;
 mod published;
 mod rows;
+mod spread;
+mod unlike;
 
+pub use about::About;
 pub use file::{Provenance, file_name};
 pub use method::Method;
 pub use networks::Networks;
+pub use observations::{Attempt, Observations};
 pub use predicted::Predicted;
+pub use prediction::{Basis, Call, Interval, MaxBatch, Prediction, Verdict};
 pub use rows::{Gathered, Levels, Row, Selection, gather};
+pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
 
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::{Setting, Variant};
 use crate::stats::Scores;
-use crate::workload::{Quantity, Stage, Workload};
+use crate::workload::{Quantity, Stage};
 use method::Fitted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use unlike::Profiled;
 
 /// Fewer rows than this cannot show how cost grows with batch size and level.
 pub const FEWEST_ROWS: usize = 10;
@@ -66,23 +79,26 @@ pub struct Fingerprint {
     /// What the profiles it was fitted on were measured with, where they say so.
     pub settings: Vec<Setting>,
     software: BTreeMap<String, String>,
+    profiled: Profiled,
     fitted: Fitted,
     /// Everything that differs between equal fits.
     pub provenance: Provenance,
 }
 
 impl Fingerprint {
-    /// Fits `rows`; equal rows and seed give an equal fingerprint.
+    /// Fits observations; equal ones and an equal seed give an equal fingerprint.
     ///
     /// # Errors
     /// Fewer than [`FEWEST_ROWS`] rows.
-    pub fn fit(subject: Subject, method: Method, seed: u64, rows: &[Row]) -> Result<Self> {
+    pub fn fit(subject: Subject, method: Method, seed: u64, observations: &Observations) -> Result<Self> {
+        let rows = observations.rows;
         if rows.len() < FEWEST_ROWS {
             return Err(too_few(&subject, rows.len()));
         }
         Ok(Fingerprint {
             format: file::FORMAT,
-            fitted: Fitted::fit(method, subject.stage, seed, rows)?,
+            profiled: Profiled::new(observations),
+            fitted: Fitted::fit(&subject, method, seed, observations)?,
             subject,
             fitted_on: count(rows),
             seed,
@@ -93,10 +109,10 @@ impl Fingerprint {
         })
     }
 
-    /// What it predicts for one step of `network` with `batch` samples.
+    /// What it predicts for one step of `network` with `batch` samples; [`Fingerprint::about`] tells more, and faster for many
+    /// batch sizes.
     pub fn predict(&self, network: &Network, batch: u64) -> Predicted {
-        let workload = Workload { stage: self.subject.stage, batch };
-        Predicted::new(self.subject.quantity, self.fitted.predict(network, workload))
+        self.about(network).at(batch).value
     }
 
     /// What it speaks of.
@@ -121,7 +137,7 @@ impl Fingerprint {
 
     /// The largest batch size it was fitted on; trees do not extrapolate beyond it.
     pub fn largest_batch(&self) -> u64 {
-        self.fitted_on.iter().map(|part| part.largest_batch).max().unwrap_or_default()
+        self.profiled.largest_batch()
     }
 
     /// The seed of the fit.

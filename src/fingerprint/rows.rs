@@ -1,6 +1,7 @@
 //! From the files of a profile to the rows that can be fitted or evaluated on, and what had to be left out.
 
 use super::networks::Networks;
+use super::observations::Attempt;
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::{self, Record, Variant};
@@ -72,10 +73,10 @@ pub struct Gathered {
     /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
     pub rows: Vec<Row>,
     /// Rows of failed measurements: what ran out of memory, was skipped, crashed.
-    pub failed: Vec<Record>,
+    pub failed: Vec<Attempt>,
     /// Variants without a file, as `network_level`, and folders that do not exist.
     pub missing_logs: Vec<String>,
-    /// Passed rows whose network file is missing, by its stem.
+    /// Rows whose network file is missing, by its stem.
     pub missing_networks: BTreeMap<String, Vec<Record>>,
     /// What readers noticed: torn last lines, repeated rows.
     pub warnings: Vec<String>,
@@ -88,14 +89,13 @@ pub struct Gathered {
 pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
     let mut gathered = Gathered::default();
     let records = read_logs(selection, &mut gathered)?;
-    let passed = records.iter().filter(|record| record.outcome.passed());
-    gathered.warnings.extend(networks.fetch(passed.filter_map(stem))?);
+    gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
-        match (record.value(), networks.get(&stem).cloned()) {
-            (None, _) => gathered.failed.push(record),
-            (Some(measured), Some(network)) => gathered.rows.push(Row { record, measured, network }),
-            (Some(_), None) => gathered.missing_networks.entry(stem).or_default().push(record),
+        match (networks.get(&stem).cloned(), record.value()) {
+            (None, _) => gathered.missing_networks.entry(stem).or_default().push(record),
+            (Some(network), Some(measured)) => gathered.rows.push(Row { record, measured, network }),
+            (Some(network), None) => gathered.failed.push(Attempt { record, network }),
         }
     }
     Ok(gathered)

@@ -4,11 +4,13 @@ use super::fixtures::shared;
 use perf4sight::error::Result;
 use perf4sight::evaluation::{Case, Evaluation};
 use perf4sight::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Predicted, Row, Selection, Subject, file_name, gather,
+    Fingerprint, Gathered, Levels, Method, Networks, Observations, Predicted, Row, Selection, Subject, file_name,
+    gather,
 };
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::records::{Outcome, Reading, Record, Variant};
+use perf4sight::target::Target;
 use perf4sight::units::Milliseconds;
 use perf4sight::workload::{Quantity, Stage, Workload};
 use std::fs;
@@ -43,7 +45,9 @@ fn rows(batches: u64) -> Vec<Row> {
 }
 
 fn fit(rows: &[Row]) -> Result<Fingerprint> {
-    Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Method::Perf4sight, 1, rows)
+    let target = Target::named("tx2")?;
+    let observations = Observations { rows, failed: &[], target: &target };
+    Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Method::Perf4sight, 1, &observations)
 }
 
 /// Mean absolute percentage error of the published method on these data, `tx2/README.md`: memory and latency.
@@ -58,6 +62,7 @@ const PUBLISHED: [(&str, f64, f64); 5] = [
 #[test]
 fn the_published_accuracy_is_reached_on_the_tx2() {
     let Some(folder) = shared("tx2") else { return };
+    let target = Target::named("tx2").unwrap();
     let mut networks = Networks::new(folder.join("networks"));
     for (name, memory, latency) in PUBLISHED {
         for (quantity, published) in [(Quantity::Memory, memory), (Quantity::Latency, latency)] {
@@ -73,8 +78,9 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
             };
             let (fitted, unseen) = (select(Levels::Only(FITTED.into())), select(Levels::AllBut(FITTED.into())));
             let errors = (0..5).map(|seed| {
-                let fingerprint =
-                    Fingerprint::fit(subject(Stage::Training, quantity), Method::Perf4sight, seed, &fitted).unwrap();
+                let subject = subject(Stage::Training, quantity);
+                let observations = Observations { rows: &fitted, failed: &[], target: &target };
+                let fingerprint = Fingerprint::fit(subject, Method::Perf4sight, seed, &observations).unwrap();
                 Evaluation::of(&fingerprint, &unseen).scores().unwrap().mape
             });
             let ours = errors.sum::<f64>() / 5.0;
@@ -194,7 +200,7 @@ fn files_that_do_not_fit_are_refused_with_file_and_remedy() {
         assert!(good.contains(from), "{from}");
         refusal(&good.replace(from, to))
     };
-    assert!(edited("\"format\": 1", "\"format\": 2").contains("format version 2"));
+    assert!(edited("\"format\": 2", "\"format\": 3").contains("format version 3"));
     assert!(edited("\"version\": 1", "\"version\": 9").contains("perf4sight-training version 9"));
     assert!(edited("\"stage\": \"training\"", "\"stage\": \"inference\"").contains("speaks of inference latency"));
     assert!(edited("\"quantity\": \"latency\"", "\"quantity\": \"memory\"").contains("speaks of training memory"));

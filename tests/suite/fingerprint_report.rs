@@ -1,12 +1,13 @@
 //! The report of a fingerprint: its files, the keys programs rely on, what it says in words, and equal bytes for equal runs.
 
 use perf4sight::evaluation::Evaluation;
-use perf4sight::fingerprint::{Fingerprint, Gathered, Method, Row, Subject};
+use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Row, Subject};
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
 use perf4sight::report::Cell;
 use perf4sight::stages::fingerprint::report::{Assessment, Evidence};
+use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};
 use serde_json::Value;
@@ -28,7 +29,7 @@ fn gathered(quantity: Quantity, levels: &[u8]) -> Gathered {
             let record = record(&network, Variant::new(name, level), batch, quantity);
             match record.value() {
                 Some(measured) => gathered.rows.push(Row { record, measured, network: network.clone() }),
-                None => gathered.failed.push(record),
+                None => gathered.failed.push(Attempt { record, network: network.clone() }),
             }
         }
     }
@@ -73,7 +74,8 @@ impl Part {
     fn new(quantity: Quantity) -> Self {
         let (fitted, tested) = (gathered(quantity, &[0, 30, 60]), gathered(quantity, &[10, 40, 60, 80]));
         let subject = Subject { device: "bench".into(), dataset: "imagenet".into(), stage: Stage::Training, quantity };
-        let fingerprint = Fingerprint::fit(subject, Method::Perf4sight, 7, &fitted.rows).unwrap();
+        let target = Target::named("cpu").unwrap();
+        let fingerprint = Fingerprint::fit(subject, Method::Perf4sight, 7, &fitted.observations(&target)).unwrap();
         let evaluation = Evaluation::of(&fingerprint, &tested.rows);
         Part { fingerprint, fitted, tested, evaluation }
     }

@@ -62,6 +62,7 @@ model_storedir= store
 pruned_models_storedir= networks
 dataset= imagenet
 device_name= tx2
+method= perf4sight
 {more}
 #}}}}}}
 "

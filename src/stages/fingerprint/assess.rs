@@ -58,7 +58,8 @@ impl FingerprintStage {
         tell(&gathered, "to fit on", source.quantity, context);
         let begin = context.now();
         let subject = self.subject(source.quantity);
-        let mut fingerprint = Fingerprint::fit(subject, self.method, self.seed, &gathered.rows)?;
+        let target = self.target(source)?;
+        let mut fingerprint = Fingerprint::fit(subject, self.method, self.seed, &gathered.observations(&target))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
         fingerprint.provenance = Provenance {
             date: humantime::format_rfc3339_seconds(begin).to_string(),

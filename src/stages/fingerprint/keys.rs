@@ -1,6 +1,6 @@
 //! The keys of `[fingerprint]`.
 
-use crate::config::Missing::{Literal, Required};
+use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
 
 const NAMES: Kind = Kind::List(&Kind::Text);
@@ -94,10 +94,16 @@ pub(super) const TABLE: Table = Table {
             help: "Folder of the network files; a row's network is found by the stem of its file name.",
         },
         Key {
+            name: "target",
+            kind: Kind::Text,
+            default: Unset,
+            help: "What kind of device was profiled: cpu, cpu_avx2, cuda, tx2, or a file that describes one; by default what the profile's provenance says, else device_name.",
+        },
+        Key {
             name: "method",
-            kind: Kind::Word(&["perf4sight"]),
-            default: Literal("perf4sight"),
-            help: "How to fit; perf4sight: 300 extremely randomised trees on the published features.",
+            kind: Kind::Word(&["hybrid", "perf4sight"]),
+            default: Literal("hybrid"),
+            help: "How to fit; hybrid: simulated memory and physical latency, corrected by what was measured; perf4sight: the published 300 extremely randomised trees on summed features.",
         },
         Key {
             name: "seed",

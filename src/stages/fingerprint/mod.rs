@@ -1,6 +1,7 @@
 //! `[fingerprint]`: fits the performance model of a device to its profile, stores it, and reports how far to trust it.
 
 mod assess;
+mod facts;
 mod keys;
 mod parse;
 pub mod report;
@@ -25,6 +26,8 @@ pub struct FingerprintStage {
     stage: Stage,
     device: String,
     dataset: String,
+    /// A known kind of device or a file; none where the profile tells.
+    target: Option<String>,
     method: Method,
     seed: u64,
     fit: Split,

@@ -19,6 +19,7 @@ impl FingerprintStage {
             stage: values.named("stage", Stage::parse)?,
             device: folder_name(values, "device_name")?,
             dataset: folder_name(values, "dataset")?,
+            target: values.get("target")?,
             method: values.named("method", Method::parse)?,
             seed: values.get("seed")?,
             fit: Split { networks: values.get("train_nets")?, levels: Levels::Only(fitted) },

@@ -173,7 +173,8 @@ impl Assessment<'_> {
 /// Every row of a selection, passed or not, with a network file or without.
 fn records(gathered: &Gathered) -> impl Iterator<Item = &Record> {
     let passed = gathered.rows.iter().map(|row| &row.record);
-    passed.chain(gathered.missing_networks.values().flatten()).chain(&gathered.failed)
+    let failed = gathered.failed.iter().map(|attempt| &attempt.record);
+    passed.chain(gathered.missing_networks.values().flatten()).chain(failed)
 }
 
 /// The unit of the profile's column.

@@ -1,0 +1,94 @@
+//! Everything a fingerprint says about one network: prepared once, asked for any batch size.
+
+use super::Fingerprint;
+use super::hybrid::Hybrid;
+use super::memory;
+use super::method::Fitted;
+use super::predicted::Predicted;
+use super::prediction::{Interval, MaxBatch, Prediction, Verdict};
+use super::published::Published;
+use super::unlike::Unlike;
+use crate::network::Network;
+use crate::workload::Workload;
+
+/// One network before a fingerprint.
+pub struct About<'a> {
+    fingerprint: &'a Fingerprint,
+    network: &'a Network,
+    unlike: Vec<Unlike>,
+    prepared: Prepared<'a>,
+}
+
+enum Prepared<'a> {
+    Published(&'a Published),
+    Memory(memory::Prepared<'a>),
+}
+
+impl Fingerprint {
+    /// Prepares what it says about a network.
+    pub fn about<'a>(&'a self, network: &'a Network) -> About<'a> {
+        let prepared = match &self.fitted {
+            Fitted::Perf4sight(published) | Fitted::Hybrid(Hybrid::Latency(published)) => {
+                Prepared::Published(published)
+            }
+            Fitted::Hybrid(Hybrid::Memory(memory)) => Prepared::Memory(memory.about(self.subject.stage, network)),
+        };
+        About { fingerprint: self, network, unlike: self.profiled.unlike(network), prepared }
+    }
+}
+
+impl About<'_> {
+    /// What it predicts for steps of `batch` samples; a step has at least one.
+    pub fn at(&self, batch: u64) -> Prediction {
+        let batch = batch.max(1);
+        let value = self.value(batch);
+        let unlike = self.unlike.iter().cloned().chain(self.fingerprint.profiled.unlike_batch(batch)).collect();
+        Prediction { value: self.predicted(value), interval: self.interval(value), unlike }
+    }
+
+    /// Whether a step of `batch` samples fits; only a memory fingerprint whose profile has steps that did not fit knows.
+    pub fn verdict(&self, batch: u64) -> Option<Verdict> {
+        match &self.prepared {
+            Prepared::Published(_) => None,
+            Prepared::Memory(memory) => memory.verdict(batch.max(1)),
+        }
+    }
+
+    /// The largest batch sizes that fit; known where [`About::verdict`] is.
+    pub fn max_batch(&self) -> Option<MaxBatch> {
+        match &self.prepared {
+            Prepared::Published(_) => None,
+            Prepared::Memory(memory) => memory.max_batch(),
+        }
+    }
+
+    /// Milliseconds or MiB.
+    pub(super) fn value(&self, batch: u64) -> f64 {
+        match &self.prepared {
+            Prepared::Published(published) => {
+                published.predict(self.network, Workload { stage: self.fingerprint.subject.stage, batch })
+            }
+            Prepared::Memory(memory) => memory.at(batch),
+        }
+    }
+
+    fn interval(&self, value: f64) -> Option<Interval> {
+        let spread = self.fingerprint.fitted.spread()?;
+        let width = spread.width() + self.ignorance();
+        let [low, high] = [-width, width].map(|width| self.predicted(value * width.exp()));
+        Some(Interval { low, high, basis: spread.basis() })
+    }
+
+    /// Operations that are not understood widen an interval as if each could cost twice an average one.
+    fn ignorance(&self) -> f64 {
+        let missed = self.unlike.iter().find_map(|unlike| match *unlike {
+            Unlike::NotUnderstood { unknown, operations } => Some(unknown as f64 / operations as f64),
+            _ => None,
+        });
+        missed.map_or(0.0, |share| (2.0 * share).ln_1p())
+    }
+
+    fn predicted(&self, value: f64) -> Predicted {
+        Predicted::new(self.fingerprint.subject.quantity, value)
+    }
+}

@@ -1,0 +1,26 @@
+//! What the simulation says of one step: the numbers memory is predicted from.
+
+use crate::memory::{Optimizer, Simulation};
+use crate::network::Network;
+use crate::target::Target;
+use crate::workload::Stage;
+use serde::{Deserialize, Serialize};
+
+/// Simulated memory of one step, in MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(in crate::fingerprint) struct Simulated {
+    pub reserved: f64,
+    pub allocated: f64,
+}
+
+impl Simulated {
+    pub fn of(simulation: &Simulation, batch: u64) -> Self {
+        let peak = simulation.peak(batch);
+        Simulated { reserved: peak.reserved.mib(), allocated: peak.allocated.mib() }
+    }
+}
+
+/// The simulation of a network; the optimizer is the one the profiler runs.
+pub(in crate::fingerprint) fn simulation<'a>(network: &'a Network, stage: Stage, target: &'a Target) -> Simulation<'a> {
+    Simulation::new(network, stage, Optimizer::Momentum, target)
+}

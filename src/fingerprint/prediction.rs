@@ -1,0 +1,106 @@
+//! A prediction in full: the value, how far off it may be, and what about the network nobody has profiled.
+
+use super::predicted::Predicted;
+use super::unlike::Unlike;
+use std::fmt;
+
+/// What a fingerprint says of one network at one batch size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// The likeliest value.
+    pub value: Predicted,
+    /// Where nine of ten measurements should lie; none for the published method, which knows no intervals.
+    pub interval: Option<Interval>,
+    /// What sets the network apart from everything profiled, if anything.
+    pub unlike: Vec<Unlike>,
+}
+
+/// A 90 % prediction interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: Predicted,
+    /// Its upper end.
+    pub high: Predicted,
+    /// What the 90 % rest on.
+    pub basis: Basis,
+}
+
+impl Interval {
+    /// Whether a measured value, in the unit of the profile's columns, lies inside.
+    pub fn contains(&self, measured: f64) -> bool {
+        (self.low.value()..=self.high.value()).contains(&measured)
+    }
+}
+
+/// What the 90 % of an interval rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Conformal prediction over at least ten networks, each left out once.
+    Conformal,
+    /// The same residuals of fewer networks: too few for a guarantee.
+    Estimated,
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Basis::Conformal => "conformal 90 %",
+            Basis::Estimated => "estimated 90 % (fewer than ten networks profiled)",
+        })
+    }
+}
+
+/// Whether a step fits into the device's memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// Probability that it fits, from 0 to 1.
+    pub fits: f64,
+    /// In one word.
+    pub call: Call,
+}
+
+/// A verdict in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Fits with a probability of at least 90 %.
+    Fits,
+    /// Neither is at least 90 % sure.
+    Borderline,
+    /// Does not fit with a probability of at least 90 %.
+    DoesNotFit,
+}
+
+/// How sure a verdict must be not to be borderline.
+const SURE: f64 = 0.9;
+
+impl Verdict {
+    /// The verdict of a probability from 0 to 1 that the step fits.
+    pub(super) fn new(fits: f64) -> Self {
+        let call = match fits {
+            _ if fits >= SURE => Call::Fits,
+            _ if fits <= 1.0 - SURE => Call::DoesNotFit,
+            _ => Call::Borderline,
+        };
+        Verdict { fits, call }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Call::Fits => "fits",
+            Call::Borderline => "borderline",
+            Call::DoesNotFit => "does not fit",
+        })
+    }
+}
+
+/// The largest batch sizes of a network; 0 where not even one sample fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxBatch {
+    /// With the margin: meant to hold.
+    pub safe: u64,
+    /// Without: as likely to fit as not.
+    pub likely: u64,
+}

@@ -1,0 +1,183 @@
+//! What sets a network apart from everything that was profiled: kinds of operations, shapes, sizes, batch sizes.
+
+use super::observations::Observations;
+use crate::error::{Error, Result};
+use crate::network::{Conv, Network, Op};
+use crate::units::{Percent, grouped};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// A size is out of range when it is this many times beyond what was profiled: pruning alone moves sizes by less.
+const REACH: f64 = 1.25;
+
+/// Networks of whose operations fewer than this share are understood get no prediction.
+pub const LEAST_COVERAGE: f64 = 0.8;
+
+/// One reason to trust a prediction less.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Unlike {
+    /// A kind of operation, kernel, stride or grouping that no profiled network has.
+    Operation(String),
+    /// A size beyond what was profiled.
+    Size {
+        /// Of what.
+        what: String,
+        /// This network's.
+        value: u64,
+        /// The smallest and the largest profiled.
+        profiled: [u64; 2],
+    },
+    /// A larger batch than any profiled.
+    Batch {
+        /// The one asked for.
+        batch: u64,
+        /// The largest profiled.
+        largest: u64,
+    },
+    /// Operations that are not understood and therefore not counted.
+    NotUnderstood {
+        /// How many.
+        unknown: usize,
+        /// Of how many.
+        operations: usize,
+    },
+}
+
+impl fmt::Display for Unlike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unlike::Operation(what) => write!(f, "no profiled network has {what}"),
+            Unlike::Size { what, value, profiled: [low, high] } => {
+                write!(f, "{what}: {}, profiled {} to {}", grouped(*value), grouped(*low), grouped(*high))
+            }
+            Unlike::Batch { batch, largest } => {
+                write!(f, "batch size {} is beyond the {} profiled", grouped(*batch), grouped(*largest))
+            }
+            Unlike::NotUnderstood { unknown, operations } => {
+                write!(f, "{unknown} of {operations} operations are not understood")
+            }
+        }
+    }
+}
+
+/// What the profiled networks were made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Profiled {
+    operations: BTreeSet<String>,
+    sizes: BTreeMap<String, [u64; 2]>,
+    largest_batch: u64,
+}
+
+impl Profiled {
+    pub fn new(observations: &Observations) -> Self {
+        let mut profiled = Profiled::default();
+        let mut stems = BTreeSet::new();
+        for row in observations.rows {
+            profiled.largest_batch = profiled.largest_batch.max(row.record.workload.batch);
+            if stems.insert(&row.record.variant) {
+                profiled.add(&row.network);
+            }
+        }
+        profiled
+    }
+
+    fn add(&mut self, network: &Network) {
+        self.operations.extend(operations(network));
+        for (what, size) in sizes(network) {
+            let [low, high] = self.sizes.entry(what.to_owned()).or_insert([size; 2]);
+            (*low, *high) = ((*low).min(size), (*high).max(size));
+        }
+    }
+
+    /// The largest batch size profiled.
+    pub fn largest_batch(&self) -> u64 {
+        self.largest_batch
+    }
+
+    /// What sets `network` apart, whatever the batch size.
+    pub fn unlike(&self, network: &Network) -> Vec<Unlike> {
+        let unseen = operations(network).into_iter().filter(|name| !self.operations.contains(name));
+        let sizes = sizes(network).into_iter().filter_map(|(what, value)| {
+            let profiled = *self.sizes.get(what)?;
+            let [low, high] = profiled.map(|bound| bound as f64);
+            let beyond = value as f64 > high * REACH || value as f64 * REACH < low;
+            beyond.then(|| Unlike::Size { what: what.to_owned(), value, profiled })
+        });
+        let coverage = network.coverage();
+        let missed =
+            Unlike::NotUnderstood { unknown: coverage.operations - coverage.known(), operations: coverage.operations };
+        let missed = (!coverage.is_full()).then_some(missed);
+        missed.into_iter().chain(unseen.map(Unlike::Operation)).chain(sizes).collect()
+    }
+
+    /// What sets a batch size apart.
+    pub fn unlike_batch(&self, batch: u64) -> Option<Unlike> {
+        let largest = self.largest_batch;
+        (batch > largest).then_some(Unlike::Batch { batch, largest })
+    }
+}
+
+/// Refuses a network of which too little is understood: less than [`LEAST_COVERAGE`] of its operations.
+///
+/// # Errors
+/// Such a network, with the operations that are not understood.
+pub fn check_understood(network: &Network) -> Result<()> {
+    let coverage = network.coverage();
+    let share = coverage.known() as f64 / coverage.operations.max(1) as f64;
+    if share >= LEAST_COVERAGE {
+        return Ok(());
+    }
+    let names: Vec<&str> = coverage.unknown.keys().map(String::as_str).collect();
+    let problem = format!(
+        "only {} of the {} operations of {} are understood; unknown: {}",
+        coverage.known(),
+        coverage.operations,
+        network.name(),
+        names.join(", ")
+    );
+    Err(Error::input(problem)
+        .expected(format!("at least {} of them", Percent(100.0 * LEAST_COVERAGE)))
+        .help("export the network with standard ONNX operations"))
+}
+
+/// Kinds of operations; of convolutions also kernels, strides and groupings.
+fn operations(network: &Network) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for node in network.nodes() {
+        names.insert(format!("{} operations", node.op.kind()));
+        if let Op::Conv(conv) = &node.op {
+            let grouping = grouping(conv, network.input_of(node, 0).channels());
+            let ([height, width], [down, right]) = (conv.window.kernel, conv.window.stride);
+            names.insert(format!("{grouping} convolutions"));
+            names.insert(format!("{height}x{width} {grouping} convolutions"));
+            names.insert(format!("convolutions of stride {}", down.max(right)));
+            if conv.window.dilation != [1, 1] {
+                names.insert("dilated convolutions".to_owned());
+            }
+        }
+    }
+    names
+}
+
+fn grouping(conv: &Conv, channels: usize) -> &'static str {
+    match conv.groups {
+        1 => "dense",
+        groups if groups == channels => "depthwise",
+        _ => "grouped",
+    }
+}
+
+/// Sizes that cost grows with.
+fn sizes(network: &Network) -> [(&'static str, u64); 5] {
+    let elements = |shape: &crate::network::Shape| shape.dims().iter().map(|&dim| dim as u64).product();
+    let channels = network.nodes().iter().map(|node| node.shape.channels() as u64).max();
+    [
+        ("elements of one input", elements(network.input_shape())),
+        ("parameters", network.parameters()),
+        ("multiply-accumulates of one sample", network.macs()),
+        ("activations of one sample", network.activations()),
+        ("channels at most", channels.unwrap_or_default()),
+    ]
+}
