@@ -7,7 +7,9 @@ use super::method::Fitted;
 use super::predicted::Predicted;
 use super::prediction::{Interval, MaxBatch, Prediction, Verdict};
 use super::published::Published;
+use super::shares::Shares;
 use super::unlike::Unlike;
+use crate::memory::Alive;
 use crate::network::Network;
 use crate::workload::Workload;
 
@@ -59,6 +61,21 @@ impl About<'_> {
         match &self.prepared {
             Prepared::Published(_) => None,
             Prepared::Memory(memory) => memory.max_batch(),
+        }
+    }
+
+    /// What is alive when a step of `batch` samples needs the most memory; only a simulation knows.
+    pub fn alive(&self, batch: u64) -> Option<Alive> {
+        match &self.prepared {
+            Prepared::Published(_) => None,
+            Prepared::Memory(memory) => Some(memory.alive(batch.max(1))),
+        }
+    }
+
+    /// Where the time of a step of `batch` samples goes; only a latency fingerprint of the hybrid method knows.
+    pub fn shares(&self, _batch: u64) -> Option<Shares> {
+        match &self.prepared {
+            Prepared::Published(_) | Prepared::Memory(_) => None,
         }
     }
 

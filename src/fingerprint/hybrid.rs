@@ -3,6 +3,7 @@
 use super::memory::Memory;
 use super::observations::Observations;
 use super::published::Published;
+use super::rows::Row;
 use super::spread::Spread;
 use crate::error::{Error, Result};
 use crate::workload::{Quantity, Stage};
@@ -21,6 +22,14 @@ impl Hybrid {
         match quantity {
             Quantity::Memory => Ok(Hybrid::Memory(Memory::fit(stage, observations))),
             Quantity::Latency => Published::fit(stage, seed, observations.rows).map(Hybrid::Latency),
+        }
+    }
+
+    /// The same, fitted with more rows.
+    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Result<Self> {
+        match self {
+            Hybrid::Memory(memory) => Ok(Hybrid::Memory(memory.calibrate(stage, rows))),
+            Hybrid::Latency(_) => Err(Error::input("this latency fingerprint keeps no rows to refit with")),
         }
     }
 

@@ -4,6 +4,7 @@ use super::Subject;
 use super::hybrid::Hybrid;
 use super::observations::Observations;
 use super::published::Published;
+use super::rows::Row;
 use super::spread::Spread;
 use crate::error::{Error, Result, suggestion};
 use crate::workload::{Quantity, Stage};
@@ -63,6 +64,15 @@ impl Fitted {
         match method {
             Method::Perf4sight => Published::fit(stage, seed, observations.rows).map(Fitted::Perf4sight),
             Method::Hybrid => Hybrid::fit(stage, quantity, seed, observations).map(Fitted::Hybrid),
+        }
+    }
+
+    /// The same, fitted with rows of a new network as well.
+    pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row]) -> Result<Self> {
+        match self {
+            Fitted::Perf4sight(_) => Err(Error::input("the published method keeps no rows to refit with")
+                .help("fit a fingerprint with method = hybrid")),
+            Fitted::Hybrid(hybrid) => hybrid.calibrate(subject.stage, rows).map(Fitted::Hybrid),
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`Fingerprint::about`] answers for any network.
 
 mod about;
+mod calibrate;
 mod file;
 mod hybrid;
 mod memory;
@@ -15,10 +16,12 @@ mod predicted;
 mod prediction;
 mod published;
 mod rows;
+mod shares;
 mod spread;
 mod unlike;
 
 pub use about::About;
+pub use calibrate::MOST_ROWS;
 pub use file::{Provenance, file_name};
 pub use method::Method;
 pub use networks::Networks;
@@ -26,6 +29,7 @@ pub use observations::{Attempt, Observations};
 pub use predicted::Predicted;
 pub use prediction::{Basis, Call, Interval, MaxBatch, Prediction, Verdict};
 pub use rows::{Gathered, Levels, Row, Selection, gather};
+pub use shares::{Share, Shares};
 pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
 
 use crate::error::{Error, Result};

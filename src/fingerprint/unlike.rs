@@ -1,6 +1,7 @@
 //! What sets a network apart from everything that was profiled: kinds of operations, shapes, sizes, batch sizes.
 
 use super::observations::Observations;
+use super::rows::Row;
 use crate::error::{Error, Result};
 use crate::network::{Conv, Network, Op};
 use crate::units::{Percent, grouped};
@@ -73,14 +74,19 @@ pub(super) struct Profiled {
 impl Profiled {
     pub fn new(observations: &Observations) -> Self {
         let mut profiled = Profiled::default();
-        let mut stems = BTreeSet::new();
-        for row in observations.rows {
-            profiled.largest_batch = profiled.largest_batch.max(row.record.workload.batch);
-            if stems.insert(&row.record.variant) {
-                profiled.add(&row.network);
+        profiled.extend(observations.rows);
+        profiled
+    }
+
+    /// With the networks of more rows.
+    pub fn extend(&mut self, rows: &[Row]) {
+        let mut variants = BTreeSet::new();
+        for row in rows {
+            self.largest_batch = self.largest_batch.max(row.record.workload.batch);
+            if variants.insert(&row.record.variant) {
+                self.add(&row.network);
             }
         }
-        profiled
     }
 
     fn add(&mut self, network: &Network) {

@@ -7,8 +7,9 @@ mod simulated;
 
 use super::observations::Observations;
 use super::prediction::{MaxBatch, Verdict};
+use super::rows::Row;
 use super::spread::{Residuals, Spread};
-use crate::memory::Simulation;
+use crate::memory::{Alive, Simulation};
 use crate::network::Network;
 use crate::target::Target;
 use crate::workload::Stage;
@@ -53,11 +54,20 @@ pub(super) struct Prepared<'a> {
 
 impl Memory {
     pub fn fit(stage: Stage, observations: &Observations) -> Self {
-        let digest = digest(stage, observations);
+        Memory::of(digest(stage, observations), observations.target)
+    }
+
+    fn of(digest: Vec<Step>, target: &Target) -> Self {
         let all: Vec<&Step> = digest.iter().collect();
         let (curve, limit) = fit(&all);
         let spread = Spread::new(&left_out(&digest));
-        Memory { target: observations.target.clone(), curve, limit, spread, digest }
+        Memory { target: target.clone(), curve, limit, spread, digest }
+    }
+
+    /// The same, fitted with more rows.
+    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Self {
+        let added = digest(stage, &Observations { rows, failed: &[], target: &self.target });
+        Memory::of(self.digest.iter().cloned().chain(added).collect(), &self.target)
     }
 
     pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
@@ -73,6 +83,11 @@ impl Prepared<'_> {
     /// MiB used.
     pub fn at(&self, batch: u64) -> f64 {
         self.memory.curve.at(Simulated::of(&self.simulation, batch).reserved)
+    }
+
+    /// What is alive at the peak.
+    pub fn alive(&self, batch: u64) -> Alive {
+        self.simulation.alive(batch)
     }
 
     /// None where nothing profiled ever failed to fit.
