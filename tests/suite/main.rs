@@ -12,6 +12,7 @@ mod fingerprint_stage;
 mod fixtures;
 mod inspect;
 mod layering;
+mod layers;
 #[cfg(feature = "torch")]
 mod libtorch;
 mod memory;
