@@ -55,7 +55,9 @@ fn open(log_dir: &Path) -> (LayerAppender, Vec<LayerRow>) {
 fn written() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     fs::create_dir(folder.path().join("layers")).unwrap();
-    [2, 4].map(|batch| open(folder.path()).0.append(&configuration(batch)).unwrap());
+    for batch in [2, 4] {
+        open(folder.path()).0.append(&configuration(batch)).unwrap();
+    }
     let file = layers::file(folder.path(), &Variant::new("resnet18", 30));
     (folder, file)
 }
