@@ -4,6 +4,7 @@
 //! inference, each a formula for one way to compute a convolution, summed over the network's convolutions.
 
 mod convolution;
+pub mod physical;
 
 use crate::network::{Network, Op};
 use crate::workload::{Stage, Workload};

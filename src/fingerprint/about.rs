@@ -2,6 +2,7 @@
 
 use super::Fingerprint;
 use super::hybrid::Hybrid;
+use super::latency;
 use super::memory;
 use super::method::Fitted;
 use super::predicted::Predicted;
@@ -23,6 +24,7 @@ pub struct About<'a> {
 
 enum Prepared<'a> {
     Published(&'a Published),
+    Latency(latency::Prepared<'a>),
     Memory(memory::Prepared<'a>),
 }
 
@@ -30,9 +32,8 @@ impl Fingerprint {
     /// Prepares what it says about a network.
     pub fn about<'a>(&'a self, network: &'a Network) -> About<'a> {
         let prepared = match &self.fitted {
-            Fitted::Perf4sight(published) | Fitted::Hybrid(Hybrid::Latency(published)) => {
-                Prepared::Published(published)
-            }
+            Fitted::Perf4sight(published) => Prepared::Published(published),
+            Fitted::Hybrid(Hybrid::Latency(latency)) => Prepared::Latency(latency.about(self.subject.stage, network)),
             Fitted::Hybrid(Hybrid::Memory(memory)) => Prepared::Memory(memory.about(self.subject.stage, network)),
         };
         About { fingerprint: self, network, unlike: self.profiled.unlike(network), prepared }
@@ -51,7 +52,7 @@ impl About<'_> {
     /// Whether a step of `batch` samples fits; only a memory fingerprint whose profile has steps that did not fit knows.
     pub fn verdict(&self, batch: u64) -> Option<Verdict> {
         match &self.prepared {
-            Prepared::Published(_) => None,
+            Prepared::Published(_) | Prepared::Latency(_) => None,
             Prepared::Memory(memory) => memory.verdict(batch.max(1)),
         }
     }
@@ -59,7 +60,7 @@ impl About<'_> {
     /// The largest batch sizes that fit; known where [`About::verdict`] is.
     pub fn max_batch(&self) -> Option<MaxBatch> {
         match &self.prepared {
-            Prepared::Published(_) => None,
+            Prepared::Published(_) | Prepared::Latency(_) => None,
             Prepared::Memory(memory) => memory.max_batch(),
         }
     }
@@ -67,14 +68,15 @@ impl About<'_> {
     /// What is alive when a step of `batch` samples needs the most memory; only a simulation knows.
     pub fn alive(&self, batch: u64) -> Option<Alive> {
         match &self.prepared {
-            Prepared::Published(_) => None,
+            Prepared::Published(_) | Prepared::Latency(_) => None,
             Prepared::Memory(memory) => Some(memory.alive(batch.max(1))),
         }
     }
 
     /// Where the time of a step of `batch` samples goes; only a latency fingerprint of the hybrid method knows.
-    pub fn shares(&self, _batch: u64) -> Option<Shares> {
+    pub fn shares(&self, batch: u64) -> Option<Shares> {
         match &self.prepared {
+            Prepared::Latency(latency) => Some(latency.shares(batch.max(1))),
             Prepared::Published(_) | Prepared::Memory(_) => None,
         }
     }
@@ -85,6 +87,7 @@ impl About<'_> {
             Prepared::Published(published) => {
                 published.predict(self.network, Workload { stage: self.fingerprint.subject.stage, batch })
             }
+            Prepared::Latency(latency) => latency.at(batch),
             Prepared::Memory(memory) => memory.at(batch),
         }
     }

@@ -103,7 +103,7 @@ impl Fitted {
     pub(super) fn check(&self, stage: Stage, quantity: Quantity) -> Result<()> {
         match self {
             Fitted::Perf4sight(published) => published.check(stage),
-            Fitted::Hybrid(hybrid) => hybrid.check(stage, quantity),
+            Fitted::Hybrid(hybrid) => hybrid.check(quantity),
         }
     }
 }

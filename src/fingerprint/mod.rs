@@ -8,6 +8,7 @@ mod about;
 mod calibrate;
 mod file;
 mod hybrid;
+mod latency;
 mod memory;
 mod method;
 mod networks;

@@ -27,11 +27,8 @@ pub type Setting = BTreeMap<String, String>;
 pub struct Run {
     /// When it began, in RFC 3339.
     pub date: String,
-    /// Seconds its configurations took.
+    /// Seconds it spent measuring.
     pub seconds: f64,
-    /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping. Zero where it was not counted.
-    #[serde(default)]
-    pub measuring: f64,
     /// Rows it added.
     pub rows: usize,
     /// Its seed.

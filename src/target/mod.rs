@@ -4,8 +4,10 @@
 //! embedded ([`Target::named`]), a user's own is read by [`Target::read`].
 
 mod rules;
+mod speed;
 
 pub use rules::{Allocator, CachingSizes, Framework, Gradients, Mask, Pass, Readings, Rectifier, Workspace};
+pub use speed::{Parameter, Prior, Speed};
 
 use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,8 @@ pub struct Target {
     pub workspaces: Vec<Workspace>,
     /// Which readings of the counters make one number.
     pub readings: Readings,
+    /// How fast it is taken to be before anything is measured.
+    pub speed: Speed,
 }
 
 /// The memory tensors live in.
@@ -109,6 +113,9 @@ impl Target {
         }
         if self.workspaces.iter().any(|workspace| !workspace.is_sound()) {
             return refused("one of its workspaces has a tile or block of 0");
+        }
+        if let Some(problem) = self.speed.problem() {
+            return refused(&problem);
         }
         if self.batches.contains(&0) || !self.batches.is_sorted() {
             return refused("its batch sizes are not ascending from 1");

@@ -1,5 +1,6 @@
 //! A fitted forest: its nodes, predictions and feature importance.
 
+use super::ExtraTrees;
 use super::goes_left;
 use super::grow::{self, Rows};
 use super::packed::Packed;
@@ -52,12 +53,14 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// Grows `trees` trees, each from a seed of its own drawn from `seed`, so that threads cannot change the result.
-    pub(super) fn grow(rows: &Rows, trees: usize, seed: u64) -> Self {
+    /// Grows the trees, each from a seed of its own drawn from the forest's, so that threads cannot change the result.
+    pub(super) fn grow(rows: &Rows, &ExtraTrees { trees, split, seed }: &ExtraTrees) -> Self {
         let mut seeder = Xoshiro256PlusPlus::seed_from_u64(seed);
         let seeds: Vec<u64> = (0..trees).map(|_| seeder.next_u64()).collect();
-        let grown: Vec<grow::Tree> =
-            seeds.into_par_iter().map(|seed| grow::grow(rows, &mut Xoshiro256PlusPlus::seed_from_u64(seed))).collect();
+        let grown: Vec<grow::Tree> = seeds
+            .into_par_iter()
+            .map(|seed| grow::grow(rows, split, &mut Xoshiro256PlusPlus::seed_from_u64(seed)))
+            .collect();
         let mut forest = Forest { nodes: Vec::new(), roots: Vec::new(), importance: vec![0.0; rows.features] };
         forest.nodes.reserve_exact(grown.iter().map(|tree| tree.nodes.len()).sum());
         for tree in &grown {

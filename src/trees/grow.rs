@@ -52,8 +52,8 @@ struct Open {
     right_of: Option<usize>,
 }
 
-/// Grows a tree until every leaf holds rows of one target or of equal features.
-pub(super) fn grow(rows: &Rows, rng: &mut impl Rng) -> Tree {
+/// Grows a tree until every leaf holds fewer rows than are `split`, rows of one target or of equal features.
+pub(super) fn grow(rows: &Rows, split: usize, rng: &mut impl Rng) -> Tree {
     let mut order: Vec<u32> = (0..rows.targets.len() as u32).collect();
     let mut scan = Scan::new(rows.features);
     let mut tree = Tree { nodes: Vec::with_capacity(2 * order.len()), importance: vec![0.0; rows.features] };
@@ -64,7 +64,8 @@ pub(super) fn grow(rows: &Rows, rng: &mut impl Rng) -> Tree {
             tree.nodes[parent].set_right(id - parent);
         }
         let members = &mut order[range.clone()];
-        let Some(split) = scan.best_split(rows, members, rng) else {
+        let found = if members.len() < split { None } else { scan.best_split(rows, members, rng) };
+        let Some(split) = found else {
             tree.nodes.push(Node::Leaf(mean(rows, members)));
             continue;
         };

@@ -14,8 +14,9 @@ const PUBLISHED_TREES: usize = 300;
 /// Checked parameters of a forest; made by [`ExtraTrees::params`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraTrees {
-    trees: usize,
-    seed: u64,
+    pub(super) trees: usize,
+    pub(super) split: usize,
+    pub(super) seed: u64,
 }
 
 /// Parameters of a forest as they were asked for, not yet checked.
@@ -25,7 +26,7 @@ pub struct ExtraTreesParams(ExtraTrees);
 impl ExtraTrees {
     /// 300 trees (the published number); the same seed gives the same forest whatever the number of threads.
     pub fn params(seed: u64) -> ExtraTreesParams {
-        ExtraTreesParams(ExtraTrees { trees: PUBLISHED_TREES, seed })
+        ExtraTreesParams(ExtraTrees { trees: PUBLISHED_TREES, split: 2, seed })
     }
 }
 
@@ -34,6 +35,13 @@ impl ExtraTreesParams {
     #[must_use]
     pub fn trees(mut self, trees: usize) -> Self {
         self.0.trees = trees;
+        self
+    }
+
+    /// Leaves nodes of fewer rows than this unsplit; 2, the published number, splits until every leaf holds one row.
+    #[must_use]
+    pub fn split_from(mut self, rows: usize) -> Self {
+        self.0.split = rows;
         self
     }
 }
@@ -60,7 +68,7 @@ impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>,
 
     fn fit(&self, dataset: &DatasetBase<ArrayBase<D, Ix2>, T>) -> Result<Forest> {
         let rows = Rows::new(dataset.records().view(), dataset.targets().as_single_targets().to_vec())?;
-        Ok(Forest::grow(&rows, self.trees, self.seed))
+        Ok(Forest::grow(&rows, self))
     }
 }
 

@@ -11,8 +11,8 @@ mod fingerprint_report;
 mod fingerprint_stage;
 mod fixtures;
 mod inspect;
+mod latency;
 mod layering;
-mod layers;
 #[cfg(feature = "torch")]
 mod libtorch;
 mod memory;

@@ -2,12 +2,10 @@
 
 mod allocator;
 mod executable;
-mod laps;
 mod measure;
 mod ops;
 mod process;
 mod step;
-mod tape;
 mod weights;
 
 use super::protocol::{PROTOCOL, Reply, Request};

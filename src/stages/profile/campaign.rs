@@ -2,8 +2,8 @@
 
 use super::journal::Journal;
 use super::planned::Planned;
-use super::rows::{self, Rows};
-use super::tally::{Spent, Tally};
+use super::rows;
+use super::tally::Tally;
 use crate::device::{Device, Measurement, Watch};
 use crate::error::Result;
 use crate::plan::{Configuration, Decision, Ledger};
@@ -11,7 +11,7 @@ use crate::records::{Identity, Reading, Record};
 use crate::report::Progress;
 use crate::stages::Context;
 use crate::units::Bytes;
-use crate::workload::Variable;
+use crate::workload::Quantity;
 use std::collections::BTreeSet;
 
 /// Configurations and the device to measure them on.
@@ -34,9 +34,6 @@ impl Campaign<'_> {
     pub fn run(&self, mut journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
         let earlier = journal.as_ref().map_or(Vec::new(), |journal| self.asked(journal.earlier()));
         let mut ledger = Ledger::of(&earlier);
-        if let Some(journal) = &journal {
-            journal.timed_layers().for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
-        }
         let mut tally = Tally::new(earlier);
         self.announce(&ledger, journal.as_ref(), context);
         let ahead =
@@ -44,23 +41,20 @@ impl Campaign<'_> {
         let progress = context.console.progress(ahead as u64, "profile");
         for planned in self.planned {
             let began = context.now();
-            let (rows, measuring, kept) = match ledger.decide(&planned.configuration) {
+            let (rows, kept) = match ledger.decide(&planned.configuration) {
                 Decision::Done => continue,
-                Decision::Skip { missing, .. } => (self.skip(planned, &missing), 0.0, !self.till_first_fail),
-                Decision::Measure(variables) => match self.measure(planned, &variables, &progress, context)? {
-                    Measurement::Interrupted => break,
-                    measurement => (self.rows(planned, &variables, &measurement, context), measurement.seconds(), true),
-                },
+                Decision::Skip { missing, .. } => (self.skip(planned, &missing), !self.till_first_fail),
+                Decision::Measure(quantities) => (self.measure(planned, &quantities, &progress, context)?, true),
             };
             let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
-            let spent = Spent { seconds, measuring };
             match journal.as_mut() {
-                Some(journal) if kept => journal.add(&rows, spent)?,
+                _ if rows.is_empty() => break,
+                Some(journal) if kept => journal.add(&rows, seconds)?,
                 Some(_) => {}
-                None => rows.records.iter().for_each(|row| context.console.line(shown(row))),
+                None => rows.iter().for_each(|row| context.console.line(shown(row))),
             }
-            rows.records.iter().for_each(|row| ledger.enter(row));
-            tally.add(&planned.configuration.variant.network, rows, spent);
+            rows.iter().for_each(|row| ledger.enter(row));
+            tally.add(rows, seconds);
             progress.advance(1);
             if context.cancelled() {
                 break;
@@ -70,43 +64,28 @@ impl Campaign<'_> {
         Ok(tally)
     }
 
-    fn skip(&self, planned: &Planned, missing: &[Variable]) -> Rows {
-        Rows { records: rows::skipped(planned, missing, self.device.capacity()), layers: Vec::new() }
+    fn skip(&self, planned: &Planned, missing: &[Quantity]) -> Vec<Record> {
+        rows::skipped(planned, missing, self.device.capacity())
     }
 
-    /// The rows of one measurement.
-    fn rows(
-        &self,
-        planned: &Planned,
-        variables: &[Variable],
-        measurement: &Measurement,
-        context: &mut Context,
-    ) -> Rows {
-        let records = rows::measured(planned, variables, measurement, self.device.capacity());
-        let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
-            context.warn(error);
-            Vec::new()
-        });
-        Rows { records, layers }
-    }
-
+    /// The rows of one measurement; none after Ctrl-C.
     fn measure(
         &self,
         planned: &Planned,
-        variables: &[Variable],
+        quantities: &[Quantity],
         progress: &Progress,
         context: &mut Context,
-    ) -> Result<Measurement> {
+    ) -> Result<Vec<Record>> {
         let Configuration { variant, workload, .. } = &planned.configuration;
         let name = format!("{variant} {} bs {}", workload.stage, workload.batch);
         progress.doing(&name);
         let waiting = || context.console.note("waiting: another measurement is running on this machine");
         let watch = Watch { cancelled: &context.cancel, waiting: &waiting };
-        let measurement = self.device.measure(&planned.job_for(variables), &watch)?;
+        let measurement = self.device.measure(&planned.job_for(quantities), &watch)?;
         if let Measurement::Broken { outcome, reason } = &measurement {
             context.warn(format!("{name}: {outcome}: {reason}"));
         }
-        Ok(measurement)
+        Ok(rows::measured(planned, quantities, &measurement, self.device.capacity()))
     }
 
     /// The rows that were asked for among those of the profile.

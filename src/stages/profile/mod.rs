@@ -15,13 +15,12 @@ pub mod test_config;
 pub use campaign::Campaign;
 pub use journal::Journal;
 pub use planned::Planned;
-pub use rows::Rows;
-pub use tally::{Spent, Tally};
+pub use tally::Tally;
 
 use super::{Context, Foreseen, Outline, Spec, Stage as Section, Summary};
 use crate::device::{self, Device};
 use crate::error::Result;
-use crate::workload::{Stage, Variable};
+use crate::workload::{Quantity, Stage};
 use std::path::{Path, PathBuf};
 use test_config::NetworkTests;
 
@@ -38,7 +37,7 @@ pub struct Profile {
     run_profiling: bool,
     networks: Vec<String>,
     dataset: String,
-    variables: Vec<Variable>,
+    quantities: Vec<Quantity>,
     batches: Vec<u64>,
     stages: Vec<Stage>,
     places: Places,

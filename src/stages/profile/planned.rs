@@ -4,7 +4,7 @@ use super::test_config::NetworkTests;
 use crate::device::Job;
 use crate::plan::{Configuration, regroup};
 use crate::records::Identity;
-use crate::workload::Variable;
+use crate::workload::Quantity;
 use std::path::{Path, PathBuf};
 
 /// A configuration that is to be measured.
@@ -21,25 +21,24 @@ pub struct Planned {
 impl Planned {
     /// All of it, for a device.
     pub fn job(&self) -> Job {
-        self.job_for(&self.configuration.variables)
+        self.job_for(&self.configuration.quantities)
     }
 
-    /// These variables of it, for a device.
-    pub(super) fn job_for(&self, variables: &[Variable]) -> Job {
+    /// These quantities of it, for a device.
+    pub(super) fn job_for(&self, quantities: &[Quantity]) -> Job {
         Job {
             variant: self.configuration.variant.clone(),
             file: self.file.clone(),
             workload: self.configuration.workload,
-            latency: variables.contains(&Variable::Latency),
-            memory: variables.contains(&Variable::Memory),
-            layers: variables.contains(&Variable::Layers),
+            latency: quantities.contains(&Quantity::Latency),
+            memory: quantities.contains(&Quantity::Memory),
         }
     }
 
     /// The rows it ends in.
     pub(super) fn identities(&self) -> impl Iterator<Item = Identity> {
-        let Configuration { variant, workload, variables } = &self.configuration;
-        variables.iter().map(|&variable| Identity { variant: variant.clone(), workload: *workload, variable })
+        let Configuration { variant, workload, quantities } = &self.configuration;
+        quantities.iter().map(|&quantity| Identity { variant: variant.clone(), workload: *workload, quantity })
     }
 }
 

@@ -1,0 +1,112 @@
+//! The kernels of a convolution: matrix products of lowered images, or, one channel per filter, re-read windows.
+
+use super::kernel::{Access, Amount, Class, Filter, Pass, Product};
+use super::step::{BYTES, Layer};
+use crate::network::{Conv, Shape};
+use crate::workload::Stage;
+
+/// The numbers the kernels of one convolution are made of.
+struct Geometry {
+    /// Channels in and out.
+    channels: [f64; 2],
+    groups: f64,
+    /// Pixels of one input and output channel.
+    pixels: [f64; 2],
+    /// Elements of the kernel.
+    area: f64,
+    weights: f64,
+    filter: Filter,
+}
+
+impl Geometry {
+    fn new(conv: &Conv, input: &Shape, output: &Shape) -> Self {
+        let image = input.image().map(|side| side as f64);
+        let [height, width] = output.image().map(|side| side as f64);
+        let channels = [input.channels() as f64, output.channels() as f64];
+        let area = (conv.window.kernel[0] * conv.window.kernel[1]) as f64;
+        let dense = conv.groups == 1 && conv.window.stride == [1, 1] && conv.window.dilation == [1, 1];
+        Geometry {
+            channels,
+            groups: conv.groups as f64,
+            pixels: [image[0] * image[1], height * width],
+            area,
+            weights: area * channels[0] * channels[1] / conv.groups as f64,
+            filter: Filter { channels, image, kernel: conv.window.kernel, unit_stride_dense: dense },
+        }
+    }
+
+    fn product(&self, rows: Amount, columns: Amount, inner: Amount) -> Product {
+        Product { rows, columns, inner, blocks: Amount::fixed(self.groups), filter: Some(self.filter) }
+    }
+
+    /// Input, result and filters once each.
+    fn operands(&self) -> Amount {
+        let [inputs, outputs] = [0, 1].map(|side| self.channels[side] * self.pixels[side]);
+        Amount { fixed: BYTES * self.weights, sample: BYTES * (inputs + outputs) }
+    }
+}
+
+/// The class of a convolution.
+fn class(conv: &Conv, input: &Shape) -> Class {
+    match (conv.groups, conv.window.kernel) {
+        (1, [1, 1]) => Class::Pointwise,
+        (1, [3, 3]) => Class::Conv3x3,
+        (1, _) => Class::ConvLarge,
+        (groups, _) if groups == input.channels() => Class::Depthwise,
+        _ => Class::Grouped,
+    }
+}
+
+/// Adds the kernels of a convolution.
+pub(super) fn add(layer: &mut Layer, conv: &Conv) {
+    let input = layer.network.input_of(layer.node, 0);
+    let (geometry, class) = (Geometry::new(conv, input, &layer.node.shape), class(conv, input));
+    match class {
+        Class::Depthwise => add_windows(layer, &geometry),
+        _ => add_products(layer, class, &geometry),
+    }
+    if conv.bias {
+        add_bias(layer, class);
+    }
+}
+
+/// Forward, input gradient and weight gradient as products of the lowered image (im2col).
+fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
+    let [seen, filters] = geometry.channels.map(|channels| channels / geometry.groups);
+    let [pixels, positions] = geometry.pixels.map(Amount::per_sample);
+    let (inner, back) = (Amount::fixed(seen * geometry.area), Amount::fixed(filters * geometry.area));
+    let operands = geometry.operands();
+    layer.multiplies(Pass::Forward, class, geometry.product(Amount::fixed(filters), positions, inner), operands);
+    if layer.passes_on() {
+        let product = geometry.product(Amount::fixed(seen), pixels, back);
+        layer.multiplies(Pass::InputGradient, class, product, operands);
+    }
+    if layer.stage == Stage::Training {
+        let product = geometry.product(Amount::fixed(filters), inner, positions);
+        layer.multiplies(Pass::WeightGradient, class, product, operands);
+    }
+}
+
+/// One channel per filter: every output reads its window, nothing is shared between filters (Chollet's Xception notes how
+/// little arithmetic that is per byte).
+fn add_windows(layer: &mut Layer, geometry: &Geometry) {
+    let [inputs, outputs] = [0, 1].map(|side| geometry.channels[side] * geometry.pixels[side]);
+    let windows = |elements: f64| Amount::per_sample(BYTES * geometry.area * elements);
+    layer.moves(Pass::Forward, Class::Depthwise, Access::Windowed, windows(outputs));
+    if layer.passes_on() {
+        layer.moves(Pass::InputGradient, Class::Depthwise, Access::Windowed, windows(inputs));
+    }
+    if layer.stage == Stage::Training {
+        // Window and gradient are read for every element of the kernel.
+        layer.moves(Pass::WeightGradient, Class::Depthwise, Access::Windowed, windows(2.0 * outputs));
+    }
+}
+
+/// The bias is added to the finished result; its gradient sums the result's.
+fn add_bias(layer: &mut Layer, class: Class) {
+    let outputs = BYTES * layer.outputs();
+    layer.moves(Pass::Forward, class, Access::Strided, Amount::per_sample(2.0 * outputs));
+    if layer.stage == Stage::Training {
+        layer.moves(Pass::WeightGradient, class, Access::Strided, Amount::per_sample(outputs));
+    }
+}

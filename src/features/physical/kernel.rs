@@ -1,0 +1,208 @@
+//! One computation of a step: what it multiplies and what it moves, as functions of the batch size.
+
+use crate::network::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// A quantity that grows with the batch size: `fixed + sample x batch`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Amount {
+    /// What any batch needs.
+    pub fixed: f64,
+    /// What every sample adds.
+    pub sample: f64,
+}
+
+/// What kind of operation a kernel belongs to; times are learned and reported by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Dense convolution with a 1x1 kernel.
+    Pointwise,
+    /// Dense convolution with a 3x3 kernel.
+    Conv3x3,
+    /// Dense convolution with any other kernel.
+    ConvLarge,
+    /// Convolution in groups of several channels.
+    Grouped,
+    /// Convolution whose filters see one channel each.
+    Depthwise,
+    /// Fully connected layer.
+    Linear,
+    /// Product of two activations.
+    MatMul,
+    /// Batch or layer normalisation.
+    Normalisation,
+    /// Element-wise function.
+    Activation,
+    /// Element-wise arithmetic, and the sum of gradients that meet at a fork.
+    Arithmetic,
+    /// Tensors copied together, apart or into another order.
+    Copy,
+    /// Windows or whole images reduced to a number.
+    Pooling,
+    /// Softmax.
+    Softmax,
+    /// Loss and its gradient.
+    Loss,
+    /// zero_grad and the optimizer.
+    Update,
+    /// An operation this crate does not know, taken to be element-wise.
+    Unknown,
+}
+
+/// Which part of a step a kernel runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pass {
+    /// The result.
+    Forward,
+    /// The loss and the gradient it starts.
+    Loss,
+    /// The gradient of the inputs.
+    InputGradient,
+    /// The gradient of the weights.
+    WeightGradient,
+    /// The sum of gradients where the graph forks.
+    Fork,
+    /// zero_grad and the optimizer.
+    Update,
+}
+
+/// How a kernel walks through memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// Every operand once, element after element.
+    Contiguous,
+    /// A value per channel meets an image, or a tensor is written in pieces.
+    Strided,
+    /// Every output reads its whole window: nothing is kept between neighbours.
+    Windowed,
+}
+
+/// A matrix product `rows x inner` times `inner x columns`, `blocks` of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Product {
+    /// Rows of the result.
+    pub rows: Amount,
+    /// Columns of the result.
+    pub columns: Amount,
+    /// The axis that is summed over.
+    pub inner: Amount,
+    /// Products of this size that run side by side: the groups of a convolution, the heads of an attention.
+    pub blocks: Amount,
+    /// What a convolution may be computed with instead.
+    pub filter: Option<Filter>,
+}
+
+/// The geometry of a convolution that is computed as a product; pairs are height, width.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Filter {
+    /// Channels in and out.
+    pub channels: [f64; 2],
+    /// Input image.
+    pub image: [f64; 2],
+    /// Kernel.
+    pub kernel: [usize; 2],
+    /// Whether it moves by one pixel and sees every channel, which minimal filtering (Winograd) asks for.
+    pub unit_stride_dense: bool,
+}
+
+/// One computation of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kernel {
+    /// The node it belongs to; the network's output for the loss.
+    pub node: NodeId,
+    /// What kind of operation it is.
+    pub class: Class,
+    /// When it runs.
+    pub pass: Pass,
+    /// What it multiplies, if anything.
+    pub product: Option<Product>,
+    /// Bytes it reads and writes.
+    pub traffic: Amount,
+    /// In which order.
+    pub access: Access,
+    /// How many times the processor hands work to the device for it.
+    pub launches: f64,
+}
+
+impl Amount {
+    /// The same for any batch.
+    pub fn fixed(fixed: f64) -> Self {
+        Amount { fixed, sample: 0.0 }
+    }
+
+    /// That much for every sample.
+    pub fn per_sample(sample: f64) -> Self {
+        Amount { fixed: 0.0, sample }
+    }
+
+    /// Its value for `batch` samples.
+    pub fn at(self, batch: f64) -> f64 {
+        self.fixed + self.sample * batch
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Amount { fixed: self.fixed + other.fixed, sample: self.sample + other.sample }
+    }
+}
+
+impl Pass {
+    /// Whether it is part of an operation's backward.
+    pub fn is_gradient(self) -> bool {
+        matches!(self, Pass::InputGradient | Pass::WeightGradient)
+    }
+}
+
+impl Product {
+    /// Floating-point operations for `batch` samples: a multiplication and an addition per term.
+    pub fn flops(&self, batch: f64) -> f64 {
+        2.0 * [self.rows, self.columns, self.inner, self.blocks].iter().map(|amount| amount.at(batch)).product::<f64>()
+    }
+}
+
+impl Class {
+    /// All classes, in the order they are listed to people.
+    pub const ALL: [Class; 16] = [
+        Class::Pointwise,
+        Class::Conv3x3,
+        Class::ConvLarge,
+        Class::Grouped,
+        Class::Depthwise,
+        Class::Linear,
+        Class::MatMul,
+        Class::Normalisation,
+        Class::Activation,
+        Class::Arithmetic,
+        Class::Copy,
+        Class::Pooling,
+        Class::Softmax,
+        Class::Loss,
+        Class::Update,
+        Class::Unknown,
+    ];
+
+    /// Its name as tables print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Pointwise => "1x1 convolution",
+            Class::Conv3x3 => "3x3 convolution",
+            Class::ConvLarge => "larger convolution",
+            Class::Grouped => "grouped convolution",
+            Class::Depthwise => "depthwise convolution",
+            Class::Linear => "linear",
+            Class::MatMul => "matrix product",
+            Class::Normalisation => "normalisation",
+            Class::Activation => "activation",
+            Class::Arithmetic => "arithmetic",
+            Class::Copy => "copies",
+            Class::Pooling => "pooling",
+            Class::Softmax => "softmax",
+            Class::Loss => "loss",
+            Class::Update => "optimizer",
+            Class::Unknown => "unknown",
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The kernels of fully connected layers and of products of activations.
+
+use super::kernel::{Access, Amount, Class, Pass, Product};
+use super::step::{BYTES, Layer};
+use crate::network::Linear;
+use crate::workload::Stage;
+
+/// Adds the three products of a fully connected layer; its samples may be tokens, several per sample of the network.
+pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
+    let outputs = linear.out_features as f64;
+    let tokens = layer.outputs() / outputs;
+    let inputs = layer.inputs() / tokens;
+    let [features, results] = [inputs, outputs].map(Amount::fixed);
+    let samples = Amount::per_sample(tokens);
+    let traffic = Amount { fixed: BYTES * inputs * outputs, sample: BYTES * tokens * (inputs + outputs) };
+    let product = |rows, columns, inner| Product { rows, columns, inner, blocks: Amount::fixed(1.0), filter: None };
+    layer.multiplies(Pass::Forward, Class::Linear, product(results, samples, features), traffic);
+    if layer.passes_on() {
+        layer.multiplies(Pass::InputGradient, Class::Linear, product(features, samples, results), traffic);
+    }
+    if layer.stage == Stage::Training {
+        layer.multiplies(Pass::WeightGradient, Class::Linear, product(results, features, samples), traffic);
+        if linear.bias {
+            let reduced = Amount::per_sample(BYTES * tokens * outputs);
+            layer.moves(Pass::WeightGradient, Class::Linear, Access::Contiguous, reduced);
+        }
+    }
+}
+
+/// Adds a product of two activations and the two products of its gradients.
+pub(super) fn add_matmul(layer: &mut Layer) {
+    let [left, right] = [0, 1].map(|input| layer.network.input_of(layer.node, input).dims().to_vec());
+    // Both have at least two axes, or the network could not have been built.
+    let (rows, inner) = (left[left.len() - 2] as f64, left[left.len() - 1] as f64);
+    let columns = right[right.len() - 1] as f64;
+    let blocks = layer.outputs() / (rows * columns);
+    let elements = blocks * (rows * inner + inner * columns + rows * columns);
+    let product = |rows, columns, inner| Product {
+        rows: Amount::fixed(rows),
+        columns: Amount::fixed(columns),
+        inner: Amount::fixed(inner),
+        blocks: Amount::per_sample(blocks),
+        filter: None,
+    };
+    let traffic = Amount::per_sample(BYTES * elements);
+    layer.multiplies(Pass::Forward, Class::MatMul, product(rows, columns, inner), traffic);
+    let gradients = [product(rows, inner, columns), product(inner, columns, rows)];
+    for (gradient, wanted) in gradients.into_iter().zip(layer.gradients.clone()) {
+        if wanted {
+            layer.multiplies(Pass::InputGradient, Class::MatMul, gradient, traffic);
+        }
+    }
+}

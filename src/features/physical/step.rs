@@ -1,0 +1,137 @@
+//! The kernels of a whole step: every node forward, the loss, every node backward, the optimizer.
+
+use super::kernel::{Access, Amount, Class, Kernel, Pass, Product};
+use super::{convolution, movement, product};
+use crate::network::{ELEMENT, Network, Node, NodeId, Op};
+use crate::workload::Stage;
+
+/// Bytes of one element.
+pub(super) const BYTES: f64 = ELEMENT as f64;
+
+/// One node of a network on its way through a step; gathers its kernels.
+pub(super) struct Layer<'a> {
+    pub network: &'a Network,
+    pub node: &'a Node,
+    pub stage: Stage,
+    /// Whether a gradient flows to each of its inputs.
+    pub gradients: Vec<bool>,
+    id: NodeId,
+    kernels: Vec<Kernel>,
+}
+
+/// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`] the forward
+/// pass only.
+pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
+    let readers = network.readers();
+    let mut has_gradient: Vec<bool> = Vec::with_capacity(network.nodes().len());
+    let mut kernels = Vec::with_capacity(4 * network.nodes().len());
+    for (id, node) in network.iter() {
+        let training = stage == Stage::Training;
+        let gradients: Vec<bool> = node.inputs.iter().map(|input| training && has_gradient[input.index()]).collect();
+        let weights = network.parameters_of(node) as f64;
+        has_gradient.push(weights > 0.0 || node.shares.is_some() || gradients.contains(&true));
+        let mut layer = Layer { network, node, stage, gradients, id, kernels };
+        layer.operation();
+        if training {
+            layer.forks(readers[id.index()].len(), has_gradient[id.index()]);
+            layer.update(weights);
+        }
+        kernels = layer.kernels;
+    }
+    if stage == Stage::Training {
+        kernels.extend(loss(network));
+    }
+    kernels
+}
+
+impl Layer<'_> {
+    /// Elements of one sample of the result.
+    pub fn outputs(&self) -> f64 {
+        self.node.shape.elements() as f64
+    }
+
+    /// Elements of one sample of the first input.
+    pub fn inputs(&self) -> f64 {
+        self.node.inputs.first().map_or(0.0, |id| self.network.node(*id).shape.elements() as f64)
+    }
+
+    /// Whether a gradient flows to any input.
+    pub fn passes_on(&self) -> bool {
+        self.gradients.contains(&true)
+    }
+
+    /// Adds a kernel that only moves memory.
+    pub fn moves(&mut self, pass: Pass, class: Class, access: Access, traffic: Amount) {
+        let launches = self.launches(pass);
+        self.kernels.push(Kernel { node: self.id, class, pass, product: None, traffic, access, launches });
+    }
+
+    /// Adds a matrix product.
+    pub fn multiplies(&mut self, pass: Pass, class: Class, product: Product, traffic: Amount) {
+        let (access, launches) = (Access::Contiguous, self.launches(pass));
+        self.kernels.push(Kernel { node: self.id, class, pass, product: Some(product), traffic, access, launches });
+    }
+
+    /// The processor issues an operation once, and once its backward, whatever kernels they consist of.
+    fn launches(&self, pass: Pass) -> f64 {
+        let mut before = self.kernels.iter().rev().take_while(|kernel| kernel.node == self.id);
+        let issued = before.any(|kernel| kernel.pass.is_gradient() == pass.is_gradient());
+        f64::from(u8::from(!issued))
+    }
+
+    fn operation(&mut self) {
+        let network = self.network;
+        match &network.node(self.id).op {
+            Op::Conv(conv) => convolution::add(self, conv),
+            Op::Linear(linear) => product::add_linear(self, linear),
+            Op::MatMul => product::add_matmul(self),
+            op => movement::add(self, op),
+        }
+    }
+
+    /// A gradient per reader arrives; they are summed two by two.
+    fn forks(&mut self, readers: usize, has_gradient: bool) {
+        if readers > 1 && has_gradient {
+            let sums = (readers - 1) as f64;
+            let traffic = Amount::per_sample(3.0 * BYTES * self.outputs() * sums);
+            self.moves(Pass::Fork, Class::Arithmetic, Access::Contiguous, traffic);
+            if let Some(f) = self.kernels.last_mut() {
+                f.launches = sums;
+            }
+        }
+    }
+
+    /// zero_grad writes the gradient; SGD with momentum reads gradient, weight and momentum and writes the latter two.
+    fn update(&mut self, weights: f64) {
+        if weights > 0.0 {
+            self.moves(Pass::Update, Class::Update, Access::Contiguous, Amount::fixed(6.0 * BYTES * weights));
+            if let Some(update) = self.kernels.last_mut() {
+                update.launches = tensors(&self.node.op);
+            }
+        }
+    }
+}
+
+/// Weight tensors of an operation, each updated on its own.
+fn tensors(op: &Op) -> f64 {
+    match op {
+        Op::Conv(conv) => 1.0 + f64::from(u8::from(conv.bias)),
+        Op::Linear(linear) => 1.0 + f64::from(u8::from(linear.bias)),
+        Op::BatchNorm | Op::LayerNorm { .. } => 2.0,
+        _ => 1.0,
+    }
+}
+
+/// Cross-entropy over the classes and its gradient: log-softmax and the pick of one class, there and back.
+fn loss(network: &Network) -> Vec<Kernel> {
+    let kernel = Kernel {
+        node: network.output(),
+        class: Class::Loss,
+        pass: Pass::Loss,
+        product: None,
+        traffic: Amount::per_sample(5.0 * BYTES * network.output_shape().elements() as f64),
+        access: Access::Contiguous,
+        launches: 4.0,
+    };
+    vec![kernel]
+}

@@ -1,0 +1,174 @@
+//! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run beside them, the
+//! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `ACCURACY.md`.
+
+mod fit;
+mod normal;
+mod physics;
+mod residual;
+mod step;
+mod terms;
+
+use super::observations::Observations;
+use super::rows::Row;
+use super::shares::{Share, Shares};
+use super::spread::{Residuals, Spread};
+use crate::error::{Error, Result};
+use crate::features::physical::{Class, kernels};
+use crate::network::Network;
+use crate::target::{Parameter, Target};
+use crate::units::Milliseconds;
+use crate::workload::Stage;
+use fit::{Belief, Observed};
+use normal::Normal;
+use physics::Physics;
+use rayon::prelude::*;
+use residual::{Curve, Left, Residual};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use step::Step;
+use terms::{Rules, Values};
+
+/// What all rows of one network weigh together, in rows: a row weighs one as long as there are fewer, beyond that rows of one
+/// network only say the same again.
+const NETWORK_WEIGHT: f64 = 20.0;
+
+/// The fitted latency of one device and stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Latency {
+    target: Target,
+    /// What is believed of the parameters, and how firmly: all that a later refit needs of the rows.
+    belief: Belief,
+    residual: Residual,
+    spread: Option<Spread>,
+}
+
+/// One network, ready to be asked about.
+pub(super) struct Prepared<'a> {
+    network: &'a Network,
+    physics: Physics<'a>,
+    curve: Curve,
+}
+
+impl Latency {
+    pub fn fit(stage: Stage, seed: u64, observations: &Observations) -> Result<Self> {
+        let all: Vec<&Row> = observations.rows.iter().collect();
+        let mut fitted = Self::fit_rows(stage, seed, observations.target, &all)?;
+        fitted.spread = Spread::new(&left_out(stage, seed, observations)?);
+        Ok(fitted)
+    }
+
+    fn fit_rows(stage: Stage, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
+        let rules = Rules { speed: &target.speed, target };
+        let belief = fit::fit(&Belief::before(target), &observed(rules, stage, rows));
+        let residual = Residual::fit(seed, &left(rules, belief.values(), stage, rows))?;
+        Ok(Latency { target: target.clone(), belief, residual, spread: None })
+    }
+
+    /// Renewed by rows of networks it was not fitted on, each network weighing as much as every one before.
+    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Self {
+        let rows: Vec<&Row> = rows.iter().collect();
+        let rules = Rules { speed: &self.target.speed, target: &self.target };
+        Latency { belief: fit::fit(&self.belief, &observed(rules, stage, &rows)), ..self.clone() }
+    }
+
+    pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
+        let rules = Rules { speed: &self.target.speed, target: &self.target };
+        let physics = Physics::new(rules, self.belief.values(), network, stage);
+        Prepared { network, curve: self.residual.curve(&physics), physics }
+    }
+
+    /// Refuses what a file says that no fit could have said.
+    ///
+    /// # Errors
+    /// Trees of other portraits.
+    pub fn check(&self) -> Result<()> {
+        match self.residual.is_sound() && self.target.speed.problem().is_none() {
+            true => Ok(()),
+            false => Err(Error::input("what it fitted to latency does not fit together")),
+        }
+    }
+
+    pub fn spread(&self) -> Option<Spread> {
+        self.spread
+    }
+}
+
+impl Prepared<'_> {
+    /// Milliseconds of a step of `batch` samples.
+    pub fn at(&self, batch: u64) -> f64 {
+        self.curve.at(self.physics.time(batch as f64))
+    }
+
+    /// Where those milliseconds go.
+    pub fn shares(&self, batch: u64) -> Shares {
+        let parts = self.physics.parts(batch as f64);
+        let scale = self.at(batch) / parts.classes.iter().sum::<f64>();
+        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
+        let classes = Class::ALL.into_iter().zip(parts.classes).filter(|(_, time)| *time > 0.0);
+        let nodes = parts.nodes.into_iter().map(|(node, time)| share(&self.network.node(node).name, time));
+        let costliest_first = |mut shares: Vec<Share>| {
+            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
+            shares
+        };
+        Shares {
+            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
+            layers: costliest_first(nodes.collect()),
+        }
+    }
+}
+
+impl Belief {
+    /// What is believed before anything is measured.
+    fn before(target: &Target) -> Self {
+        // No prior is so firm that the equations could not be solved.
+        const FIRMEST: f64 = 1e-6;
+        let priors = Parameter::ALL.map(|parameter| target.speed.priors[&parameter]);
+        let mut certainty = Normal::zero();
+        for (index, prior) in priors.iter().enumerate() {
+            certainty.matrix[index][index] = prior.spread.max(FIRMEST).powi(-2);
+        }
+        Belief { center: priors.map(|prior| prior.typical.ln()), certainty }
+    }
+}
+
+fn observed(rules: Rules, stage: Stage, rows: &[&Row]) -> Vec<Observed> {
+    let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
+    rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
+    let observe = |row: &&Row| Observed {
+        step: Step::new(rules, &kernels(&row.network, stage), row.record.workload.batch as f64),
+        milliseconds: row.measured,
+        weight: (NETWORK_WEIGHT / counts[row.record.variant.network.as_str()]).min(1.0),
+    };
+    rows.par_iter().map(observe).collect()
+}
+
+/// What physics leaves open of every row.
+fn left(rules: Rules, values: Values, stage: Stage, rows: &[&Row]) -> Vec<Left> {
+    let left = |row: &&Row| {
+        let physics = Physics::new(rules, values, &row.network, stage);
+        let batch = row.record.workload.batch as f64;
+        let residual = (row.measured / physics.time(batch)).ln();
+        Left { portrait: residual::portrait(&physics, batch), batch, residual }
+    };
+    rows.par_iter().map(left).collect()
+}
+
+/// Residuals of every network, predicted from all others.
+fn left_out(stage: Stage, seed: u64, observations: &Observations) -> Result<Vec<Residuals>> {
+    let mut names: Vec<&str> = observations.rows.iter().map(|row| row.record.variant.network.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let residuals = names.par_iter().map(|name| {
+        let (own, others): (Vec<&Row>, Vec<&Row>) =
+            observations.rows.iter().partition(|row| row.record.variant.network == *name);
+        if others.is_empty() {
+            return Ok(Residuals::new());
+        }
+        let fitted = Latency::fit_rows(stage, seed, observations.target, &others)?;
+        let residual =
+            |row: &&Row| (row.measured / fitted.about(stage, &row.network).at(row.record.workload.batch)).ln();
+        Ok(own.iter().map(residual).collect())
+    });
+    residuals.collect()
+}

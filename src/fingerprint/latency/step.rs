@@ -1,0 +1,66 @@
+//! One step: the time of its kernels on one side, the time to launch them on the other.
+
+use super::terms::{Rules, Terms, Values};
+use crate::features::physical::{Kernel, Pass};
+use crate::target::Parameter;
+
+/// How often the processor hands work over in one step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Launches {
+    operations: f64,
+    updates: f64,
+}
+
+impl Launches {
+    pub(super) fn of(kernels: &[Kernel]) -> Self {
+        let sum = |update: bool| {
+            let counted = kernels.iter().filter(|kernel| (kernel.pass == Pass::Update) == update);
+            counted.map(|kernel| kernel.launches).sum()
+        };
+        Launches { operations: sum(false), updates: sum(true) }
+    }
+
+    /// Milliseconds.
+    pub(super) fn time(self, values: &Values) -> f64 {
+        self.operations * values[Parameter::Launch as usize] + self.updates * values[Parameter::UpdateLaunch as usize]
+    }
+}
+
+/// Kernels and launches run side by side: their sum where `overlap` is 1, the longer of the two where it is large.
+pub(super) fn together(work: f64, launching: f64, overlap: f64) -> f64 {
+    (work.powf(overlap) + launching.powf(overlap)).powf(1.0 / overlap)
+}
+
+/// One step of one network at one batch size as a fit sees it: a function of the parameters.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    terms: Terms,
+    launches: Launches,
+    overlap: f64,
+}
+
+impl Step {
+    pub(super) fn new(rules: Rules, kernels: &[Kernel], batch: f64) -> Self {
+        let mut terms = Terms::default();
+        kernels.iter().flat_map(|kernel| rules.terms(kernel, batch)).flatten().for_each(|term| terms.push(term));
+        Step { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap }
+    }
+
+    /// Milliseconds, and their derivatives by the logarithms of the parameters.
+    pub(super) fn slopes(&self, values: &Values) -> (f64, Values) {
+        let (mut work, mut slopes) = (0.0, [0.0; _]);
+        self.terms.iter().for_each(|term| term.add_to(values, &mut work, &mut slopes));
+        let [pace, step] = [Parameter::Pace, Parameter::Step].map(|parameter| values[parameter as usize]);
+        let (work, launching) = (work * pace, self.launches.time(values));
+        let total = together(work, launching, self.overlap);
+        // d (a^p + b^p)^(1/p) = (a / total)^(p - 1) da + (b / total)^(p - 1) db
+        let [of_work, of_launching] = [work, launching].map(|side| (side / total).powf(self.overlap - 1.0));
+        slopes.iter_mut().for_each(|slope| *slope *= pace * of_work);
+        let mut add = |parameter: Parameter, slope: f64| slopes[parameter as usize] += slope;
+        add(Parameter::Pace, work * of_work);
+        add(Parameter::Launch, of_launching * self.launches.operations * values[Parameter::Launch as usize]);
+        add(Parameter::UpdateLaunch, of_launching * self.launches.updates * values[Parameter::UpdateLaunch as usize]);
+        add(Parameter::Step, step);
+        (total + step, slopes)
+    }
+}

@@ -1,0 +1,150 @@
+//! How fast a kind of device is taken to be before anything is measured: what a latency fit starts from, and how far it may move.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is believed of a device's speed: data for the latency model, which owns the meaning of each number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speed {
+    /// Rows of a matrix product are computed in multiples of this: a warp's share, or the floats in a vector.
+    pub quantum: f64,
+    /// Side of the square of the result that one processing unit computes at a time.
+    pub tile: f64,
+    /// How far launches run ahead of the kernels they start, as the power of a norm: 1 adds the two times (every operation is waited
+    /// for), a large one takes the longer (the device is never idle while anything is queued).
+    pub overlap: f64,
+    /// The parameters, each with its prior.
+    pub priors: BTreeMap<Parameter, Prior>,
+}
+
+/// A log-normal prior: the logarithm of the parameter is normal.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "[f64; 2]", into = "[f64; 2]")]
+pub struct Prior {
+    /// The median; above 0.
+    pub typical: f64,
+    /// Standard deviation of the logarithm; 0 keeps the parameter where it is.
+    pub spread: f64,
+}
+
+/// A number that describes a device in the latency model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parameter {
+    /// Time of all kernels, relative to what the rates below say: moves a whole device at once.
+    Pace,
+    /// GFLOP/s of a large matrix product.
+    Compute,
+    /// GB/s of an element-wise operation.
+    Bandwidth,
+    /// Rows of a product at which half of the speed is lost.
+    RowLoss,
+    /// Length of the summed axis at which half of the speed is lost.
+    InnerLoss,
+    /// Tiles in flight at which half of the speed is lost.
+    TileLoss,
+    /// Share of the speed that dense convolutions lose at the smallest batches.
+    SmallBatchLoss,
+    /// Time of a dense 3x3 forward pass, relative to a 1x1 product of the same size.
+    Conv3x3,
+    /// The same of larger kernels.
+    ConvLarge,
+    /// The same of grouped convolutions.
+    Grouped,
+    /// The same of fully connected layers and products of activations.
+    Linear,
+    /// The same of gradients of inputs.
+    InputGradient,
+    /// The same of gradients of weights.
+    WeightGradient,
+    /// Share of the speed that channels cost which are no multiple of the quantum.
+    RaggedLoss,
+    /// Traffic of a product's operands, relative to element-wise operations.
+    Operands,
+    /// GFLOP/s of minimal filtering (Winograd).
+    Winograd,
+    /// Traffic of its transformed tiles, relative to element-wise operations.
+    WinogradTraffic,
+    /// GB/s at which depthwise convolutions read their windows.
+    Windows,
+    /// GB/s at which the gradient of their weights does.
+    WindowGradient,
+    /// Traffic of strided and broadcast access, relative to element-wise operations.
+    Strided,
+    /// Traffic of normalisation, likewise.
+    Normalisation,
+    /// Traffic of activations, likewise.
+    Activation,
+    /// Traffic of pooling, likewise.
+    Pooling,
+    /// Traffic of zero_grad and the optimizer, likewise.
+    Update,
+    /// Milliseconds until the device can start the next kernel.
+    Launch,
+    /// The same of one weight tensor's zero_grad and update.
+    UpdateLaunch,
+    /// Milliseconds every step takes beside its kernels.
+    Step,
+}
+
+impl Parameter {
+    /// All parameters, in the order of their columns in a fit.
+    pub const ALL: [Parameter; 27] = [
+        Parameter::Pace,
+        Parameter::Compute,
+        Parameter::Bandwidth,
+        Parameter::RowLoss,
+        Parameter::InnerLoss,
+        Parameter::TileLoss,
+        Parameter::SmallBatchLoss,
+        Parameter::Conv3x3,
+        Parameter::ConvLarge,
+        Parameter::Grouped,
+        Parameter::Linear,
+        Parameter::InputGradient,
+        Parameter::WeightGradient,
+        Parameter::RaggedLoss,
+        Parameter::Operands,
+        Parameter::Winograd,
+        Parameter::WinogradTraffic,
+        Parameter::Windows,
+        Parameter::WindowGradient,
+        Parameter::Strided,
+        Parameter::Normalisation,
+        Parameter::Activation,
+        Parameter::Pooling,
+        Parameter::Update,
+        Parameter::Launch,
+        Parameter::UpdateLaunch,
+        Parameter::Step,
+    ];
+}
+
+impl Speed {
+    /// What keeps a fit from starting here, if anything.
+    pub fn problem(&self) -> Option<String> {
+        if self.quantum < 1.0 || self.tile < 1.0 || self.overlap < 1.0 {
+            return Some("its quantum, tile or overlap is below 1".into());
+        }
+        let bad = Parameter::ALL.into_iter().find(|parameter| {
+            !self
+                .priors
+                .get(parameter)
+                .is_some_and(|prior| prior.typical > 0.0 && prior.typical.is_finite() && prior.spread >= 0.0)
+        });
+        bad.map(|parameter| format!("its speed has no usable prior for {parameter:?}"))
+    }
+}
+
+impl From<[f64; 2]> for Prior {
+    fn from([typical, spread]: [f64; 2]) -> Self {
+        Prior { typical, spread }
+    }
+}
+
+impl From<Prior> for [f64; 2] {
+    fn from(prior: Prior) -> Self {
+        [prior.typical, prior.spread]
+    }
+}

@@ -1,0 +1,216 @@
+//! Physical latency: the accuracy it reaches on networks left out, and what holds for any network on any device.
+
+use crate::fixtures::shared;
+use perf4sight::features::physical::{Class, Pass, kernels};
+use perf4sight::fingerprint::{Fingerprint, Levels, Method, Networks, Observations, Row, Selection, Subject, gather};
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window};
+use perf4sight::records::{Outcome, Reading, Record, Variant};
+use perf4sight::stats::{mean, relative_errors};
+use perf4sight::target::Target;
+use perf4sight::units::Milliseconds;
+use perf4sight::workload::{Quantity, Stage, Workload};
+use std::sync::Arc;
+
+fn fit(stage: Stage, target: &Target, rows: &[Row]) -> Fingerprint {
+    let subject =
+        Subject { device: target.name.clone(), dataset: "imagenet".into(), stage, quantity: Quantity::Latency };
+    Fingerprint::fit(subject, Method::Hybrid, 1, &Observations { rows, failed: &[], target }).unwrap()
+}
+
+/// Mean absolute percentage error.
+fn error(fingerprint: &Fingerprint, rows: &[&Row]) -> f64 {
+    let measured: Vec<f64> = rows.iter().map(|row| row.measured).collect();
+    let predict = |row: &&Row| fingerprint.predict(&row.network, row.record.workload.batch).value();
+    let predicted: Vec<f64> = rows.iter().map(predict).collect();
+    mean(&relative_errors(&measured, &predicted).into_iter().map(f64::abs).collect::<Vec<_>>())
+}
+
+const NAMES: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
+
+/// Every latency row of the TX2 whose network is there.
+fn measured_rows() -> Option<Vec<Row>> {
+    let folder = shared("tx2")?;
+    let selection = Selection {
+        folders: &[folder.join("profiling_csvs/latency")],
+        networks: &NAMES.map(str::to_owned),
+        levels: Levels::AllBut([].into()),
+        stage: Stage::Training,
+        quantity: Quantity::Latency,
+    };
+    Some(gather(&selection, &mut Networks::new(folder.join("networks"))).unwrap().rows)
+}
+
+fn select(rows: &[Row], wanted: impl Fn(&Variant) -> bool) -> Vec<&Row> {
+    rows.iter().filter(|row| wanted(&row.record.variant)).collect()
+}
+
+fn cloned(rows: &[&Row]) -> Vec<Row> {
+    rows.iter().map(|row| (*row).clone()).collect()
+}
+
+#[test]
+fn networks_left_out_are_predicted_within_7_percent_on_the_tx2() {
+    let Some(rows) = measured_rows() else { return };
+    let target = Target::named("tx2").unwrap();
+    let errors = NAMES.map(|name| {
+        let others = cloned(&select(&rows, |variant| variant.network != name));
+        let fingerprint = fit(Stage::Training, &target, &others);
+        let intact = select(&rows, |variant| variant.network == name && variant.level == 0);
+        let points: Vec<&Row> =
+            intact.iter().copied().filter(|row| [2, 32].contains(&row.record.workload.batch)).collect();
+        let refitted = fingerprint.calibrate(&cloned(&points)).unwrap();
+        let all = select(&rows, |variant| variant.network == name);
+        let errors = [
+            error(&fingerprint, &all),
+            error(&fingerprint, &intact),
+            error(&refitted, &all),
+            error(&refitted, &intact),
+        ];
+        println!("{name}: {errors:.2?}");
+        errors
+    });
+    let [left_out, intact, refitted, refitted_intact] =
+        [0, 1, 2, 3].map(|column| mean(&errors.map(|errors| errors[column])));
+    assert!(left_out <= 7.0 && intact <= 7.2, "left out {left_out:.2}, level 0 {intact:.2}");
+    assert!(errors.iter().all(|errors| errors[0] <= 9.0), "the worst network");
+    assert!(refitted <= 6.3 && refitted_intact <= 5.8, "refitted {refitted:.2}, level 0 {refitted_intact:.2}");
+}
+
+#[test]
+fn unseen_levels_are_predicted_within_5_percent_on_the_tx2() {
+    let Some(rows) = measured_rows() else { return };
+    let target = Target::named("tx2").unwrap();
+    let seen = |variant: &Variant| [0, 30, 50, 70, 90].contains(&variant.level);
+    let errors = NAMES.map(|name| {
+        let fitted = cloned(&select(&rows, |variant| variant.network == name && seen(variant)));
+        let unseen = select(&rows, |variant| variant.network == name && !seen(variant));
+        error(&fit(Stage::Training, &target, &fitted), &unseen)
+    });
+    println!("{errors:.2?}");
+    assert!(mean(&errors) <= 4.8, "{:.2}", mean(&errors));
+}
+
+/// Rows of a device that needs `time` milliseconds a step.
+fn rows(stage: Stage, names: &[&str], time: impl Fn(&Network, f64) -> f64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for name in names {
+        let network = Arc::new(zoo::build(name, Dataset::Cifar10).unwrap());
+        for batch in [1, 2, 4, 8, 16, 32, 64] {
+            let measured = time(&network, batch as f64);
+            let record = Record {
+                variant: Variant::new(*name, 0),
+                workload: Workload { stage, batch },
+                dataset: "cifar10".into(),
+                file: format!("{name}_0.onnx").into(),
+                outcome: Outcome::Measured,
+                reading: Reading::Latency(Some(Milliseconds(measured))),
+                steps: None,
+                spread: None,
+            };
+            rows.push(Row { record, measured, network: network.clone() });
+        }
+    }
+    rows
+}
+
+/// Every kind of operation there is.
+fn every_operation() -> Network {
+    let mut builder = NetworkBuilder::new("everything", Shape::new([16, 16, 16]));
+    let input = builder.input();
+    let conv = |kernel, groups, bias| {
+        Op::Conv(Conv { out_channels: 16, window: Window::square(kernel, 1, kernel / 2), groups, bias })
+    };
+    let mut at = input;
+    let pool = Window::square(3, 1, 1);
+    let chain = [
+        conv(1, 1, true),
+        conv(3, 1, false),
+        conv(5, 1, false),
+        conv(3, 4, false),
+        conv(3, 16, false),
+        Op::BatchNorm,
+        Op::Activation(Activation::HardSwish),
+        Op::MaxPool(pool.clone()),
+        Op::AvgPool { window: pool, count_include_pad: true },
+        Op::Dropout { rate: 0.5 },
+        Op::Unknown(Unknown { op_type: "Mystery".into(), shape: Shape::new([16, 16, 16]), parameters: 7 }),
+    ];
+    for (index, op) in chain.into_iter().enumerate() {
+        at = builder.add(format!("chain{index}"), op, &[at]).unwrap();
+    }
+    let gate = builder.add("squeeze", Op::AdaptiveAvgPool { output: [1, 1] }, &[at]).unwrap();
+    let gated = builder.add("excite", Op::Binary(Binary::Mul), &[at, gate]).unwrap();
+    let sum = builder.add("sum", Op::Binary(Binary::Add), &[gated, at]).unwrap();
+    let joined = builder.add("joined", Op::Concat { axis: 0 }, &[sum, at]).unwrap();
+    let part = builder.add("part", Op::Slice { axis: 0, start: 0, length: 16 }, &[joined]).unwrap();
+    let tokens = builder.add("tokens", Op::Reshape(Shape::new([16, 256])), &[part]).unwrap();
+    let turned = builder.add("turned", Op::Transpose { order: vec![1, 0] }, &[tokens]).unwrap();
+    let normal = builder.add("normal", Op::LayerNorm { axis: 1 }, &[turned]).unwrap();
+    let linear = builder.add("linear", Op::Linear(Linear { out_features: 16, bias: true }), &[normal]).unwrap();
+    let scores = builder.add("scores", Op::MatMul, &[linear, tokens]).unwrap();
+    let attention = builder.add("attention", Op::Softmax { axis: 1 }, &[scores]).unwrap();
+    let mixed = builder.add("mixed", Op::MatMul, &[attention, linear]).unwrap();
+    let mean = builder.add("mean", Op::Mean { axes: vec![0], keep: false }, &[mixed]).unwrap();
+    builder.finish(mean)
+}
+
+#[test]
+fn every_operation_has_its_time() {
+    let network = every_operation();
+    for stage in Stage::ALL {
+        let kernels = kernels(&network, stage);
+        let absent: Vec<Class> =
+            Class::ALL.into_iter().filter(|class| !kernels.iter().any(|kernel| kernel.class == *class)).collect();
+        match stage {
+            Stage::Training => assert_eq!(absent, []),
+            Stage::Inference => assert_eq!(absent, [Class::Loss, Class::Update]),
+        }
+        assert!(kernels.iter().all(|kernel| kernel.pass == Pass::Forward || stage == Stage::Training));
+    }
+}
+
+#[test]
+fn latency_is_positive_and_never_falls_with_the_batch_size() {
+    let names = ["resnet18", "mobilenetv2", "squeezenet"];
+    let networks: Vec<Network> = ["mnasnet", "googlenet", "vgg11"]
+        .iter()
+        .filter_map(|name| zoo::build(name, Dataset::Imagenet).ok())
+        .chain([every_operation()])
+        .collect();
+    for name in Target::names() {
+        let target = Target::named(name).unwrap();
+        for stage in Stage::ALL {
+            // A device without physics: steps, and a step back at a batch of 32.
+            let odd = |network: &Network, batch: f64| {
+                let back = if batch == 32.0 { 0.6 } else { 1.0 };
+                back * (3.0 + (batch / 3.0).ceil() * network.macs() as f64 / 1e8)
+            };
+            let fingerprint = fit(stage, &target, &rows(stage, &names, odd));
+            for network in &networks {
+                let about = fingerprint.about(network);
+                let times: Vec<f64> = (1..600).map(|batch| about.at(batch).value.value()).collect();
+                let fall = times.windows(2).position(|pair| pair[1] < pair[0]);
+                assert!(times[0] > 0.0 && fall.is_none(), "{} on {name}, {stage}: falls at {fall:?}", network.name());
+                let huge = about.at(1_000_000_000).value.value();
+                assert!(huge.is_finite() && huge >= times[598]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_step_make_the_whole() {
+    let target = Target::named("cpu").unwrap();
+    let names = ["resnet18", "mobilenetv2", "squeezenet"];
+    let rows = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
+    let fingerprint = fit(Stage::Training, &target, &rows);
+    let about = fingerprint.about(&rows[0].network);
+    let shares = about.shares(8).unwrap();
+    let sum: f64 = shares.classes.iter().map(|share| share.latency.0).sum();
+    assert!((sum / about.at(8).value.value() - 1.0).abs() < 1e-9);
+    // Nearly all of resnet18's arithmetic is in 3x3 convolutions.
+    assert_eq!(shares.classes[0].name, "3x3 convolution");
+    assert!(shares.layers.is_sorted_by(|a, b| a.latency.0 >= b.latency.0));
+    assert!(shares.layers.iter().all(|layer| rows[0].network.nodes().iter().any(|node| node.name == layer.name)));
+}
