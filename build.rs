@@ -1,4 +1,4 @@
-//! Generates the ONNX message types and, with the `torch` feature, builds the allocator shim and finds libtorch.
+//! Generates the ONNX message types and, with the `torch` feature, builds the C++ shim and finds libtorch.
 
 fn main() {
     onnx::build();
@@ -36,14 +36,14 @@ mod libtorch {
     }
 
     fn compile_shim(root: &Path) {
-        const SHIM: &str = "src/device/torch/shim.cpp";
-        println!("cargo::rerun-if-changed={SHIM}");
+        const SHIM: [&str; 2] = ["src/device/torch/allocator.cpp", "src/device/torch/tape.cpp"];
+        SHIM.iter().for_each(|file| println!("cargo::rerun-if-changed={file}"));
         cc::Build::new()
             .cpp(true)
             .std("c++17")
             .flag("-isystem")
             .flag(root.join("include"))
-            .file(SHIM)
+            .files(SHIM)
             .compile("perf4sight_shim");
     }
 

@@ -14,7 +14,7 @@ pub enum Stage {
     Inference,
 }
 
-/// What is measured or predicted about a step; the words of `profile_variables` and `test_var`.
+/// What is measured of a whole step, and predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantity {
@@ -22,6 +22,17 @@ pub enum Quantity {
     Latency,
     /// Memory a step needs.
     Memory,
+}
+
+/// What a profile can ask about a configuration; the words of `profile_variables` and `test_var`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variable {
+    /// Milliseconds a step takes.
+    Latency,
+    /// Memory a step needs.
+    Memory,
+    /// Milliseconds each operation of a step takes.
+    Layers,
 }
 
 /// One step of a network: the stage and how many samples it sees.
@@ -65,13 +76,45 @@ impl Quantity {
             Quantity::Memory => "memory",
         }
     }
+}
 
-    /// The quantity of that name.
+impl Variable {
+    /// All variables, in the order they are listed to people.
+    pub const ALL: [Variable; 3] = [Variable::Latency, Variable::Memory, Variable::Layers];
+
+    /// The word in configuration, CSV and folder names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variable::Latency => Quantity::Latency.name(),
+            Variable::Memory => Quantity::Memory.name(),
+            Variable::Layers => "layers",
+        }
+    }
+
+    /// The variable of that name.
     ///
     /// # Errors
     /// An unknown word, with the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
         parse("profile variable", word, &Self::ALL, Self::name)
+    }
+
+    /// The quantity of a whole step that it is, if it is one.
+    pub fn quantity(self) -> Option<Quantity> {
+        match self {
+            Variable::Latency => Some(Quantity::Latency),
+            Variable::Memory => Some(Quantity::Memory),
+            Variable::Layers => None,
+        }
+    }
+}
+
+impl From<Quantity> for Variable {
+    fn from(quantity: Quantity) -> Self {
+        match quantity {
+            Quantity::Latency => Variable::Latency,
+            Quantity::Memory => Variable::Memory,
+        }
     }
 }
 
@@ -85,6 +128,12 @@ fn parse<T: Copy>(what: &str, word: &str, all: &[T], name: fn(T) -> &'static str
 }
 
 impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Variable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

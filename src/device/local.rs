@@ -1,10 +1,11 @@
 //! This machine: every measurement in a worker process of its own, never two at a time.
 
-use super::protocol::{LatencyReading, PROTOCOL, Reply, Request, StepRule};
+use super::protocol::{LatencyReading, LayersReading, PROTOCOL, Reply, Request, StepRule};
 use super::worker::{self, End, Legacy};
 use super::{Device, Job, Measurement, Watch, cgroup, machine, turn};
 use crate::error::{Error, Result};
 use crate::records::{Outcome, Setting};
+use crate::target::Target;
 use crate::units::Bytes;
 use nix::sys::signal::Signal;
 use std::fs::File;
@@ -51,6 +52,8 @@ impl Device for Local {
             ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
             ("threads", self.threads.to_string()),
             ("mem_limit", limit),
+            // Whose rules the memory of a step follows here; the embedded descriptions can be read.
+            ("target", Target::host().map_or_else(|_| self.name().to_owned(), |target| target.name)),
         ];
         let own = own.map(|(name, fact)| (name.to_owned(), fact));
         machine::facts().into_iter().chain(self.software.clone()).chain(own).collect()
@@ -84,6 +87,7 @@ impl Local {
             workload: job.workload,
             latency: job.latency,
             memory: job.memory,
+            layers: job.layers,
             threads: self.threads,
             mem_limit: Some(self.limit().0),
             seed: self.seed,
@@ -121,16 +125,22 @@ fn answer(said: &str, job: &Job) -> std::result::Result<Measurement, String> {
     let reply: Reply = serde_json::from_str(said.trim())
         .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
     match reply {
-        Reply::OutOfMemory { memory } => Ok(Measurement::OutOfMemory { memory: Some(memory) }),
+        Reply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
         Reply::Failed { reason } => Ok(Measurement::broken(Outcome::Failed, reason)),
-        Reply::Measured { latency, memory } => {
+        Reply::Measured { latency, memory, layers, seconds } => {
             let sound = |latency: &LatencyReading| latency.median.is_finite() && latency.median > 0.0;
-            if !latency.as_ref().is_none_or(sound) {
+            let possible = |layers: &LayersReading| {
+                let times = layers.times.iter().map(|time| time.milliseconds).chain([layers.step]);
+                layers.steps > 0 && times.into_iter().all(|time| time.is_finite() && time > 0.0)
+            };
+            if !latency.as_ref().is_none_or(sound) || !layers.as_ref().is_none_or(possible) {
                 return Err(format!("the worker measured an impossible time: \"{}\"", quoted(said)));
             }
             let (latency, memory) = (latency.filter(|_| job.latency), memory.filter(|_| job.memory));
-            if latency.is_some() == job.latency && memory.is_some() == job.memory {
-                return Ok(Measurement::Measured { latency, memory });
+            let layers = layers.filter(|_| job.layers);
+            let given = [latency.is_some(), memory.is_some(), layers.is_some()];
+            if given == [job.latency, job.memory, job.layers] {
+                return Ok(Measurement::Measured { latency, memory, layers, seconds });
             }
             Err(format!("the worker left out what it was asked for: \"{}\"", quoted(said)))
         }
@@ -145,7 +155,7 @@ fn silent(status: ExitStatus, complained: &str, kernel_killed: bool) -> Measurem
     };
     match (status.signal(), status.code()) {
         (Some(signal), _) if signal == Signal::SIGKILL as i32 && kernel_killed => {
-            Measurement::OutOfMemory { memory: None }
+            Measurement::OutOfMemory { memory: None, seconds: 0.0 }
         }
         (Some(signal), _) => {
             let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
@@ -174,7 +184,7 @@ mod tests {
 
     #[test]
     fn only_the_kernels_own_kill_means_out_of_memory() {
-        assert_eq!(killed(Signal::SIGKILL, true), Measurement::OutOfMemory { memory: None });
+        assert_eq!(killed(Signal::SIGKILL, true), Measurement::OutOfMemory { memory: None, seconds: 0.0 });
         for (signal, kernel) in [(Signal::SIGKILL, false), (Signal::SIGSEGV, true), (Signal::SIGABRT, false)] {
             assert_eq!(killed(signal, kernel).outcome(), Some(Outcome::Crashed), "{signal}");
         }

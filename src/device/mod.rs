@@ -21,11 +21,11 @@ pub use open::{Options, open};
 #[cfg(feature = "torch")]
 pub use torch::run_worker;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::records::{Outcome, Setting, Variant};
 use crate::units::Bytes;
 use crate::workload::Workload;
-use protocol::{LatencyReading, MemoryReading};
+use protocol::{LatencyReading, LayersReading, MemoryReading};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -69,6 +69,8 @@ pub struct Job {
     pub latency: bool,
     /// Whether memory is counted.
     pub memory: bool,
+    /// Whether every operation of a step is timed.
+    pub layers: bool,
 }
 
 /// What a measurement looks out for while it runs.
@@ -89,11 +91,17 @@ pub enum Measurement {
         latency: Option<LatencyReading>,
         /// Memory of a step.
         memory: Option<MemoryReading>,
+        /// Times of its operations.
+        layers: Option<LayersReading>,
+        /// Seconds the device spent in steps.
+        seconds: f64,
     },
     /// The step did not fit.
     OutOfMemory {
         /// What had been counted until then, by a worker that lived to tell.
         memory: Option<MemoryReading>,
+        /// Seconds the device spent in steps until then, where it lived to tell.
+        seconds: f64,
     },
     /// There is no result, for another reason than memory.
     Broken {
@@ -118,6 +126,14 @@ impl Measurement {
         Measurement::Broken { outcome, reason: reason.into() }
     }
 
+    /// Seconds the device spent in steps; what a measurement took beyond them was start-up and bookkeeping.
+    pub fn seconds(&self) -> f64 {
+        match self {
+            Measurement::Measured { seconds, .. } | Measurement::OutOfMemory { seconds, .. } => *seconds,
+            Measurement::Broken { .. } | Measurement::Interrupted => 0.0,
+        }
+    }
+
     /// The word for the row; none when there will be no row.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
@@ -130,11 +146,21 @@ impl Measurement {
     }
 }
 
+/// For devices that run nothing: they know no single operations.
+fn refuse_layers(device: &dyn Device, job: &Job) -> Result<()> {
+    if !job.layers {
+        return Ok(());
+    }
+    Err(Error::device(format!("{} cannot time the layers of {}: it runs none", device.name(), job.variant))
+        .expected("device = cpu for profile_variables with layers")
+        .help("take layers out of profile_variables"))
+}
+
 /// What stands in for the libtorch worker in a build without it.
 ///
 /// # Errors
 /// Always: there is nothing to run networks with.
 #[cfg(not(feature = "torch"))]
 pub fn run_worker(_input: impl std::io::BufRead, _output: impl std::io::Write) -> Result<()> {
-    Err(crate::error::Error::device("this perf4sight was built without libtorch").help("build it with ./main"))
+    Err(Error::device("this perf4sight was built without libtorch").help("build it with ./main"))
 }

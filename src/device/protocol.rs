@@ -3,18 +3,25 @@
 //! A worker is started for one measurement. It reads one line from its standard input:
 //!
 //! ```json
-//! {"protocol":1,"network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,"threads":2,
-//!  "mem_limit":629145600,"seed":0,"steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
+//! {"protocol":2,"network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,"layers":false,
+//!  "threads":2,"mem_limit":629145600,"seed":0,
+//!  "steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
 //! ```
 //!
-//! (without the line break), and writes one of these to its standard output, times in milliseconds and memory in bytes:
+//! (without the line breaks), and writes one of these to its standard output, times in milliseconds unless they are called seconds,
+//! and memory in bytes:
 //!
 //! ```
 //! use perf4sight::device::protocol::Reply;
 //! for line in [
 //!     r#"{"outcome":"measured",
 //!         "latency":{"median":151.2,"spread":0.013,"steps":4,"discarded":1,"disturbed":false},
-//!         "memory":{"allocated":251658240,"reserved":251658240,"used":310000000,"available":8000000000,"free":900000000}}"#,
+//!         "memory":{"allocated":251658240,"reserved":251658240,"used":310000000,"available":8000000000,"free":900000000,
+//!                   "heap":420000000},
+//!         "layers":{"step":151.9,"step_spread":0.02,"steps":4,"disturbed":false,"times":[
+//!             {"node":"conv1","pass":"forward","milliseconds":6.1,"spread":0.03},
+//!             {"node":null,"pass":"loss","milliseconds":0.1,"spread":0.2}]},
+//!         "seconds":1.9}"#,
 //!     r#"{"outcome":"out_of_memory",
 //!         "memory":{"allocated":629100000,"reserved":629100000,"used":640000000,"available":8000000000,"free":900000000}}"#,
 //!     r#"{"outcome":"failed","reason":"operation Foo cannot be run"}"#,
@@ -24,14 +31,20 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
+//! How it measures: memory first and apart, in a warm-up and one more step, in which the optimizer has its state, with an allocator that
+//! gives freed blocks back at once, so that `used` is what the step needs; then, with the allocator that processes usually have, the
+//! timed steps, each followed by a step timed operation by operation where `layers` are asked for. `heap` is the peak of `used`
+//! during these.
+//!
 //! Whatever it writes to its standard error is quoted when it dies without an answer.
 
+use crate::records::layers::Pass;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of this protocol; a worker refuses a request of another one.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The line a worker reads from its standard input: one configuration to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +60,8 @@ pub struct Request {
     pub latency: bool,
     /// Whether memory is counted.
     pub memory: bool,
+    /// Whether every operation of a step is timed.
+    pub layers: bool,
     /// Threads of the compute library.
     pub threads: usize,
     /// Bytes past which allocations are refused; none: no limit.
@@ -88,11 +103,20 @@ pub enum Reply {
         latency: Option<LatencyReading>,
         /// Present when the request asked for memory.
         memory: Option<MemoryReading>,
+        /// Present when the request asked for layers.
+        #[serde(default)]
+        layers: Option<LayersReading>,
+        /// Seconds spent in steps, warm-up included; the rest of the worker's life is start-up and bookkeeping.
+        #[serde(default)]
+        seconds: f64,
     },
     /// The device or its limit had no more memory; what had been counted until then.
     OutOfMemory {
         /// Memory counters at the failure.
         memory: MemoryReading,
+        /// Seconds spent in steps until then.
+        #[serde(default)]
+        seconds: f64,
     },
     /// Anything else that stopped the worker, in its own words.
     Failed {
@@ -116,6 +140,34 @@ pub struct LatencyReading {
     pub disturbed: bool,
 }
 
+/// Steps timed operation by operation, between plain ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayersReading {
+    /// Median milliseconds of the plain steps in between: what the operations' times should add up to.
+    pub step: f64,
+    /// Half-width of that median's confidence interval, relative to it.
+    pub step_spread: f64,
+    /// Steps behind every median.
+    pub steps: usize,
+    /// Whether something else used the processor so much that the medians rest on disturbed steps.
+    pub disturbed: bool,
+    /// The operations, forward in the order they run, then backward, then what belongs to no node.
+    pub times: Vec<LayerTime>,
+}
+
+/// Time of one operation in one pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayerTime {
+    /// The node's name in the network file; none for loss, zero_grad and optimizer.
+    pub node: Option<String>,
+    /// In which part of the step.
+    pub pass: Pass,
+    /// Median milliseconds.
+    pub milliseconds: f64,
+    /// Half-width of the median's confidence interval, relative to it.
+    pub spread: f64,
+}
+
 /// Memory counters, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReading {
@@ -123,10 +175,13 @@ pub struct MemoryReading {
     pub allocated: u64,
     /// Peak that the allocator took from the system.
     pub reserved: u64,
-    /// Peak of the process (or device) above its idle value.
+    /// Peak of the process (or device) above its idle value, freed memory being given back at once.
     pub used: u64,
     /// Available at idle, by the kernel's count.
     pub available: u64,
     /// Free at idle, by the kernel's count.
     pub free: u64,
+    /// Peak of the process above its idle value in the timed steps, where a heap keeps what is freed; none without such steps.
+    #[serde(default)]
+    pub heap: Option<u64>,
 }

@@ -3,7 +3,7 @@
 use super::protocol::{LatencyReading, MemoryReading};
 use super::{Device, Job, Measurement, Watch};
 use crate::error::{Error, Result};
-use crate::records::{Identity, MemoryColumns, Outcome, Reading, Record, Setting, list, read};
+use crate::records::{Identity, MemoryColumns, Outcome, Provenance, Reading, Record, Setting, list, read};
 use crate::units::Bytes;
 use crate::workload::{Quantity, Stage};
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Recorded {
     folder: PathBuf,
     rows: BTreeMap<Identity, Record>,
+    target: Option<String>,
 }
 
 impl Recorded {
@@ -42,16 +43,17 @@ impl Recorded {
                 .expected("{latency,memory}/{network}_{level}-gt.csv")
                 .help("set device_source to the folder of a profile, or network to one that it holds"));
         }
-        Ok(Recorded { folder: folder.to_owned(), rows })
+        let target = Provenance::load(folder)?.and_then(|mut provenance| provenance.setting.remove("target"));
+        Ok(Recorded { folder: folder.to_owned(), rows, target })
     }
 
     fn row(&self, job: &Job, quantity: Quantity) -> Option<&Record> {
-        self.rows.get(&Identity { variant: job.variant.clone(), workload: job.workload, quantity })
+        self.rows.get(&Identity { variant: job.variant.clone(), workload: job.workload, variable: quantity.into() })
     }
 
     fn missing(&self, job: &Job, quantity: Quantity) -> Error {
         let same = self.rows.keys().filter(|row| {
-            (&row.variant, row.workload.stage, row.quantity) == (&job.variant, job.workload.stage, quantity)
+            (&row.variant, row.workload.stage, row.variable) == (&job.variant, job.workload.stage, quantity.into())
         });
         let batches: Vec<String> = same.map(|row| row.workload.batch.to_string()).collect();
         let (variant, stage, batch) = (&job.variant, job.workload.stage, job.workload.batch);
@@ -89,10 +91,13 @@ impl Device for Recorded {
             ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
             ("device_source", self.folder.display().to_string()),
         ];
-        facts.map(|(name, fact)| (name.to_owned(), fact)).into()
+        let facts = facts.map(|(name, fact)| (name.to_owned(), fact));
+        // Rows keep the rules of the device they were measured on; published ones do not say which.
+        facts.into_iter().chain(self.target.clone().map(|target| ("target".to_owned(), target))).collect()
     }
 
     fn check(&self, job: &Job) -> Result<()> {
+        super::refuse_layers(self, job)?;
         let missing = asked(job).find(|quantity| self.row(job, *quantity).is_none());
         missing.map_or(Ok(()), |quantity| Err(self.missing(job, quantity)))
     }
@@ -106,8 +111,11 @@ impl Device for Recorded {
         let memory = rows.iter().find_map(|row| memory(row));
         // A configuration that failed in one of its rows did not run, whatever the other says.
         match rows.iter().find(|row| !row.outcome.passed()).map(|row| row.outcome) {
-            None => Ok(Measurement::Measured { latency: rows.iter().find_map(|row| latency(row)), memory }),
-            Some(Outcome::OutOfMemory | Outcome::Skipped) => Ok(Measurement::OutOfMemory { memory }),
+            None => {
+                let latency = rows.iter().find_map(|row| latency(row));
+                Ok(Measurement::Measured { latency, memory, layers: None, seconds: 0.0 })
+            }
+            Some(Outcome::OutOfMemory | Outcome::Skipped) => Ok(Measurement::OutOfMemory { memory, seconds: 0.0 }),
             Some(outcome) => Ok(Measurement::broken(outcome, "recorded so")),
         }
     }
@@ -126,7 +134,7 @@ fn latency(row: &Record) -> Option<LatencyReading> {
 }
 
 fn memory(row: &Record) -> Option<MemoryReading> {
-    let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, .. }) = row.reading else {
+    let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, heap, .. }) = row.reading else {
         return None;
     };
     Some(MemoryReading {
@@ -135,5 +143,6 @@ fn memory(row: &Record) -> Option<MemoryReading> {
         used: used?.0,
         available: available?.0,
         free: free.or(available)?.0,
+        heap: heap.map(|heap| heap.0),
     })
 }

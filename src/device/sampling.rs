@@ -86,6 +86,46 @@ pub fn time_steps<E>(
     }
 }
 
+/// Steps timed in parts, as they came.
+#[derive(Debug, Default)]
+pub struct LapSamples {
+    clean: Vec<Vec<Duration>>,
+    disturbed: Vec<Vec<Duration>>,
+}
+
+/// One part of a step, summarised over steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LapSummary {
+    /// Median.
+    pub milliseconds: f64,
+    /// Half-width of the median's confidence interval relative to it.
+    pub spread: f64,
+}
+
+impl LapSamples {
+    /// Adds a step in as many parts as the others; `whole` says whether it was disturbed.
+    pub fn add(&mut self, whole: &Sample, threads: usize, laps: Vec<Duration>) {
+        let kind = if whole.is_disturbed(threads) { &mut self.disturbed } else { &mut self.clean };
+        kind.push(laps);
+    }
+
+    /// The parts in their order, the steps behind them, and whether these were disturbed for want of enough clean ones.
+    pub fn summary(mut self, rule: &StepRule) -> (Vec<LapSummary>, usize, bool) {
+        let disturbed = self.clean.len() < rule.minimum && !self.disturbed.is_empty();
+        if disturbed {
+            self.clean.append(&mut self.disturbed);
+        }
+        let parts = self.clean.first().map_or(0, Vec::len);
+        let summary = |part: usize| {
+            let mut samples = Samples::default();
+            self.clean.iter().for_each(|step| samples.add(step[part]));
+            let (milliseconds, spread) = samples.median();
+            LapSummary { milliseconds, spread }
+        };
+        ((0..parts).map(summary).collect(), self.clean.len(), disturbed)
+    }
+}
+
 /// Wall times, sorted.
 #[derive(Default)]
 struct Samples {
@@ -119,7 +159,7 @@ impl Samples {
         let median = stats::median(&self.sorted);
         let rank = (count as f64 / 2.0 - 0.98 * (count as f64).sqrt()).round().max(1.0) as usize;
         let half_width = (self.sorted[count - rank] - self.sorted[rank - 1]) / 2.0;
-        (median, half_width / median)
+        (median, if median > 0.0 { half_width / median } else { 0.0 })
     }
 }
 
@@ -172,6 +212,26 @@ mod tests {
         // 2 s of disturbed steps are reached with the tenth sample but one: 300 400 500 600 and 300.
         assert_eq!((reading.steps, reading.discarded, reading.disturbed), (7, 0, true));
         assert_eq!(reading.median, 300.0);
+    }
+
+    #[test]
+    fn parts_of_disturbed_steps_count_only_when_there_are_too_few_others() {
+        let laps = |ms: [u64; 2]| ms.map(Duration::from_millis).to_vec();
+        let mut samples = LapSamples::default();
+        for ms in [[1, 10], [2, 30], [9, 20]] {
+            samples.add(&sample(40, 0.0), 2, laps(ms));
+        }
+        samples.add(&sample(900, 0.4), 2, laps([400, 500]));
+        let (parts, steps, disturbed) = samples.summary(&RULE);
+        // Below six samples the range stands for the interval: (9 - 1) / 2 = 4 and (30 - 10) / 2 = 10.
+        let expected = [(2.0, 2.0), (20.0, 0.5)].map(|(milliseconds, spread)| LapSummary { milliseconds, spread });
+        assert_eq!((parts.as_slice(), steps, disturbed), (expected.as_slice(), 3, false));
+
+        let mut few = LapSamples::default();
+        few.add(&sample(40, 0.0), 2, laps([1, 10]));
+        few.add(&sample(900, 0.4), 2, laps([3, 20]));
+        let (parts, steps, disturbed) = few.summary(&RULE);
+        assert_eq!((parts[0].milliseconds, steps, disturbed), (2.0, 2, true));
     }
 
     #[test]

@@ -134,11 +134,13 @@ impl Device for Simulated {
             ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
             ("processor", abilities),
             ("mem_limit", limit),
+            ("target", self.name().to_owned()),
         ];
         facts.map(|(name, fact)| (name.to_owned(), fact)).into()
     }
 
     fn check(&self, job: &Job) -> Result<()> {
+        super::refuse_layers(self, job)?;
         fs::File::open(&job.file).map(drop).map_err(|cause| Error::io(&job.file, "read the network", &cause))
     }
 
@@ -153,7 +155,7 @@ impl Device for Simulated {
         let mut noise = self.noise(job);
         let memory = self.memory(&network, job.workload);
         if memory.used > self.available().0 {
-            return Ok(Measurement::OutOfMemory { memory: Some(memory) });
+            return Ok(Measurement::OutOfMemory { memory: Some(memory), seconds: 0.0 });
         }
         let latency = LatencyReading {
             median: self.abilities.milliseconds(&network, job.workload)
@@ -163,7 +165,8 @@ impl Device for Simulated {
             discarded: 0,
             disturbed: false,
         };
-        Ok(Measurement::Measured { latency: job.latency.then_some(latency), memory: job.memory.then_some(memory) })
+        let (latency, memory) = (job.latency.then_some(latency), job.memory.then_some(memory));
+        Ok(Measurement::Measured { latency, memory, layers: None, seconds: 0.0 })
     }
 }
 
@@ -186,7 +189,7 @@ impl Simulated {
         let reserved = allocated.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let used = reserved.saturating_add(Bytes::from_mib(self.abilities.idle_mib).0);
         let available = self.available().0;
-        MemoryReading { allocated, reserved, used, available, free: available }
+        MemoryReading { allocated, reserved, used, available, free: available, heap: None }
     }
 }
 

@@ -11,8 +11,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A reply is some hundred bytes; a worker that says more than this is not speaking the protocol.
-const LONGEST_REPLY: u64 = 64 * 1024;
+/// A reply is some hundred bytes, and hundred more for every operation whose time it holds; a worker that says more than this is not
+/// speaking the protocol.
+const LONGEST_REPLY: u64 = 4 << 20;
 /// How much of a worker's complaints is kept for a report.
 const COMPLAINTS: usize = 2048;
 /// How often a silent worker is looked at: rarely enough not to disturb what it measures.

@@ -1,8 +1,23 @@
 //! How far a fingerprint can be trusted: its predictions beside what was measured, and the scores of any part of them.
+//!
+//! An [`Evaluation`] is of one fingerprint; a [`Protocol`] holds networks or levels back, fits without them and evaluates on them.
 
-use crate::fingerprint::{Fingerprint, Predicted, Row};
+mod largest;
+mod learning;
+mod left_out;
+mod noise;
+mod share;
+mod verdicts;
+
+pub use largest::{Largest, LargestScores};
+pub use learning::Learned;
+pub use left_out::{LeftOut, Protocol};
+pub use noise::Noise;
+pub use verdicts::{Confusion, Judged};
+
+use crate::fingerprint::{Fingerprint, Interval, Predicted, Row};
 use crate::records::Variant;
-use crate::stats::Scores;
+use crate::stats::{Scores, mean};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,6 +33,8 @@ pub struct Case {
     pub measured: f64,
     /// What the fingerprint says.
     pub predicted: Predicted,
+    /// Where it says nine of ten measurements lie, if it says so.
+    pub interval: Option<Interval>,
     /// Whether the fingerprint was fitted on rows of this network at this level.
     pub fitted: bool,
 }
@@ -59,12 +76,17 @@ pub struct NetworkAccuracy {
 impl Evaluation {
     /// Predicts every row.
     pub fn of(fingerprint: &Fingerprint, rows: &[Row]) -> Self {
-        let case = |row: &Row| Case {
-            variant: row.record.variant.clone(),
-            batch: row.record.workload.batch,
-            measured: row.measured,
-            predicted: fingerprint.predict(&row.network, row.record.workload.batch),
-            fitted: fingerprint.knows(&row.record.variant.network, row.record.variant.level),
+        let case = |row: &Row| {
+            let (variant, batch) = (row.record.variant.clone(), row.record.workload.batch);
+            let prediction = fingerprint.about(&row.network).at(batch);
+            Case {
+                batch,
+                measured: row.measured,
+                predicted: prediction.value,
+                interval: prediction.interval,
+                fitted: fingerprint.knows(&variant.network, variant.level),
+                variant,
+            }
         };
         Evaluation { cases: rows.par_iter().map(case).collect() }
     }
@@ -72,6 +94,29 @@ impl Evaluation {
     /// The cases at levels that the fingerprint was not fitted on: the others say nothing about new networks.
     pub fn unseen(&self) -> Self {
         Evaluation { cases: self.cases.iter().filter(|case| !case.fitted).cloned().collect() }
+    }
+
+    /// The cases at level 0, or those at all others: only level 0 is sure to be the network that was measured where a profile was pruned elsewhere.
+    pub fn at_level_0(&self, unpruned: bool) -> Self {
+        Evaluation { cases: self.cases.iter().filter(|case| (case.variant.level == 0) == unpruned).cloned().collect() }
+    }
+
+    /// Mean absolute percentage error, every network weighing the same; none where there are no cases.
+    pub fn mean_over_networks(&self) -> Option<f64> {
+        let networks = self.by(|case| case.variant.network.clone());
+        let errors: Vec<f64> = networks.values().map(|scores| scores.mape).collect();
+        (!errors.is_empty()).then(|| mean(&errors))
+    }
+
+    /// Share of the cases, in percent, whose measurement lies in its interval, every network weighing the same; none where there are no intervals.
+    pub fn coverage_90(&self) -> Option<f64> {
+        let mut networks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for case in &self.cases {
+            let inside = f64::from(u8::from(case.interval?.contains(case.measured)));
+            networks.entry(&case.variant.network).or_default().push(inside);
+        }
+        let shares: Vec<f64> = networks.values().map(|inside| 100.0 * mean(inside)).collect();
+        (!shares.is_empty()).then(|| mean(&shares))
     }
 
     /// Scores over all cases; none where there are no cases.

@@ -2,7 +2,7 @@
 
 use super::sweep::Configuration;
 use crate::records::{Identity, Outcome, Record, Variant};
-use crate::workload::{Quantity, Stage, Workload};
+use crate::workload::{Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes so far.
@@ -18,14 +18,14 @@ pub struct Ledger {
 pub enum Decision {
     /// Every row of it is there.
     Done,
-    /// Measure these quantities of it.
-    Measure(Vec<Quantity>),
-    /// Do not run it, because this smaller batch failed; these quantities have no row yet.
+    /// Measure these variables of it.
+    Measure(Vec<Variable>),
+    /// Do not run it, because this smaller batch failed; these variables have no row yet.
     Skip {
         /// The batch size that failed.
         failed: u64,
         /// What would get a row that says so.
-        missing: Vec<Quantity>,
+        missing: Vec<Variable>,
     },
 }
 
@@ -49,17 +49,26 @@ impl Ledger {
         }
     }
 
+    /// Takes note of layers that were timed.
+    pub fn enter_layers(&mut self, variant: &Variant, workload: Workload) {
+        self.done.insert(Identity { variant: variant.clone(), workload, variable: Variable::Layers });
+    }
+
     /// What to do about a configuration, given what is known.
     ///
     /// Larger batches than one that failed are not run. (On a real TX2 three variants of 95 passed at a larger batch
-    /// than one they had failed at; running out of memory hundreds of times costs more than they are worth.)
+    /// than one they had failed at; running out of memory hundreds of times costs more than they are worth.) What failed
+    /// has no layers either.
     pub fn decide(&self, configuration: &Configuration) -> Decision {
-        let Configuration { variant, workload, quantities } = configuration;
-        let done = |quantity| self.done.contains(&Identity { variant: variant.clone(), workload: *workload, quantity });
-        let missing: Vec<Quantity> = quantities.iter().copied().filter(|&quantity| !done(quantity)).collect();
-        match self.failed.get(&(variant.clone(), workload.stage)) {
+        let Configuration { variant, workload, variables } = configuration;
+        let done = |variable| self.done.contains(&Identity { variant: variant.clone(), workload: *workload, variable });
+        let failed = self.failed.get(&(variant.clone(), workload.stage)).copied();
+        let without = |variable| variable == Variable::Layers && failed.is_some_and(|failed| failed <= workload.batch);
+        let missing: Vec<Variable> =
+            variables.iter().copied().filter(|&variable| !done(variable) && !without(variable)).collect();
+        match failed {
             _ if missing.is_empty() => Decision::Done,
-            Some(&failed) if failed < workload.batch => Decision::Skip { failed, missing },
+            Some(failed) if failed < workload.batch => Decision::Skip { failed, missing },
             _ => Decision::Measure(missing),
         }
     }
@@ -70,9 +79,11 @@ mod tests {
     use super::*;
     use crate::records::Reading;
 
+    const BOTH: [Variable; 2] = [Variable::Latency, Variable::Memory];
+
     fn configuration(batch: u64) -> Configuration {
         let workload = Workload { stage: Stage::Training, batch };
-        Configuration { variant: Variant::new("net", 30), workload, quantities: Quantity::ALL.to_vec() }
+        Configuration { variant: Variant::new("net", 30), workload, variables: BOTH.to_vec() }
     }
 
     fn row(batch: u64, outcome: Outcome) -> Record {
@@ -85,9 +96,9 @@ mod tests {
     #[test]
     fn what_has_a_row_is_not_measured_again() {
         let ledger = Ledger::of(&[row(8, Outcome::Measured)]);
-        assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Quantity::Memory]));
-        assert_eq!(ledger.decide(&configuration(16)), Decision::Measure(Quantity::ALL.to_vec()));
-        let latency_only = Configuration { quantities: vec![Quantity::Latency], ..configuration(8) };
+        assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Variable::Memory]));
+        assert_eq!(ledger.decide(&configuration(16)), Decision::Measure(BOTH.to_vec()));
+        let latency_only = Configuration { variables: vec![Variable::Latency], ..configuration(8) };
         assert_eq!(ledger.decide(&latency_only), Decision::Done);
     }
 
@@ -95,14 +106,26 @@ mod tests {
     fn larger_batches_than_a_failed_one_are_skipped_and_no_others() {
         for outcome in [Outcome::OutOfMemory, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled, Outcome::Failed] {
             let ledger = Ledger::of(&[row(16, outcome), row(8, outcome), row(32, Outcome::Skipped)]);
-            assert_eq!(ledger.decide(&configuration(4)), Decision::Measure(Quantity::ALL.to_vec()));
-            assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Quantity::Memory]));
-            let missing = Quantity::ALL.to_vec();
+            assert_eq!(ledger.decide(&configuration(4)), Decision::Measure(BOTH.to_vec()));
+            assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Variable::Memory]));
+            let missing = BOTH.to_vec();
             assert_eq!(ledger.decide(&configuration(64)), Decision::Skip { failed: 8, missing });
             let other_stage = Workload { stage: Stage::Inference, batch: 64 };
             let inference = Configuration { workload: other_stage, ..configuration(64) };
             assert!(matches!(ledger.decide(&inference), Decision::Measure(_)));
         }
+    }
+
+    #[test]
+    fn layers_are_timed_once_and_never_of_what_failed() {
+        let layers = |batch| Configuration { variables: Variable::ALL.to_vec(), ..configuration(batch) };
+        let mut ledger = Ledger::of(&[row(4, Outcome::Measured), row(16, Outcome::OutOfMemory)]);
+        let rest = [Variable::Memory, Variable::Layers].to_vec();
+        assert_eq!(ledger.decide(&layers(4)), Decision::Measure(rest));
+        ledger.enter_layers(&configuration(4).variant, configuration(4).workload);
+        assert_eq!(ledger.decide(&layers(4)), Decision::Measure(vec![Variable::Memory]));
+        assert_eq!(ledger.decide(&layers(16)), Decision::Measure(vec![Variable::Memory]));
+        assert_eq!(ledger.decide(&layers(32)), Decision::Skip { failed: 16, missing: BOTH.to_vec() });
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A sweep as tests in the published order, and as configurations in the order they run.
 
 use crate::records::{Identity, Variant};
-use crate::workload::{Quantity, Stage, Workload};
+use crate::workload::{Stage, Variable, Workload};
 
 /// What is to be measured of one network: every combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
-    /// Latency, memory or both.
-    pub quantities: Vec<Quantity>,
+    /// Latency, memory, layers.
+    pub variables: Vec<Variable>,
     /// Batch sizes.
     pub batches: Vec<u64>,
     /// Training, inference or both.
@@ -16,7 +16,7 @@ pub struct Sweep {
     pub variants: Vec<Variant>,
 }
 
-/// One quantity of one configuration; one column of lists in a test configuration.
+/// One variable of one configuration; one column of lists in a test configuration.
 pub type Test = Identity;
 
 /// What one worker measures: everything asked about a variant at one stage and batch size.
@@ -26,8 +26,8 @@ pub struct Configuration {
     pub variant: Variant,
     /// Stage and batch size.
     pub workload: Workload,
-    /// What is measured, without repeats, in the order of [`Quantity::ALL`].
-    pub quantities: Vec<Quantity>,
+    /// What is measured, without repeats, in the order of [`Variable::ALL`].
+    pub variables: Vec<Variable>,
 }
 
 impl Sweep {
@@ -36,11 +36,11 @@ impl Sweep {
     /// (The published order also has data set and network, before the stage; a sweep has one of each.)
     pub fn tests(&self) -> Vec<Test> {
         let mut tests = Vec::new();
-        for &quantity in &self.quantities {
+        for &variable in &self.variables {
             for &batch in &self.batches {
                 for &stage in &self.stages {
                     let workload = Workload { stage, batch };
-                    tests.extend(self.variants.iter().cloned().map(|variant| Test { variant, workload, quantity }));
+                    tests.extend(self.variants.iter().cloned().map(|variant| Test { variant, workload, variable }));
                 }
             }
         }
@@ -73,11 +73,11 @@ fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> 
     let mut batches: Vec<u64> = tests.iter().map(|test| test.workload.batch).collect();
     batches.sort_unstable();
     batches.dedup();
-    let asked = |batch, quantity| tests.iter().any(|test| test.workload.batch == batch && test.quantity == quantity);
+    let asked = |batch, variable| tests.iter().any(|test| test.workload.batch == batch && test.variable == variable);
     let configuration = |batch| Configuration {
         variant: variant.clone(),
         workload: Workload { stage, batch },
-        quantities: Quantity::ALL.into_iter().filter(|&quantity| asked(batch, quantity)).collect(),
+        variables: Variable::ALL.into_iter().filter(|&variable| asked(batch, variable)).collect(),
     };
     batches.into_iter().map(configuration).collect()
 }
@@ -88,7 +88,7 @@ mod tests {
 
     fn sweep() -> Sweep {
         Sweep {
-            quantities: vec![Quantity::Memory, Quantity::Latency],
+            variables: vec![Variable::Memory, Variable::Latency],
             batches: vec![8, 2],
             stages: vec![Stage::Training, Stage::Inference],
             variants: vec![Variant::new("net", 30), Variant::new("net", 0)],
@@ -119,12 +119,12 @@ mod tests {
     fn running_goes_up_the_batch_sizes_of_one_variant_and_stage() {
         let mut tests = sweep().tests();
         tests.extend(sweep().tests());
-        let odd = Test { quantity: Quantity::Latency, ..tests[0].clone() };
+        let odd = Test { variable: Variable::Latency, ..tests[0].clone() };
         tests.push(Test { workload: Workload { batch: 4, ..odd.workload }, ..odd });
         let configurations = regroup(&tests);
         let shown: Vec<String> = configurations
             .iter()
-            .map(|c| format!("{} {} {} {}", c.variant, c.workload.stage, c.workload.batch, c.quantities.len()))
+            .map(|c| format!("{} {} {} {}", c.variant, c.workload.stage, c.workload.batch, c.variables.len()))
             .collect();
         let expected = [
             "net_30 training 2 2",

@@ -1,7 +1,7 @@
 //! Appending rows one by one, so that nothing measured is lost, and finding out beforehand that it will work.
 
 use super::log::{Log, log_file, read};
-use super::record::{Record, columns};
+use super::record::Record;
 use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 /// One file of rows, open for more.
 #[derive(Debug)]
 pub struct Appender {
-    path: PathBuf,
-    quantity: Quantity,
+    file: RowFile,
 }
 
 impl Appender {
@@ -25,20 +24,18 @@ impl Appender {
     /// # Errors
     /// A file that is no such profile, or that was written with other columns.
     pub fn open(log_dir: &Path, variant: &Variant, quantity: Quantity, stage: Stage) -> Result<(Self, Option<Log>)> {
-        let path = log_file(log_dir, quantity, variant);
-        let appender = Appender { path, quantity };
-        if !appender.path.exists() {
-            return Ok((appender, None));
+        let file = RowFile { path: log_file(log_dir, quantity, variant), header: row::format(quantity).header() };
+        if !file.path.exists() {
+            return Ok((Appender { file }, None));
         }
-        let log = read(&appender.path, quantity, stage)?;
-        appender.repair(&log).map_err(|cause| Error::io(&appender.path, "mend the profile", &cause))?;
-        appender.check_columns()?;
-        Ok((appender, Some(log)))
+        let log = read(&file.path, quantity, stage)?;
+        file.mend(log.whole)?;
+        Ok((Appender { file }, Some(log)))
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// Writes one row and waits until the disk has it; a new file gets its header with the first row.
@@ -46,27 +43,45 @@ impl Appender {
     /// # Errors
     /// When the row cannot be written; nothing of it stays then.
     pub fn append(&self, record: &Record) -> Result<()> {
-        self.write(record).map_err(|cause| {
+        self.file.append(&[row::cells(record)])
+    }
+}
+
+/// A file of rows under one header.
+#[derive(Debug)]
+pub(super) struct RowFile {
+    pub path: PathBuf,
+    pub header: String,
+}
+
+impl RowFile {
+    /// Writes rows, all or none, and waits until the disk has them.
+    pub fn append(&self, rows: &[Vec<String>]) -> Result<()> {
+        self.write(rows).map_err(|cause| {
             Error::io(&self.path, "append a row", &cause).help("make room or permit writing, then run again")
         })
     }
 
-    fn write(&self, record: &Record) -> std::io::Result<()> {
+    fn write(&self, rows: &[Vec<String>]) -> std::io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
         let before = file.metadata()?.len();
-        let header = if before == 0 { columns(self.quantity).join("|") + "\n" } else { String::new() };
-        let row = row::cells(record).join("|");
+        let header = if before == 0 { format!("{}\n", self.header) } else { String::new() };
+        let rows: String = rows.iter().map(|cells| cells.join("|") + "\n").collect();
         // One write call: another process never sees half a row, and a failed write is taken back as a whole.
-        let written = file.write_all(format!("{header}{row}\n").as_bytes()).and_then(|()| file.sync_data());
+        let written = file.write_all((header + &rows).as_bytes()).and_then(|()| file.sync_data());
         written.inspect_err(|_| drop(file.set_len(before)))
     }
 
-    fn repair(&self, log: &Log) -> std::io::Result<()> {
+    /// Makes an existing file ready for more rows: nothing behind its first `whole` bytes, which end a line.
+    pub fn mend(&self, whole: u64) -> Result<()> {
+        self.repair(whole).map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
+        self.check_columns()
+    }
+
+    fn repair(&self, whole: u64) -> std::io::Result<()> {
         let mut file = OpenOptions::new().read(true).write(true).open(&self.path)?;
-        if log.torn.is_some() {
-            file.set_len(log.whole)?;
-        }
-        if log.whole == 0 {
+        file.set_len(whole)?;
+        if whole == 0 {
             return Ok(());
         }
         let mut last = [0];
@@ -77,14 +92,14 @@ impl Appender {
 
     fn check_columns(&self) -> Result<()> {
         let text = fs::read_to_string(&self.path).map_err(|cause| Error::io(&self.path, "read the profile", &cause))?;
-        let (found, expected) = (text.lines().next().unwrap_or_default(), columns(self.quantity).join("|"));
-        if found.is_empty() || found == expected {
+        let found = text.lines().next().unwrap_or_default();
+        if found.is_empty() || found == self.header {
             return Ok(());
         }
         Err(Error::input("the file has other columns than the rows that would be appended")
             .file(&self.path)
             .line(1)
-            .expected(expected)
+            .expected(&self.header)
             .help("profile into another log_dir, or move this file away"))
     }
 }

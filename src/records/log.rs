@@ -1,7 +1,8 @@
 //! Reading the rows of one variant, and finding a profile's files.
 
+use super::cells::{Format, Header, Row};
 use super::record::{Identity, Record};
-use super::row::Header;
+use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
 use crate::workload::{Quantity, Stage};
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What every file of rows is called behind its variant.
-const ENDING: &str = "-gt.csv";
+pub(super) const ENDING: &str = "-gt.csv";
 
 /// The rows of one file, with what was noticed on the way.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,59 +94,75 @@ pub fn any_rows(log_dir: &Path) -> bool {
 /// A file that cannot be read, a header without a required column, and any cell that is not what its column holds:
 /// with file, line, column, expectation and remedy.
 pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
-    let bytes = fs::read(file).map_err(|cause| Error::io(file, "read the profile", &cause))?;
-    let text = String::from_utf8_lossy(&bytes);
-    let cut_character = |error: std::str::Utf8Error| !bytes[error.valid_up_to()..].contains(&b'\n');
-    match std::str::from_utf8(&bytes) {
-        Err(error) if !cut_character(error) => Err(not_text(file, &bytes[..error.valid_up_to()])),
-        _ => parse(file, &text, quantity, stage),
+    let rows = Rows::read(file, row::format(quantity), |cells| row::record(cells, quantity, stage))?;
+    let mut lines = BTreeMap::new();
+    for (place, record) in &rows.whole {
+        lines.entry(record.identity()).or_insert_with(Vec::new).push(place.line);
+    }
+    let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);
+    let duplicates = repeated.map(|(identity, lines)| Duplicate { identity, lines }).collect();
+    let (torn, whole) = (rows.torn, rows.bytes);
+    let records = rows.whole.into_iter().map(|(_, record)| record).collect();
+    Ok(Log { file: file.to_owned(), records, torn, duplicates, whole })
+}
+
+/// Where a row begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// From 1.
+    pub line: usize,
+    /// Bytes before it.
+    pub start: u64,
+}
+
+/// The rows of any file.
+pub(super) struct Rows<T> {
+    pub whole: Vec<(Place, T)>,
+    /// Line of a last row that a crash cut off.
+    pub torn: Option<usize>,
+    /// Bytes up to the end of the last whole row.
+    pub bytes: u64,
+}
+
+impl<T> Rows<T> {
+    /// Reads the rows of a file, each by `parse`.
+    pub fn read(file: &Path, format: Format, parse: impl Fn(&Row<'_>) -> Result<T>) -> Result<Self> {
+        let bytes = fs::read(file).map_err(|cause| Error::io(file, "read the profile", &cause))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let cut_character = |error: std::str::Utf8Error| !bytes[error.valid_up_to()..].contains(&b'\n');
+        match std::str::from_utf8(&bytes) {
+            Err(error) if !cut_character(error) => Err(not_text(file, &bytes[..error.valid_up_to()])),
+            _ => Self::parse(file, &text, format, parse),
+        }
+    }
+
+    fn parse(file: &Path, text: &str, format: Format, parse: impl Fn(&Row<'_>) -> Result<T>) -> Result<Self> {
+        let mut rows = Rows { whole: Vec::new(), torn: None, bytes: text.len() as u64 };
+        // A crash while the file was created leaves the beginning of a header and nothing else.
+        if !text.contains('\n') && format.header().starts_with(text) {
+            return Ok(Rows { torn: Some(1), bytes: 0, ..rows });
+        }
+        let mut builder = csv::ReaderBuilder::new();
+        let mut reader = builder.delimiter(b'|').flexible(true).quoting(false).from_reader(text.as_bytes());
+        let malformed = |cause: csv::Error| Error::input(format!("the rows cannot be told apart: {cause}")).file(file);
+        let header = Header::check(file, reader.headers().map_err(malformed)?.clone(), format)?;
+        let mut records = reader.records().peekable();
+        while let Some(cells) = records.next() {
+            let cells = cells.map_err(malformed)?;
+            let place = cells.position().map(|at| Place { line: at.line() as usize, start: at.byte() });
+            let place = place.unwrap_or(Place { line: 1, start: 0 });
+            let cut_off = records.peek().is_none() && (cells.len() < header.width() || !text.ends_with('\n'));
+            match header.row(&cells).and_then(|row| parse(&row)) {
+                Ok(row) => rows.whole.push((place, row)),
+                Err(_) if cut_off => (rows.torn, rows.bytes) = (Some(place.line), place.start),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rows)
     }
 }
 
 fn not_text(file: &Path, before: &[u8]) -> Error {
     let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
     Error::input("the profile holds bytes that are no text").file(file).line(line).expected("rows of UTF-8 text")
-}
-
-fn parse(file: &Path, text: &str, quantity: Quantity, stage: Stage) -> Result<Log> {
-    let whole = text.len() as u64;
-    let mut log = Log { file: file.to_owned(), records: Vec::new(), torn: None, duplicates: Vec::new(), whole };
-    // A crash while the file was created leaves the beginning of a header and nothing else.
-    if !text.contains('\n') && super::columns(quantity).join("|").starts_with(text) {
-        return Ok(Log { torn: Some(1), whole: 0, ..log });
-    }
-    let mut format = csv::ReaderBuilder::new();
-    let mut reader = format.delimiter(b'|').flexible(true).quoting(false).from_reader(text.as_bytes());
-    let malformed = |cause: csv::Error| Error::input(format!("the rows cannot be told apart: {cause}")).file(file);
-    let header = Header::check(file, reader.headers().map_err(malformed)?.clone(), quantity)?;
-    let mut lines = BTreeMap::new();
-    let mut rows = reader.records().peekable();
-    while let Some(cells) = rows.next() {
-        let cells = cells.map_err(malformed)?;
-        let (line, start) = cells.position().map_or((1, 0), |at| (at.line() as usize, at.byte()));
-        let cut_off = rows.peek().is_none() && (cells.len() < header.width() || !text.ends_with('\n'));
-        match complete(&header, &cells, stage) {
-            Ok(record) => {
-                lines.entry(record.identity()).or_insert_with(Vec::new).push(line);
-                log.records.push(record);
-            }
-            Err(_) if cut_off => (log.torn, log.whole) = (Some(line), start),
-            Err(error) => return Err(error),
-        }
-    }
-    let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);
-    log.duplicates = repeated.map(|(identity, lines)| Duplicate { identity, lines }).collect();
-    Ok(log)
-}
-
-/// The record in `cells`, which must be as many as the header has.
-///
-/// A row cut off inside its last cell has them all; but there lies an outcome or a file ending, and neither reads as
-/// another one when cut.
-fn complete(header: &Header<'_>, cells: &csv::StringRecord, stage: Stage) -> Result<Record> {
-    let record = header.record(cells, stage);
-    if cells.len() == header.width() {
-        return record;
-    }
-    Err(header.misshapen(cells))
 }

@@ -4,6 +4,8 @@
 //! failed measurement could not give. Cells are found by column name.
 
 mod append;
+mod cells;
+pub mod layers;
 mod log;
 mod provenance;
 mod record;

@@ -27,8 +27,11 @@ pub type Setting = BTreeMap<String, String>;
 pub struct Run {
     /// When it began, in RFC 3339.
     pub date: String,
-    /// Seconds it spent measuring.
+    /// Seconds its configurations took.
     pub seconds: f64,
+    /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping. Zero where it was not counted.
+    #[serde(default)]
+    pub measuring: f64,
     /// Rows it added.
     pub rows: usize,
     /// Its seed.

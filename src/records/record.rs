@@ -2,7 +2,7 @@
 
 use super::variant::Variant;
 use crate::units::{Bytes, Milliseconds};
-use crate::workload::{Quantity, Workload};
+use crate::workload::{Quantity, Variable, Workload};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -75,7 +75,7 @@ pub struct MemoryColumns {
     pub allocated: Option<Bytes>,
     /// `mem_reserved`: peak that the allocator took from the system.
     pub reserved: Option<Bytes>,
-    /// `mem_used`: peak of the process or device above its idle value.
+    /// `mem_used`: peak of the process or device above its idle value: what the step needs, nothing freed being kept.
     pub used: Option<Bytes>,
     /// `mem_avail`: available at idle.
     pub available: Option<Bytes>,
@@ -83,6 +83,9 @@ pub struct MemoryColumns {
     pub free: Option<Bytes>,
     /// `capacity`: what the device has in all.
     pub capacity: Option<Bytes>,
+    /// `mem_heap`: the peak above idle in the timed steps, where glibc's heap kept what was freed; noisy, and only where
+    /// steps were timed with the same worker.
+    pub heap: Option<Bytes>,
 }
 
 /// What was read.
@@ -122,8 +125,8 @@ pub struct Identity {
     pub variant: Variant,
     /// Stage and batch size.
     pub workload: Workload,
-    /// Latency or memory.
-    pub quantity: Quantity,
+    /// Latency, memory or layers.
+    pub variable: Variable,
 }
 
 impl Record {
@@ -137,7 +140,7 @@ impl Record {
 
     /// What the row measures.
     pub fn identity(&self) -> Identity {
-        Identity { variant: self.variant.clone(), workload: self.workload, quantity: self.quantity() }
+        Identity { variant: self.variant.clone(), workload: self.workload, variable: self.quantity().into() }
     }
 
     /// The number that is fitted and predicted: milliseconds of a step, or MiB of `mem_used`; none for a failed row.
@@ -152,19 +155,13 @@ impl Record {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} bs {} {}", self.variant, self.workload.stage, self.workload.batch, self.quantity)
+        write!(f, "{} {} bs {} {}", self.variant, self.workload.stage, self.workload.batch, self.variable)
     }
 }
 
 /// Columns of a file of that quantity in the order they are written: the published ones, then ours.
-pub fn columns(quantity: Quantity) -> Vec<&'static str> {
-    let values: &[&str] = match quantity {
-        Quantity::Latency => &["latency"],
-        Quantity::Memory => &["mem_alloc", "mem_reserved", "mem_used", "mem_avail", "free", "capacity"],
-    };
-    let published = ["test_var", "bs", "dataset", "net_name", "model"];
-    let ours = ["stage", "steps", "spread", "outcome"];
-    [&["passed"], values, &published, &ours].concat()
+pub fn columns(quantity: Quantity) -> &'static [&'static str] {
+    super::row::format(quantity).columns
 }
 
 #[cfg(test)]

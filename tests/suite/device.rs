@@ -24,7 +24,14 @@ const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread
 
 pub(crate) fn job(file: &Path) -> Job {
     let workload = Workload { stage: Stage::Training, batch: 4 };
-    Job { variant: Variant::new("resnet18", 0), file: file.to_owned(), workload, latency: true, memory: true }
+    Job {
+        variant: Variant::new("resnet18", 0),
+        file: file.to_owned(),
+        workload,
+        latency: true,
+        memory: true,
+        layers: false,
+    }
 }
 
 /// A device whose worker is a shell script: as real a worker as any, for the protocol is a line each way.
@@ -57,7 +64,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
     device.check(fits).unwrap();
     for (latency, memory) in [(true, true), (true, false), (false, true)] {
         let job = Job { latency, memory, ..fits.clone() };
-        let Measurement::Measured { latency: time, memory: counted } = measure(device, &job) else {
+        let Measurement::Measured { latency: time, memory: counted, .. } = measure(device, &job) else {
             panic!("{} does not fit on {}", fits.variant, device.name());
         };
         assert_eq!((time.is_some(), counted.is_some()), (latency, memory));
@@ -129,7 +136,7 @@ fn a_simulated_device_follows_its_physics() {
     // Weights four times, and every output: 4 x 6 + 4 x 192 + 4 x 128 elements.
     assert_eq!(memory.allocated, 4 * (4 * 6 + 4 * 192 + 4 * 128));
     let tiny = Abilities { capacity_mib: 1.0, ..abilities };
-    assert!(matches!(measure(&simulated(tiny), &job), Measurement::OutOfMemory { memory: Some(_) }));
+    assert!(matches!(measure(&simulated(tiny), &job), Measurement::OutOfMemory { memory: Some(_), .. }));
 }
 
 #[test]
@@ -200,7 +207,7 @@ fn a_recorded_device_repeats_its_rows() {
     let device = Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap();
     assert_eq!(device.capacity(), Some(Bytes::from_mib(7859.0)));
     let fits = job(Path::new(""));
-    let Measurement::Measured { latency: Some(latency), memory: Some(memory) } = measure(&device, &fits) else {
+    let Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } = measure(&device, &fits) else {
         panic!("the recorded step passed");
     };
     assert_eq!((latency.median, memory.used), (164.3, Bytes::from_mib(1631.4).0));
@@ -221,7 +228,7 @@ fn the_published_profile_can_be_asked() {
     let device = Recorded::open(&profile, ["resnet18", "mnasnet"], Stage::Training).unwrap();
     // First rows of resnet18_0-gt.csv in both folders.
     let job = Job { workload: Workload { stage: Stage::Training, batch: 2 }, ..job(Path::new("")) };
-    let Measurement::Measured { latency: Some(latency), memory: Some(memory) } = measure(&device, &job) else {
+    let Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } = measure(&device, &job) else {
         panic!("the published step passed");
     };
     assert_eq!(latency.median, 102.57535044352214);
@@ -247,6 +254,7 @@ fn a_worker_is_told_everything_it_needs() {
         workload: Workload { stage: Stage::Training, batch: 4 },
         latency: true,
         memory: false,
+        layers: false,
         threads: 2,
         mem_limit: Some(1 << 30),
         seed: 7,
@@ -272,7 +280,8 @@ fn an_answer_counts_however_the_worker_behaves_around_it() {
 fn out_of_memory_keeps_what_was_counted() {
     let reading = r#"{"allocated":5,"reserved":5,"used":7,"available":9,"free":8}"#;
     let script = format!("echo '{{\"outcome\":\"out_of_memory\",\"memory\":{reading}}}'");
-    let Measurement::OutOfMemory { memory: Some(memory) } = measure(&scripted(&script), &job(Path::new("x"))) else {
+    let Measurement::OutOfMemory { memory: Some(memory), .. } = measure(&scripted(&script), &job(Path::new("x")))
+    else {
         panic!("the worker said out of memory");
     };
     assert_eq!((memory.allocated, memory.used), (5, 7));

@@ -221,7 +221,7 @@ fn every_quantity_and_stage_has_a_file_of_its_own() {
 
 fn case(name: &str, level: u8, batch: u64, measured: f64, predicted: f64) -> Case {
     let predicted = Predicted::Latency(Milliseconds(predicted));
-    Case { variant: Variant::new(name, level), batch, measured, predicted, fitted: false }
+    Case { variant: Variant::new(name, level), batch, measured, predicted, interval: None, fitted: false }
 }
 
 #[test]

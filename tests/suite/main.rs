@@ -13,6 +13,7 @@ mod fixtures;
 mod inspect;
 mod latency;
 mod layering;
+mod layers;
 #[cfg(feature = "torch")]
 mod libtorch;
 mod memory;

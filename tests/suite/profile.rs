@@ -12,7 +12,7 @@ use perf4sight::records::{self, Provenance, Record, Setting, Variant};
 use perf4sight::report::Mode;
 use perf4sight::stages::profile::{Campaign, Journal, Planned, test_config};
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Quantity, Stage, Workload};
+use perf4sight::workload::{Quantity, Stage, Variable, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -399,7 +399,7 @@ fn scripted(script: &str) -> Local {
 
 fn planned(variant: &Variant, batch: u64) -> Planned {
     let workload = Workload { stage: Stage::Training, batch };
-    let configuration = Configuration { variant: variant.clone(), workload, quantities: vec![Quantity::Latency] };
+    let configuration = Configuration { variant: variant.clone(), workload, variables: vec![Variable::Latency] };
     Planned { configuration, file: PathBuf::from(format!("{variant}.onnx")), dataset: "imagenet".into() }
 }
 

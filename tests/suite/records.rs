@@ -179,7 +179,14 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         let kernel = kernel.map(|kernel| ("kernel".to_owned(), kernel.to_owned()));
         [("threads".to_owned(), threads.to_owned())].into_iter().chain(kernel).collect()
     };
-    let run = Run { date: "2021-05-04T00:00:00Z".into(), seconds: 1.5, rows: 3, seed: 7, config: String::new() };
+    let run = Run {
+        date: "2021-05-04T00:00:00Z".into(),
+        seconds: 1.5,
+        measuring: 1.2,
+        rows: 3,
+        seed: 7,
+        config: String::new(),
+    };
     let provenance = Provenance { setting: setting("2", None), runs: vec![run] };
     assert_eq!(Provenance::load(folder.path()).unwrap(), None);
     provenance.save(folder.path()).unwrap();
@@ -188,6 +195,10 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
     let error = provenance.check_continues(&setting("4", Some("6.1")), folder.path()).unwrap_err().to_string();
     assert!(error.contains("threads was 2, is 4") && error.contains("kernel was unknown, is 6.1"), "{error}");
     assert!(error.contains("help: start anew"), "{error}");
+    let older = r#"{"setting":{"threads":"2"},"runs":[{"date":"2021-05-04T00:00:00Z","seconds":1.5,"rows":3,"seed":7,"config":""}]}"#;
+    fs::write(folder.path().join("provenance.json"), older).unwrap();
+    let older = Provenance::load(folder.path()).unwrap().unwrap();
+    assert_eq!((older.runs[0].measuring, older.setting.get("target")), (0.0, None), "before these were kept");
     fs::write(folder.path().join("provenance.json"), "{\"setting\":").unwrap();
     assert!(Provenance::load(folder.path()).unwrap_err().to_string().contains("provenance.json:1:"));
 }
@@ -224,9 +235,9 @@ fn any_reading(quantity: Quantity) -> BoxedStrategy<Reading> {
     let bytes = || prop::option::of((1..1u64 << 50).prop_map(Bytes));
     match quantity {
         Quantity::Latency => (1e-6..1e9f64).prop_map(|ms| Reading::Latency(Some(Milliseconds(ms)))).boxed(),
-        Quantity::Memory => prop::array::uniform6(bytes())
-            .prop_map(|[allocated, reserved, used, available, free, capacity]| {
-                Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, capacity })
+        Quantity::Memory => prop::array::uniform7(bytes())
+            .prop_map(|[allocated, reserved, used, available, free, capacity, heap]| {
+                Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, capacity, heap })
             })
             .boxed(),
     }

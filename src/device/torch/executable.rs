@@ -29,14 +29,25 @@ impl<'a> Executable<'a> {
         self.weights.parameters()
     }
 
-    /// The network's result for a batch. An intermediate result is let go as soon as its last reader ran; what backward needs
-    /// of it, autograd keeps.
+    /// The network's result for a batch.
     pub fn forward(&self, batch: &Tensor) -> Result<Tensor, TchError> {
+        self.forward_watched(batch, |_| Ok(()))
+    }
+
+    /// The same, with a word after each node, in order: its result. An intermediate result is let go as soon as its last reader
+    /// ran; what backward needs of it, autograd keeps.
+    pub fn forward_watched(
+        &self,
+        batch: &Tensor,
+        mut ran: impl FnMut(&Tensor) -> Result<(), TchError>,
+    ) -> Result<Tensor, TchError> {
         let mut left = self.uses.clone();
         let mut results: Vec<Option<Tensor>> = self.network.nodes().iter().map(|_| None).collect();
         for (id, node) in self.network.iter() {
             let inputs = node.inputs.iter().map(|input| read(*input, &mut left, &mut results)).collect();
-            results[id.index()] = Some(self.run(id, node, inputs, batch)?);
+            let result = self.run(id, node, inputs, batch)?;
+            ran(&result)?;
+            results[id.index()] = Some(result);
         }
         Ok(read(self.network.output(), &mut left, &mut results))
     }

@@ -2,10 +2,12 @@
 
 mod allocator;
 mod executable;
+mod laps;
 mod measure;
 mod ops;
 mod process;
 mod step;
+mod tape;
 mod weights;
 
 use super::protocol::{PROTOCOL, Reply, Request};

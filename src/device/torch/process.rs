@@ -27,8 +27,8 @@ pub(super) struct Idle {
 impl Idle {
     /// Takes the idle values and starts the peak of the resident set anew.
     pub fn take() -> Self {
-        // 5 resets VmHWM (Linux, Documentation/filesystems/proc.rst); it would else keep the peak of loading libtorch.
-        let _ = fs::write("/proc/self/clear_refs", "5");
+        // It would else keep the peak of loading libtorch.
+        forget_peak();
         Idle {
             resident: counted("/proc/self/status", "VmRSS"),
             available: counted("/proc/meminfo", "MemAvailable"),
@@ -38,20 +38,28 @@ impl Idle {
 
     /// The counters by now, `allocated` bytes being the peak of the tensors. On a CPU nothing is reserved beyond them.
     ///
-    /// The resident set exceeds them by kernels that oneDNN compiles, packing buffers and pages of code, and by what glibc keeps:
-    /// freed blocks of up to 32 MiB stay in its heap (its mmap threshold grows with what is freed) and fragment it. That is 1.4 to
-    /// 1.9 times the tensors, and what any PyTorch process takes. It peaks within three steps and repeats to 0.1 % on one thread;
-    /// on more, threads race for heaps and equal runs differ, mostly by 1-2 %, mobilenetv2 by up to 13 %.
+    /// The resident set exceeds them by kernels that oneDNN compiles, packing buffers and pages of code.
     pub fn reading(&self, allocated: u64) -> MemoryReading {
-        let peak = counted("/proc/self/status", "VmHWM");
         MemoryReading {
             allocated,
             reserved: allocated,
-            used: peak.saturating_sub(self.resident),
+            used: self.peak(),
             available: self.available,
             free: self.free,
+            heap: None,
         }
     }
+
+    /// Peak of the resident set above idle, since it was last started anew.
+    pub fn peak(&self) -> u64 {
+        counted("/proc/self/status", "VmHWM").saturating_sub(self.resident)
+    }
+}
+
+/// Starts the peak of the resident set anew.
+pub(super) fn forget_peak() {
+    // 5 resets VmHWM (Linux, Documentation/filesystems/proc.rst).
+    let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
 fn counted(file: &str, name: &str) -> u64 {

@@ -36,7 +36,7 @@ impl Profile {
             dataset: self.dataset.clone(),
             files: levels.iter().map(|(_, file)| on_device(file)).collect(),
             sweep: Sweep {
-                quantities: self.quantities.clone(),
+                variables: self.variables.clone(),
                 batches: self.batches.clone(),
                 stages: self.stages.clone(),
                 variants: levels.into_iter().map(|(variant, _)| variant).collect(),

@@ -2,8 +2,8 @@
 
 use super::journal::Journal;
 use super::planned::Planned;
-use super::rows;
-use super::tally::Tally;
+use super::rows::{self, Rows};
+use super::tally::{Spent, Tally};
 use crate::device::{Device, Measurement, Watch};
 use crate::error::Result;
 use crate::plan::{Configuration, Decision, Ledger};
@@ -11,7 +11,7 @@ use crate::records::{Identity, Reading, Record};
 use crate::report::Progress;
 use crate::stages::Context;
 use crate::units::Bytes;
-use crate::workload::Quantity;
+use crate::workload::Variable;
 use std::collections::BTreeSet;
 
 /// Configurations and the device to measure them on.
@@ -34,6 +34,9 @@ impl Campaign<'_> {
     pub fn run(&self, mut journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
         let earlier = journal.as_ref().map_or(Vec::new(), |journal| self.asked(journal.earlier()));
         let mut ledger = Ledger::of(&earlier);
+        if let Some(journal) = &journal {
+            journal.timed_layers().for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
+        }
         let mut tally = Tally::new(earlier);
         self.announce(&ledger, journal.as_ref(), context);
         let ahead =
@@ -41,20 +44,23 @@ impl Campaign<'_> {
         let progress = context.console.progress(ahead as u64, "profile");
         for planned in self.planned {
             let began = context.now();
-            let (rows, kept) = match ledger.decide(&planned.configuration) {
+            let (rows, measuring, kept) = match ledger.decide(&planned.configuration) {
                 Decision::Done => continue,
-                Decision::Skip { missing, .. } => (self.skip(planned, &missing), !self.till_first_fail),
-                Decision::Measure(quantities) => (self.measure(planned, &quantities, &progress, context)?, true),
+                Decision::Skip { missing, .. } => (self.skip(planned, &missing), 0.0, !self.till_first_fail),
+                Decision::Measure(variables) => match self.measure(planned, &variables, &progress, context)? {
+                    Measurement::Interrupted => break,
+                    measurement => (self.rows(planned, &variables, &measurement, context), measurement.seconds(), true),
+                },
             };
             let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
+            let spent = Spent { seconds, measuring };
             match journal.as_mut() {
-                _ if rows.is_empty() => break,
-                Some(journal) if kept => journal.add(&rows, seconds)?,
+                Some(journal) if kept => journal.add(&rows, spent)?,
                 Some(_) => {}
-                None => rows.iter().for_each(|row| context.console.line(shown(row))),
+                None => rows.records.iter().for_each(|row| context.console.line(shown(row))),
             }
-            rows.iter().for_each(|row| ledger.enter(row));
-            tally.add(rows, seconds);
+            rows.records.iter().for_each(|row| ledger.enter(row));
+            tally.add(&planned.configuration.variant.network, rows, spent);
             progress.advance(1);
             if context.cancelled() {
                 break;
@@ -64,28 +70,43 @@ impl Campaign<'_> {
         Ok(tally)
     }
 
-    fn skip(&self, planned: &Planned, missing: &[Quantity]) -> Vec<Record> {
-        rows::skipped(planned, missing, self.device.capacity())
+    fn skip(&self, planned: &Planned, missing: &[Variable]) -> Rows {
+        Rows { records: rows::skipped(planned, missing, self.device.capacity()), layers: Vec::new() }
     }
 
-    /// The rows of one measurement; none after Ctrl-C.
+    /// The rows of one measurement.
+    fn rows(
+        &self,
+        planned: &Planned,
+        variables: &[Variable],
+        measurement: &Measurement,
+        context: &mut Context,
+    ) -> Rows {
+        let records = rows::measured(planned, variables, measurement, self.device.capacity());
+        let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
+            context.warn(error);
+            Vec::new()
+        });
+        Rows { records, layers }
+    }
+
     fn measure(
         &self,
         planned: &Planned,
-        quantities: &[Quantity],
+        variables: &[Variable],
         progress: &Progress,
         context: &mut Context,
-    ) -> Result<Vec<Record>> {
+    ) -> Result<Measurement> {
         let Configuration { variant, workload, .. } = &planned.configuration;
         let name = format!("{variant} {} bs {}", workload.stage, workload.batch);
         progress.doing(&name);
         let waiting = || context.console.note("waiting: another measurement is running on this machine");
         let watch = Watch { cancelled: &context.cancel, waiting: &waiting };
-        let measurement = self.device.measure(&planned.job_for(quantities), &watch)?;
+        let measurement = self.device.measure(&planned.job_for(variables), &watch)?;
         if let Measurement::Broken { outcome, reason } = &measurement {
             context.warn(format!("{name}: {outcome}: {reason}"));
         }
-        Ok(rows::measured(planned, quantities, &measurement, self.device.capacity()))
+        Ok(measurement)
     }
 
     /// The rows that were asked for among those of the profile.

@@ -66,7 +66,7 @@ mod tests {
 
     fn planned(network: &str, level: u8, stage: Stage, batch: u64) -> Planned {
         let (variant, workload) = (Variant::new(network, level), Workload { stage, batch });
-        let configuration = Configuration { variant, workload, quantities: Vec::new() };
+        let configuration = Configuration { variant, workload, variables: Vec::new() };
         Planned { configuration, file: "absent.onnx".into(), dataset: "imagenet".into() }
     }
 

@@ -1,11 +1,15 @@
 //! The folder of a profile while it is being written: earlier rows, provenance, one more row at a time.
 
 use super::planned::Planned;
+use super::rows::Rows;
+use super::tally::Spent;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::records::{self, Appender, Provenance, Record, Run, Setting, Variant};
+use crate::plan::Ledger;
+use crate::records::layers::{self, LayerAppender, LayerLog, Pass};
+use crate::records::{self, Appender, Provenance, Record, Run, Setting, Variant, log_file};
 use crate::stages::Context;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,25 +19,41 @@ use std::path::{Path, PathBuf};
 pub struct Journal {
     log_dir: PathBuf,
     appenders: BTreeMap<(Variant, Quantity), Appender>,
+    layer_appenders: BTreeMap<Variant, LayerAppender>,
+    timed_layers: BTreeSet<(Variant, Workload)>,
     earlier: Vec<Record>,
     provenance: Provenance,
     _lock: File,
 }
 
-/// The rows of `planned` that are there, read only.
+/// What the rows of `planned` that are there say, read only.
 ///
 /// # Errors
 /// Rows that cannot be read, or that were measured under another setting than `now`.
-pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<Vec<Record>> {
+pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<Ledger> {
     provenance(log_dir, now)?;
-    let mut rows = Vec::new();
-    for (variant, quantity) in files(planned) {
-        let file = records::log_file(log_dir, quantity, &variant);
-        if file.exists() {
-            rows.extend(records::read(&file, quantity, Stage::Training)?.records);
+    let mut ledger = Ledger::default();
+    for (variant, variable) in files(planned) {
+        let file = row_file(log_dir, &variant, variable);
+        match variable.quantity() {
+            _ if !file.exists() => {}
+            Some(quantity) => {
+                records::read(&file, quantity, Stage::Training)?.records.iter().for_each(|row| ledger.enter(row));
+            }
+            None => timed(&layers::read(&file)?).for_each(|(variant, workload)| ledger.enter_layers(variant, workload)),
         }
     }
-    Ok(rows)
+    Ok(ledger)
+}
+
+/// The file that rows of a variable go to.
+pub(super) fn row_file(log_dir: &Path, variant: &Variant, variable: Variable) -> PathBuf {
+    variable.quantity().map_or_else(|| layers::file(log_dir, variant), |quantity| log_file(log_dir, quantity, variant))
+}
+
+/// The configurations of layer rows.
+fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
+    log.rows.iter().filter(|row| row.pass == Pass::Step).map(|row| (&row.variant, row.workload))
 }
 
 impl Journal {
@@ -49,23 +69,49 @@ impl Journal {
         seed: u64,
         context: &mut Context,
     ) -> Result<Self> {
-        let quantities: BTreeSet<Quantity> = files(planned).into_iter().map(|(_, quantity)| quantity).collect();
-        quantities.iter().try_for_each(|quantity| records::ensure_writable(&log_dir.join(quantity.name())))?;
+        let variables: BTreeSet<Variable> = files(planned).into_iter().map(|(_, variable)| variable).collect();
+        variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
         let lock = records::lock_folder(log_dir)?;
         let mut provenance = provenance(log_dir, &device.setting())?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
-        provenance.runs.push(Run { date, seconds: 0.0, rows: 0, seed, config: context.config.clone() });
-        let mut appenders = BTreeMap::new();
-        let mut earlier = Vec::new();
-        for (variant, quantity) in files(planned) {
-            let (appender, log) = Appender::open(log_dir, &variant, quantity, Stage::Training)?;
-            appenders.insert((variant, quantity), appender);
-            if let Some(log) = log {
-                log.warnings().into_iter().for_each(|warning| context.warn(warning));
-                earlier.extend(log.records);
+        let config = context.config.clone();
+        provenance.runs.push(Run { date, seconds: 0.0, measuring: 0.0, rows: 0, seed, config });
+        let mut journal = Journal {
+            log_dir: log_dir.to_owned(),
+            appenders: BTreeMap::new(),
+            layer_appenders: BTreeMap::new(),
+            timed_layers: BTreeSet::new(),
+            earlier: Vec::new(),
+            provenance,
+            _lock: lock,
+        };
+        for (variant, variable) in files(planned) {
+            match variable.quantity() {
+                Some(quantity) => journal.open_rows(variant, quantity, context)?,
+                None => journal.open_layers(variant, context)?,
             }
         }
-        Ok(Journal { log_dir: log_dir.to_owned(), appenders, earlier, provenance, _lock: lock })
+        Ok(journal)
+    }
+
+    fn open_rows(&mut self, variant: Variant, quantity: Quantity, context: &mut Context) -> Result<()> {
+        let (appender, log) = Appender::open(&self.log_dir, &variant, quantity, Stage::Training)?;
+        self.appenders.insert((variant, quantity), appender);
+        if let Some(log) = log {
+            log.warnings().into_iter().for_each(|warning| context.warn(warning));
+            self.earlier.extend(log.records);
+        }
+        Ok(())
+    }
+
+    fn open_layers(&mut self, variant: Variant, context: &mut Context) -> Result<()> {
+        let (appender, log) = LayerAppender::open(&self.log_dir, &variant)?;
+        if let Some(log) = log {
+            log.warning(&layers::file(&self.log_dir, &variant)).into_iter().for_each(|warning| context.warn(warning));
+            self.timed_layers.extend(timed(&log).map(|(variant, workload)| (variant.clone(), workload)));
+        }
+        self.layer_appenders.insert(variant, appender);
+        Ok(())
     }
 
     /// The folder.
@@ -78,29 +124,38 @@ impl Journal {
         &self.earlier
     }
 
-    /// Adds rows that took so many seconds to measure.
+    /// The configurations whose layers were there when it was opened.
+    pub fn timed_layers(&self) -> impl Iterator<Item = (&Variant, Workload)> {
+        self.timed_layers.iter().map(|(variant, workload)| (variant, *workload))
+    }
+
+    /// Adds the rows of a configuration that took so long.
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn add(&mut self, rows: &[Record], seconds: f64) -> Result<()> {
+    pub fn add(&mut self, rows: &Rows, spent: Spent) -> Result<()> {
         if let Some(run) = self.provenance.runs.last_mut() {
-            run.rows += rows.len();
-            run.seconds += seconds;
+            run.rows += rows.count();
+            run.seconds += spent.seconds;
+            run.measuring += spent.measuring;
         }
         // Provenance first: rows without one could not be continued after a crash.
         self.provenance.save(&self.log_dir)?;
-        for row in rows {
+        for row in &rows.records {
             let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
             let unplanned = || Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir);
             appender.ok_or_else(unplanned)?.append(row)?;
         }
-        Ok(())
+        match rows.layers.first().and_then(|row| self.layer_appenders.get(&row.variant)) {
+            Some(appender) => appender.append(&rows.layers),
+            None => Ok(()),
+        }
     }
 }
 
 /// The files that the rows of `planned` go to.
-pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Quantity)> {
-    planned.iter().flat_map(Planned::identities).map(|identity| (identity.variant, identity.quantity)).collect()
+pub(super) fn files(planned: &[Planned]) -> BTreeSet<(Variant, Variable)> {
+    planned.iter().flat_map(Planned::identities).map(|identity| (identity.variant, identity.variable)).collect()
 }
 
 /// The provenance to continue: the one there, or a new one where there are no rows.

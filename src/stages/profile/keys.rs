@@ -46,7 +46,7 @@ pub(super) const TABLE: Table = Table {
             name: "profile_variables",
             kind: Kind::List(&Kind::Text),
             default: Literal("['memory', 'latency']"),
-            help: "What is measured: memory, latency or both.",
+            help: "What is measured: memory, latency, and beside latency also layers, the time of every operation.",
         },
         Key {
             name: "device_model_loc",

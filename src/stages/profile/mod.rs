@@ -15,12 +15,13 @@ pub mod test_config;
 pub use campaign::Campaign;
 pub use journal::Journal;
 pub use planned::Planned;
-pub use tally::Tally;
+pub use rows::Rows;
+pub use tally::{Spent, Tally};
 
 use super::{Context, Foreseen, Outline, Spec, Stage as Section, Summary};
 use crate::device::{self, Device};
 use crate::error::Result;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Stage, Variable};
 use std::path::{Path, PathBuf};
 use test_config::NetworkTests;
 
@@ -37,7 +38,7 @@ pub struct Profile {
     run_profiling: bool,
     networks: Vec<String>,
     dataset: String,
-    quantities: Vec<Quantity>,
+    variables: Vec<Variable>,
     batches: Vec<u64>,
     stages: Vec<Stage>,
     places: Places,

@@ -4,8 +4,8 @@ use super::test_config::{self, NetworkTests};
 use super::{NOT_KEPT, Planned, Profile, estimate, journal};
 use crate::error::Result;
 use crate::plan::{Decision, Ledger};
-use crate::records::log_file;
 use crate::stages::{Foreseen, Outline, Place};
+use crate::workload::Variable;
 use std::path::Path;
 
 impl Profile {
@@ -38,19 +38,23 @@ impl Profile {
         let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
         there.map(Planned::job).try_for_each(|job| device.check(&job))?;
         let log_dir = &self.places.log_dir;
-        let earlier = match self.save {
+        let ledger = match self.save {
             true => journal::look(log_dir, &planned, &device.setting())?,
-            false => Vec::new(),
+            false => Ledger::default(),
         };
-        let ledger = Ledger::of(&earlier);
         let ahead: Vec<&Planned> =
             planned.iter().filter(|p| matches!(ledger.decide(&p.configuration), Decision::Measure(_))).collect();
         outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
         outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
         if self.save {
-            outline.steps.push(format!("appends rows to {}/{{latency,memory}}/{{variant}}-gt.csv", log_dir.display()));
+            outline.steps.push(format!(
+                "appends rows to {}/{{{}}}/{{variant}}-gt.csv",
+                log_dir.display(),
+                self.words()
+            ));
             let rows = journal::files(&planned).into_iter();
-            let place = |(variant, quantity)| Place { key: "log_dir", path: log_file(log_dir, quantity, &variant) };
+            let place =
+                |(variant, variable)| Place { key: "log_dir", path: journal::row_file(log_dir, &variant, variable) };
             outline.writes.extend(rows.map(place));
         } else {
             outline.steps.push(NOT_KEPT.to_owned());
@@ -58,6 +62,14 @@ impl Profile {
         outline.runs = ahead.len();
         outline.time = estimate::time(&ahead, &self.device);
         Ok(())
+    }
+}
+
+impl Profile {
+    /// The folders of rows.
+    fn words(&self) -> String {
+        let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
+        asked.map(Variable::name).collect::<Vec<_>>().join(",")
     }
 }
 

@@ -7,7 +7,7 @@ use crate::device::names::DeviceName;
 use crate::error::Result;
 use crate::records::check_network_name;
 use crate::units::Bytes;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Stage, Variable};
 use std::time::Duration;
 
 impl Profile {
@@ -30,7 +30,7 @@ impl Profile {
             create_config,
             run_profiling,
             dataset: folder_name(values, "dataset")?,
-            quantities: distinct(values, "profile_variables", values.each("profile_variables", Quantity::parse)?)?,
+            variables: variables(values)?,
             batches: distinct(values, "bs", values.get("bs")?)?,
             stages: distinct(values, "stage", values.each("stage", Stage::parse)?)?,
             networks,
@@ -39,6 +39,15 @@ impl Profile {
             save: values.get("save")?,
             till_first_fail: values.get("till_first_fail")?,
         })
+    }
+}
+
+/// Layers are timed between plain steps, and a configuration that failed is known by its latency row.
+fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
+    let variables = distinct(values, "profile_variables", values.each("profile_variables", Variable::parse)?)?;
+    match variables.contains(&Variable::Layers) && !variables.contains(&Variable::Latency) {
+        true => Err(values.error("profile_variables", "layers without latency").expected("latency beside layers")),
+        false => Ok(variables),
     }
 }
 

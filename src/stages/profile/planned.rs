@@ -4,7 +4,7 @@ use super::test_config::NetworkTests;
 use crate::device::Job;
 use crate::plan::{Configuration, regroup};
 use crate::records::Identity;
-use crate::workload::Quantity;
+use crate::workload::Variable;
 use std::path::{Path, PathBuf};
 
 /// A configuration that is to be measured.
@@ -21,24 +21,25 @@ pub struct Planned {
 impl Planned {
     /// All of it, for a device.
     pub fn job(&self) -> Job {
-        self.job_for(&self.configuration.quantities)
+        self.job_for(&self.configuration.variables)
     }
 
-    /// These quantities of it, for a device.
-    pub(super) fn job_for(&self, quantities: &[Quantity]) -> Job {
+    /// These variables of it, for a device.
+    pub(super) fn job_for(&self, variables: &[Variable]) -> Job {
         Job {
             variant: self.configuration.variant.clone(),
             file: self.file.clone(),
             workload: self.configuration.workload,
-            latency: quantities.contains(&Quantity::Latency),
-            memory: quantities.contains(&Quantity::Memory),
+            latency: variables.contains(&Variable::Latency),
+            memory: variables.contains(&Variable::Memory),
+            layers: variables.contains(&Variable::Layers),
         }
     }
 
     /// The rows it ends in.
     pub(super) fn identities(&self) -> impl Iterator<Item = Identity> {
-        let Configuration { variant, workload, quantities } = &self.configuration;
-        quantities.iter().map(|&quantity| Identity { variant: variant.clone(), workload: *workload, quantity })
+        let Configuration { variant, workload, variables } = &self.configuration;
+        variables.iter().map(|&variable| Identity { variant: variant.clone(), workload: *workload, variable })
     }
 }
 

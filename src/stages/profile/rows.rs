@@ -2,25 +2,45 @@
 
 use super::planned::Planned;
 use crate::device::Measurement;
-use crate::device::protocol::{LatencyReading, MemoryReading};
+use crate::device::protocol::{LatencyReading, LayerTime, LayersReading, MemoryReading};
+use crate::error::{Error, Result};
+use crate::network::{Network, Node, onnx};
+use crate::records::layers::{LayerRow, Operation, Pass};
 use crate::records::{MemoryColumns, Outcome, Reading, Record};
 use crate::units::{Bytes, Milliseconds};
-use crate::workload::Quantity;
+use crate::workload::{Quantity, Variable};
+use std::collections::BTreeMap;
+
+/// The rows of one configuration.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rows {
+    /// Of the whole step.
+    pub records: Vec<Record>,
+    /// Of its operations, the plain step last; none where the step failed.
+    pub layers: Vec<LayerRow>,
+}
+
+impl Rows {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.records.len() + self.layers.len()
+    }
+}
 
 /// The rows of a measurement; none of one that was interrupted.
 pub(super) fn measured(
     planned: &Planned,
-    quantities: &[Quantity],
+    variables: &[Variable],
     measurement: &Measurement,
     capacity: Option<Bytes>,
 ) -> Vec<Record> {
     let Some(outcome) = measurement.outcome() else { return Vec::new() };
     let (latency, memory) = match measurement {
-        Measurement::Measured { latency, memory } => (latency.as_ref(), *memory),
-        Measurement::OutOfMemory { memory } => (None, *memory),
+        Measurement::Measured { latency, memory, .. } => (latency.as_ref(), *memory),
+        Measurement::OutOfMemory { memory, .. } => (None, *memory),
         Measurement::Broken { .. } | Measurement::Interrupted => (None, None),
     };
-    let row = |&quantity: &Quantity| {
+    let row = |quantity: Quantity| {
         let reading = match quantity {
             Quantity::Latency => Reading::Latency(latency.map(|latency| Milliseconds(latency.median))),
             Quantity::Memory => Reading::Memory(columns(memory, capacity)),
@@ -32,19 +52,19 @@ pub(super) fn measured(
             (Quantity::Latency, _) => record(planned, outcome, reading, latency),
         }
     };
-    quantities.iter().map(row).collect()
+    variables.iter().filter_map(|variable| variable.quantity()).map(row).collect()
 }
 
 /// The rows of a configuration that is not run because a smaller batch failed.
-pub(super) fn skipped(planned: &Planned, quantities: &[Quantity], capacity: Option<Bytes>) -> Vec<Record> {
-    let row = |&quantity: &Quantity| {
+pub(super) fn skipped(planned: &Planned, variables: &[Variable], capacity: Option<Bytes>) -> Vec<Record> {
+    let row = |quantity: Quantity| {
         let reading = match quantity {
             Quantity::Latency => Reading::Latency(None),
             Quantity::Memory => Reading::Memory(columns(None, capacity)),
         };
         record(planned, Outcome::Skipped, reading, None)
     };
-    quantities.iter().map(row).collect()
+    variables.iter().filter_map(|variable| variable.quantity()).map(row).collect()
 }
 
 fn record(planned: &Planned, outcome: Outcome, reading: Reading, latency: Option<&LatencyReading>) -> Record {
@@ -69,6 +89,51 @@ fn columns(memory: Option<MemoryReading>, capacity: Option<Bytes>) -> MemoryColu
         available: bytes(|memory| memory.available),
         free: bytes(|memory| memory.free),
         capacity,
+        heap: memory.and_then(|memory| memory.heap).map(Bytes),
+    }
+}
+
+/// The layer rows of a measurement, with what the network's file says of each node; none where there are no layers.
+///
+/// # Errors
+/// A node that the network has not, by name.
+pub(super) fn layers(planned: &Planned, measurement: &Measurement) -> Result<Vec<LayerRow>> {
+    let Measurement::Measured { layers: Some(layers), .. } = measurement else { return Ok(Vec::new()) };
+    let network = onnx::read(&planned.file)?.network;
+    let nodes: BTreeMap<&str, &Node> = network.nodes().iter().map(|node| (node.name.as_str(), node)).collect();
+    let step = LayerTime { node: None, pass: Pass::Step, milliseconds: layers.step, spread: layers.step_spread };
+    let row = |time: &LayerTime| {
+        let operation = time.node.as_deref().map(|name| match nodes.get(name) {
+            Some(node) => Ok(operation(&network, node)),
+            None => Err(Error::device(format!("the worker timed {name}, which is no node here")).file(&planned.file)),
+        });
+        Ok(layer(planned, layers, time, operation.transpose()?))
+    };
+    layers.times.iter().chain([&step]).map(row).collect()
+}
+
+fn layer(planned: &Planned, layers: &LayersReading, time: &LayerTime, operation: Option<Operation>) -> LayerRow {
+    LayerRow {
+        variant: planned.configuration.variant.clone(),
+        workload: planned.configuration.workload,
+        dataset: planned.dataset.clone(),
+        file: planned.file.clone(),
+        operation,
+        pass: time.pass,
+        time: Milliseconds(time.milliseconds),
+        steps: layers.steps,
+        spread: time.spread,
+        outcome: if layers.disturbed { Outcome::Disturbed } else { Outcome::Measured },
+    }
+}
+
+fn operation(network: &Network, node: &Node) -> Operation {
+    Operation {
+        node: node.name.clone(),
+        op: node.op.kind().to_owned(),
+        inputs: (0..node.inputs.len()).map(|input| network.input_of(node, input).dims().to_vec()).collect(),
+        output: node.shape.dims().to_vec(),
+        parameters: network.parameters_of(node),
     }
 }
 
@@ -82,12 +147,14 @@ mod tests {
     #[test]
     fn only_the_time_is_disturbed_by_others() {
         let (variant, workload) = (Variant::new("net", 0), Workload { stage: Stage::Training, batch: 4 });
-        let configuration = Configuration { variant, workload, quantities: Quantity::ALL.to_vec() };
+        let configuration = Configuration { variant, workload, variables: Variable::ALL.to_vec() };
         let planned = Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() };
         let latency = LatencyReading { median: 2.5, spread: 0.3, steps: 4, discarded: 9, disturbed: true };
-        let memory = MemoryReading { allocated: 1 << 20, reserved: 2 << 20, used: 3 << 20, available: 9, free: 8 };
-        let measurement = Measurement::Measured { latency: Some(latency), memory: Some(memory) };
-        let rows = measured(&planned, &Quantity::ALL, &measurement, Some(Bytes(1 << 30)));
+        let memory =
+            MemoryReading { allocated: 1 << 20, reserved: 2 << 20, used: 3 << 20, available: 9, free: 8, heap: None };
+        let measurement =
+            Measurement::Measured { latency: Some(latency), memory: Some(memory), layers: None, seconds: 0.0 };
+        let rows = measured(&planned, &Variable::ALL, &measurement, Some(Bytes(1 << 30)));
         assert_eq!(rows.iter().map(|row| row.outcome).collect::<Vec<_>>(), [Outcome::Disturbed, Outcome::Measured]);
         assert_eq!(rows.iter().map(|row| row.steps).collect::<Vec<_>>(), [Some(4), None]);
         assert_eq!(rows.iter().map(Record::value).collect::<Vec<_>>(), [Some(2.5), Some(3.0)]);

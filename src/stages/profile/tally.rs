@@ -1,5 +1,6 @@
 //! What came of a profile: rows by network and outcome, and what they cost in time.
 
+use super::rows::Rows;
 use crate::records::{Outcome, Record};
 use crate::report::{Cell, Column, Table};
 use crate::stages::{Finding, Summary};
@@ -15,8 +16,26 @@ pub struct Tally {
     pub rows: Vec<Record>,
     /// Whether Ctrl-C ended the run.
     pub interrupted: bool,
+    /// Layer rows of this run.
+    pub layers: usize,
     earlier: usize,
-    seconds: BTreeMap<String, f64>,
+    spent: BTreeMap<String, Spent>,
+}
+
+/// What configurations took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Seconds in all.
+    pub seconds: f64,
+    /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping.
+    pub measuring: f64,
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Spent) {
+        self.seconds += other.seconds;
+        self.measuring += other.measuring;
+    }
 }
 
 /// The outcomes that are counted together, with key and heading.
@@ -34,28 +53,47 @@ impl Tally {
         Tally { earlier: earlier.len(), rows: earlier, ..Tally::default() }
     }
 
-    /// Adds rows of one configuration, which took so many seconds.
-    pub(super) fn add(&mut self, rows: Vec<Record>, seconds: f64) {
-        if let Some(row) = rows.first() {
-            *self.seconds.entry(row.variant.network.clone()).or_insert(0.0) += seconds;
-        }
-        self.rows.extend(rows);
+    /// Adds rows of one configuration of a network, which took so long.
+    pub(super) fn add(&mut self, network: &str, rows: Rows, spent: Spent) {
+        *self.spent.entry(network.to_owned()).or_default() += spent;
+        self.layers += rows.layers.len();
+        self.rows.extend(rows.records);
+    }
+
+    fn spent(&self) -> Spent {
+        let mut all = Spent::default();
+        self.spent.values().for_each(|spent| all += *spent);
+        all
     }
 
     /// The summary of the stage.
     pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
         let table = self.table();
-        let json = json!({ "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len() });
+        let Spent { seconds, measuring } = self.spent();
+        let json = json!({
+            "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
+            "seconds": seconds, "seconds_measuring": measuring,
+        });
         Summary { headline: self.headline(), findings: self.findings(), tables: vec![table], files, json }
     }
 
     fn headline(&self) -> String {
         let (new, earlier) = (self.rows.len() - self.earlier, self.earlier);
         let ending = if self.interrupted { "; interrupted: run the same command again to go on from here" } else { "" };
-        match earlier {
-            0 => format!("{new} rows{ending}"),
-            _ => format!("{new} rows, {earlier} more from earlier runs{ending}"),
+        let layers = if self.layers > 0 { format!(" and {} of layers", self.layers) } else { String::new() };
+        let earlier = if earlier > 0 { format!(", {earlier} more from earlier runs") } else { String::new() };
+        format!("{new} rows{layers}{earlier}{}{ending}", self.shares())
+    }
+
+    /// Where the time went; nothing of devices that answer without running anything.
+    fn shares(&self) -> String {
+        let Spent { seconds, measuring } = self.spent();
+        if measuring == 0.0 {
+            return String::new();
         }
+        let rest = (seconds - measuring).max(0.0);
+        let percent = 100.0 * rest / seconds;
+        format!("; measuring {measuring:.1} s, start-up and bookkeeping {rest:.1} s ({percent:.0} %)")
     }
 
     /// Networks in the order of their first row.
@@ -81,7 +119,7 @@ impl Tally {
         let mut table = Table::new("Rows of the profile", columns);
         for network in self.networks() {
             let counts = COUNTS.map(|(_, _, outcomes)| Cell::from(self.count(network, outcomes)));
-            let time = self.seconds.get(network).map(|seconds| Milliseconds(seconds * 1e3));
+            let time = self.spent.get(network).map(|spent| Milliseconds(spent.seconds * 1e3));
             table.row([vec![network.into()], counts.to_vec(), vec![time.into()]].concat());
         }
         table

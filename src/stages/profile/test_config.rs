@@ -15,7 +15,7 @@ use crate::config::{Document, FromValue, Section, Value};
 use crate::error::{Error, Result, suggestion};
 use crate::plan::Sweep;
 use crate::records::Variant;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Stage, Variable};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ fn text(tests: &NetworkTests) -> String {
     format!(
         "[{}]\ntest_var= {}\nbs= {}\ndataset= {}\nnet_name= {}\nexec_stage= {}\nmodel= [{}]\n",
         tests.network.to_uppercase(),
-        words(tests.sweep.quantities.iter().map(|quantity| quantity.name()).collect()),
+        words(tests.sweep.variables.iter().map(|variable| variable.name()).collect()),
         batches,
         words(vec![&tests.dataset]),
         words(vec![&tests.network]),
@@ -113,7 +113,7 @@ impl Reader<'_> {
             Variant::parse(stem, [network.as_str()]).map_err(|error| self.place("model", error))
         };
         let sweep = Sweep {
-            quantities: self.named("test_var", Quantity::parse)?,
+            variables: self.named("test_var", Variable::parse)?,
             batches: self.batches()?,
             stages: self.named("exec_stage", Stage::parse)?,
             variants: files.iter().map(variant).collect::<Result<_>>()?,

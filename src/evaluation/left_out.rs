@@ -1,0 +1,131 @@
+//! Protocols that hold back what is asked about: each network in turn, or the levels of one.
+
+use super::Evaluation;
+use super::largest::Largest;
+use super::share::{Share, networks};
+use super::verdicts::Judged;
+use crate::error::Result;
+use crate::fingerprint::{FEWEST_ROWS, Fingerprint, Method, Observations, Row, Subject};
+use std::collections::BTreeSet;
+
+/// How to fit while something is held back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protocol {
+    /// What is predicted.
+    pub subject: Subject,
+    /// The method.
+    pub method: Method,
+    /// The seed of every fit.
+    pub seed: u64,
+}
+
+/// What fingerprints said of networks that they were not fitted on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LeftOut {
+    /// Every row that passed.
+    pub evaluation: Evaluation,
+    /// Every row of which a verdict was given, passed or not.
+    pub judged: Vec<Judged>,
+    /// Every variant that reached the device's limit.
+    pub largest: Vec<Largest>,
+}
+
+impl Protocol {
+    fn fit(&self, observations: &Observations) -> Result<Fingerprint> {
+        Fingerprint::fit(self.subject.clone(), self.method, self.seed, observations)
+    }
+
+    /// Leaves each network out once: all its levels are predicted from all levels of the others. Empty where there is only one.
+    ///
+    /// # Errors
+    /// When a fit fails.
+    pub fn networks_left_out(&self, observations: &Observations) -> Result<LeftOut> {
+        self.each_left_out(observations, |_| Vec::new())
+    }
+
+    /// The same, each fingerprint calibrated with the rows of the new network that `measured` picks; those are not predicted.
+    ///
+    /// # Errors
+    /// When a fit fails.
+    pub fn networks_calibrated(&self, observations: &Observations, measured: impl Fn(&Row) -> bool) -> Result<LeftOut> {
+        self.each_left_out(observations, |rows| rows.iter().filter(|row| measured(row)).cloned().collect())
+    }
+
+    fn each_left_out(&self, observations: &Observations, measured: impl Fn(&[Row]) -> Vec<Row>) -> Result<LeftOut> {
+        let mut left_out = LeftOut::default();
+        for name in networks(observations) {
+            let others = Share::of(observations, |variant| variant.network != name);
+            if others.rows.len() < FEWEST_ROWS {
+                continue;
+            }
+            let own = Share::of(observations, |variant| variant.network == name);
+            let known = measured(&own.rows);
+            let fingerprint = self.fit(&others.observations())?;
+            let fingerprint = if known.is_empty() { fingerprint } else { fingerprint.calibrate(&known)? };
+            left_out.add(&fingerprint, own, &known);
+        }
+        Ok(left_out)
+    }
+
+    /// The method of the smallest error with networks left out, chosen anew for every network among the others: leaving out once
+    /// more, so that the choice has not seen what it is judged by.
+    ///
+    /// # Errors
+    /// When a fit fails.
+    pub fn nested(&self, methods: &[Method], observations: &Observations) -> Result<LeftOut> {
+        let mut left_out = LeftOut::default();
+        for name in networks(observations) {
+            let others = Share::of(observations, |variant| variant.network != name);
+            let own = Share::of(observations, |variant| variant.network == name);
+            if let Some(best) = self.best(methods, &others.observations())? {
+                left_out.add(&best.fit(&others.observations())?, own, &[]);
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// This protocol with the method that does best on networks left out.
+    fn best(&self, methods: &[Method], observations: &Observations) -> Result<Option<Protocol>> {
+        let mut best: Option<(f64, Protocol)> = None;
+        for &method in methods {
+            let protocol = Protocol { method, ..self.clone() };
+            let Some(error) = protocol.networks_left_out(observations)?.evaluation.mean_over_networks() else {
+                continue;
+            };
+            if best.as_ref().is_none_or(|(least, _)| error < *least) {
+                best = Some((error, protocol));
+            }
+        }
+        Ok(best.map(|(_, protocol)| protocol))
+    }
+
+    /// Fits each network's `fitted` levels, and nothing else, and predicts its others.
+    ///
+    /// # Errors
+    /// When a fit fails.
+    pub fn levels_left_out(&self, observations: &Observations, fitted: &BTreeSet<u8>) -> Result<Evaluation> {
+        let mut cases = Vec::new();
+        for name in networks(observations) {
+            let part = |known: bool| {
+                Share::of(observations, |variant| variant.network == name && fitted.contains(&variant.level) == known)
+            };
+            let known = part(true);
+            if known.rows.len() >= FEWEST_ROWS {
+                let fingerprint = self.fit(&known.observations())?;
+                cases.extend(Evaluation::of(&fingerprint, &part(false).rows).cases);
+            }
+        }
+        Ok(Evaluation { cases })
+    }
+}
+
+impl LeftOut {
+    /// What a fingerprint says of a network's rows, but for those that are `known` to it.
+    fn add(&mut self, fingerprint: &Fingerprint, own: Share, known: &[Row]) {
+        self.judged.extend(Judged::all(fingerprint, &own.observations()));
+        self.largest.extend(Largest::all(fingerprint, &own.observations()));
+        let is_known = |row: &&Row| known.iter().any(|known| known.record == row.record);
+        let rows: Vec<Row> = own.rows.iter().filter(|row| !is_known(row)).cloned().collect();
+        self.evaluation.cases.extend(Evaluation::of(fingerprint, &rows).cases);
+    }
+}

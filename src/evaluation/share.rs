@@ -1,0 +1,34 @@
+//! Parts of what was observed: to fit on, and to hold back.
+
+use crate::fingerprint::{Attempt, Observations, Row};
+use crate::records::Variant;
+use crate::target::Target;
+use std::collections::BTreeSet;
+
+/// Rows and failures that belong together.
+#[derive(Debug, Clone)]
+pub(super) struct Share<'a> {
+    pub rows: Vec<Row>,
+    pub failed: Vec<Attempt>,
+    target: &'a Target,
+}
+
+impl<'a> Share<'a> {
+    /// The part of the observations whose variants satisfy `belongs`.
+    pub fn of(observations: &Observations<'a>, belongs: impl Fn(&Variant) -> bool) -> Self {
+        let rows = observations.rows.iter().filter(|row| belongs(&row.record.variant)).cloned();
+        let failed = observations.failed.iter().filter(|attempt| belongs(&attempt.record.variant)).cloned();
+        Share { rows: rows.collect(), failed: failed.collect(), target: observations.target }
+    }
+
+    /// As something to fit on.
+    pub fn observations(&self) -> Observations<'_> {
+        Observations { rows: &self.rows, failed: &self.failed, target: self.target }
+    }
+}
+
+/// The names of all networks with a row that passed, in alphabetical order.
+pub(super) fn networks(observations: &Observations) -> Vec<String> {
+    let names: BTreeSet<&String> = observations.rows.iter().map(|row| &row.record.variant.network).collect();
+    names.into_iter().cloned().collect()
+}
