@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lays out a libtorch tree without a GPU from the PyTorch wheel, through pip and whatever index it is configured for.
 
-Usage: libtorch.py VERSION FOLDER
+Usage: libtorch.py VERSION FOLDER [MACHINE]      MACHINE: x86_64 or aarch64, by default the one this runs on
 
 The wheel is a CUDA build, but its CPU library needs only two small CUDA libraries, which are packages of their own.
 The tree is built beside its final place and renamed there when whole, so that a half-finished one is never used.
@@ -29,14 +29,14 @@ LIBRARIES = re.compile(r"/lib(torch_cpu|c10|gomp|cudart|cupti|arm_compute\w*|nvp
 HEADERS = "torch/include/"
 
 
-def main(version, target):
+def main(version, target, machine):
     scratch = target.with_name(target.name + ".part")
     scratch.mkdir(parents=True, exist_ok=True)
     lock = os.open(scratch, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
     if not is_whole(version, target):
-        announce(version, target)
-        for wheel in download(version, scratch):
+        announce(version, target, machine)
+        for wheel in download(version, scratch, machine):
             unpack(wheel, scratch / "tree")
         shutil.rmtree(target, ignore_errors=True)
         finish(version, scratch / "tree").rename(target)
@@ -53,13 +53,12 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def announce(version, target):
+def announce(version, target, machine):
     """Says what comes, and stops where there is no recipe or no room."""
-    machine = platform.machine()
     if platform.system() != "Linux" or machine not in DOWNLOAD_MB:
         stop(f"no libtorch recipe for {platform.system()} on {machine}", f"set LIBTORCH to a libtorch {version} tree")
     free = shutil.disk_usage(target.parent).free // 10**6
-    say(f"fetching libtorch {version}, once: {DOWNLOAD_MB[machine]} MB to download, {DISK_MB} MB of disk while unpacking,"
+    say(f"fetching libtorch {version} for {machine}, once: {DOWNLOAD_MB[machine]} MB to download, {DISK_MB} MB of disk while unpacking,"
         f" 500 MB afterwards, in {target} ({free} MB free)")
     if free < DISK_MB:
         stop(f"only {free} MB are free in {target.parent}",
@@ -70,10 +69,10 @@ def stop(problem, remedy):
     sys.exit(f"error: {problem}\n  help: {remedy}")
 
 
-def download(version, scratch):
+def download(version, scratch, machine):
     """Fetches the wheels; pip checks their hashes, and takes a whole wheel of an interrupted run as it is."""
     packages = [f"torch=={version}", "nvidia-cuda-runtime==13.0.*", "nvidia-cuda-cupti==13.0.*"]
-    platforms = [word for tag in GLIBC_TAGS for word in ("--platform", f"{tag}_{platform.machine()}")]
+    platforms = [word for tag in GLIBC_TAGS for word in ("--platform", f"{tag}_{machine}")]
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir", "--dest", str(scratch)]
     # pip stages what it downloads in TMPDIR, and /tmp is often small.
     result = subprocess.run(command + PYTHON_TAGS + platforms + packages, stdout=sys.stderr,
@@ -111,4 +110,4 @@ def finish(version, tree):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else platform.machine())

@@ -1,0 +1,723 @@
+#!/usr/bin/env python3
+"""Measures one network where perf4sight's own worker cannot run: on boards whose PyTorch is too old for it.
+
+One file, standard library and torch only, Python 3.6 on: copy it to the board. It speaks the worker protocol that
+src/device/protocol.rs describes: one JSON line in, one JSON line out, one measurement a process. With --about it writes one
+JSON line about itself instead. Networks are ONNX files as perf4sight writes them.
+"""
+import argparse
+import ctypes
+import glob
+import json
+import math
+import os
+import platform
+import resource
+import struct
+import sys
+import threading
+import time
+
+import torch
+from torch.nn import functional
+
+PROTOCOL = 2
+LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
+RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
+TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: src/device/sampling.rs
+LOOK = 0.002  # seconds between looks at a device's memory
+
+
+class Refused(Exception):
+    """A request that cannot be measured; its text goes into the answer."""
+
+
+# ONNX files: protobuf messages are numbered fields, proto/onnx.proto names them.
+
+def varint(data, at):
+    """A number of seven bits a byte, the lowest first, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def message(data):
+    """The fields of a message: number -> values in order, numbers as int, everything else as bytes."""
+    fields, at = {}, 0
+    while at < len(data):
+        key, at = varint(data, at)
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            value, at = varint(data, at)
+        else:
+            size, at = varint(data, at) if wire == 2 else ({1: 8, 5: 4}[wire], at)
+            value, at = data[at:at + size], at + size
+        fields.setdefault(number, []).append(value)
+    return fields
+
+
+def text(fields, number):
+    return fields[number][0].decode() if number in fields else ""
+
+
+def integers(fields, number):
+    """A repeated integer, packed or not."""
+    found = []
+    for value in fields.get(number, []):
+        packed, at = (value, 0) if isinstance(value, bytes) else (b"", 0)
+        if not packed:
+            found.append(value)
+        while at < len(packed):
+            one, at = varint(packed, at)
+            found.append(one)
+    return [value - (1 << 64) if value >> 63 else value for value in found]
+
+
+def constant(data):
+    """A small constant tensor: a number where it has no dimensions, else a list."""
+    fields = message(data)
+    if fields[2][0] == 1:
+        packed = b"".join(fields[4])
+        values = list(struct.unpack("<%df" % (len(packed) // 4), packed))
+    else:
+        values = integers(fields, 7) or integers(fields, 5)
+    return values if 1 in fields else values[0]
+
+
+def attribute(data):
+    fields = message(data)
+    kind = fields[20][0]
+    readers = {
+        1: lambda: struct.unpack("<f", fields[2][0])[0],
+        2: lambda: integers(fields, 3)[0],
+        4: lambda: constant(fields[5][0]),
+        7: lambda: integers(fields, 8),
+    }
+    return text(fields, 1), readers[kind]() if kind in readers else None
+
+
+def declared(data):
+    """Name and dimensions of a graph's input or output; a symbolic dimension, the batch, is 0."""
+    fields = message(data)
+    shape = message(message(message(fields[2][0])[1][0])[2][0])
+    return text(fields, 1), [message(dim).get(1, [0])[0] for dim in shape.get(1, [])]
+
+
+class Node(object):
+    """An operator, what it reads, and the name of its result."""
+
+    def __init__(self, data):
+        fields = message(data)
+        self.inputs = [name.decode() for name in fields.get(1, [])]
+        self.output = fields[2][0].decode()
+        self.kind = text(fields, 4)
+        self.attributes = dict(attribute(one) for one in fields.get(5, []))
+
+
+class Graph(object):
+    """A network file: the input, the weights by name, and the nodes in the order they run."""
+
+    def __init__(self, path):
+        try:
+            with open(path, "rb") as file:
+                graph = message(message(file.read())[7][0])
+            (self.input, self.shape), *weights = [declared(one) for one in graph[11]]
+            self.nodes = joined([Node(one) for one in graph[1]])
+            self.output, self.result = declared(graph[12][0])
+        except OSError as problem:
+            raise Refused("%s cannot be read: %s" % (path, problem.strerror))
+        except (KeyError, IndexError, ValueError, struct.error):
+            raise Refused("%s is no network as perf4sight writes them" % path)
+        self.weights = dict(weights)
+        unknown = sorted({node.kind for node in self.nodes if not hasattr(Network, "op_" + node.kind)})
+        if unknown:
+            raise Refused("%s has operations that cannot run: %s" % (path, ", ".join(unknown)))
+        self.uses = {self.output: 1}
+        for name in (name for node in self.nodes for name in node.inputs):
+            self.uses[name] = self.uses.get(name, 0) + 1
+
+
+def joined(nodes):
+    """The nodes with those that ONNX writes as two, and PyTorch runs as one, joined: SiLU, and linear layers with a bias."""
+    makers, kept = {node.output: node for node in nodes}, []
+    for node in nodes:
+        gate = makers.get(node.output + "/gate")
+        product = makers.get(node.output + "/product")
+        if node.kind == "Mul" and gate:
+            kept.remove(gate)
+            node.kind, node.inputs = "Silu", gate.inputs
+        elif node.kind == "Add" and product:
+            kept.remove(product)
+            node.kind, node.inputs = "Linear", product.inputs + node.inputs[1:]
+        kept.append(node)
+    return kept
+
+
+# Networks in torch.
+
+OVERWRITABLE = ("Conv", "Gemm", "Linear", "MatMul", "BatchNormalization", "LayerNormalization", "MaxPool", "AveragePool",
+                "GlobalAveragePool", "AdaptiveAveragePool", "ReduceMean", "Add", "Sub", "Mul", "Div", "Concat")
+
+
+def in_place(graph):
+    """Results of the rectifiers that overwrite their input: the rule of src/network/in_place.rs."""
+    makers = {node.output: node.kind for node in graph.nodes}
+
+    def overwrites(name):
+        return makers.get(name) in OVERWRITABLE and graph.uses[name] == 1
+
+    return {node.output for node in graph.nodes if node.kind in ("Relu", "Clip") and overwrites(node.inputs[0])}
+
+
+def windows(size, axis, attributes):
+    """How many windows a convolution or pooling lays along an axis: the rule of src/network/shape.rs."""
+    before, after = attributes["pads"][axis], attributes["pads"][axis + 2]
+    stride, reach = attributes["strides"][axis], (attributes["kernel_shape"][axis] - 1) * attributes["dilations"][axis] + 1
+    ceil = attributes.get("ceil_mode", 0)
+    count = (size + before + after - reach + (stride - 1 if ceil else 0)) // stride + 1
+    return count - 1 if ceil and (count - 1) * stride >= size + before else count
+
+
+def padded(x, attributes, value, pools):
+    """The input and the padding torch is told: the rule of src/device/torch/ops.rs.
+
+    torch pads both sides alike, pooling by half a kernel at most; any other padding is laid around the image first.
+    """
+    top, left, bottom, right = attributes["pads"]
+    kernel, stride, dilation = (attributes[name] for name in ("kernel_shape", "strides", "dilations"))
+    too_far = pools and (2 * top > kernel[0] or 2 * left > kernel[1])
+    if (top, left) == (bottom, right) and not too_far:
+        return x, (top, left)
+    sides = []
+    for axis, before in ((1, left), (0, top)):
+        covered = (windows(x.shape[axis + 2], axis, attributes) - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1
+        sides += [before, covered - x.shape[axis + 2] - before]
+    return functional.pad(x, sides, value=value), (0, 0)
+
+
+def alike(x, other):
+    """Both with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis."""
+    if not isinstance(other, torch.Tensor):
+        return x, other
+    while x.dim() < other.dim():
+        x = x.unsqueeze(1)
+    while other.dim() < x.dim():
+        other = other.unsqueeze(1)
+    return x, other
+
+
+class Network(object):
+    """A graph with weights, run node by node; a result is let go as soon as its last reader ran."""
+
+    def __init__(self, graph, training, device):
+        self.graph, self.training = graph, training
+        self.overwriting = in_place(graph)
+        self.values = {name: weight(name, dims, device) for name, dims in graph.weights.items()}
+        running = {name for node in graph.nodes if node.kind == "BatchNormalization" for name in node.inputs[3:]}
+        self.parameters = [value for name, value in self.values.items() if name not in running]
+        for parameter in self.parameters:
+            parameter.requires_grad_(training)
+
+    def forward(self, batch, watch):
+        values, left = dict(self.values), dict(self.graph.uses)
+        values[self.graph.input] = batch
+        for node in self.graph.nodes:
+            inputs = [values[name] for name in node.inputs]
+            for name in node.inputs:
+                left[name] -= 1
+                if left[name] == 0:
+                    del values[name]
+            values[node.output] = getattr(self, "op_" + node.kind)(node, *inputs)
+            del inputs
+            watch()
+        return values[self.graph.output]
+
+    # One method an operator, by its name in ONNX.
+
+    def op_Constant(self, node):
+        return node.attributes["value"]
+
+    def op_Shape(self, node, x):
+        return list(x.shape[node.attributes["start"]:node.attributes["end"]])
+
+    def op_Expand(self, node, x, shape):
+        return x.expand(shape)
+
+    def op_Conv(self, node, x, weight, bias=None):
+        attributes = node.attributes
+        x, padding = padded(x, attributes, 0.0, False)
+        return functional.conv2d(x, weight, bias, attributes["strides"], padding, attributes["dilations"], attributes["group"])
+
+    def op_Gemm(self, node, x, weight, bias=None):
+        return functional.linear(x, weight, bias)
+
+    def op_Linear(self, node, x, weight, bias):
+        return functional.linear(x, weight.t(), bias)
+
+    def op_MatMul(self, node, x, other):
+        return torch.matmul(x, other)
+
+    def op_BatchNormalization(self, node, x, weight, bias, mean, variance):
+        return functional.batch_norm(x, mean, variance, weight, bias, self.training, RUNNING_MOMENTUM, EPSILON)
+
+    def op_LayerNormalization(self, node, x, weight, bias):
+        return functional.layer_norm(x, list(weight.shape), weight, bias, EPSILON)
+
+    def op_Relu(self, node, x):
+        return torch.relu_(x) if node.output in self.overwriting else torch.relu(x)
+
+    def op_Clip(self, node, x, low, high):
+        return functional.hardtanh(x, low, high, node.output in self.overwriting)
+
+    def op_LeakyRelu(self, node, x):
+        return functional.leaky_relu(x)
+
+    def op_Elu(self, node, x):
+        return functional.elu(x)
+
+    def op_Sigmoid(self, node, x):
+        return torch.sigmoid(x)
+
+    def op_HardSigmoid(self, node, x):
+        return functional.hardsigmoid(x)
+
+    def op_Tanh(self, node, x):
+        return torch.tanh(x)
+
+    def op_Silu(self, node, x):
+        return functional.silu(x)
+
+    def op_HardSwish(self, node, x):
+        return functional.hardswish(x)
+
+    def op_Gelu(self, node, x):
+        return functional.gelu(x)
+
+    def op_Mish(self, node, x):
+        return functional.mish(x)
+
+    def op_Softplus(self, node, x):
+        return functional.softplus(x)
+
+    def op_MaxPool(self, node, x):
+        attributes = node.attributes
+        x, padding = padded(x, attributes, -math.inf, True)
+        return functional.max_pool2d(x, attributes["kernel_shape"], attributes["strides"], padding, attributes["dilations"],
+                                     bool(attributes["ceil_mode"]))
+
+    def op_AveragePool(self, node, x):
+        attributes = node.attributes
+        x, padding = padded(x, attributes, 0.0, True)
+        return functional.avg_pool2d(x, attributes["kernel_shape"], attributes["strides"], padding,
+                                     bool(attributes["ceil_mode"]), bool(attributes["count_include_pad"]))
+
+    def op_GlobalAveragePool(self, node, x):
+        return functional.adaptive_avg_pool2d(x, 1)
+
+    def op_AdaptiveAveragePool(self, node, x):
+        return functional.adaptive_avg_pool2d(x, node.attributes["output_size"])
+
+    def op_Add(self, node, x, other):
+        x, other = alike(x, other)
+        return x + other
+
+    def op_Sub(self, node, x, other):
+        x, other = alike(x, other)
+        return x - other
+
+    def op_Mul(self, node, x, other):
+        x, other = alike(x, other)
+        return x * other
+
+    def op_Div(self, node, x, other):
+        x, other = alike(x, other)
+        return x / other
+
+    def op_Concat(self, node, *inputs):
+        if isinstance(inputs[0], list):  # of sizes, for Expand
+            return sum(inputs, [])
+        return torch.cat(inputs, node.attributes["axis"])
+
+    def op_Flatten(self, node, x):
+        return torch.flatten(x, 1)
+
+    def op_Reshape(self, node, x, shape):
+        return x.reshape(list(x.shape[:1]) + shape[1:])
+
+    def op_Transpose(self, node, x):
+        return x.permute(node.attributes["perm"])
+
+    def op_Slice(self, node, x, starts, ends, axes):
+        return x.narrow(axes[0], starts[0], ends[0] - starts[0])
+
+    def op_Softmax(self, node, x):
+        return torch.softmax(x, node.attributes["axis"])
+
+    def op_ReduceMean(self, node, x, axes):
+        return x.mean(axes, bool(node.attributes["keepdims"]))
+
+    def op_Dropout(self, node, x, rate, _):
+        return functional.dropout(x, rate, self.training)
+
+
+def weight(name, dims, device):
+    """Values such as PyTorch starts from; which ones does not change what a step costs."""
+    value = torch.empty(dims, device=device)
+    if len(dims) > 1:
+        bound = 1 / math.sqrt(max(1, value[0].numel()))
+        return value.uniform_(-bound, bound)
+    return value.fill_(0 if name.endswith((".bias", ".running_mean")) else 1)
+
+
+class Step(object):
+    """The published step, on random data that is already in place: what src/device/torch/step.rs does."""
+
+    def __init__(self, graph, request, device):
+        batch, self.training = request["batch"], request["stage"] == "training"
+        self.network = Network(graph, self.training, device)
+        self.batch = torch.rand([batch] + graph.shape[1:], device=device)
+        if self.training:
+            classes, places = graph.result[1], graph.result[2:]
+            self.classes = torch.randint(classes, [batch] + places, device=device)
+            self.optimizer = torch.optim.SGD(self.network.parameters, LEARNING_RATE, MOMENTUM, 0, WEIGHT_DECAY)
+            for group in self.optimizer.param_groups:
+                group["foreach"] = False  # one weight after the other, as in every PyTorch before 2.0
+
+    def run(self, watch=lambda: None):
+        """One step; `watch` is called after every operation forward, and before and after the optimizer."""
+        if not self.training:
+            with torch.no_grad():
+                self.network.forward(self.batch, watch)
+            return
+        loss = functional.cross_entropy(self.network.forward(self.batch, watch), self.classes)
+        # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
+        for parameter in self.network.parameters:
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+        loss.backward()
+        watch()
+        self.optimizer.step()
+        watch()
+
+
+# What the kernel and torch say of memory.
+
+def kernel_bytes(path, *names):
+    """Counters in kB of a file like /proc/meminfo, in bytes, in the order of `names`."""
+    with open(path) as file:
+        lines = dict(line.split(":", 1) for line in file if ":" in line)
+    return [int(lines[name].split()[0]) * 1024 for name in names]
+
+
+class Heap(object):
+    """glibc's, as src/device/torch/allocator.rs wants it: where large blocks are mapped, the resident set is what a step needs."""
+
+    M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
+    MAPPED, USUAL = 128 << 10, 32 << 20  # the threshold glibc starts with, and the largest that it grows to
+
+    @classmethod
+    def map_from(cls, threshold):
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt:
+            mallopt(cls.M_MMAP_THRESHOLD, threshold)
+            mallopt(cls.M_TRIM_THRESHOLD, 2 * threshold)
+
+
+class ProcessMemory(object):
+    """A CPU's: the peak of the process's resident set, and what torch's profiler saw its allocator do."""
+
+    def __init__(self, limit):
+        self.limit, self.allocated = limit, 0
+        Heap.map_from(Heap.MAPPED)
+        self.forget_peak()
+        self.resident, = kernel_bytes("/proc/self/status", "VmRSS")
+        self.idle = kernel_bytes("/proc/meminfo", "MemAvailable", "MemFree")
+
+    @staticmethod
+    def forget_peak():
+        try:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")  # VmHWM starts anew (Linux, Documentation/filesystems/proc.rst)
+        except OSError:
+            pass  # then the peak is that of the whole process, loading torch included
+
+    def peak(self):
+        return max(0, kernel_bytes("/proc/self/status", "VmHWM")[0] - self.resident)
+
+    def watch(self):
+        """Refuses to go on past the limit. Python cannot cap torch's allocator, and a process that the kernel caps does not
+        live to tell: libraries it calls do not look at what malloc gives them."""
+        if self.limit is not None and self.peak() > self.limit:
+            raise MemoryError("past mem_limit")
+
+    def count(self, run):
+        """Runs `run` and finds the peak of what its tensors take; torch tells a running profiler of every allocation."""
+        from torch import profiler
+        profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True)
+        try:
+            with profile:
+                run()
+        finally:
+            used = 0
+            for event in profile.profiler.kineto_results.events():
+                if event.name() == "[memory]":
+                    used += event.nbytes()
+                    self.allocated = max(self.allocated, used)
+        if self.allocated == 0:
+            raise Refused("the profiler of PyTorch %s does not tell of allocations; measure latency only" % torch.__version__)
+
+    def reading(self):
+        return reading(self.allocated, self.allocated, self.peak(), self.idle)
+
+    def timing(self):
+        """From here on memory is what a process usually takes."""
+        Heap.map_from(Heap.USUAL)
+        self.forget_peak()
+
+    def heap(self):
+        return self.peak()
+
+
+class DeviceMemory(object):
+    """A CUDA device's: torch's counters, and what the device or, where it shares main memory, the kernel says is used."""
+
+    def __init__(self, device, limit):
+        self.device, self.limit = device, limit
+        torch.zeros(1, device=device)  # the context exists before anything is counted, as in the published profiler
+        properties = torch.cuda.get_device_properties(device)
+        self.unified = bool(properties.is_integrated)
+        self.highest = self.idle_used = self.used()
+        self.idle = kernel_bytes("/proc/meminfo", "MemAvailable", "MemFree") if self.unified else 2 * self.device_bytes()[:1]
+        if limit is not None:
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit / properties.total_memory), device)
+        self.done = threading.Event()
+        threading.Thread(target=self.look, daemon=True).start()
+
+    def device_bytes(self):
+        """Free and total, by cudaMemGetInfo."""
+        return list(torch.cuda.mem_get_info(self.device))
+
+    def used(self):
+        if self.unified:
+            # The published profiler's formula.
+            total, *left = kernel_bytes("/proc/meminfo", "MemTotal", "MemFree", "Buffers", "Cached")
+            return total - sum(left)
+        free, total = self.device_bytes()
+        return total - free
+
+    def look(self):
+        while not self.done.wait(LOOK):
+            self.highest = max(self.highest, self.used())
+
+    def watch(self):
+        """Nothing to do: torch's own allocator keeps the limit."""
+
+    def count(self, run):
+        run()
+        torch.cuda.synchronize(self.device)
+
+    def reading(self):
+        self.done.set()
+        self.highest = max(self.highest, self.used())
+        return reading(torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device),
+                       max(0, self.highest - self.idle_used), self.idle)
+
+    def timing(self):
+        """torch's caching allocator is the same in both phases."""
+
+    def heap(self):
+        return None
+
+
+def reading(allocated, reserved, used, idle):
+    available, free = idle
+    return {"allocated": allocated, "reserved": reserved, "used": used, "available": available, "free": free, "heap": None}
+
+
+# Time.
+
+class Wall(object):
+    """A CPU's clock, and whether others had the processors meanwhile: the rule of src/device/sampling.rs."""
+
+    def __init__(self, threads):
+        self.threads = threads
+
+    @staticmethod
+    def waited():
+        """Seconds that threads stood ready without a processor: the second number of each one's schedstat; None if not counted."""
+        waits = []
+        for path in glob.glob("/proc/self/task/*/schedstat"):
+            with open(path) as file:
+                waits.append(int(file.read().split()[1]))
+        return sum(waits) / 1e9 if waits else None
+
+    def time(self, run):
+        before, waited, start = resource.getrusage(resource.RUSAGE_SELF), self.waited(), time.perf_counter()
+        run()
+        wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
+        whole = wall * self.threads
+        lost = max(0.0, whole - (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+        if waited is not None:
+            lost = min(lost, max(0.0, self.waited() - waited))
+        return wall, after.ru_nivcsw > before.ru_nivcsw and lost > TOLERATED_LOSS * whole
+
+
+class Events(object):
+    """A CUDA device's own clock; its queue is empty before and after."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def time(self, run):
+        start, end = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        torch.cuda.synchronize(self.device)
+        start.record()
+        run()
+        end.record()
+        torch.cuda.synchronize(self.device)
+        return start.elapsed_time(end) / 1e3, False
+
+
+def summary(seconds):
+    """Median in ms, and the half-width of its 95 % interval between order statistics relative to it (Conover, 3.2)."""
+    seconds, count = sorted(seconds), len(seconds)
+    median = (seconds[(count - 1) // 2] + seconds[count // 2]) / 2
+    rank = max(1, int(math.floor(count / 2 - 0.98 * math.sqrt(count) + 0.5)))
+    return median * 1e3, (seconds[count - rank] - seconds[rank - 1]) / 2 / median
+
+
+def time_steps(rule, clock, run):
+    """Takes samples until the request's rule is content; disturbed ones are replaced as long as there is time."""
+    clean, disturbed = [], []
+
+    def enough(samples):
+        return len(samples) >= max(1, rule["minimum"]) and sum(samples) >= rule["minimum_seconds"]
+
+    while True:
+        wall, bad = clock.time(run)
+        (disturbed if bad else clean).append(wall)
+        late = sum(clean) + sum(disturbed) >= rule["maximum_seconds"]
+        if enough(clean):
+            median, spread = summary(clean)
+            if spread <= rule["spread"] or late:
+                return {"median": median, "spread": spread, "steps": len(clean), "discarded": len(disturbed),
+                        "disturbed": False}
+        elif enough(disturbed) and sum(disturbed) >= rule["maximum_seconds"]:
+            median, spread = summary(clean + disturbed)
+            return {"median": median, "spread": spread, "steps": len(clean + disturbed), "discarded": 0,
+                    "disturbed": True}
+
+
+# One request.
+
+def out_of_memory(problem):
+    """Before PyTorch 1.13 running out of memory has no type of its own, so only the words tell."""
+    words = str(problem).lower()
+    return isinstance(problem, MemoryError) or "out of memory" in words or "can't allocate memory" in words
+
+
+def prepare(name):
+    """The device of that name, set up so that fp32 is computed in fp32 and every run uses the same algorithms."""
+    device = torch.device(name)
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise Refused("PyTorch %s finds no CUDA device" % torch.__version__)
+        torch.backends.cudnn.benchmark = False
+        if hasattr(torch.backends.cuda.matmul, "allow_tf32"):
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    return device
+
+
+def readings(graph, request, device, memory):
+    """Memory in the first two steps, of which the second has optimizer state; then the timed ones."""
+    steps = []
+
+    def first_steps():
+        steps.append(Step(graph, request, device))
+        steps[0].run(memory.watch)
+        steps[0].run(memory.watch)
+
+    if request["memory"]:
+        memory.count(first_steps)
+    else:
+        first_steps()
+    counted = memory.reading() if request["memory"] else None
+    if not request["latency"]:
+        return None, counted
+    memory.timing()
+    steps[0].run()
+    clock = Events(device) if device.type == "cuda" else Wall(request["threads"])
+    latency = time_steps(request["steps"], clock, steps[0].run)
+    if counted:
+        counted["heap"] = memory.heap()
+    return latency, counted
+
+
+def measure(request, name):
+    if request["layers"]:
+        raise Refused("this worker does not time single operations; leave layers out of profile_variables")
+    device, graph = prepare(name), Graph(request["network"])
+    torch.set_num_threads(request["threads"])
+    torch.manual_seed(request["seed"])
+    memory = DeviceMemory(device, request["mem_limit"]) if device.type == "cuda" else ProcessMemory(request["mem_limit"])
+    began = time.perf_counter()
+    try:
+        latency, counted = readings(graph, request, device, memory)
+    except (MemoryError, RuntimeError) as problem:
+        if not out_of_memory(problem):
+            raise
+        return {"outcome": "out_of_memory", "memory": memory.reading(), "seconds": time.perf_counter() - began}
+    return {"outcome": "measured", "latency": latency, "memory": counted, "seconds": time.perf_counter() - began}
+
+
+def parse(line):
+    try:
+        request = json.loads(line)
+        protocol = request["protocol"]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise Refused("no request: %s: %s" % (type(problem).__name__, problem))
+    if protocol != PROTOCOL:
+        raise Refused("a request of protocol %s; this worker speaks protocol %d" % (protocol, PROTOCOL))
+    return request
+
+
+def answer(line, name):
+    try:
+        return measure(parse(line), name)
+    except Refused as refused:
+        return {"outcome": "failed", "reason": str(refused)}
+    except Exception as problem:  # whatever went wrong belongs into the answer
+        return {"outcome": "failed", "reason": "%s: %s" % (type(problem).__name__, problem)}
+
+
+def about(name):
+    """What runs networks here, and what this worker can do."""
+    device = prepare(name)
+    software = {"python": platform.python_version(), "torch": torch.__version__}
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        software.update(cuda=torch.version.cuda, cudnn=str(torch.backends.cudnn.version()), gpu=properties.name,
+                        gpu_memory="%d MiB" % (properties.total_memory >> 20), tf32="off", cudnn_benchmark="off")
+    return {"protocol": PROTOCOL, "software": software, "layers": False}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="perf4sight worker for any PyTorch: one request on stdin, one answer on stdout")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1 (default: %(default)s)")
+    parser.add_argument("--about", action="store_true", help="write one line about this worker instead")
+    arguments = parser.parse_args()
+    if not arguments.about:
+        return print(json.dumps(answer(sys.stdin.readline(), arguments.device)))
+    try:
+        print(json.dumps(about(arguments.device)))
+    except Refused as refused:
+        sys.exit(str(refused))
+
+
+if __name__ == "__main__":
+    main()
