@@ -147,7 +147,7 @@ pub struct LayersReading {
     pub step: f64,
     /// Half-width of that median's confidence interval, relative to it.
     pub step_spread: f64,
-    /// Steps behind every median.
+    /// Steps behind every time.
     pub steps: usize,
     /// Whether something else used the processor so much that the medians rest on disturbed steps.
     pub disturbed: bool,
@@ -162,7 +162,7 @@ pub struct LayerTime {
     pub node: Option<String>,
     /// In which part of the step.
     pub pass: Pass,
-    /// Median milliseconds.
+    /// Milliseconds in a middling step.
     pub milliseconds: f64,
     /// Half-width of the median's confidence interval, relative to it.
     pub spread: f64,

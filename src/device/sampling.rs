@@ -96,7 +96,8 @@ pub struct LapSamples {
 /// One part of a step, summarised over steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LapSummary {
-    /// Median.
+    /// Mean over the middle half of the steps by their whole time. Times are skewed, so that medians of parts add up to less
+    /// than the median of the whole: 2-4 % less was measured.
     pub milliseconds: f64,
     /// Half-width of the median's confidence interval relative to it.
     pub spread: f64,
@@ -115,12 +116,16 @@ impl LapSamples {
         if disturbed {
             self.clean.append(&mut self.disturbed);
         }
+        self.clean.sort_by_key(|laps| laps.iter().sum::<Duration>());
+        let beside = self.clean.len() / 4;
+        let middle = &self.clean[beside..self.clean.len() - beside];
         let parts = self.clean.first().map_or(0, Vec::len);
         let summary = |part: usize| {
             let mut samples = Samples::default();
             self.clean.iter().for_each(|step| samples.add(step[part]));
-            let (milliseconds, spread) = samples.median();
-            LapSummary { milliseconds, spread }
+            let sum: Duration = middle.iter().map(|step| step[part]).sum();
+            let milliseconds = sum.as_secs_f64() * 1e3 / middle.len() as f64;
+            LapSummary { milliseconds, spread: samples.median().1 }
         };
         ((0..parts).map(summary).collect(), self.clean.len(), disturbed)
     }
@@ -223,8 +228,9 @@ mod tests {
         }
         samples.add(&sample(900, 0.4), 2, laps([400, 500]));
         let (parts, steps, disturbed) = samples.summary(&RULE);
-        // Below six samples the range stands for the interval: (9 - 1) / 2 = 4 and (30 - 10) / 2 = 10.
-        let expected = [(2.0, 2.0), (20.0, 0.5)].map(|(milliseconds, spread)| LapSummary { milliseconds, spread });
+        // Means of three; below six samples the range stands for the interval: (9 - 1) / 2 = 4 and (30 - 10) / 2 = 10 over the medians
+        // 2 and 20.
+        let expected = [(4.0, 2.0), (20.0, 0.5)].map(|(milliseconds, spread)| LapSummary { milliseconds, spread });
         assert_eq!((parts.as_slice(), steps, disturbed), (expected.as_slice(), 3, false));
 
         let mut few = LapSamples::default();

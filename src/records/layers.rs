@@ -107,7 +107,7 @@ pub struct LayerRow {
     pub operation: Option<Operation>,
     /// In which part of the step.
     pub pass: Pass,
-    /// Median over steps.
+    /// Mean over the middle half of the steps, so that the operations add up to a step; of the plain step, the median.
     pub time: Milliseconds,
     /// Steps behind it.
     pub steps: usize,

@@ -6,7 +6,7 @@ use crate::device::protocol::StepRule;
 use crate::device::{self, machine};
 use crate::network::onnx;
 use crate::network::zoo::{self, Dataset};
-use crate::workload::Stage;
+use crate::workload::{Stage, Variable};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -45,7 +45,11 @@ fn seconds(planned: &Planned, image: f64) -> f64 {
     let step = image * passes * left * workload.batch as f64;
     let rule = StepRule::default();
     let timed = (rule.minimum as f64 * step).max(rule.minimum_seconds);
-    step + timed
+    let asked = |variable| planned.configuration.variables.contains(&variable);
+    // Memory is read in one more step, and the heap warmed up in another; layers are timed in as many steps as are timed whole.
+    let apart = if asked(Variable::Memory) { 2.0 * step } else { 0.0 };
+    let layers = if asked(Variable::Layers) { timed } else { 0.0 };
+    step + apart + timed + layers
 }
 
 /// Multiply-accumulates of the network at level 0: as the zoo has it, else guessed from the file at its level.
