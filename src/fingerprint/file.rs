@@ -1,6 +1,7 @@
 //! Fingerprints as files: one JSON per stage and quantity.
 
 use super::Fingerprint;
+use super::checksum::checksum;
 use crate::error::{Error, Result};
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
@@ -53,14 +54,14 @@ impl Fingerprint {
         let file = folder.join(file_name(self.subject.stage, self.subject.quantity));
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         let text = text.map_err(|cause| Error::io(&file, "write the fingerprint", &cause))?;
-        whole_file::save(&file, text + "\n")?;
+        whole_file::save(&file, sealed(&text) + "\n")?;
         Ok(file)
     }
 
     /// The fingerprint of a stage and quantity that `folder` holds, if it holds one.
     ///
     /// # Errors
-    /// A file that cannot be read, is damaged, has another format, or was fitted on other features, for another stage or
+    /// A file that cannot be read, is damaged, was edited, has another format, or was fitted on other features, for another stage or
     /// for another quantity.
     pub fn load(folder: &Path, stage: Stage, quantity: Quantity) -> Result<Option<Self>> {
         let file = folder.join(file_name(stage, quantity));
@@ -69,7 +70,10 @@ impl Fingerprint {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(cause) => return Err(Error::io(&file, "read the fingerprint", &cause)),
         };
-        let fingerprint = parse(&text).and_then(|fingerprint| fingerprint.check(stage, quantity));
+        let (content, is_intact) = unsealed(&text);
+        let fingerprint = parse(&content).and_then(|fingerprint| fingerprint.check(stage, quantity));
+        let edited = || Error::input("this fingerprint was edited: it does not fit its checksum");
+        let fingerprint = fingerprint.and_then(|fingerprint| if is_intact { Ok(fingerprint) } else { Err(edited()) });
         fingerprint.map(Some).map_err(|error| error.file(&file).help(REMEDY))
     }
 
@@ -81,6 +85,29 @@ impl Fingerprint {
         }
         self.fitted.check(stage, quantity)?;
         Ok(self)
+    }
+}
+
+/// Where the part begins that differs between equal fits, and that the checksum leaves out.
+const PROVENANCE: &str = ",\n  \"provenance\": {";
+
+/// What stands before and behind the checksum.
+const SEAL: [&str; 2] = [",\n  \"checksum\": \"", "\""];
+
+/// The text of a fingerprint with a checksum of all but its provenance: a number changed by hand would else be believed.
+fn sealed(text: &str) -> String {
+    let (content, provenance) = text.rsplit_once(PROVENANCE).unwrap_or((text, ""));
+    let [before, behind] = SEAL;
+    format!("{content}{before}{}{behind}{PROVENANCE}{provenance}", checksum(content.bytes()))
+}
+
+/// The text without its checksum, and whether that fits.
+fn unsealed(text: &str) -> (String, bool) {
+    let [before, behind] = SEAL;
+    let parts = text.rsplit_once(before).and_then(|(content, rest)| Some((content, rest.split_once(behind)?)));
+    match parts {
+        Some((content, (sum, provenance))) => (format!("{content}{provenance}"), checksum(content.bytes()) == sum),
+        None => (text.to_owned(), false),
     }
 }
 

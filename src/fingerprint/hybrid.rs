@@ -20,7 +20,7 @@ pub(super) enum Hybrid {
 impl Hybrid {
     pub fn fit(stage: Stage, quantity: Quantity, seed: u64, observations: &Observations) -> Result<Self> {
         match quantity {
-            Quantity::Memory => Ok(Hybrid::Memory(Box::new(Memory::fit(stage, observations)))),
+            Quantity::Memory => Memory::fit(stage, seed, observations).map(|memory| Hybrid::Memory(Box::new(memory))),
             Quantity::Latency => Ok(Hybrid::Latency(Box::new(Latency::fit(stage, seed, observations)?))),
         }
     }
@@ -28,7 +28,7 @@ impl Hybrid {
     /// The same, fitted with more rows.
     pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Result<Self> {
         match self {
-            Hybrid::Memory(memory) => Ok(Hybrid::Memory(Box::new(memory.calibrate(stage, rows)))),
+            Hybrid::Memory(memory) => memory.calibrate(stage, rows).map(|memory| Hybrid::Memory(Box::new(memory))),
             Hybrid::Latency(latency) => Ok(Hybrid::Latency(Box::new(latency.calibrate(stage, rows)))),
         }
     }

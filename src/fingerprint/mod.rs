@@ -6,6 +6,7 @@
 
 mod about;
 mod calibrate;
+mod checksum;
 mod file;
 mod hybrid;
 mod latency;

@@ -206,6 +206,8 @@ fn files_that_do_not_fit_are_refused_with_file_and_remedy() {
     assert!(edited("\"quantity\": \"latency\"", "\"quantity\": \"memory\"").contains("speaks of training memory"));
     assert!(edited("\"perf4sight\": {", "\"oracle\": {").contains("damaged"));
     assert!(edited("\"trees\": 300", "\"trees\": 299").contains("do not fit together"));
+    // The last digit of the seed.
+    assert!(edited("\"seed\": 1", "\"seed\": 2").contains("was edited"));
     for share in [0, 1, 2, 3] {
         assert!(refusal(&good[..good.len() * share / 4]).contains("damaged"));
     }

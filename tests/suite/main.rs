@@ -14,6 +14,7 @@ mod inspect;
 mod latency;
 mod layering;
 mod layers;
+mod left_out;
 #[cfg(feature = "torch")]
 mod libtorch;
 mod memory;

@@ -1,81 +1,131 @@
-//! From simulated to used memory: a straight line between a floor and a cap.
+//! From the memory that tensors take to the memory that is used: the process beside it, between a floor and a cap.
 
+use super::search::search;
 use serde::{Deserialize, Serialize};
 
-/// `used = clamp(offset + slope x simulated, floor, cap)`, in MiB.
+/// `used = clamp(large + (small - large) x smallness + demand, floor, cap)`, in MiB; demand is what the allocator took.
 ///
-/// The offset is what the process needs besides tensors (the CUDA context, loaded kernels); the floor what it reaches even for the smallest
-/// network; the cap where a device with one memory for all starts to swap.
+/// Without a floor or cap that the rows show there is none: on a device that was never full nothing says where memory ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Curve {
-    pub offset: f64,
-    pub slope: f64,
-    pub floor: f64,
-    pub cap: f64,
+    /// What the process needs beside the tensors of large batches: a CUDA context, libraries.
+    pub large: f64,
+    /// What it needs beside those of a single sample: libraries choose among more algorithms for small batches and load the kernels of
+    /// each.
+    pub small: f64,
+    /// What the process needs while it starts, and therefore even for the smallest network.
+    pub floor: Option<f64>,
+    /// What the device can give.
+    pub cap: Option<f64>,
 }
 
-/// One measured row: simulated and used, in MiB, and how much it weighs.
+/// One measured row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
-    pub simulated: f64,
+    /// MiB that the allocator took: measured where the profile has it, else simulated.
+    pub demand: f64,
+    /// Of [`smallness`].
+    pub smallness: f64,
+    /// MiB.
     pub used: f64,
+    /// How much it counts.
     pub weight: f64,
 }
 
-/// Rounds of the pattern search; every one without progress halves the steps.
-const ROUNDS: usize = 200;
+/// A floor or a cap must take away this much of the mean relative error, or it is not there.
+const WORTH: f64 = 0.0005;
+
+/// From this batch size on libraries have settled on one kind of kernel.
+const LARGE: f64 = 128.0;
+
+/// From 1 for one sample to 0 for large batches, by doublings.
+pub(super) fn smallness(batch: u64) -> f64 {
+    (1.0 - (batch as f64).log2() / LARGE.log2()).clamp(0.0, 1.0)
+}
+
+/// Large, small, floor, cap.
+type Numbers = [f64; 4];
 
 impl Curve {
-    pub fn at(&self, simulated: f64) -> f64 {
-        (self.offset + self.slope * simulated).clamp(self.floor, self.cap)
+    /// MiB used.
+    pub fn at(&self, demand: f64, batch: u64) -> f64 {
+        value(self.numbers(), demand, smallness(batch))
     }
 
-    /// The curve of least weighted absolute error of logarithms: outliers pull it no more than their neighbours.
+    /// The curve of least weighted relative error: outliers pull it no more than their neighbours.
     pub fn fit(points: &[Point]) -> Self {
         let used = |fold: fn(f64, f64) -> f64, from: f64| points.iter().map(|point| point.used).fold(from, fold);
         let (least, most) = (used(f64::min, f64::INFINITY), used(f64::max, 0.0));
-        let start = Curve { offset: least, slope: 1.0, floor: least, cap: most };
-        search(start, |curve| curve.loss(points))
-    }
-
-    fn loss(&self, points: &[Point]) -> f64 {
-        let ordered = self.floor > 0.0 && self.floor <= self.cap && self.slope >= 0.0;
-        match ordered {
-            true => points.iter().map(|point| point.weight * (self.at(point.simulated) / point.used).ln().abs()).sum(),
-            false => f64::INFINITY,
+        let step = 0.1 * least;
+        let fit = |start: Numbers, [floor, cap]: [f64; 2]| {
+            search(start, [step, step, floor, cap], |numbers| loss(numbers, points))
+        };
+        let mut best = fit([0.5 * least, 0.5 * least, 0.0, f64::INFINITY], [0.0; 2]);
+        let worth = WORTH * points.iter().map(|point| point.weight).sum::<f64>();
+        for (index, start) in [(2, least), (3, most)] {
+            let mut numbers = best.0;
+            numbers[index] = start;
+            let steps = [2, 3].map(|bound| if numbers[bound] > 0.0 && numbers[bound].is_finite() { step } else { 0.0 });
+            let bounded = fit(numbers, steps);
+            if bounded.1 < best.1 - worth {
+                best = bounded;
+            }
         }
+        let [large, small, floor, cap] = best.0;
+        Curve { large, small, floor: (floor > 0.0).then_some(floor), cap: cap.is_finite().then_some(cap) }
     }
 
-    fn numbers(&self) -> [f64; 4] {
-        [self.offset, self.slope, self.floor, self.cap]
-    }
-
-    fn from_numbers([offset, slope, floor, cap]: [f64; 4]) -> Self {
-        Curve { offset, slope, floor, cap }
+    fn numbers(&self) -> Numbers {
+        [self.large, self.small, self.floor.unwrap_or(0.0), self.cap.unwrap_or(f64::INFINITY)]
     }
 }
 
-/// Pattern search (R. Hooke, T. A. Jeeves, 1961): one number at a time, a step up or down, smaller steps when none helps.
-fn search(start: Curve, loss: impl Fn(&Curve) -> f64) -> Curve {
-    let (mut best, mut least) = (start, loss(&start));
-    let mut steps = [0.25 * start.offset, 0.25, 0.25 * start.floor, 0.25 * start.cap];
-    for _ in 0..ROUNDS {
-        let before = least;
-        for index in 0..steps.len() {
-            for direction in [1.0, -1.0] {
-                let mut numbers = best.numbers();
-                numbers[index] += direction * steps[index];
-                let candidate = Curve::from_numbers(numbers);
-                let value = loss(&candidate);
-                if value < least {
-                    (best, least) = (candidate, value);
-                }
-            }
-        }
-        if least == before {
-            steps.iter_mut().for_each(|step| *step /= 2.0);
-        }
+fn value([large, small, floor, cap]: Numbers, demand: f64, smallness: f64) -> f64 {
+    (large + (small - large) * smallness + demand).max(floor).min(cap)
+}
+
+fn loss(numbers: Numbers, points: &[Point]) -> f64 {
+    let [large, small, floor, cap] = numbers;
+    let error = |point: &Point| {
+        let value = value(numbers, point.demand, point.smallness);
+        // Close to the logarithm of their ratio: too high by a factor counts as much as too low by it.
+        point.weight * (value - point.used).abs() / (value * point.used).sqrt()
+    };
+    match floor <= cap && large >= 0.0 && small >= 0.0 {
+        true => points.iter().map(error).sum(),
+        false => f64::INFINITY,
     }
-    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(curve: Curve) -> Vec<Point> {
+        let batches = (0..=8u32).map(|doublings| 1u64 << doublings);
+        let steps = batches.flat_map(|batch| [10.0, 35.0].map(|sample| (batch, 60.0 + sample * batch as f64)));
+        let point =
+            |(batch, demand)| Point { demand, smallness: smallness(batch), used: curve.at(demand, batch), weight: 1.0 };
+        steps.map(point).collect()
+    }
+
+    #[test]
+    fn the_numbers_behind_the_rows_are_found_again() {
+        let truth = Curve { large: 1100.0, small: 1350.0, floor: Some(1400.0), cap: Some(5000.0) };
+        let found = Curve::fit(&points(truth));
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 0.02 * b, "{found:?}");
+        close(found.large, 1100.0);
+        close(found.small, 1350.0);
+        close(found.cap.unwrap(), 5000.0);
+        close(found.floor.unwrap(), 1400.0);
+    }
+
+    #[test]
+    fn a_device_that_was_never_full_has_no_cap() {
+        let truth = Curve { large: 90.0, small: 90.0, floor: None, cap: None };
+        let found = Curve::fit(&points(truth));
+        assert_eq!((found.floor, found.cap), (None, None));
+        assert!((found.at(1e6, 1) - 1e6 - 90.0).abs() < 1.0);
+    }
 }

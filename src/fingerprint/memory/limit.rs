@@ -1,5 +1,7 @@
-//! Does a step fit: a logistic on the logarithm of what it needs over what the device gives.
+//! Does a step fit: the odds fall with the logarithm of what it needs over what the device gives.
 
+use super::search::search;
+use crate::target::Allocator;
 use serde::{Deserialize, Serialize};
 
 /// Where steps stop to fit.
@@ -7,46 +9,106 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(super) struct Limit {
     /// Simulated MiB at which a step is as likely to fit as not.
-    pub threshold: f64,
-    /// How fast the odds fall: natural logarithm of the odds per logarithm of simulated over threshold.
-    pub steepness: f64,
+    threshold: f64,
+    /// Natural logarithm of the odds lost per natural logarithm of simulated over threshold.
+    steepness: f64,
 }
 
 /// One step that was tried.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trial {
-    pub simulated: f64,
+    /// Simulated MiB.
+    pub demand: f64,
+    /// Whether it fitted.
     pub fitted: bool,
-    pub weight: f64,
 }
+
+/// Rows cannot show that a threshold is sharper than this: one percent more memory halves the odds.
+const SHARPEST: f64 = 70.0;
+
+/// Where nothing ever failed the device's capacity stands in for the limit; a tenth more memory halves the odds.
+const ASSUMED_STEEPNESS: f64 = 7.0;
+
+/// How likely the safe batch size must be to fit.
+const SAFE: f64 = 0.95;
+
+/// A caching allocator cuts its memory into pieces whose sizes a simulation cannot foresee to the last: real steps took up to a quarter
+/// more than simulated (`ACCURACY.md`). Safe is what leaves that room.
+const CACHING_ROOM: f64 = 0.8;
 
 impl Limit {
     /// Probability that a step of this many simulated MiB fits.
-    pub fn fits(&self, simulated: f64) -> f64 {
-        1.0 / (1.0 + (self.steepness * (simulated / self.threshold).ln()).exp())
+    pub fn fits(&self, demand: f64) -> f64 {
+        1.0 / (1.0 + (self.steepness * (demand / self.threshold).ln()).exp())
     }
 
-    /// The largest simulated MiB that fit with at least that probability.
-    pub fn reach(&self, probability: f64) -> f64 {
-        self.threshold * (((1.0 - probability) / probability).ln() / self.steepness).exp()
+    /// Simulated MiB that are as likely to fit as not.
+    pub fn likely(&self) -> f64 {
+        self.threshold
     }
 
-    /// From steps that were tried; none unless some fitted and some did not.
-    pub fn fit(trials: &[Trial]) -> Option<Self> {
-        let some = |fitted: bool| trials.iter().any(|trial| trial.fitted == fitted);
-        if !(some(true) && some(false)) {
-            return None;
+    /// Simulated MiB that are safe.
+    pub fn safe(&self, allocator: Allocator) -> f64 {
+        let sure = self.threshold * (((1.0 - SAFE) / SAFE).ln() / self.steepness).exp();
+        match allocator {
+            Allocator::Direct => sure,
+            Allocator::Caching { .. } => sure.min(CACHING_ROOM * self.threshold),
         }
-        let needs = trials.iter().map(|trial| trial.simulated);
-        let candidates = needs.clone().map(|threshold| Limit { threshold, steepness: 30.0 });
-        candidates.min_by(|a, b| a.loss(trials).total_cmp(&b.loss(trials)))
     }
 
-    fn loss(&self, trials: &[Trial]) -> f64 {
-        let loss = |trial: &Trial| {
-            let right = if trial.fitted { self.fits(trial.simulated) } else { 1.0 - self.fits(trial.simulated) };
-            -trial.weight * right.max(1e-9).ln()
+    /// The likeliest limit of some steps, every one weighing the same; none unless some fitted and some did not.
+    pub fn fit(trials: &[Trial]) -> Option<Self> {
+        let demands =
+            |fitted: bool| trials.iter().filter(move |trial| trial.fitted == fitted).map(|trial| trial.demand);
+        let most = demands(true).reduce(f64::max)?;
+        let least = demands(false).reduce(f64::min)?;
+        let start = [(0.5 * (most + least)).ln(), (0.3 * SHARPEST).ln()];
+        let ([threshold, steepness], _) = search(start, [0.1, 0.5], |[threshold, steepness]| {
+            let limit = Limit { threshold: threshold.exp(), steepness: steepness.exp() };
+            if limit.steepness <= SHARPEST { limit.surprise(trials) } else { f64::INFINITY }
+        });
+        Some(Limit { threshold: threshold.exp(), steepness: steepness.exp() })
+    }
+
+    /// The limit of a device on which nothing ever failed: what it can give, or what was seen to fit if that is more.
+    pub fn assumed(capacity: f64, trials: &[Trial]) -> Self {
+        let threshold = trials.iter().map(|trial| trial.demand).fold(capacity, f64::max);
+        Limit { threshold, steepness: ASSUMED_STEEPNESS }
+    }
+
+    /// Negative logarithm of the likelihood.
+    fn surprise(&self, trials: &[Trial]) -> f64 {
+        let surprise = |trial: &Trial| {
+            let odds = self.steepness * (trial.demand / self.threshold).ln();
+            let against = if trial.fitted { odds } else { -odds };
+            if against > 30.0 { against } else { against.exp().ln_1p() }
         };
-        trials.iter().map(loss).sum()
+        trials.iter().map(surprise).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(fitted: &[f64], failed: &[f64]) -> Vec<Trial> {
+        let trial = |fitted| move |&demand: &f64| Trial { demand, fitted };
+        fitted.iter().map(trial(true)).chain(failed.iter().map(trial(false))).collect()
+    }
+
+    #[test]
+    fn the_threshold_lies_between_what_fitted_and_what_did_not() {
+        let limit = Limit::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap();
+        assert!(limit.fits(480.0) > 0.5 && limit.fits(520.0) < 0.5, "{limit:?}");
+        assert!(limit.safe(Allocator::Direct) < limit.likely() && limit.fits(100.0) > 0.999);
+        assert!(Limit::fit(&trials(&[100.0], &[])).is_none());
+    }
+
+    #[test]
+    fn contradictions_make_it_less_sure() {
+        let clear = Limit::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap();
+        let vague = Limit::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap();
+        assert!(vague.fits(300.0) < clear.fits(300.0));
+        assert!(vague.safe(Allocator::Direct) < clear.safe(Allocator::Direct));
     }
 }

@@ -1,77 +1,82 @@
-//! Memory by simulation: a step's allocations are simulated, a curve of four numbers makes used memory of them, and a limit says whether
-//! they fit. How close it comes stands in `ACCURACY.md` of the folder above.
+//! Memory by simulation: a step's allocations are simulated, a curve makes used memory of them, and a limit says whether they fit. How close
+//! it comes, and what else was tried, stands in `ACCURACY.md` beside this file.
 
 mod curve;
+mod digest;
 mod limit;
+mod prepared;
+mod residual;
+mod search;
 mod simulated;
+mod stored;
+
+pub(super) use prepared::Prepared;
 
 use super::observations::Observations;
-use super::prediction::{MaxBatch, Verdict};
 use super::rows::Row;
 use super::spread::{Residuals, Spread};
-use crate::memory::{Alive, Simulation};
+use crate::error::Result;
 use crate::network::Network;
+use crate::records::Reading;
 use crate::target::Target;
 use crate::workload::Stage;
-use curve::{Curve, Point};
-use limit::{Limit, Trial};
+use curve::Curve;
+use digest::{Known, architecture, digest, points, trials};
+use limit::Limit;
+use rayon::prelude::*;
+use residual::{Residual, residuals};
 use serde::{Deserialize, Serialize};
-use simulated::{Simulated, simulation};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// How likely the safe batch size must be to fit.
-const SAFE: f64 = 0.95;
-
-/// No batch size beyond this is looked for.
-const LARGEST_BATCH: u64 = 1 << 20;
+use simulated::simulation;
+use std::collections::{BTreeMap, BTreeSet};
+use stored::Stored;
 
 /// The fitted memory of one device and stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Stored", into = "Stored")]
 pub(super) struct Memory {
     target: Target,
+    seed: u64,
     curve: Curve,
+    /// None where nothing failed and no row names the device's capacity.
     limit: Option<Limit>,
     spread: Option<Spread>,
-    digest: Vec<Step>,
-}
-
-/// One row as the fit sees it: kept, so that more rows can be added later.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Step {
-    network: String,
-    simulated: Simulated,
-    /// MiB; none where it did not fit.
-    used: Option<f64>,
-}
-
-/// One network, ready to be asked about.
-pub(super) struct Prepared<'a> {
-    memory: &'a Memory,
-    simulation: Simulation<'a>,
+    known: Vec<Known>,
+    /// By architecture; grown from `known`, not stored.
+    residuals: BTreeMap<String, Residual>,
 }
 
 impl Memory {
-    pub fn fit(stage: Stage, observations: &Observations) -> Self {
-        Memory::of(digest(stage, observations), observations.target)
+    pub fn fit(stage: Stage, seed: u64, observations: &Observations) -> Result<Self> {
+        let capacity = observations.rows.iter().filter_map(capacity).reduce(f64::min);
+        let known = digest(stage, observations);
+        let parts: Vec<&Known> = known.iter().collect();
+        let (curve, trials) = (Curve::fit(&points(&parts)), trials(&parts));
+        let assumed = || Some(Limit::assumed(capacity? - curve.large, &trials));
+        Ok(Memory {
+            limit: Limit::fit(&trials).or_else(assumed),
+            spread: spread(&known, seed)?,
+            residuals: residuals(&parts, &curve, seed)?,
+            target: observations.target.clone(),
+            seed,
+            curve,
+            known,
+        })
     }
 
-    fn of(digest: Vec<Step>, target: &Target) -> Self {
-        let all: Vec<&Step> = digest.iter().collect();
-        let (curve, limit) = fit(&all);
-        let spread = Spread::new(&left_out(&digest));
-        Memory { target: target.clone(), curve, limit, spread, digest }
-    }
-
-    /// The same, fitted with more rows.
-    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Self {
+    /// The same with more rows: the new network weighs as much as every other.
+    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Result<Self> {
         let added = digest(stage, &Observations { rows, failed: &[], target: &self.target });
-        Memory::of(self.digest.iter().cloned().chain(added).collect(), &self.target)
+        let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
+        let parts: Vec<&Known> = known.iter().collect();
+        let curve = Curve::fit(&points(&parts));
+        let limit = Limit::fit(&trials(&parts)).or(self.limit);
+        let (spread, residuals) = (spread(&known, self.seed)?, residuals(&parts, &curve, self.seed)?);
+        Ok(Memory { curve, limit, spread, residuals, known, ..self.clone() })
     }
 
     pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
-        Prepared { memory: self, simulation: simulation(network, stage, &self.target) }
+        let residual = self.residuals.get(&architecture(network));
+        Prepared::new(self, residual, network.parameters(), simulation(network, stage, &self.target))
     }
 
     pub fn spread(&self) -> Option<Spread> {
@@ -79,88 +84,25 @@ impl Memory {
     }
 }
 
-impl Prepared<'_> {
-    /// MiB used.
-    pub fn at(&self, batch: u64) -> f64 {
-        self.memory.curve.at(Simulated::of(&self.simulation, batch).reserved)
-    }
-
-    /// What is alive at the peak.
-    pub fn alive(&self, batch: u64) -> Alive {
-        self.simulation.alive(batch)
-    }
-
-    /// None where nothing profiled ever failed to fit.
-    pub fn verdict(&self, batch: u64) -> Option<Verdict> {
-        let limit = self.memory.limit?;
-        Some(Verdict::new(limit.fits(Simulated::of(&self.simulation, batch).reserved)))
-    }
-
-    /// None where nothing profiled ever failed to fit.
-    pub fn max_batch(&self) -> Option<MaxBatch> {
-        let limit = self.memory.limit?;
-        let largest = |probability: f64| self.largest_within(limit.reach(probability));
-        Some(MaxBatch { safe: largest(SAFE), likely: largest(0.5) })
-    }
-
-    /// The largest batch size whose simulated memory stays within so many MiB.
-    fn largest_within(&self, reserved: f64) -> u64 {
-        let fits = |batch: u64| Simulated::of(&self.simulation, batch).reserved <= reserved;
-        let (mut low, mut high) = (0, 1);
-        while high < LARGEST_BATCH && fits(high) {
-            (low, high) = (high, 2 * high);
-        }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if fits(middle) { low = middle } else { high = middle }
-        }
-        low
+/// MiB that the device has in all.
+fn capacity(row: &Row) -> Option<f64> {
+    match row.record.reading {
+        Reading::Memory(columns) => columns.capacity.map(|bytes| bytes.mib()),
+        Reading::Latency(_) => None,
     }
 }
 
-fn fit(steps: &[&Step]) -> (Curve, Option<Limit>) {
-    let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
-    steps.iter().filter(|step| step.used.is_some()).for_each(|step| *counts.entry(&step.network).or_default() += 1.0);
-    let points = steps.iter().filter_map(|step| {
-        let weight = 1.0 / counts.get(step.network.as_str())?;
-        Some(Point { simulated: step.simulated.reserved, used: step.used?, weight })
+/// From the residuals of every network, predicted from all others.
+fn spread(known: &[Known], _seed: u64) -> Result<Option<Spread>> {
+    let networks: BTreeSet<&String> = known.iter().map(|part| &part.network).collect();
+    let networks: Vec<&String> = networks.into_iter().collect();
+    let residuals = networks.par_iter().map(|name| -> Option<Residuals> {
+        let (own, others): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|part| part.network == **name);
+        let points = points(&others);
+        let curve = (!points.is_empty()).then(|| Curve::fit(&points))?;
+        let steps = own.iter().flat_map(|part| &part.steps);
+        let residual = |step: &digest::Step| Some((step.used? / curve.at(step.simulated.reserved, step.batch)).ln());
+        Some(steps.filter_map(residual).collect())
     });
-    let trials =
-        steps.iter().map(|step| Trial { simulated: step.simulated.reserved, fitted: step.used.is_some(), weight: 1.0 });
-    (Curve::fit(&points.collect::<Vec<_>>()), Limit::fit(&trials.collect::<Vec<_>>()))
-}
-
-/// Residuals of every network, predicted from all others.
-fn left_out(digest: &[Step]) -> Vec<Residuals> {
-    let mut networks: Vec<&str> = digest.iter().map(|step| step.network.as_str()).collect();
-    networks.sort_unstable();
-    networks.dedup();
-    let residuals = networks.iter().filter_map(|name| {
-        let (own, others): (Vec<&Step>, Vec<&Step>) = digest.iter().partition(|step| step.network == *name);
-        if others.iter().all(|step| step.used.is_none()) {
-            return None;
-        }
-        let (curve, _) = fit(&others);
-        let residual = |step: &&Step| Some((step.used? / curve.at(step.simulated.reserved)).ln());
-        Some(own.iter().filter_map(residual).collect())
-    });
-    residuals.collect()
-}
-
-/// Every row and every failure to fit, simulated; each network is prepared once.
-fn digest(stage: Stage, observations: &Observations) -> Vec<Step> {
-    let passed = observations.rows.iter().map(|row| (&row.network, &row.record, Some(row.measured)));
-    let attempts = observations.failed.iter().filter(|attempt| attempt.did_not_fit());
-    let failed = attempts.map(|attempt| (&attempt.network, &attempt.record, None));
-    let mut simulations: BTreeMap<*const Network, Simulation> = BTreeMap::new();
-    let steps = passed.chain(failed).map(|(network, record, used)| {
-        let key = Arc::as_ptr(network);
-        let simulation = simulations.entry(key).or_insert_with(|| simulation(network, stage, observations.target));
-        Step {
-            network: record.variant.network.clone(),
-            simulated: Simulated::of(simulation, record.workload.batch),
-            used,
-        }
-    });
-    steps.collect()
+    Ok(Spread::new(&residuals.flatten().collect::<Vec<_>>()))
 }

@@ -4,11 +4,10 @@ use crate::memory::{Optimizer, Simulation};
 use crate::network::Network;
 use crate::target::Target;
 use crate::workload::Stage;
-use serde::{Deserialize, Serialize};
 
 /// Simulated memory of one step, in MiB.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(in crate::fingerprint) struct Simulated {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Simulated {
     pub reserved: f64,
     pub allocated: f64,
 }
@@ -21,6 +20,6 @@ impl Simulated {
 }
 
 /// The simulation of a network; the optimizer is the one the profiler runs.
-pub(in crate::fingerprint) fn simulation<'a>(network: &'a Network, stage: Stage, target: &'a Target) -> Simulation<'a> {
+pub(super) fn simulation<'a>(network: &'a Network, stage: Stage, target: &'a Target) -> Simulation<'a> {
     Simulation::new(network, stage, Optimizer::Momentum, target)
 }

@@ -34,6 +34,9 @@ fn named_or_read(word: &str) -> Result<Target> {
 /// The known device whose facts a profile's setting implies: libtorch lays tensors out for the widest vectors a processor has.
 fn told(setting: &Setting) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
+    if let Some(known) = fact("target").and_then(|told| Target::names().find(|name| *name == told)) {
+        return Some(known);
+    }
     match (fact("device")?, fact("instruction_set")) {
         ("cpu", Some("avx512f")) => Some("cpu"),
         ("cpu" | "simulated", _) => Some("cpu_avx2"),

@@ -1,0 +1,140 @@
+//! What is kept of the rows a fit saw, so that more can be added later: simulated and measured numbers instead of networks.
+
+use super::curve::{Point, smallness};
+use super::limit::Trial;
+use super::simulated::{Simulated, simulation};
+use crate::error::{Error, Result};
+use crate::fingerprint::checksum::checksum;
+use crate::fingerprint::observations::Observations;
+use crate::network::Network;
+use crate::records::{Reading, Record, Variant};
+use crate::workload::Stage;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The rows of one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Known {
+    /// The network's name: all its levels are left out together.
+    pub network: String,
+    /// Of [`architecture`].
+    pub architecture: String,
+    /// Parameters of the network.
+    pub parameters: u64,
+    /// Its rows.
+    pub steps: Vec<Step>,
+}
+
+/// One row.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(super) struct Step {
+    pub batch: u64,
+    pub simulated: Simulated,
+    /// MiB that the allocator took, where the profile has it.
+    pub reserved: Option<f64>,
+    /// MiB used; none where it did not fit.
+    pub used: Option<f64>,
+}
+
+/// What the layers of a network are, whatever their sizes: networks that were pruned from one another have this in common.
+pub(super) fn architecture(network: &Network) -> String {
+    checksum(network.nodes().iter().flat_map(|node| node.op.kind().bytes().chain([node.inputs.len() as u8])))
+}
+
+/// The rows of one variant, each with the MiB used where it fitted.
+struct Rows<'a> {
+    network: &'a Network,
+    rows: Vec<(&'a Record, Option<f64>)>,
+}
+
+/// Every row and every failure to fit, simulated; each variant is prepared once.
+pub(super) fn digest(stage: Stage, observations: &Observations) -> Vec<Known> {
+    let mut variants: BTreeMap<&Variant, Rows> = BTreeMap::new();
+    let passed = observations.rows.iter().map(|row| (&row.network, &row.record, Some(row.measured)));
+    let unfit = observations.failed.iter().filter(|attempt| attempt.did_not_fit());
+    for (network, record, used) in passed.chain(unfit.map(|attempt| (&attempt.network, &attempt.record, None))) {
+        let variant = variants.entry(&record.variant).or_insert(Rows { network, rows: Vec::new() });
+        variant.rows.push((record, used));
+    }
+    let variants: Vec<(&Variant, Rows)> = variants.into_iter().collect();
+    let known = variants.into_par_iter().map(|(variant, Rows { network, rows })| {
+        let simulation = simulation(network, stage, observations.target);
+        let mut simulated: BTreeMap<u64, Simulated> = BTreeMap::new();
+        let step = |(record, used): (&Record, Option<f64>)| {
+            let batch = record.workload.batch;
+            let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::of(&simulation, batch));
+            Step { batch, simulated, reserved: used.and(reserved(record)), used }
+        };
+        Known {
+            network: variant.network.clone(),
+            architecture: architecture(network),
+            parameters: network.parameters(),
+            steps: rows.into_iter().map(step).collect(),
+        }
+    });
+    known.collect()
+}
+
+fn reserved(record: &Record) -> Option<f64> {
+    match record.reading {
+        Reading::Memory(columns) => columns.reserved.map(|bytes| bytes.mib()),
+        Reading::Latency(_) => None,
+    }
+}
+
+impl Step {
+    fn point(&self, weight: f64) -> Option<Point> {
+        let demand = self.reserved.unwrap_or(self.simulated.reserved);
+        Some(Point { demand, smallness: smallness(self.batch), used: self.used?, weight })
+    }
+}
+
+/// What a curve is fitted to: every network weighs the same, however many rows it has.
+pub(super) fn points(known: &[&Known]) -> Vec<Point> {
+    let mut rows: BTreeMap<&str, f64> = BTreeMap::new();
+    for part in known {
+        *rows.entry(&part.network).or_default() += part.steps.iter().filter(|step| step.used.is_some()).count() as f64;
+    }
+    let points =
+        known.iter().flat_map(|part| part.steps.iter().filter_map(|step| step.point(1.0 / rows[&*part.network])));
+    points.collect()
+}
+
+/// What a limit is fitted to.
+pub(super) fn trials(known: &[&Known]) -> Vec<Trial> {
+    let steps = known.iter().flat_map(|part| &part.steps);
+    steps.map(|step| Trial { demand: step.simulated.reserved, fitted: step.used.is_some() }).collect()
+}
+
+/// As `batch simulated-reserved simulated-allocated measured-reserved used`, in MiB, `-` for what there is not: a thousand rows shall
+/// not fill a megabyte.
+impl From<Step> for String {
+    fn from(step: Step) -> String {
+        let Step { batch, simulated: Simulated { reserved, allocated }, .. } = step;
+        let [measured, used] =
+            [step.reserved, step.used].map(|value| value.map_or("-".into(), |value| value.to_string()));
+        format!("{batch} {reserved} {allocated} {measured} {used}")
+    }
+}
+
+impl TryFrom<String> for Step {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let wrong = || Error::input(format!("\"{text}\" is no row")).expected("five numbers, the last two possibly -");
+        let words: Vec<&str> = text.split(' ').collect();
+        let [batch, reserved, allocated, measured, used] = words[..] else { return Err(wrong()) };
+        let number =
+            |word: &str| word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(wrong);
+        let possible = |word: &str| (word != "-").then(|| number(word)).transpose();
+        Ok(Step {
+            batch: batch.parse().map_err(|_| wrong())?,
+            simulated: Simulated { reserved: number(reserved)?, allocated: number(allocated)? },
+            reserved: possible(measured)?,
+            used: possible(used)?,
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! What the hybrid method reaches on a published device: networks and levels left out, verdicts, largest batches, intervals.
+
+use super::fixtures::shared;
+use perf4sight::evaluation::{Confusion, Evaluation, LargestScores, LeftOut, Protocol};
+use perf4sight::fingerprint::{Gathered, Levels, Method, Networks, Selection, Subject, gather};
+use perf4sight::target::Target;
+use perf4sight::workload::{Quantity, Stage};
+use std::path::Path;
+
+const NETWORKS: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
+
+/// The levels that the published accuracy is fitted on.
+const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
+
+fn profile(folder: &Path, quantity: Quantity) -> Gathered {
+    let selection = Selection {
+        folders: &[folder.join("profiling_csvs").join(quantity.name())],
+        networks: &NETWORKS.map(str::to_owned),
+        levels: Levels::AllBut([].into()),
+        stage: Stage::Training,
+        quantity,
+    };
+    gather(&selection, &mut Networks::new(folder.join("networks"))).unwrap()
+}
+
+fn protocol(quantity: Quantity) -> Protocol {
+    let subject = Subject { device: "tx2".into(), dataset: "imagenet".into(), stage: Stage::Training, quantity };
+    Protocol { subject, method: Method::Hybrid, seed: 1 }
+}
+
+fn print(title: &str, evaluation: &Evaluation) -> [f64; 2] {
+    let [all, unpruned] =
+        [evaluation.clone(), evaluation.at_level_0(true)].map(|part| part.mean_over_networks().unwrap_or(f64::NAN));
+    let networks = evaluation.by(|case| case.variant.network.clone());
+    let networks: Vec<String> =
+        networks.iter().map(|(name, scores)| format!("{name} {:.1} ({:+.1})", scores.mape, scores.bias)).collect();
+    println!("{title}: {all:.2} %, level 0 {unpruned:.2} %: {}", networks.join(", "));
+    [all, unpruned]
+}
+
+fn print_coverage(evaluation: &Evaluation) -> f64 {
+    for name in NETWORKS {
+        let cases = evaluation.cases.iter().filter(|case| case.variant.network == name).cloned().collect();
+        let own = Evaluation { cases };
+        println!("  {name}: {:.1} % inside", own.coverage_90().unwrap_or(f64::NAN));
+    }
+    let coverage = evaluation.coverage_90().unwrap();
+    println!("  all: {coverage:.1} %");
+    coverage
+}
+
+#[test]
+fn memory_of_networks_nobody_profiled() {
+    let Some(folder) = shared("tx2") else { return };
+    let (gathered, target) = (profile(&folder, Quantity::Memory), Target::named("tx2").unwrap());
+    let observations = gathered.observations(&target);
+    let LeftOut { evaluation, judged, largest } = protocol(Quantity::Memory).networks_left_out(&observations).unwrap();
+    let [all, unpruned] = print("memory, networks left out", &evaluation);
+    let coverage = print_coverage(&evaluation);
+    let confusion = Confusion::of(&judged).unwrap();
+    println!("{confusion:?}");
+    println!("level 0: {:?}", Confusion::of(judged.iter().filter(|one| one.variant.level == 0)).unwrap());
+    let scores = LargestScores::of(&largest).unwrap();
+    println!("{scores:?}");
+    for one in largest.iter().filter(|one| one.said.safe >= one.failed) {
+        println!("  unsafe: {} {:?} fitted {} failed {}", one.variant, one.said, one.fitted, one.failed);
+    }
+    assert!(all <= 5.3 && unpruned <= 4.0);
+    assert!((85.0..=95.0).contains(&coverage));
+    assert!(confusion.accuracy >= 97.5 && confusion.precision >= Some(97.0) && confusion.recall >= Some(96.5));
+    assert!(scores.unsafe_share <= 2.0 && scores.used >= 84.0 && scores.mape <= 6.0);
+}
+
+#[test]
+fn memory_of_levels_nobody_profiled() {
+    let Some(folder) = shared("tx2") else { return };
+    let (gathered, target) = (profile(&folder, Quantity::Memory), Target::named("tx2").unwrap());
+    let evaluation =
+        protocol(Quantity::Memory).levels_left_out(&gathered.observations(&target), &FITTED.into()).unwrap();
+    let [all, _] = print("memory, levels left out", &evaluation);
+    assert!(all <= 3.2);
+}
