@@ -6,6 +6,7 @@ use crate::network::zoo::Dataset;
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
 use crate::stages::networks::Networks;
+use crate::stages::predict::{Form, LARGEST_BATCH};
 use crate::stages::{self, Context};
 use crate::workload::{Stage, Workload};
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
@@ -85,7 +86,7 @@ enum Verb {
     },
     /// Show a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood
     Inspect(Inspect),
-    /// Predict latency and memory of a network from stored fingerprints
+    /// Predict latency, memory and whether it fits, from stored fingerprints
     Predict(Predict),
     /// Print a script that completes these arguments in a shell
     Completions {
@@ -99,21 +100,33 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Predict {
-    /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
-    #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL")]
-    network: String,
+    /// ONNX files, folders of them, patterns, names of known networks, NAME@LEVEL for one pruned to that percentage
+    #[arg(value_name = "NET.onnx|DIR|NAME|NAME@LEVEL", required = true)]
+    networks: Vec<String>,
 
     /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
     #[arg(long, value_name = "DIR")]
     fingerprint: PathBuf,
 
     /// Batch sizes
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1", value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
     bs: Vec<u64>,
 
     /// What one step does
     #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
     stage: String,
+
+    /// Refuse a fingerprint of another device
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+
+    /// Refuse a fingerprint of another dataset
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+
+    /// Print comma-separated rows, one per network and batch size, instead of tables
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
 }
 
 #[derive(Debug, Args)]
@@ -145,8 +158,19 @@ impl Inspect {
 
 impl Predict {
     fn into_verb(self) -> Result<stages::predict::Predict> {
-        let Predict { network, fingerprint: fingerprints, bs: batches, stage } = self;
-        Ok(stages::predict::Predict { network, fingerprints, batches, stage: Stage::parse(&stage)? })
+        let Predict { networks, fingerprint: fingerprints, bs: batches, stage, device, dataset, csv } = self;
+        let stage = Stage::parse(&stage)?;
+        let form = if csv { Form::Csv } else { Form::Tables };
+        Ok(stages::predict::Predict {
+            networks,
+            fingerprints,
+            batches,
+            stage,
+            device,
+            dataset,
+            output: Vec::new(),
+            form,
+        })
     }
 }
 
@@ -157,7 +181,10 @@ impl Predict {
 pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
     let mut context = pipeline::context(arguments.console(), cancel)?;
     let ending = match arguments.verb {
-        Some(verb) => verb.run(&mut context).map(|()| Ending::Finished)?,
+        Some(verb) => {
+            verb.run(&mut context)?;
+            if context.cancelled() { Ending::Interrupted } else { Ending::Finished }
+        }
         None => pipeline::run(stages::SPECS, &arguments.into_options()?, &mut context)?,
     };
     context.console.finish()?;
@@ -169,14 +196,16 @@ impl Verb {
         match self {
             Verb::Networks { export, dataset } => {
                 let summary = Networks { export, dataset }.run(context)?;
-                pipeline::present(&summary, &context.console);
+                pipeline::present(summary, &context.console)
             }
-            Verb::Inspect(arguments) => pipeline::present(&arguments.into_verb()?.run(context)?, &context.console),
-            Verb::Predict(arguments) => pipeline::present(&arguments.into_verb()?.run(context)?, &context.console),
-            Verb::Completions { shell } => context.console.line(completions(shell)),
-            Verb::Worker => device::run_worker(io::stdin().lock(), io::stdout())?,
+            Verb::Inspect(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
+            Verb::Predict(arguments) => pipeline::present(arguments.into_verb()?.predict(context)?, &context.console),
+            Verb::Completions { shell } => {
+                context.console.line(completions(shell));
+                Ok(())
+            }
+            Verb::Worker => device::run_worker(io::stdin().lock(), io::stdout()),
         }
-        Ok(())
     }
 }
 

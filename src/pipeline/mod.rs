@@ -72,10 +72,14 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
 }
 
 /// Shows what a command-line verb found.
-pub fn present(summary: &Summary, console: &Console) {
-    show(summary, console);
+///
+/// # Errors
+/// What the verb could not do although it did the rest.
+pub fn present(summary: Summary, console: &Console) -> Result<()> {
+    show(&summary, console);
     closing::show_files(&summary.files, console);
     console.json(&summary.json);
+    summary.failure.map_or(Ok(()), Err)
 }
 
 /// Checks the values of all sections before the first is parsed, for defaults reach into other sections.
@@ -112,18 +116,20 @@ fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Resul
 
 fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
     let mut closing = Closing::default();
+    let mut failure = None;
     for job in jobs.iter() {
         if context.cancelled() {
             break;
         }
         context.console.note(format_args!("\n[{}] {}", job.section(), job.spec.table.about));
-        let summary = job.stage.run(context)?;
+        let mut summary = job.stage.run(context)?;
         show(&summary, &context.console);
+        failure = failure.or(summary.failure.take());
         closing.add(job.section(), summary);
     }
     let ending = if context.cancelled() { Ending::Interrupted } else { Ending::Finished };
     closing.show(ending, context);
-    Ok(ending)
+    failure.map_or(Ok(ending), Err)
 }
 
 fn show(summary: &Summary, console: &Console) {

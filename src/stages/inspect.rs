@@ -1,6 +1,7 @@
 //! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
 
-use super::{Context, Summary, named};
+use super::named::Named;
+use super::{Context, Summary};
 use crate::error::Result;
 use crate::network::zoo::Dataset;
 use crate::network::{Coverage, Network, Node};
@@ -26,7 +27,7 @@ impl Inspect {
     /// # Errors
     /// A network that cannot be used.
     pub fn run(&self, context: &mut Context) -> Result<Summary> {
-        let network = named::load(&self.network, self.dataset, context)?;
+        let network = Named::load(&self.network, || Ok(self.dataset))?.told(context);
         let sheet = Sheet { network: &network, workload: self.workload, backward: network.backward_macs() };
         let (layers, totals) = (sheet.layers(), sheet.totals());
         let coverage = network.coverage();

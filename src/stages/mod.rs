@@ -27,7 +27,7 @@ use crate::config::{Table, Values};
 use crate::error::Result;
 
 /// Every config section there is.
-pub static SPECS: &[&Spec] = &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC];
+pub static SPECS: &[&Spec] = &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC, &predict::SPEC];
 
 /// A config section: what may stand in it and what it becomes.
 pub struct Spec {

@@ -1,4 +1,4 @@
-//! A network as the command line names it: a file, a known network, or one pruned to a level.
+//! A network as people name it: a file, a known network, or one pruned to a level.
 
 use super::Context;
 use crate::error::{Error, Result};
@@ -9,21 +9,69 @@ use crate::pruning::{Goal, Pruner, Ranking, generator};
 use crate::units::Percent;
 use std::path::Path;
 
-/// A file where it looks like one, else a known network for images of `dataset`, pruned where a level follows its name.
-///
-/// # Errors
-/// A file that cannot be used, an unknown name, a level outside 0 to 99.
-pub(super) fn load(word: &str, dataset: Dataset, context: &mut Context) -> Result<Network> {
-    let file = Path::new(word);
-    if file.extension().is_some_and(|ending| ending == "onnx") || file.exists() {
-        let Loaded { network, warnings } = onnx::read(file)?;
-        warnings.iter().for_each(|warning| context.warn(format!("{word}: {warning}")));
-        return Ok(network);
+/// A network, and what there is to say about how it was come by.
+pub(super) struct Named {
+    pub network: Network,
+    pub remarks: Remarks,
+}
+
+/// What there is to say about networks.
+#[derive(Default)]
+pub(super) struct Remarks {
+    /// What a reader should know.
+    pub warnings: Vec<String>,
+    /// What happened as asked.
+    pub notes: Vec<String>,
+}
+
+/// Of more remarks than this the others are only counted.
+const SPOKEN: usize = 10;
+
+impl Named {
+    /// A file where it looks like one, else a known network for images of a dataset, pruned where a level follows its name.
+    ///
+    /// # Errors
+    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network whatever `dataset` says.
+    pub fn load(word: &str, dataset: impl FnOnce() -> Result<Dataset>) -> Result<Self> {
+        if is_file(word) {
+            let Loaded { network, warnings } = onnx::read(word)?;
+            let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
+            return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
+        }
+        match word.split_once('@') {
+            Some((name, level)) => pruned(&zoo::build(name, dataset()?)?, parse_level(level)?),
+            None => Ok(Named { network: zoo::build(word, dataset()?)?, remarks: Remarks::default() }),
+        }
     }
-    match word.split_once('@') {
-        Some((name, level)) => pruned(&zoo::build(name, dataset)?, parse_level(level)?, context),
-        None => zoo::build(word, dataset),
+
+    /// The network, the remarks having been made.
+    pub fn told(self, context: &mut Context) -> Network {
+        self.remarks.tell(context);
+        self.network
     }
+}
+
+impl Remarks {
+    /// With those about another network.
+    pub fn extend(&mut self, other: Remarks) {
+        self.warnings.extend(other.warnings);
+        self.notes.extend(other.notes);
+    }
+
+    /// Says the first of them, and how many more there are.
+    pub fn tell(&self, context: &mut Context) {
+        self.warnings.iter().take(SPOKEN).for_each(|warning| context.warn(warning));
+        if let Some(more @ 1..) = self.warnings.len().checked_sub(SPOKEN) {
+            context.warn(format!("{more} more warnings of this kind"));
+        }
+        self.notes.iter().take(SPOKEN).for_each(|note| context.console.note(note));
+    }
+}
+
+/// Whether a word means a file, there or not.
+pub(super) fn is_file(word: &str) -> bool {
+    let path = Path::new(word);
+    path.extension().is_some_and(|ending| ending == "onnx") || word.contains('/') || path.exists()
 }
 
 fn parse_level(word: &str) -> Result<u8> {
@@ -36,14 +84,17 @@ fn parse_level(word: &str) -> Result<u8> {
 }
 
 /// Pruned at random, always in the same way.
-fn pruned(network: &Network, level: u8, context: &mut Context) -> Result<Network> {
+fn pruned(network: &Network, level: u8) -> Result<Named> {
     let pruner = Pruner::new(network);
     let ranking = Ranking::random(&pruner, &mut generator(0, network.name(), level, 0));
     let pruned = pruner.prune(&ranking, Goal::percent(network, f64::from(level)))?;
     let (name, reached) = (network.name(), Percent(pruned.percent));
+    let mut remarks = Remarks::default();
     match pruned.limit {
-        Some(limit) => context.warn(format!("{name}@{level}: only {reached} of the parameters could go: {limit}")),
-        None => context.console.note(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
+        Some(limit) => {
+            remarks.warnings.push(format!("{name}@{level}: only {reached} of the parameters could go: {limit}"))
+        }
+        None => remarks.notes.push(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
     }
-    Ok(pruned.network)
+    Ok(Named { network: pruned.network, remarks })
 }

@@ -1,5 +1,6 @@
 //! What a stage found, as data: shown at its end, in the closing table of the run, and in its JSON.
 
+use crate::error::Error;
 use crate::report::{Cell, Column, Table};
 use std::path::PathBuf;
 
@@ -16,6 +17,8 @@ pub struct Summary {
     pub files: Vec<(&'static str, PathBuf)>,
     /// The stage's part of the run's JSON summary.
     pub json: serde_json::Value,
+    /// What could not be done although the rest was; told after all results, it decides the exit code.
+    pub failure: Option<Error>,
 }
 
 /// One cell of the closing table.

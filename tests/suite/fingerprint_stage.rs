@@ -225,21 +225,31 @@ fn stored_fingerprints_answer_for_files_names_and_levels() {
     let scene = profile();
     scene.run(RUN).succeeds();
     let ask = |network: &str, more: &str| scene.run(&format!("predict {network} --fingerprint store --bs 1,8 {more}"));
-    let answer = |network: &str| -> Value { serde_json::from_str(ask(network, "--json").succeeds().stdout()).unwrap() };
-    // What was measured once or equally often is answered exactly: 20 + 7 x batch; MiB in bytes.
-    let known = answer("squeezenet");
-    assert_eq!(known["predictions"][0], serde_json::json!({"bs": 1, "latency_ms": 27.0, "memory_bytes": 27 << 20}));
-    assert_eq!(known["predictions"][1], serde_json::json!({"bs": 8, "latency_ms": 76.0, "memory_bytes": 76 << 20}));
-    assert_eq!((&known["device"], &known["scores"]["memory"]["rows"]), (&"tx2".into(), &8.into()));
-    assert_eq!(answer("networks/squeezenet_30.onnx")["predictions"], known["predictions"]);
+    let answer = |network: &str| ask(network, "--json").succeeds().json();
+    let predictions = |network: &str| answer(network)["networks"][0]["predictions"].clone();
+    // What was measured once or equally often is answered exactly by the published method: 20 + 7 x batch; MiB in bytes.
+    let known = predictions("squeezenet");
+    for (row, expected) in [(0, 27), (1, 76)] {
+        let (latency, memory) = (&known[row]["latency_ms"], &known[row]["memory_bytes"]);
+        assert_eq!(
+            (latency.as_f64(), memory.as_u64()),
+            (Some(f64::from(expected)), Some(expected as u64).map(|mib| mib << 20))
+        );
+    }
+    let whole = answer("squeezenet");
+    assert_eq!((&whole["device"], &whole["fingerprints"]["memory"]["scores"]["rows"]), (&"tx2".into(), &8.into()));
+    assert_eq!(predictions("networks/squeezenet_30.onnx"), known);
     // Half the network at batch 1 costs no more than the cheapest row, and nothing less can be known.
-    assert_eq!(answer("squeezenet@50")["predictions"][0]["latency_ms"], 27.0);
+    assert_eq!(predictions("squeezenet@50")[0]["latency_ms"], 27.0);
 
     ask("squeezenet", "").succeeds().prints("batch size").prints("27.0 ms").prints("76.0 MiB").prints("off by 9.1 %");
     ask("squeezenet@50", "").succeeds().says("of the parameters are gone");
-    scene.run("predict squeezenet --fingerprint store --bs 512").succeeds().says("beyond the 8 that was fitted on");
+    scene
+        .run("predict squeezenet --fingerprint store --bs 512")
+        .succeeds()
+        .prints("batch size 512 is beyond the 8 profiled");
     std::fs::remove_file(scene.path("store/training_stage_latency.json")).unwrap();
-    assert!(answer("squeezenet")["predictions"][0].get("latency_ms").is_none());
+    assert!(predictions("squeezenet")[0].get("latency_ms").is_none());
 }
 
 #[test]

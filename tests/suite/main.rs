@@ -23,6 +23,7 @@ mod memory_on_cpu;
 mod networks;
 mod onnx_files;
 mod pipeline;
+mod predict;
 mod profile;
 mod pruning;
 mod readme;

@@ -74,7 +74,14 @@ impl Tally {
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
             "seconds": seconds, "seconds_measuring": measuring,
         });
-        Summary { headline: self.headline(), findings: self.findings(), tables: vec![table], files, json }
+        Summary {
+            headline: self.headline(),
+            findings: self.findings(),
+            tables: vec![table],
+            files,
+            json,
+            ..Summary::default()
+        }
     }
 
     fn headline(&self) -> String {

@@ -1,0 +1,75 @@
+//! The fingerprints of one folder and stage: latency, memory or both.
+
+use super::{Fingerprint, Subject, file_name};
+use crate::error::{Error, Result};
+use crate::workload::{Quantity, Stage};
+use std::path::{Path, PathBuf};
+
+/// What `[fingerprint]` stored of one device, dataset and stage; at least one of the two.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fingerprints {
+    folder: PathBuf,
+    /// How long a step takes.
+    pub latency: Option<Fingerprint>,
+    /// What a step needs, and whether it fits.
+    pub memory: Option<Fingerprint>,
+}
+
+impl Fingerprints {
+    /// Those of a stage in `folder`.
+    ///
+    /// # Errors
+    /// A folder without any; a file that cannot be used; files of two devices or datasets.
+    pub fn load(folder: &Path, stage: Stage) -> Result<Self> {
+        let load = |quantity| Fingerprint::load(folder, stage, quantity);
+        let (latency, memory) = (load(Quantity::Latency)?, load(Quantity::Memory)?);
+        let found = Fingerprints { folder: folder.to_owned(), latency, memory };
+        if found.iter().next().is_none() {
+            return Err(none(folder, stage));
+        }
+        let Subject { device, dataset, .. } = found.subject();
+        found.check(Some(device), Some(dataset))?;
+        Ok(found)
+    }
+
+    /// What they speak of, each of its own quantity.
+    pub fn subject(&self) -> &Subject {
+        self.iter().next().expect("there is one, or loading had failed").subject()
+    }
+
+    /// Latency before memory.
+    pub fn iter(&self) -> impl Iterator<Item = &Fingerprint> {
+        self.latency.iter().chain(&self.memory)
+    }
+
+    /// Refuses fingerprints of another device or dataset than asked for.
+    ///
+    /// # Errors
+    /// What they are of instead.
+    pub fn check(&self, device: Option<&str>, dataset: Option<&str>) -> Result<()> {
+        self.iter().map(Fingerprint::subject).try_for_each(|subject| {
+            self.check_word(subject, "device", &subject.device, device)?;
+            self.check_word(subject, "dataset", &subject.dataset, dataset)
+        })
+    }
+
+    fn check_word(&self, subject: &Subject, what: &str, found: &str, asked: Option<&str>) -> Result<()> {
+        match asked {
+            Some(asked) if asked != found => {
+                let file = self.folder.join(file_name(subject.stage, subject.quantity));
+                Err(Error::input(format!("this fingerprint is of the {what} {found}"))
+                    .file(file)
+                    .expected(format!("one of the {what} {asked}"))
+                    .help(format!("name the folder that holds the fingerprints of {asked}, or ask for {found}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn none(folder: &Path, stage: Stage) -> Error {
+    Error::input(format!("there is no fingerprint of {stage} here"))
+        .file(folder)
+        .expected(Quantity::ALL.map(|quantity| file_name(stage, quantity)).join(" or "))
+        .help("name the folder that [fingerprint] wrote (model_storedir), or the stage that was fitted")
+}

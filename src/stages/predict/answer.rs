@@ -1,0 +1,120 @@
+//! What fingerprints say about one network.
+
+use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprints, MaxBatch, Prediction, Shares, Verdict, check_understood};
+use crate::memory::Alive;
+use crate::network::Network;
+use crate::network::zoo::Dataset;
+
+/// Everything predicted of one network.
+pub(super) struct Answer {
+    /// As it was asked for.
+    pub network: String,
+    /// One per batch size, in the order asked.
+    pub points: Vec<Point>,
+    /// Where the memory fingerprint knows.
+    pub max_batch: Option<MaxBatch>,
+    /// What the largest batch asked for is made of; only on a network's own page.
+    pub breakdown: Option<Breakdown>,
+}
+
+/// One batch size.
+pub(super) struct Point {
+    pub batch: u64,
+    pub latency: Option<Prediction>,
+    pub memory: Option<Prediction>,
+    pub verdict: Option<Verdict>,
+}
+
+/// What a step's latency and memory are made of.
+pub(super) struct Breakdown {
+    pub batch: u64,
+    pub shares: Option<Shares>,
+    pub alive: Option<Alive>,
+}
+
+/// What is asked about every network.
+pub(super) struct Question<'a> {
+    pub fingerprints: &'a Fingerprints,
+    pub batches: &'a [u64],
+    /// Whether to break the largest batch size down.
+    pub breakdown: bool,
+}
+
+impl Question<'_> {
+    /// Asks about `network`, called `name`.
+    ///
+    /// # Errors
+    /// A network of which too little is understood.
+    pub fn ask(&self, name: &str, network: &Network) -> Result<Answer> {
+        check_understood(network)?;
+        let [latency, memory] =
+            [&self.fingerprints.latency, &self.fingerprints.memory].map(|one| Some(one.as_ref()?.about(network)));
+        let points = self.batches.iter().map(|&batch| Point {
+            batch,
+            latency: latency.as_ref().map(|about| about.at(batch)),
+            memory: memory.as_ref().map(|about| about.at(batch)),
+            verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
+        });
+        let points = points.collect();
+        let largest = self.batches.iter().copied().max().filter(|_| self.breakdown);
+        let breakdown = largest.map(|batch| Breakdown {
+            batch,
+            shares: latency.as_ref().and_then(|about| about.shares(batch)),
+            alive: memory.as_ref().and_then(|about| about.alive(batch)),
+        });
+        let max_batch = memory.as_ref().and_then(|about| about.max_batch());
+        Ok(Answer { network: name.to_owned(), points, max_batch, breakdown })
+    }
+}
+
+impl Answer {
+    /// Everything that sets the network apart from what was profiled, each reason once.
+    pub fn unlike(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for reason in self.points.iter().flat_map(Point::unlike) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons
+    }
+}
+
+impl Point {
+    /// Samples a second.
+    pub fn throughput(&self) -> Option<f64> {
+        let latency = self.latency.as_ref()?.value.value();
+        (latency > 0.0).then(|| 1000.0 * self.batch as f64 / latency)
+    }
+
+    /// Latency and memory, whichever there is.
+    pub fn predictions(&self) -> impl Iterator<Item = &Prediction> {
+        self.latency.iter().chain(&self.memory)
+    }
+
+    /// What sets this prediction apart from what was profiled, each reason once.
+    pub fn unlike(&self) -> Vec<String> {
+        let mut reasons: Vec<String> = Vec::new();
+        for reason in self.predictions().flat_map(|prediction| &prediction.unlike).map(ToString::to_string) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons
+    }
+}
+
+/// Refuses a network that reads other images than the dataset's: nothing of that shape was profiled.
+///
+/// # Errors
+/// Both shapes.
+pub(super) fn check_input(network: &Network, dataset: Dataset) -> Result<()> {
+    let (found, size) = (network.input_shape(), dataset.size());
+    if found.dims() == [3, size, size] {
+        return Ok(());
+    }
+    Err(Error::input(format!("{} reads images of {found}, the fingerprint is of {dataset}", network.name()))
+        .expected(format!("images of 3x{size}x{size}"))
+        .help("export the network for images of that shape, or use a fingerprint of networks that read such images"))
+}

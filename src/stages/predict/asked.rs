@@ -1,0 +1,53 @@
+//! From words to networks: folders and patterns become the files in them.
+
+use crate::error::{Error, Result};
+use std::fs;
+use std::path::Path;
+
+/// The single networks that the words stand for, in their order; files of a folder or pattern are sorted.
+///
+/// # Errors
+/// A folder that cannot be read or holds no network, a pattern that nothing matches.
+pub(super) fn expand(words: &[String]) -> Result<Vec<String>> {
+    let expanded: Vec<Vec<String>> = words.iter().map(|word| files(word)).collect::<Result<_>>()?;
+    Ok(expanded.concat())
+}
+
+fn files(word: &str) -> Result<Vec<String>> {
+    let path = Path::new(word);
+    match word {
+        _ if path.is_dir() => some(in_folder(path)?, word, "this folder holds no .onnx file"),
+        _ if is_pattern(word) && !path.exists() => some(matching(word)?, word, "no file matches"),
+        _ => Ok(vec![word.to_owned()]),
+    }
+}
+
+/// Whether a word stands for whatever it matches.
+pub(super) fn is_pattern(word: &str) -> bool {
+    word.contains(['*', '?', '['])
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<String>> {
+    let refused = |cause: std::io::Error| Error::io(folder, "list this folder", &cause);
+    let entries = fs::read_dir(folder).map_err(refused)?;
+    let paths = entries.map(|entry| Ok(entry.map_err(refused)?.path()));
+    let paths: Vec<_> = paths.collect::<Result<_>>()?;
+    let networks = paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "onnx"));
+    Ok(networks.map(|path| path.display().to_string()).collect())
+}
+
+fn matching(pattern: &str) -> Result<Vec<String>> {
+    let paths = glob::glob(pattern).map_err(|cause| {
+        Error::usage(format!("\"{pattern}\" is no pattern: {cause}")).expected("such as nets/*.onnx")
+    })?;
+    // What cannot be looked into is left out, as a shell does.
+    Ok(paths.filter_map(|path| Some(path.ok()?.display().to_string())).collect())
+}
+
+fn some(mut files: Vec<String>, word: &str, nothing: &str) -> Result<Vec<String>> {
+    files.sort_unstable();
+    match files.is_empty() {
+        true => Err(Error::input(nothing).file(word).expected("networks as .onnx files")),
+        false => Ok(files),
+    }
+}

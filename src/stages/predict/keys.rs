@@ -1,0 +1,46 @@
+//! The keys of `[predict]`.
+
+use crate::config::Missing::{Literal, Required, Unset};
+use crate::config::{Key, Kind, Table};
+
+/// Larger batches are a slip of the hand: no device holds them.
+pub const LARGEST_BATCH: u64 = 1_000_000;
+
+pub(super) const TABLE: Table = Table {
+    section: "predict",
+    about: "predicts latency, memory and whether it fits for networks that were never profiled",
+    keys: &[
+        Key {
+            name: "networks",
+            kind: Kind::List(&Kind::Text),
+            default: Required,
+            help: "What to predict: known networks, NAME@LEVEL for one pruned to that percentage, ONNX files, folders of them, patterns such as nets/*.onnx.",
+        },
+        Key {
+            name: "fingerprint",
+            kind: Kind::Path,
+            default: Literal("{fingerprint.model_storedir}"),
+            help: "Folder of the fingerprints.",
+        },
+        Key {
+            name: "bs",
+            kind: Kind::List(&Kind::Integer(1, LARGEST_BATCH as i64)),
+            default: Literal("[1,2,4,8,16,32]"),
+            help: "Batch sizes.",
+        },
+        Key {
+            name: "stage",
+            kind: Kind::Word(&["training", "inference"]),
+            default: Literal("{fingerprint.stage}"),
+            help: "What a step does.",
+        },
+        Key { name: "device_name", kind: Kind::Text, default: Unset, help: "Refuse fingerprints of another device." },
+        Key { name: "dataset", kind: Kind::Text, default: Unset, help: "Refuse fingerprints of another dataset." },
+        Key {
+            name: "output",
+            kind: Kind::List(&Kind::Path),
+            default: Literal("[]"),
+            help: "Files to write the predictions to: .csv with a row per network and batch size, .json with everything.",
+        },
+    ],
+};

@@ -1,0 +1,119 @@
+//! Predictions for programs: a flat table with a row per network and batch size, and JSON with everything.
+
+use super::answer::{Answer, Breakdown, Point};
+use super::tell::Answers;
+use crate::error::Error;
+use crate::fingerprint::{Basis, Fingerprints, Prediction, Subject};
+use crate::report::{Cell, Column, Table};
+use crate::units::{Bytes, Milliseconds};
+use crate::workload::Quantity;
+use serde_json::{Map, Value, json};
+
+impl Answers {
+    /// Every prediction with all that is known of it, for CSV.
+    pub(super) fn flat(&self) -> Table {
+        let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
+        let tail = ["max_batch_safe", "max_batch_likely"].map(|key| Column::number(key, ""));
+        let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
+        let Subject { device, dataset, stage, .. } = self.fingerprints.subject();
+        for answer in &self.answers {
+            let heads = [&answer.network, device, dataset, stage.name()].map(Cell::from);
+            let tail = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)].map(Cell::from);
+            for point in &answer.points {
+                let cells = cells(point, &self.fingerprints);
+                table.row(heads.iter().cloned().chain(cells).chain(tail.clone()));
+            }
+        }
+        table
+    }
+
+    /// Everything, for programs.
+    pub(super) fn json(&self, warnings: &[String]) -> Value {
+        let Subject { device, dataset, stage, .. } = self.fingerprints.subject();
+        let fitted = self.fingerprints.iter().map(|one| {
+            let about = json!({ "method": one.method().name(), "scores": one.scores, "settings": one.settings });
+            (one.subject().quantity.name().to_owned(), about)
+        });
+        let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
+        json!({
+            "device": device,
+            "dataset": dataset,
+            "stage": stage,
+            "fingerprints": fitted.collect::<Map<_, _>>(),
+            "networks": self.answers.iter().map(|answer| network(answer, &self.fingerprints)).collect::<Value>(),
+            "skipped": self.skipped.iter().map(skipped).collect::<Value>(),
+            "warnings": warnings,
+        })
+    }
+}
+
+fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
+    let mut columns = vec![Column::number("bs", "")];
+    for fingerprint in fingerprints.iter() {
+        let (quantity, unit) = match fingerprint.subject().quantity {
+            Quantity::Latency => ("latency", "ms"),
+            Quantity::Memory => ("memory", "bytes"),
+        };
+        let keys = ["", "_low", "_high"].map(|end| Column::number(format!("{quantity}{end}_{unit}"), ""));
+        columns.extend(keys.into_iter().chain([Column::text(format!("{quantity}_interval"), "")]));
+    }
+    columns.extend([
+        Column::number("throughput_per_s", ""),
+        Column::text("verdict", ""),
+        Column::number("fits_probability", ""),
+        Column::text("unlike", ""),
+    ]);
+    columns
+}
+
+fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
+    let mut cells = vec![point.batch.into()];
+    for (fingerprint, prediction) in fingerprints.iter().zip(point.predictions()) {
+        cells.extend(predicted(fingerprint.subject().quantity, prediction));
+    }
+    cells.extend([
+        point.throughput().into(),
+        point.verdict.map(|verdict| verdict.call.to_string()).into(),
+        point.verdict.map(|verdict| verdict.fits).into(),
+        point.unlike().join("; ").into(),
+    ]);
+    cells
+}
+
+/// Value, lower end, upper end, and what the interval rests on.
+fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
+    let cell = |value: f64| match quantity {
+        Quantity::Latency => Cell::from(Milliseconds(value)),
+        Quantity::Memory => Cell::from(Bytes::from_mib(value)),
+    };
+    let end = |value: Option<f64>| value.map_or(Cell::Missing, cell);
+    let interval = prediction.interval;
+    let basis = interval.map(|interval| match interval.basis {
+        Basis::Conformal => "conformal",
+        Basis::Estimated => "estimated",
+    });
+    [
+        cell(prediction.value.value()),
+        end(interval.map(|interval| interval.low.value())),
+        end(interval.map(|interval| interval.high.value())),
+        basis.into(),
+    ]
+}
+
+fn network(answer: &Answer, fingerprints: &Fingerprints) -> Value {
+    let mut predictions = Table::new("", columns(fingerprints));
+    answer.points.iter().for_each(|point| predictions.row(cells(point, fingerprints)));
+    json!({
+        "network": answer.network,
+        "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
+        "unlike": answer.unlike(),
+        "predictions": predictions.to_json(),
+        "breakdown": answer.breakdown.as_ref().map(breakdown),
+    })
+}
+
+fn breakdown(breakdown: &Breakdown) -> Value {
+    let parts = breakdown.tables().into_iter().map(|table| (table.columns[0].key.clone(), table.to_json()));
+    let parts: Map<String, Value> = parts.collect();
+    json!({ "bs": breakdown.batch, "by": parts })
+}

@@ -1,0 +1,173 @@
+//! `[predict]` and `perf4sight predict` on the committed fingerprint, through the real program: pages, lists, files, and what is
+//! refused. Values belong to the fingerprint; here only what holds for every fingerprint is asserted.
+
+use crate::fixtures::{Outcome, Scene};
+use perf4sight::fingerprint::Fingerprints;
+use perf4sight::network::onnx;
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::workload::Stage;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The fingerprint of this repository.
+fn committed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fingerprinting/epyc-2-cores/imagenet")
+}
+
+fn predict(scene: &Scene, arguments: &str) -> Outcome {
+    scene.run(&format!("predict --fingerprint {} {arguments}", committed().display()))
+}
+
+/// The file of a known network.
+fn file(network: &str, dataset: Dataset) -> Vec<u8> {
+    onnx::to_bytes(&zoo::build(network, dataset).unwrap())
+}
+
+/// Squeezenet with so many of its 26 rectifiers renamed to what no reader knows.
+fn strange(unknown: usize) -> Vec<u8> {
+    let mut bytes = file("squeezenet", Dataset::Imagenet);
+    let known: Vec<usize> = (0..bytes.len() - 4).filter(|&at| &bytes[at..at + 4] == b"Relu").collect();
+    known.iter().take(unknown).for_each(|&at| bytes[at..at + 4].copy_from_slice(b"Rulo"));
+    bytes
+}
+
+#[test]
+fn one_network_gets_a_page() {
+    let page = predict(&Scene::new(), "resnet50@30 --bs 1,4").succeeds().says("of the parameters are gone");
+    for text in ["training of resnet50@30 on epyc-2-cores", "batch size", "samples/s", "Simulated memory at its peak"] {
+        assert!(page.stdout().contains(text), "{text:?} is not on {page}");
+    }
+    let page = page.prints("largest batch that fits").prints("memory intervals: estimated 90 %");
+    page.prints("unlike what was profiled: parameters");
+}
+
+#[test]
+fn everything_is_in_the_json() {
+    let answer = predict(&Scene::new(), "resnet18@45 --bs 1,8 --json").succeeds().json();
+    let network = &answer["networks"][0];
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number in {answer}"));
+    for point in network["predictions"].as_array().unwrap() {
+        assert!(number(&point["memory_low_bytes"]) < number(&point["memory_bytes"]));
+        assert!(number(&point["memory_bytes"]) < number(&point["memory_high_bytes"]));
+        assert_eq!(point["memory_interval"], "estimated");
+        let throughput = 1000.0 * number(&point["bs"]) / number(&point["latency_ms"]);
+        assert!((number(&point["throughput_per_s"]) / throughput - 1.0).abs() < 1e-9);
+        assert!(["fits", "borderline", "does not fit"].iter().any(|call| point["verdict"] == *call));
+        assert!((0.0..=1.0).contains(&number(&point["fits_probability"])));
+    }
+    assert!(number(&network["max_batch"]["safe"]) <= number(&network["max_batch"]["likely"]));
+    let parts = network["breakdown"]["by"]["component"].as_array().unwrap();
+    let shares: f64 = parts.iter().map(|part| number(&part["share_percent"])).sum();
+    assert!((shares - 100.0).abs() < 1e-6, "{shares} %");
+    assert_eq!((&network["unlike"], &answer["skipped"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+}
+
+#[test]
+fn folders_patterns_and_names_are_answered_together_and_what_is_broken_is_skipped() {
+    let scene = Scene::new()
+        .file("nets/a.onnx", file("squeezenet", Dataset::Imagenet))
+        .file("nets/b.onnx", file("resnet18", Dataset::Imagenet))
+        .file("nets/notes.txt", "no network")
+        .file("more/c.onnx", file("squeezenet", Dataset::Imagenet));
+    let rows = |run: &Outcome| -> Vec<String> { run.stdout().lines().map(str::to_owned).collect() };
+    let all = predict(&scene, "nets mor?/*.onnx squeezenet@30 --bs 1,2 --csv").succeeds();
+    assert!(rows(&all)[0].starts_with("network,device,dataset,stage,bs,latency_ms,"), "{all}");
+    let names: Vec<String> = rows(&all)[1..].iter().map(|row| row.split(',').next().unwrap().to_owned()).collect();
+    let once = ["nets/a.onnx", "nets/b.onnx", "more/c.onnx", "squeezenet@30"];
+    assert_eq!(names, once.map(|name| [name, name]).concat());
+
+    let scene = scene.file("nets/broken.onnx", &file("resnet18", Dataset::Imagenet)[..900]);
+    let run = predict(&scene, "nets --csv").fails(4).says("nets/broken.onnx is skipped").says("1 of 3 networks");
+    assert_eq!(rows(&run).len(), 3);
+    predict(&scene, "nets/broken.onnx").fails(4).says("nets/broken.onnx: is no ONNX file, or a damaged one");
+    predict(&scene, "absent/*.onnx").fails(4).says("no file matches");
+    predict(&scene, "squeezenet absent/net").fails(4).says("absent/net is skipped").prints("squeezenet");
+    fs::create_dir(scene.path("empty")).unwrap();
+    predict(&scene, "empty").fails(4).says("empty: this folder holds no .onnx file");
+}
+
+#[test]
+fn the_section_writes_files_and_takes_its_folder_from_the_fingerprint_section() {
+    let config = "[predict]\nnetworks= ['squeezenet', 'nets']\nbs= [1,2]\noutput= ['out/all.csv', 'out/all.json']\n";
+    let place = format!("fingerprint= {}\n", committed().display());
+    let scene = Scene::new()
+        .file("config.ini", config.to_owned() + &place)
+        .file("nets/a.onnx", file("resnet18", Dataset::Imagenet));
+    scene.run("--config-file config.ini --check").succeeds().prints("predicts training of squeezenet, nets");
+    scene.run("--config-file config.ini").succeeds().prints("predictions: out/all.csv");
+    assert_eq!(scene.read("out/all.csv").lines().count(), 5);
+    let json: Value = serde_json::from_str(&scene.read("out/all.json")).unwrap();
+    assert_eq!(json["networks"][1]["network"], "nets/a.onnx");
+    let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set predict.{set}")).fails(3);
+    wrong("bs=[0]").says("from 1 to 1000000");
+    wrong("output=['a.txt']").says(".csv or .json");
+    wrong("networks=['absent/net.onnx']").says("absent/net.onnx does not exist");
+    // Without the key the folder is where [fingerprint] would have written.
+    let scene = Scene::new().file("config.ini", config);
+    scene.run("--config-file config.ini").fails(3).says("fingerprinting/cpu/imagenet does not exist");
+}
+
+#[test]
+fn a_fingerprint_of_something_else_is_refused() {
+    let scene = Scene::new();
+    let refused = |more: &str| predict(&scene, &format!("squeezenet {more}")).fails(4);
+    refused("--device tx2")
+        .says("training_stage_latency.json: this fingerprint is of the device epyc-2-cores")
+        .says("tx2");
+    refused("--dataset cifar10").says("is of the dataset imagenet").says("help: ");
+    refused("--stage inference").says("there is no fingerprint of inference here");
+    predict(&scene, "squeezenet --device epyc-2-cores --dataset imagenet").succeeds();
+}
+
+#[test]
+fn damaged_and_edited_fingerprints_are_refused() {
+    let name = "training_stage_mem_used.json";
+    let text = fs::read_to_string(committed().join(name)).unwrap();
+    let refused = |text: String, says: &str| {
+        let scene = Scene::new().file(&format!("store/{name}"), text);
+        scene.run("predict squeezenet --fingerprint store").fails(4).says(name).says(says).says("fit it again");
+    };
+    refused(text[..text.len() / 2].to_owned(), "damaged");
+    refused(text.replace("\"format\": ", "\"format\": 9"), "format version 9");
+    refused(text.replace("\"stage\": \"training\"", "\"stage\": \"inference\""), "speaks of inference memory");
+    refused(text.replace("\"seed\"", "\"sed\""), "unknown field `sed`");
+    refused(String::new(), "damaged");
+}
+
+#[test]
+fn absurd_batches_are_refused_and_never_overflow() {
+    let scene = Scene::new();
+    predict(&scene, "squeezenet --bs 0").fails(2).says("1..=1000000");
+    predict(&scene, "squeezenet --bs 1,1000000000").fails(2).says("1000000000 is not in 1..=1000000");
+    predict(&scene, "squeezenet --bs 1000000").succeeds().prints("does not fit").prints("beyond the 8 profiled");
+    let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
+    for fingerprint in Fingerprints::load(&committed(), Stage::Training).unwrap().iter() {
+        let about = fingerprint.about(&network);
+        for batch in [0, 1_000_000_000, u64::MAX] {
+            let value = about.at(batch).value.value();
+            assert!(value.is_finite() && value > 0.0, "{value} at {batch}");
+        }
+    }
+}
+
+#[test]
+fn images_of_another_shape_are_refused_with_both_shapes() {
+    let scene = Scene::new().file("small.onnx", file("resnet18", Dataset::Cifar10));
+    let refused = predict(&scene, "small.onnx").fails(4).says("small reads images of 3x32x32");
+    refused.says("expected: images of 3x224x224");
+}
+
+#[test]
+fn unknown_operations_widen_the_interval_until_too_few_are_left() {
+    let scene =
+        Scene::new().file("whole.onnx", strange(0)).file("strange.onnx", strange(4)).file("alien.onnx", strange(26));
+    let width = |name: &str| -> f64 {
+        let run = predict(&scene, &format!("{name} --json")).succeeds();
+        let point = run.json()["networks"][0]["predictions"][0].clone();
+        point["memory_high_bytes"].as_f64().unwrap() / point["memory_low_bytes"].as_f64().unwrap()
+    };
+    assert!(width("strange.onnx") > 1.02 * width("whole.onnx"));
+    predict(&scene, "strange.onnx").succeeds().says("Rulo x4").prints("4 of 66 operations are not understood");
+    predict(&scene, "alien.onnx").fails(4).says("unknown: Rulo").says("at least 80.0 %");
+}
