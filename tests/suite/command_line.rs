@@ -1,6 +1,6 @@
 //! The real program: arguments, exit codes, help, and messages for what cannot work.
 
-use crate::fixtures::Scene;
+use crate::fixtures::{Scene, shipped};
 use std::fs;
 use std::io::Read;
 use std::process::Stdio;
@@ -65,12 +65,6 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let mut child = scene.command().args(["completions", "zsh"]).stdout(Stdio::piped()).spawn().unwrap();
     child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
     assert!(child.wait().unwrap().success());
-}
-
-/// The shipped configuration on a device without hardware, so that it takes seconds.
-fn shipped() -> Scene {
-    let simulated = include_str!("../../config.ini").replace("device= cpu", "device= simulated");
-    Scene::new().file("config.ini", simulated)
 }
 
 #[test]

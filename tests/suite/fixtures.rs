@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
@@ -139,6 +139,25 @@ impl std::fmt::Display for Outcome {
         let Outcome { command, code, stdout, stderr } = self;
         write!(f, "{command} (exit code {code:?})\n--- stdout\n{stdout}--- stderr\n{stderr}")
     }
+}
+
+/// The shipped configuration on a device without hardware, so that it takes seconds.
+pub fn shipped() -> Scene {
+    let simulated = include_str!("../../config.ini").replace("device= cpu", "device= simulated");
+    Scene::new().file("config.ini", simulated)
+}
+
+/// The folder of the fingerprints that the shipped configuration fits on the simulated device, made once for all tests.
+pub fn simulated_fingerprint() -> PathBuf {
+    static MADE: OnceLock<Scene> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        // A static is never dropped; what it leaves behind lies where `cargo clean` finds it.
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+        let scene = Scene { folder }.file("config.ini", shipped().read("config.ini"));
+        scene.run("--config-file config.ini").succeeds();
+        scene
+    });
+    made.path("fingerprinting/simulated/imagenet")
 }
 
 /// A sink that can be read afterwards.

@@ -1,22 +1,16 @@
-//! `[predict]` and `perf4sight predict` on the committed fingerprint, through the real program: pages, lists, files, and what is
-//! refused. Values belong to the fingerprint; here only what holds for every fingerprint is asserted.
+//! `[predict]` and `perf4sight predict` through the real program: pages, lists, files, and what is refused. Values belong to the
+//! fingerprint; here only what holds for every fingerprint is asserted.
 
-use crate::fixtures::{Outcome, Scene};
+use crate::fixtures::{Outcome, Scene, simulated_fingerprint};
 use perf4sight::fingerprint::Fingerprints;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::workload::Stage;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// The fingerprint of this repository.
-fn committed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fingerprinting/epyc-2-cores/imagenet")
-}
 
 fn predict(scene: &Scene, arguments: &str) -> Outcome {
-    scene.run(&format!("predict --fingerprint {} {arguments}", committed().display()))
+    scene.run(&format!("predict --fingerprint {} {arguments}", simulated_fingerprint().display()))
 }
 
 /// The file of a known network.
@@ -35,7 +29,7 @@ fn strange(unknown: usize) -> Vec<u8> {
 #[test]
 fn one_network_gets_a_page() {
     let page = predict(&Scene::new(), "resnet50@30 --bs 1,4").succeeds().says("of the parameters are gone");
-    for text in ["training of resnet50@30 on epyc-2-cores", "batch size", "samples/s", "Simulated memory at its peak"] {
+    for text in ["training of resnet50@30 on simulated", "batch size", "samples/s", "Simulated memory at its peak"] {
         assert!(page.stdout().contains(text), "{text:?} is not on {page}");
     }
     let page = page.prints("largest batch that fits").prints("memory intervals: estimated 90 %");
@@ -90,7 +84,7 @@ fn folders_patterns_and_names_are_answered_together_and_what_is_broken_is_skippe
 #[test]
 fn the_section_writes_files_and_takes_its_folder_from_the_fingerprint_section() {
     let config = "[predict]\nnetworks= ['squeezenet', 'nets']\nbs= [1,2]\noutput= ['out/all.csv', 'out/all.json']\n";
-    let place = format!("fingerprint= {}\n", committed().display());
+    let place = format!("fingerprint= {}\n", simulated_fingerprint().display());
     let scene = Scene::new()
         .file("config.ini", config.to_owned() + &place)
         .file("nets/a.onnx", file("resnet18", Dataset::Imagenet));
@@ -113,17 +107,17 @@ fn a_fingerprint_of_something_else_is_refused() {
     let scene = Scene::new();
     let refused = |more: &str| predict(&scene, &format!("squeezenet {more}")).fails(4);
     refused("--device tx2")
-        .says("training_stage_latency.json: this fingerprint is of the device epyc-2-cores")
+        .says("training_stage_latency.json: this fingerprint is of the device simulated")
         .says("tx2");
     refused("--dataset cifar10").says("is of the dataset imagenet").says("help: ");
     refused("--stage inference").says("there is no fingerprint of inference here");
-    predict(&scene, "squeezenet --device epyc-2-cores --dataset imagenet").succeeds();
+    predict(&scene, "squeezenet --device simulated --dataset imagenet").succeeds();
 }
 
 #[test]
 fn damaged_and_edited_fingerprints_are_refused() {
     let name = "training_stage_mem_used.json";
-    let text = fs::read_to_string(committed().join(name)).unwrap();
+    let text = fs::read_to_string(simulated_fingerprint().join(name)).unwrap();
     let refused = |text: String, says: &str| {
         let scene = Scene::new().file(&format!("store/{name}"), text);
         scene.run("predict squeezenet --fingerprint store").fails(4).says(name).says(says).says("fit it again");
@@ -142,7 +136,7 @@ fn absurd_batches_are_refused_and_never_overflow() {
     predict(&scene, "squeezenet --bs 1,1000000000").fails(2).says("1000000000 is not in 1..=1000000");
     predict(&scene, "squeezenet --bs 1000000").succeeds().prints("does not fit").prints("beyond the 8 profiled");
     let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
-    for fingerprint in Fingerprints::load(&committed(), Stage::Training).unwrap().iter() {
+    for fingerprint in Fingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
         let about = fingerprint.about(&network);
         for batch in [0, 1_000_000_000, u64::MAX] {
             let value = about.at(batch).value.value();
