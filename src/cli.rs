@@ -1,10 +1,12 @@
 //! Arguments to a plain struct to a run.
 
 use crate::device;
+use crate::device::names::DeviceName;
 use crate::error::{Error, Result};
 use crate::network::zoo::Dataset;
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
+use crate::stages::calibrate::Source;
 use crate::stages::networks::Networks;
 use crate::stages::predict::{Form, LARGEST_BATCH};
 use crate::stages::{self, Context};
@@ -29,6 +31,8 @@ Examples:
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
   perf4sight networks --export models/imagenet             list the known networks, write seven of them
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
+  perf4sight predict nets/ --fingerprint fingerprinting/cpu/imagenet --bs 1,8 --csv > predictions.csv
+  perf4sight calibrate mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --measure --save fingerprinting/mine
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
@@ -88,6 +92,8 @@ enum Verb {
     Inspect(Inspect),
     /// Predict latency, memory and whether it fits, from stored fingerprints
     Predict(Predict),
+    /// Refit stored fingerprints with a few measured rows of a new network, or say which to measure
+    Calibrate(Calibrate),
     /// Print a script that completes these arguments in a shell
     Completions {
         /// The shell
@@ -127,6 +133,60 @@ struct Predict {
     /// Print comma-separated rows, one per network and batch size, instead of tables
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+}
+
+#[derive(Debug, Args)]
+struct Calibrate {
+    /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
+    #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL")]
+    network: String,
+
+    /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
+    #[arg(long, value_name = "DIR")]
+    fingerprint: PathBuf,
+
+    /// Measured rows as [profile] writes them, 1 to 4 of latency or memory; may be given several times
+    #[arg(long, value_name = "FILE.csv", conflicts_with = "measure")]
+    rows: Vec<PathBuf>,
+
+    /// Measure the rows now, on this machine
+    #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "cpu")]
+    measure: Option<String>,
+
+    /// Batch sizes to measure and to show; by default those worth measuring
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
+    bs: Vec<u64>,
+
+    /// What one step does
+    #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
+    stage: String,
+
+    /// Store the refitted fingerprints in this folder; without it they are only shown
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+
+    /// Replace fingerprints that lie there already
+    #[arg(long, requires = "save")]
+    overwrite: bool,
+}
+
+impl Calibrate {
+    fn into_verb(self) -> Result<stages::calibrate::Calibrate> {
+        let source = match self.measure {
+            Some(device) => Source::Device(DeviceName::parse(&device)?),
+            None if self.rows.is_empty() => Source::Nowhere,
+            None => Source::Files(self.rows),
+        };
+        Ok(stages::calibrate::Calibrate {
+            network: self.network,
+            fingerprints: self.fingerprint,
+            stage: Stage::parse(&self.stage)?,
+            source,
+            batches: self.bs,
+            save: self.save,
+            overwrite: self.overwrite,
+        })
+    }
 }
 
 #[derive(Debug, Args)]
@@ -200,6 +260,7 @@ impl Verb {
             }
             Verb::Inspect(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
             Verb::Predict(arguments) => pipeline::present(arguments.into_verb()?.predict(context)?, &context.console),
+            Verb::Calibrate(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
             Verb::Completions { shell } => {
                 context.console.line(completions(shell));
                 Ok(())

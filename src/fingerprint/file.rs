@@ -46,12 +46,17 @@ struct Head {
 }
 
 impl Fingerprint {
+    /// Where it lies in `folder`.
+    pub fn file(&self, folder: &Path) -> PathBuf {
+        folder.join(file_name(self.subject.stage, self.subject.quantity))
+    }
+
     /// Writes it into `folder` and returns the file; a crash leaves the old file or the new one, never half of it.
     ///
     /// # Errors
     /// When the folder or file cannot be written.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
-        let file = folder.join(file_name(self.subject.stage, self.subject.quantity));
+        let file = self.file(folder);
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         let text = text.map_err(|cause| Error::io(&file, "write the fingerprint", &cause))?;
         whole_file::save(&file, sealed(&text) + "\n")?;

@@ -1,9 +1,14 @@
 //! The fingerprints of one folder and stage: latency, memory or both.
 
+use super::rows::Row;
 use super::{Fingerprint, Subject, file_name};
 use crate::error::{Error, Result};
+use crate::network::Network;
 use crate::workload::{Quantity, Stage};
 use std::path::{Path, PathBuf};
+
+/// The smallest batch worth measuring: batch normalisation trains on no single sample where nothing but channels is left of it.
+const SMALLEST: u64 = 2;
 
 /// What `[fingerprint]` stored of one device, dataset and stage; at least one of the two.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +56,33 @@ impl Fingerprints {
             self.check_word(subject, "device", &subject.device, device)?;
             self.check_word(subject, "dataset", &subject.dataset, dataset)
         })
+    }
+
+    /// Both refitted with the rows of their quantity ([`Fingerprint::calibrate`]); one without rows stays as it is.
+    ///
+    /// # Errors
+    /// As [`Fingerprint::calibrate`].
+    pub fn calibrate(&self, rows: &[Row]) -> Result<Self> {
+        let refitted = |fingerprint: &Fingerprint| {
+            let quantity = fingerprint.subject().quantity;
+            let own: Vec<Row> = rows.iter().filter(|row| row.record.quantity() == quantity).cloned().collect();
+            if own.is_empty() { Ok(fingerprint.clone()) } else { fingerprint.calibrate(&own) }
+        };
+        let latency = self.latency.as_ref().map(refitted).transpose()?;
+        let memory = self.memory.as_ref().map(refitted).transpose()?;
+        Ok(Fingerprints { folder: self.folder.clone(), latency, memory })
+    }
+
+    /// Batch sizes of a new network worth measuring: the smallest shows what a step costs whatever its size, the largest profiled
+    /// that surely fits what a sample costs.
+    pub fn worth_measuring(&self, network: &Network) -> Vec<u64> {
+        let profiled = self.iter().map(Fingerprint::largest_batch).max().unwrap_or(SMALLEST);
+        let safe = self.memory.as_ref().and_then(|memory| memory.about(network).max_batch()).map(|max| max.safe);
+        match profiled.min(safe.unwrap_or(profiled)) {
+            0 | 1 => vec![1],
+            SMALLEST => vec![SMALLEST],
+            largest => vec![SMALLEST, largest],
+        }
     }
 
     fn check_word(&self, subject: &Subject, what: &str, found: &str, asked: Option<&str>) -> Result<()> {

@@ -8,6 +8,7 @@
 //! To add a section: a file here with its `SPEC`, and one line in [`SPECS`]. To add a command-line verb: a file here with
 //! a struct of plain options and `run(&self, &mut Context) -> Result<Summary>`, and one variant in `cli::Verb`.
 
+pub mod calibrate;
 mod context;
 pub mod create_network_dataset;
 pub mod fingerprint;

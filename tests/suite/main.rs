@@ -1,10 +1,12 @@
 //! The one integration binary: every topic is a module, fixtures are shared.
 
+mod calibrate;
 mod command_line;
 mod config;
 mod dataset;
 mod dependency_groups;
 mod device;
+mod example;
 mod features;
 mod fingerprint;
 mod fingerprint_report;

@@ -1,7 +1,7 @@
 //! Predictions as tables for people: a page for one network, a line per network and batch size for many.
 
 use super::answer::{Answer, Breakdown, Point};
-use crate::fingerprint::{Interval, Prediction, Verdict};
+use crate::fingerprint::{Interval, Prediction, Share, Verdict};
 use crate::memory::Alive;
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Percent};
@@ -71,7 +71,7 @@ impl Breakdown {
     /// What latency and memory are made of, as far as the fingerprints know.
     pub(super) fn tables(&self) -> Vec<Table> {
         let shares = self.shares.as_ref().map(|shares| {
-            let of = |share: &crate::fingerprint::Share| (share.name.clone(), share.latency.into(), share.latency.0);
+            let of = |share: &Share| (share.name.clone(), share.latency.into(), share.latency.0);
             let classes = shares.classes.iter().map(of).collect();
             let whole = shares.classes.iter().map(|share| share.latency.0).sum();
             let costliest = shares.layers.iter().take(LAYERS).map(of).collect();

@@ -3,7 +3,8 @@
 use super::answer::Answer;
 use super::{Form, Heard, Predict, tables};
 use crate::error::{Error, Result};
-use crate::fingerprint::{Fingerprint, Fingerprints};
+use crate::fingerprint::{Fingerprint, Fingerprints, Prediction};
+use crate::report::Table;
 use crate::stages::named::Remarks;
 use crate::stages::{Context, Summary};
 use crate::units::{Percent, grouped};
@@ -55,7 +56,7 @@ impl Answers {
         Summary { files, json, failure: self.failure(), ..shown }
     }
 
-    fn tables(&self, asked: &Predict) -> Vec<crate::report::Table> {
+    fn tables(&self, asked: &Predict) -> Vec<Table> {
         let (stage, device) = (asked.stage, &self.fingerprints.subject().device);
         match self.answers.as_slice() {
             [answer] => {
@@ -101,7 +102,7 @@ fn about(answer: &Answer) -> Vec<String> {
 fn basis(answer: &Answer) -> Vec<String> {
     let Some(point) = answer.points.first() else { return Vec::new() };
     let based = |what, prediction: &Option<_>| {
-        let prediction: &crate::fingerprint::Prediction = prediction.as_ref()?;
+        let prediction: &Prediction = prediction.as_ref()?;
         Some(match prediction.interval {
             Some(interval) => format!("{what} intervals: {}", interval.basis),
             None => {

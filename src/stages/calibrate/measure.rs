@@ -1,0 +1,124 @@
+//! Rows of the network, measured now on the device at hand.
+
+use super::Subject;
+use crate::device::names::DeviceName;
+use crate::device::protocol::{LatencyReading, MemoryReading};
+use crate::device::{self, Device, Job, Measurement, Watch};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprint, Row};
+use crate::network::onnx;
+use crate::records::{MemoryColumns, Outcome, Reading, Record};
+use crate::stages::Context;
+use crate::units::{Bytes, Milliseconds};
+use crate::workload::{Quantity, Workload};
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time after which a worker is taken for hung.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// What must be the same for a measurement to speak of the fingerprint's device.
+const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
+
+/// The network in a file of its own, which goes when this is dropped.
+struct Written {
+    folder: PathBuf,
+    file: PathBuf,
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        // Nothing is lost where it stays behind.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Subject<'_> {
+    /// Latency and memory at these batch sizes.
+    pub(super) fn measure(&self, name: DeviceName, batches: &[u64], context: &mut Context) -> Result<Vec<Row>> {
+        let device = self.open(name, context)?;
+        let written = self.write()?;
+        let mut rows = Vec::new();
+        for &batch in batches {
+            let job = self.job(&written, batch);
+            device.check(&job)?;
+            let waiting = || context.console.note("waiting: another measurement is running on this machine");
+            let measurement = device.measure(&job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
+            match measurement {
+                Measurement::Measured { latency, memory, .. } => rows.extend(self.rows(&job, latency, memory)),
+                Measurement::OutOfMemory { .. } => {
+                    context.warn(format!("batch size {batch} does not fit; it is left out"))
+                }
+                Measurement::Broken { outcome, reason } => {
+                    return Err(Error::device(format!("batch size {batch}: {outcome}: {reason}")));
+                }
+                Measurement::Interrupted => return Err(Error::device("interrupted before all rows were measured")),
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The device with as many threads as the profile had; warns where it is another one.
+    fn open(&self, name: DeviceName, context: &mut Context) -> Result<Box<dyn Device>> {
+        let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
+        let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
+        let options = device::Options { name, source: None, threads, mem_limit: None, timeout: TIMEOUT, seed: 0 };
+        let device = device::open(&options, &context.executable, &[])?;
+        let setting = device.setting();
+        for (name, was) in profiled.iter().filter(|(name, _)| SAME.contains(&name.as_str())) {
+            if let Some(is) = setting.get(name).filter(|is| *is != was) {
+                context.warn(format!("{name} is {is} here and was {was} where the fingerprint comes from"));
+            }
+        }
+        Ok(device)
+    }
+
+    fn write(&self) -> Result<Written> {
+        let folder = env::temp_dir().join(format!("perf4sight-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|cause| Error::io(&folder, "make this folder", &cause))?;
+        let written = Written { file: folder.join(format!("{}.onnx", self.variant)), folder };
+        onnx::write(&self.network, &written.file)?;
+        Ok(written)
+    }
+
+    fn job(&self, written: &Written, batch: u64) -> Job {
+        let has = |quantity| self.fingerprints.iter().any(|one: &Fingerprint| one.subject().quantity == quantity);
+        Job {
+            variant: self.variant.clone(),
+            file: written.file.clone(),
+            workload: Workload { stage: self.stage, batch },
+            latency: has(Quantity::Latency),
+            memory: has(Quantity::Memory),
+            layers: false,
+        }
+    }
+
+    fn rows(&self, job: &Job, latency: Option<LatencyReading>, memory: Option<MemoryReading>) -> Vec<Row> {
+        let timed = latency.map(|latency| (Reading::Latency(Some(Milliseconds(latency.median))), latency.median));
+        let counted = memory.map(|memory| {
+            let columns = MemoryColumns {
+                allocated: Some(Bytes(memory.allocated)),
+                reserved: Some(Bytes(memory.reserved)),
+                used: Some(Bytes(memory.used)),
+                ..MemoryColumns::default()
+            };
+            (Reading::Memory(columns), Bytes(memory.used).mib())
+        });
+        let row = |(reading, measured)| {
+            let record = Record {
+                variant: job.variant.clone(),
+                workload: job.workload,
+                dataset: self.fingerprints.subject().dataset.clone(),
+                file: job.file.clone(),
+                outcome: Outcome::Measured,
+                reading,
+                steps: None,
+                spread: None,
+            };
+            Row { record, measured, network: self.network.clone() }
+        };
+        timed.into_iter().chain(counted).map(row).collect()
+    }
+}

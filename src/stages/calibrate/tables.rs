@@ -1,0 +1,67 @@
+//! Predictions before and after, beside what was measured.
+
+use super::Subject;
+use crate::fingerprint::{Fingerprint, Fingerprints, Predicted, Row};
+use crate::report::{Cell, Column, Table};
+use crate::units::{Bytes, Milliseconds};
+use crate::workload::Quantity;
+
+impl Subject<'_> {
+    /// One table per quantity, with the batch sizes measured and asked for.
+    pub(super) fn before_and_after(&self, refitted: &Fingerprints, rows: &[Row], batches: &[u64]) -> Vec<Table> {
+        let pairs = self.fingerprints.iter().zip(refitted.iter());
+        pairs.map(|(before, after)| self.compared([before, after], rows, batches)).collect()
+    }
+
+    fn compared(&self, [before, after]: [&Fingerprint; 2], rows: &[Row], batches: &[u64]) -> Table {
+        let quantity = before.subject().quantity;
+        let own: Vec<&Row> = rows.iter().filter(|row| row.record.quantity() == quantity).collect();
+        let measured = own.iter().map(|row| row.record.workload.batch);
+        let mut sizes: Vec<u64> = measured.chain(batches.iter().copied()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut table = self.table(quantity, &["measured", "before", "after"]);
+        let (before, after) = (before.about(&self.network), after.about(&self.network));
+        for batch in sizes {
+            let row = own.iter().find(|row| row.record.workload.batch == batch);
+            let measured = row.map_or(Cell::Missing, |row| cell(quantity, row.measured));
+            table.row([batch.into(), measured, predicted(before.at(batch).value), predicted(after.at(batch).value)]);
+        }
+        table
+    }
+
+    /// What is predicted at these batch sizes so far.
+    pub(super) fn predictions(&self, batches: &[u64]) -> Vec<Table> {
+        let tables = self.fingerprints.iter().map(|fingerprint| {
+            let mut table = self.table(fingerprint.subject().quantity, &["predicted"]);
+            let about = fingerprint.about(&self.network);
+            batches.iter().for_each(|&batch| table.row([batch.into(), predicted(about.at(batch).value)]));
+            table
+        });
+        tables.collect()
+    }
+
+    fn table(&self, quantity: Quantity, columns: &[&str]) -> Table {
+        let unit = match quantity {
+            Quantity::Latency => "ms",
+            Quantity::Memory => "bytes",
+        };
+        let title = format!("{} {quantity} of {} on {}", self.stage, self.variant, self.fingerprints.subject().device);
+        let values = columns.iter().map(|column| Column::number(format!("{column}_{unit}"), *column));
+        Table::new(title, [Column::number("bs", "batch size")].into_iter().chain(values))
+    }
+}
+
+fn predicted(predicted: Predicted) -> Cell {
+    match predicted {
+        Predicted::Latency(latency) => latency.into(),
+        Predicted::Memory(memory) => memory.into(),
+    }
+}
+
+fn cell(quantity: Quantity, value: f64) -> Cell {
+    match quantity {
+        Quantity::Latency => Milliseconds(value).into(),
+        Quantity::Memory => Bytes::from_mib(value).into(),
+    }
+}

@@ -1,0 +1,94 @@
+//! `perf4sight calibrate` through the real program: what to measure, rows from files and from a device, and what is refused.
+
+use crate::fixtures::{Outcome, Scene, simulated_fingerprint};
+use serde_json::Value;
+
+const LATENCY: &str = "passed|latency|test_var|bs|dataset|net_name|model\n";
+
+/// Rows of mnasnet, which no fingerprint here has seen: batch size and milliseconds.
+fn latency(rows: &[(u32, f64)]) -> String {
+    let row = |(batch, value): &(u32, f64)| format!("True|{value}|latency|{batch}|imagenet|mnasnet|mnasnet_0.onnx\n");
+    LATENCY.to_owned() + &rows.iter().map(row).collect::<String>()
+}
+
+fn calibrate(scene: &Scene, arguments: &str) -> Outcome {
+    scene.run(&format!("calibrate mnasnet --fingerprint {} {arguments}", simulated_fingerprint().display()))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// What is predicted now, in milliseconds.
+fn predicted(scene: &Scene, batch: u32) -> f64 {
+    let folder = simulated_fingerprint();
+    let run = scene.run(&format!("predict mnasnet --fingerprint {} --bs {batch} --json", folder.display()));
+    number(&run.succeeds().json()["networks"][0]["predictions"][0]["latency_ms"])
+}
+
+#[test]
+fn without_rows_it_says_what_to_measure() {
+    let scene = Scene::new();
+    let advice =
+        calibrate(&scene, "").succeeds().prints("Measure training of mnasnet on simulated at batch size 2 and");
+    advice.prints("--rows FILE.csv").prints("predicted");
+    // The larger one was profiled, and is sure to fit.
+    let larger = number(&calibrate(&scene, "--json").succeeds().json()["measure"][1]);
+    let safe = scene.run(&format!("predict mnasnet --fingerprint {} --json", simulated_fingerprint().display()));
+    assert_eq!(larger, number(&safe.json()["networks"][0]["max_batch"]["safe"]).min(8.0));
+}
+
+#[test]
+fn rows_pull_the_predictions_towards_them_and_the_original_stays() {
+    let scene = Scene::new();
+    let before = [2, 8].map(|batch| predicted(&scene, batch));
+    let rows = latency(&[(2, 1.5 * before[0]), (8, 1.5 * before[1])]);
+    let scene = scene.file("rows.csv", rows);
+    let run = calibrate(&scene, "--rows rows.csv --save mine --json").succeeds();
+    for (row, before) in run.json()["before_and_after"]["latency"].as_array().unwrap().iter().zip(before) {
+        assert_eq!(number(&row["before_ms"]), before);
+        assert!(number(&row["after_ms"]) > 1.05 * before, "{row}");
+        assert!(number(&row["after_ms"]) < 1.6 * before, "{row}");
+    }
+    // What was stored answers as shown, and the original as before.
+    let stored = scene.run("predict mnasnet --fingerprint mine --bs 8 --json").succeeds().json();
+    let latency = number(&stored["networks"][0]["predictions"][0]["latency_ms"]);
+    assert_eq!(latency, number(&run.json()["before_and_after"]["latency"][1]["after_ms"]));
+    assert_eq!(predicted(&scene, 8), before[1]);
+    calibrate(&scene, "--rows rows.csv").succeeds().prints("nothing is stored");
+    calibrate(&scene, "--rows rows.csv --save mine")
+        .fails(2)
+        .says("there is a fingerprint already")
+        .says("--overwrite");
+    calibrate(&scene, "--rows rows.csv --save mine --overwrite").succeeds();
+}
+
+#[test]
+fn the_device_at_hand_measures_them_itself() {
+    let scene = Scene::new();
+    let run = calibrate(&scene, "--measure=simulated --bs 2,4 --json").succeeds();
+    let memory = run.json()["before_and_after"]["memory"].clone();
+    assert!(memory.as_array().unwrap().iter().all(|row| number(&row["measured_bytes"]) > 0.0), "{memory}");
+    calibrate(&scene, "--measure=simulated --bs 1,2,3,4,5").fails(2).says("1 to 4");
+    calibrate(&scene, "--measure=tx2").fails(5);
+}
+
+#[test]
+fn rows_that_cannot_be_meant_are_refused() {
+    let scene = Scene::new();
+    let tenfold = 11.0 * predicted(&scene, 2);
+    let refused = |rows: &str, says: &str| {
+        let scene = Scene::new().file("rows.csv", rows);
+        calibrate(&scene, "--rows rows.csv --save mine").fails(4).says(says);
+        assert!(!scene.path("mine").exists());
+    };
+    refused(&latency(&[(2, tenfold)]), "mnasnet_0 training bs 2 latency: measured");
+    refused(&latency(&[(2, tenfold)]), "within 10 times of the prediction");
+    refused(&latency(&[(1, 50.0), (2, 50.0), (4, 50.0), (6, 50.0), (8, 50.0)]), "5 latency rows to calibrate with");
+    refused(&latency(&[(2, 50.0)]).replace("mnasnet", "resnet50"), "this row is of another network");
+    refused(&latency(&[(2, 50.0)]).replace("imagenet", "cifar10"), "this row is of the dataset cifar10");
+    refused(&latency(&[(2, 50.0)]).replace("True|50", "False|None"), "no passed training rows");
+    refused(&latency(&[(2, 50.0)]).replace("|2|", "|two|"), "rows.csv:2: bs holds \"two\"");
+    refused("", "no passed training rows");
+    calibrate(&scene, "--rows absent.csv").fails(6).says("absent.csv");
+}
