@@ -1,13 +1,9 @@
 //! The largest batch size that fits: what a fingerprint says beside what was tried.
 
-use crate::fingerprint::{Fingerprint, MaxBatch, Observations};
-use crate::network::Network;
+use crate::fingerprint::{About, MaxBatch};
 use crate::records::Variant;
 use crate::stats::mean;
-use rayon::prelude::*;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// One variant that was tried up to and beyond its limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,44 +34,22 @@ pub struct LargestScores {
     pub used: f64,
 }
 
-/// A variant and the batch sizes tried of it.
-#[derive(Default)]
-struct Tried {
-    network: Option<Arc<Network>>,
-    fitted: Vec<u64>,
-    failed: Vec<u64>,
-}
-
 impl Largest {
-    /// Every variant with a batch size that fitted below one that did not; none where the fingerprint knows no limit.
-    pub(super) fn all(fingerprint: &Fingerprint, observations: &Observations) -> Vec<Largest> {
-        let mut variants: BTreeMap<&Variant, Tried> = BTreeMap::new();
-        for row in observations.rows {
-            let tried = variants.entry(&row.record.variant).or_default();
-            tried.network = Some(row.network.clone());
-            tried.fitted.push(row.record.workload.batch);
-        }
-        for attempt in observations.failed.iter().filter(|attempt| attempt.did_not_fit()) {
-            variants.entry(&attempt.record.variant).or_default().failed.push(attempt.record.workload.batch);
-        }
-        variants.into_par_iter().filter_map(|(variant, tried)| tried.ask(fingerprint, variant)).collect()
+    /// A variant of which these batch sizes fitted and did not; none unless one fitted below every one that did not, nor where the
+    /// fingerprint knows no limit.
+    pub(super) fn new(variant: &Variant, [fitted, failed]: [&[u64]; 2], about: &About) -> Option<Largest> {
+        let smallest = failed.iter().copied().min()?;
+        let largest = fitted.iter().copied().filter(|batch| *batch < smallest).max()?;
+        let mut tried = [fitted, failed].concat();
+        tried.sort_unstable();
+        tried.dedup();
+        let said = about.max_batch()?;
+        Some(Largest { variant: variant.clone(), tried, fitted: largest, failed: smallest, said })
     }
 
     /// The likely value, as the largest batch size tried that is not above it.
     fn likely_tried(&self) -> u64 {
         self.tried.iter().copied().filter(|batch| *batch <= self.said.likely).max().unwrap_or_default()
-    }
-}
-
-impl Tried {
-    fn ask(self, fingerprint: &Fingerprint, variant: &Variant) -> Option<Largest> {
-        let failed = self.failed.iter().copied().min()?;
-        let fitted = self.fitted.iter().copied().filter(|batch| *batch < failed).max()?;
-        let said = fingerprint.about(self.network.as_deref()?).max_batch()?;
-        let mut tried = [self.fitted, self.failed].concat();
-        tried.sort_unstable();
-        tried.dedup();
-        Some(Largest { variant: variant.clone(), tried, fitted, failed, said })
     }
 }
 
@@ -89,5 +63,24 @@ impl LargestScores {
             unsafe_share: over(|one| f64::from(u8::from(one.said.safe >= one.failed))),
             used: over(|one| one.said.safe.min(one.fitted) as f64 / one.fitted as f64),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn largest(safe: u64, likely: u64) -> Largest {
+        // 40 fitted although 30 had not, as happens on real devices: what counts is the first that did not.
+        let (variant, said) = (Variant::new("net", 0), MaxBatch { safe, likely });
+        Largest { variant, tried: vec![10, 20, 30, 40, 50], fitted: 20, failed: 30, said }
+    }
+
+    #[test]
+    fn errors_count_between_batch_sizes_that_were_tried() {
+        // 29 is as good as 20, 31 as bad as 30 (+50 %); 15 of 20 is 75 % used, and 30 is all of it but unsafe.
+        let scores = LargestScores::of(&[largest(15, 29), largest(30, 31)]).unwrap();
+        assert_eq!((scores.variants, scores.mape, scores.unsafe_share, scores.used), (2, 25.0, 50.0, 87.5));
+        assert!(LargestScores::of(&[]).is_none());
     }
 }

@@ -1,51 +1,91 @@
 //! Error against rows profiled: what more measurements would buy.
 
-use super::Evaluation;
-use super::left_out::Protocol;
-use crate::error::Result;
-use crate::fingerprint::{Attempt, FEWEST_ROWS, Fingerprint, Observations, Row};
+use super::share::Share;
+use crate::fingerprint::{FEWEST_ROWS, Observations};
+use crate::stats::mean;
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
+use rand::seq::index::sample;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Parts of the profile that are fitted, the last one all of it.
-const PARTS: [f64; 5] = [0.0625, 0.125, 0.25, 0.5, 1.0];
+/// Shares of the rows that are tried; all of them is the fingerprint itself.
+const SHARES: [f64; 4] = [0.0625, 0.125, 0.25, 0.5];
 
-/// One point of a learning curve.
+/// Random parts of the rows per share: a single small one says more of its own luck than of its size.
+const DRAWS: u64 = 3;
+
+/// How far off fits on so many rows are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Learned {
     /// Rows fitted on.
     pub rows: usize,
-    /// Mean absolute percentage error on the rows tested, mean over networks.
+    /// Mean absolute percentage error at levels not fitted on, mean over networks; the mean of a few random parts of the rows.
     pub mape: f64,
 }
 
-impl Protocol {
-    /// Fits ever larger random parts of what was profiled and tests each on the same rows; parts too small to fit are left out.
-    ///
-    /// # Errors
-    /// When a fit fails.
-    pub fn learning_curve(&self, observations: &Observations, tested: &[Row]) -> Result<Vec<Learned>> {
+/// A random part of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Draw {
+    pub rows: usize,
+    seed: u64,
+}
+
+impl Draw {
+    /// The parts to try of so many rows.
+    pub fn all(rows: usize, seed: u64) -> Vec<Draw> {
+        let sizes = SHARES.map(|share| (share * rows as f64).round() as usize);
+        let sizes: BTreeSet<usize> = sizes.into_iter().filter(|size| (FEWEST_ROWS..rows).contains(size)).collect();
+        let draws = |rows| (0..DRAWS).map(move |draw| Draw { rows, seed: seed.wrapping_add(draw) });
+        sizes.into_iter().flat_map(draws).collect()
+    }
+
+    /// Its part of observations; of what failed the same share.
+    pub fn of<'a>(self, observations: &Observations<'a>) -> Share<'a> {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(self.seed);
-        let (mut rows, mut failed) = (observations.rows.to_vec(), observations.failed.to_vec());
-        rows.shuffle(&mut generator);
-        failed.shuffle(&mut generator);
-        let mut curve = Vec::new();
-        for part in PARTS {
-            let (rows, failed): (&[Row], &[Attempt]) = (first(&rows, part), first(&failed, part));
-            if rows.len() < FEWEST_ROWS {
-                continue;
-            }
-            let part = Observations { rows, failed, ..*observations };
-            let fingerprint = Fingerprint::fit(self.subject.clone(), self.method, self.seed, &part)?;
-            let error = Evaluation::of(&fingerprint, tested).mean_over_networks();
-            curve.extend(error.map(|mape| Learned { rows: rows.len(), mape }));
-        }
-        Ok(curve)
+        let (all, failed) = (observations.rows.len(), observations.failed.len());
+        let mut part = Share::of(observations, |_| false);
+        let rows = places(&mut generator, all, self.rows).into_iter();
+        part.rows.extend(rows.map(|place| observations.rows[place].clone()));
+        let attempts = places(&mut generator, failed, failed * self.rows / all).into_iter();
+        part.failed.extend(attempts.map(|place| observations.failed[place].clone()));
+        part
     }
 }
 
-fn first<T>(all: &[T], part: f64) -> &[T] {
-    &all[..(part * all.len() as f64).ceil() as usize]
+/// So many places among all of them, ascending.
+fn places(generator: &mut Xoshiro256PlusPlus, of: usize, count: usize) -> Vec<usize> {
+    let mut places = sample(generator, of, count).into_vec();
+    places.sort_unstable();
+    places
+}
+
+/// The points of single draws, those of equal size as one.
+pub(super) fn curve(points: impl IntoIterator<Item = Learned>) -> Vec<Learned> {
+    let mut errors: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for Learned { rows, mape } in points {
+        errors.entry(rows).or_default().push(mape);
+    }
+    errors.into_iter().map(|(rows, errors)| Learned { rows, mape: mean(&errors) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_grow_and_repeat_and_never_are_too_small() {
+        let sizes: Vec<usize> = Draw::all(100, 7).iter().map(|draw| draw.rows).collect();
+        assert_eq!(sizes, [13, 13, 13, 25, 25, 25, 50, 50, 50], "6 rows are too few to fit on");
+        assert!(Draw::all(12, 0).is_empty());
+        let drawn = |seed| places(&mut Xoshiro256PlusPlus::seed_from_u64(seed), 100, 13);
+        assert_eq!((drawn(7).len(), drawn(7)), (13, drawn(7)));
+        assert_ne!(drawn(7), drawn(8));
+    }
+
+    #[test]
+    fn draws_of_equal_size_are_one_point() {
+        let points = [(20, 6.0), (10, 8.0), (20, 4.0)].map(|(rows, mape)| Learned { rows, mape });
+        assert_eq!(curve(points), [Learned { rows: 10, mape: 8.0 }, Learned { rows: 20, mape: 5.0 }]);
+    }
 }

@@ -1,9 +1,8 @@
 //! Protocols that hold back what is asked about: each network in turn, or the levels of one.
 
 use super::Evaluation;
-use super::largest::Largest;
 use super::share::{Share, networks};
-use super::verdicts::Judged;
+use super::trial::Trial;
 use crate::error::Result;
 use crate::fingerprint::{FEWEST_ROWS, Fingerprint, Method, Observations, Row, Subject};
 use std::collections::BTreeSet;
@@ -19,19 +18,8 @@ pub struct Protocol {
     pub seed: u64,
 }
 
-/// What fingerprints said of networks that they were not fitted on.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LeftOut {
-    /// Every row that passed.
-    pub evaluation: Evaluation,
-    /// Every row of which a verdict was given, passed or not.
-    pub judged: Vec<Judged>,
-    /// Every variant that reached the device's limit.
-    pub largest: Vec<Largest>,
-}
-
 impl Protocol {
-    fn fit(&self, observations: &Observations) -> Result<Fingerprint> {
+    pub(super) fn fit(&self, observations: &Observations) -> Result<Fingerprint> {
         Fingerprint::fit(self.subject.clone(), self.method, self.seed, observations)
     }
 
@@ -39,7 +27,7 @@ impl Protocol {
     ///
     /// # Errors
     /// When a fit fails.
-    pub fn networks_left_out(&self, observations: &Observations) -> Result<LeftOut> {
+    pub fn networks_left_out(&self, observations: &Observations) -> Result<Trial> {
         self.each_left_out(observations, |_| Vec::new())
     }
 
@@ -47,12 +35,12 @@ impl Protocol {
     ///
     /// # Errors
     /// When a fit fails.
-    pub fn networks_calibrated(&self, observations: &Observations, measured: impl Fn(&Row) -> bool) -> Result<LeftOut> {
+    pub fn networks_calibrated(&self, observations: &Observations, measured: impl Fn(&Row) -> bool) -> Result<Trial> {
         self.each_left_out(observations, |rows| rows.iter().filter(|row| measured(row)).cloned().collect())
     }
 
-    fn each_left_out(&self, observations: &Observations, measured: impl Fn(&[Row]) -> Vec<Row>) -> Result<LeftOut> {
-        let mut left_out = LeftOut::default();
+    fn each_left_out(&self, observations: &Observations, measured: impl Fn(&[Row]) -> Vec<Row>) -> Result<Trial> {
+        let mut left_out = Vec::new();
         for name in networks(observations) {
             let others = Share::of(observations, |variant| variant.network != name);
             if others.rows.len() < FEWEST_ROWS {
@@ -62,9 +50,9 @@ impl Protocol {
             let known = measured(&own.rows);
             let fingerprint = self.fit(&others.observations())?;
             let fingerprint = if known.is_empty() { fingerprint } else { fingerprint.calibrate(&known)? };
-            left_out.add(&fingerprint, own, &known);
+            left_out.push(try_without(&fingerprint, &own, &known));
         }
-        Ok(left_out)
+        Ok(left_out.into_iter().collect())
     }
 
     /// The method of the smallest error with networks left out, chosen anew for every network among the others: leaving out once
@@ -72,16 +60,16 @@ impl Protocol {
     ///
     /// # Errors
     /// When a fit fails.
-    pub fn nested(&self, methods: &[Method], observations: &Observations) -> Result<LeftOut> {
-        let mut left_out = LeftOut::default();
+    pub fn nested(&self, methods: &[Method], observations: &Observations) -> Result<Trial> {
+        let mut left_out = Vec::new();
         for name in networks(observations) {
             let others = Share::of(observations, |variant| variant.network != name);
             let own = Share::of(observations, |variant| variant.network == name);
             if let Some(best) = self.best(methods, &others.observations())? {
-                left_out.add(&best.fit(&others.observations())?, own, &[]);
+                left_out.push(try_without(&best.fit(&others.observations())?, &own, &[]));
             }
         }
-        Ok(left_out)
+        Ok(left_out.into_iter().collect())
     }
 
     /// This protocol with the method that does best on networks left out.
@@ -119,13 +107,13 @@ impl Protocol {
     }
 }
 
-impl LeftOut {
-    /// What a fingerprint says of a network's rows, but for those that are `known` to it.
-    fn add(&mut self, fingerprint: &Fingerprint, own: Share, known: &[Row]) {
-        self.judged.extend(Judged::all(fingerprint, &own.observations()));
-        self.largest.extend(Largest::all(fingerprint, &own.observations()));
+/// What a fingerprint says of a network's rows, but for those that are `known` to it; whether steps fit is asked of all of them.
+fn try_without(fingerprint: &Fingerprint, own: &Share, known: &[Row]) -> Trial {
+    let mut trial = Trial::of(fingerprint, &own.rows, &own.failed);
+    if !known.is_empty() {
         let is_known = |row: &&Row| known.iter().any(|known| known.record == row.record);
         let rows: Vec<Row> = own.rows.iter().filter(|row| !is_known(row)).cloned().collect();
-        self.evaluation.cases.extend(Evaluation::of(fingerprint, &rows).cases);
+        trial.evaluation = Evaluation::of(fingerprint, &rows);
     }
+    trial
 }

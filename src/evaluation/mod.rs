@@ -1,25 +1,32 @@
 //! How far a fingerprint can be trusted: its predictions beside what was measured, and the scores of any part of them.
 //!
-//! An [`Evaluation`] is of one fingerprint; a [`Protocol`] holds networks or levels back, fits without them and evaluates on them.
+//! An [`Evaluation`] is of one fingerprint, a [`Trial`] adds its verdicts; a [`Protocol`] holds networks or levels back, fits without
+//! them and tries what it fitted on them; a [`Study`] puts the protocols of a fingerprint side by side on the same rows.
 
+mod accuracy;
+mod fits;
 mod largest;
 mod learning;
 mod left_out;
 mod noise;
 mod share;
+mod study;
+mod trial;
 mod verdicts;
 
+pub use accuracy::{Accuracy, NetworkAccuracy};
+pub use fits::Fits;
 pub use largest::{Largest, LargestScores};
 pub use learning::Learned;
-pub use left_out::{LeftOut, Protocol};
+pub use left_out::Protocol;
 pub use noise::Noise;
+pub use study::{Protocols, Study};
+pub use trial::Trial;
 pub use verdicts::{Confusion, Judged};
 
 use crate::fingerprint::{Fingerprint, Interval, Predicted, Row};
 use crate::records::Variant;
 use crate::stats::{Scores, mean};
-use rayon::prelude::*;
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// One row, measured and predicted.
@@ -49,56 +56,29 @@ impl Case {
 /// A fingerprint's predictions for rows it was, or was not, fitted on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evaluation {
-    /// One case per row, in the order of the rows.
+    /// One case per row, in the order of the rows but those of a variant together.
     pub cases: Vec<Case>,
-}
-
-/// Scores over everything, as they lie in `report.json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Accuracy {
-    /// Over all rows.
-    #[serde(flatten)]
-    pub scores: Scores,
-    /// By network.
-    pub networks: BTreeMap<String, NetworkAccuracy>,
-}
-
-/// Scores of one network.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NetworkAccuracy {
-    /// Over all its levels.
-    #[serde(flatten)]
-    pub scores: Scores,
-    /// By level.
-    pub levels: BTreeMap<u8, Scores>,
 }
 
 impl Evaluation {
     /// Predicts every row.
     pub fn of(fingerprint: &Fingerprint, rows: &[Row]) -> Self {
-        let case = |row: &Row| {
-            let (variant, batch) = (row.record.variant.clone(), row.record.workload.batch);
-            let prediction = fingerprint.about(&row.network).at(batch);
-            Case {
-                batch,
-                measured: row.measured,
-                predicted: prediction.value,
-                interval: prediction.interval,
-                fitted: fingerprint.knows(&variant.network, variant.level),
-                variant,
-            }
-        };
-        Evaluation { cases: rows.par_iter().map(case).collect() }
+        Trial::of(fingerprint, rows, &[]).evaluation
+    }
+
+    /// The cases that `keep` wants.
+    pub fn only(&self, keep: impl Fn(&Case) -> bool) -> Self {
+        Evaluation { cases: self.cases.iter().filter(|case| keep(case)).cloned().collect() }
     }
 
     /// The cases at levels that the fingerprint was not fitted on: the others say nothing about new networks.
     pub fn unseen(&self) -> Self {
-        Evaluation { cases: self.cases.iter().filter(|case| !case.fitted).cloned().collect() }
+        self.only(|case| !case.fitted)
     }
 
     /// The cases at level 0, or those at all others: only level 0 is sure to be the network that was measured where a profile was pruned elsewhere.
     pub fn at_level_0(&self, unpruned: bool) -> Self {
-        Evaluation { cases: self.cases.iter().filter(|case| (case.variant.level == 0) == unpruned).cloned().collect() }
+        self.only(|case| (case.variant.level == 0) == unpruned)
     }
 
     /// Mean absolute percentage error, every network weighing the same; none where there are no cases.
@@ -131,16 +111,6 @@ impl Evaluation {
             groups.entry(key(case)).or_default().push(case);
         }
         groups.into_iter().filter_map(|(key, cases)| Some((key, scores(cases)?))).collect()
-    }
-
-    /// All scores of `report.json`; none where there are no cases.
-    pub fn accuracy(&self) -> Option<Accuracy> {
-        let networks = self.by(|case| case.variant.network.clone()).into_iter().map(|(name, scores)| {
-            let levels = self.by(|case| (case.variant.network == name).then_some(case.variant.level));
-            let levels = levels.into_iter().filter_map(|(level, scores)| Some((level?, scores))).collect();
-            (name, NetworkAccuracy { scores, levels })
-        });
-        Some(Accuracy { scores: self.scores()?, networks: networks.collect() })
     }
 
     /// The `count` cases of largest error, worst first.

@@ -1,7 +1,6 @@
 //! The noise floor: how far measurements of the same thing lie apart, which no prediction can undercut.
 
 use crate::fingerprint::Row;
-use crate::records::Identity;
 use crate::stats::mean;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,11 +15,14 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// From rows of the same variant, stage and batch size, whatever the repeat of the level; none where nothing was measured twice.
-    pub fn of(rows: &[Row]) -> Option<Self> {
-        let mut groups: BTreeMap<Identity, Vec<f64>> = BTreeMap::new();
+    /// From rows of the same network at the same batch size; none where nothing was measured twice. Repeats of a level are the same
+    /// network only where pruning left the same one, as it does at level 0.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
+        let mut groups: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         for row in rows {
-            groups.entry(row.record.identity()).or_default().push(row.measured);
+            let (variant, network) = (&row.record.variant, &row.network);
+            let shape = (network.parameters(), network.macs(), network.activations());
+            groups.entry((&variant.network, variant.level, shape, row.record.workload)).or_default().push(row.measured);
         }
         let errors: Vec<f64> = groups.values().filter(|group| group.len() > 1).map(|group| scatter(group)).collect();
         (!errors.is_empty()).then(|| Noise { repeated: errors.len(), mape: mean(&errors) })
@@ -32,4 +34,16 @@ fn scatter(group: &[f64]) -> f64 {
     let (count, middle) = (group.len() as f64, mean(group));
     let deviations: Vec<f64> = group.iter().map(|value| (value - middle).abs() / middle).collect();
     100.0 * mean(&deviations) * (count / (count - 1.0)).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scatter_is_that_around_the_true_mean() {
+        // Deviations 2, 0 and 2 of 100: 4 / 3 %, times the root of 3 / 2.
+        assert!((scatter(&[98.0, 100.0, 102.0]) - 4.0 / 3.0 * 1.5f64.sqrt()).abs() < 1e-12);
+        assert_eq!(scatter(&[5.0, 5.0]), 0.0);
+    }
 }

@@ -21,6 +21,12 @@ impl<'a> Share<'a> {
         Share { rows: rows.collect(), failed: failed.collect(), target: observations.target }
     }
 
+    /// More of them.
+    pub fn add(&mut self, more: Share) {
+        self.rows.extend(more.rows);
+        self.failed.extend(more.failed);
+    }
+
     /// As something to fit on.
     pub fn observations(&self) -> Observations<'_> {
         Observations { rows: &self.rows, failed: &self.failed, target: self.target }

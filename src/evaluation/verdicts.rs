@@ -1,12 +1,9 @@
 //! Verdicts beside what happened: does a step fit?
 
-use crate::fingerprint::{Fingerprint, Observations, Verdict};
-use crate::network::Network;
-use crate::records::{Record, Variant};
+use crate::fingerprint::{Call, Verdict};
+use crate::records::Variant;
 use crate::stats::mean;
-use rayon::prelude::*;
 use serde::Serialize;
-use std::sync::Arc;
 
 /// One row, tried and judged.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +29,8 @@ pub struct Confusion {
     pub missed: usize,
     /// Called fit, and fitted.
     pub cleared: usize,
+    /// How many of all these were called borderline.
+    pub borderline: usize,
     /// Verdicts that were right.
     pub accuracy: f64,
     /// Of those called unfit, the share that was; none where none was called so.
@@ -42,21 +41,12 @@ pub struct Confusion {
     pub brier: f64,
 }
 
-impl Judged {
-    /// Judges every row that passed or did not fit; none where the fingerprint gives no verdicts.
-    pub(super) fn all(fingerprint: &Fingerprint, observations: &Observations) -> Vec<Judged> {
-        let judge = |network: &Arc<Network>, record: &Record, fitted: bool| {
-            let Record { variant, workload, .. } = record;
-            let verdict = fingerprint.about(network).verdict(workload.batch)?;
-            Some(Judged { variant: variant.clone(), batch: workload.batch, fitted, verdict })
-        };
-        let passed = observations.rows.par_iter().filter_map(|row| judge(&row.network, &row.record, true));
-        let failed = observations.failed.par_iter().filter(|attempt| attempt.did_not_fit());
-        passed.chain(failed.filter_map(|attempt| judge(&attempt.network, &attempt.record, false))).collect()
-    }
-}
-
 impl Confusion {
+    /// How many verdicts there were.
+    pub fn rows(&self) -> usize {
+        self.found + self.false_alarms + self.missed + self.cleared
+    }
+
     /// The verdicts taken at even odds; none for no verdicts.
     pub fn of<'a>(judged: impl IntoIterator<Item = &'a Judged>) -> Option<Self> {
         let judged: Vec<&Judged> = judged.into_iter().collect();
@@ -75,10 +65,35 @@ impl Confusion {
             false_alarms,
             missed,
             cleared,
+            borderline: judged.iter().filter(|one| one.verdict.call == Call::Borderline).count(),
             accuracy: 100.0 * (found + cleared) as f64 / judged.len() as f64,
             precision: share(found, found + false_alarms),
             recall: share(found, found + missed),
             brier: mean(&judged.iter().map(surprise).collect::<Vec<f64>>()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_of_a_table_counted_by_hand() {
+        let said = [(true, 1.0, Call::Fits), (true, 0.6, Call::Borderline), (true, 0.0, Call::DoesNotFit)];
+        let unfit = [(false, 0.0, Call::DoesNotFit), (false, 0.8, Call::Borderline)];
+        let judged = said.into_iter().chain(unfit).map(|(fitted, fits, call)| {
+            let verdict = Verdict { fits, call };
+            Judged { variant: Variant::new("net", 0), batch: 1, fitted, verdict }
+        });
+        let judged: Vec<Judged> = judged.collect();
+        let Confusion { found, false_alarms, missed, cleared, borderline, accuracy, precision, recall, brier } =
+            Confusion::of(&judged).unwrap();
+        assert_eq!([found, false_alarms, missed, cleared, borderline], [1, 1, 1, 2, 2]);
+        assert_eq!((accuracy, precision, recall), (60.0, Some(50.0), Some(50.0)));
+        // (0 + 0.16 + 1 + 0 + 0.64) / 5
+        assert!((brier - 0.36).abs() < 1e-12);
+        assert_eq!(Confusion::of(&judged[..1]).unwrap().recall, None);
+        assert!(Confusion::of(&[]).is_none());
     }
 }

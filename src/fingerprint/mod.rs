@@ -143,6 +143,11 @@ impl Fingerprint {
         self.fitted_on.iter().any(|part| part.variant.network == network && part.variant.level == level)
     }
 
+    /// Whether it was fitted on just these rows, as far as variants and their numbers of rows tell.
+    pub fn was_fitted_on(&self, rows: &[Row]) -> bool {
+        count(rows) == self.fitted_on
+    }
+
     /// The largest batch size it was fitted on; trees do not extrapolate beyond it.
     pub fn largest_batch(&self) -> u64 {
         self.profiled.largest_batch()

@@ -1,0 +1,122 @@
+//! One fingerprint's answers for rows that passed and for steps that did not fit.
+
+use super::largest::Largest;
+use super::verdicts::Judged;
+use super::{Case, Evaluation};
+use crate::fingerprint::{About, Attempt, Fingerprint, Row};
+use crate::network::Network;
+use crate::records::{Outcome, Variant};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a fingerprint answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trial {
+    /// How much a step costs.
+    pub evaluation: Evaluation,
+    /// Whether a step fits; empty where the fingerprint gives no verdicts.
+    pub judged: Vec<Judged>,
+    /// The largest batch of every variant whose limit was measured; empty where the fingerprint does not know it.
+    pub largest: Vec<Largest>,
+}
+
+/// The steps of one variant.
+struct Steps<'a> {
+    variant: &'a Variant,
+    network: &'a Network,
+    passed: Vec<&'a Row>,
+    /// Ran out of memory; steps that were not even tried would flatter every verdict.
+    refused: Vec<u64>,
+}
+
+impl Trial {
+    /// Asks a fingerprint about rows that passed and attempts that did not.
+    pub fn of(fingerprint: &Fingerprint, rows: &[Row], failed: &[Attempt]) -> Self {
+        let trials: Vec<Trial> = by_variant(rows, failed).par_iter().map(|steps| steps.ask(fingerprint)).collect();
+        trials.into_iter().collect()
+    }
+
+    /// What of it speaks of some networks.
+    pub(super) fn of_networks(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let wanted = |variant: &Variant| wanted(&variant.network);
+        Trial {
+            evaluation: self.evaluation.only(|case| wanted(&case.variant)),
+            judged: self.judged.iter().filter(|judged| wanted(&judged.variant)).cloned().collect(),
+            largest: self.largest.iter().filter(|largest| wanted(&largest.variant)).cloned().collect(),
+        }
+    }
+}
+
+/// Trials of different rows as one.
+impl FromIterator<Trial> for Trial {
+    fn from_iter<T: IntoIterator<Item = Trial>>(trials: T) -> Self {
+        trials.into_iter().fold(Trial::default(), |mut all, trial| {
+            all.evaluation.cases.extend(trial.evaluation.cases);
+            all.judged.extend(trial.judged);
+            all.largest.extend(trial.largest);
+            all
+        })
+    }
+}
+
+impl Steps<'_> {
+    fn ask(&self, fingerprint: &Fingerprint) -> Trial {
+        let about = fingerprint.about(self.network);
+        let fitted = fingerprint.knows(&self.variant.network, self.variant.level);
+        let cases = self.passed.iter().map(|row| case(row, &about, fitted)).collect();
+        Trial { evaluation: Evaluation { cases }, judged: self.judged(&about), largest: self.largest(&about) }
+    }
+
+    fn batches(&self) -> impl Iterator<Item = u64> {
+        self.passed.iter().map(|row| row.record.workload.batch)
+    }
+
+    fn judged(&self, about: &About) -> Vec<Judged> {
+        let tried = self.batches().map(|batch| (batch, true));
+        let tried = tried.chain(self.refused.iter().map(|&batch| (batch, false)));
+        let judged = tried.filter_map(|(batch, fitted)| {
+            let verdict = about.verdict(batch)?;
+            Some(Judged { variant: self.variant.clone(), batch, fitted, verdict })
+        });
+        judged.collect()
+    }
+
+    fn largest(&self, about: &About) -> Vec<Largest> {
+        let passed: Vec<u64> = self.batches().collect();
+        Largest::new(self.variant, [&passed, &self.refused], about).into_iter().collect()
+    }
+}
+
+fn case(row: &Row, about: &About, fitted: bool) -> Case {
+    let prediction = about.at(row.record.workload.batch);
+    Case {
+        variant: row.record.variant.clone(),
+        batch: row.record.workload.batch,
+        measured: row.measured,
+        predicted: prediction.value,
+        interval: prediction.interval,
+        fitted,
+    }
+}
+
+/// In the order in which variants first appear.
+fn by_variant<'a>(rows: &'a [Row], failed: &'a [Attempt]) -> Vec<Steps<'a>> {
+    let mut places: BTreeMap<(&Variant, *const Network), usize> = BTreeMap::new();
+    let mut groups: Vec<Steps> = Vec::new();
+    let mut place = |groups: &mut Vec<Steps<'a>>, variant: &'a Variant, network: &'a Arc<Network>| {
+        *places.entry((variant, Arc::as_ptr(network))).or_insert_with(|| {
+            groups.push(Steps { variant, network, passed: Vec::new(), refused: Vec::new() });
+            groups.len() - 1
+        })
+    };
+    for row in rows {
+        let at = place(&mut groups, &row.record.variant, &row.network);
+        groups[at].passed.push(row);
+    }
+    for attempt in failed.iter().filter(|attempt| attempt.record.outcome == Outcome::OutOfMemory) {
+        let at = place(&mut groups, &attempt.record.variant, &attempt.network);
+        groups[at].refused.push(attempt.record.workload.batch);
+    }
+    groups
+}
