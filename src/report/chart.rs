@@ -99,6 +99,8 @@ pub struct Bars {
     pub value: Axis,
     /// One length per category and series; `None` draws nothing.
     pub series: Vec<Series<Option<f64>>>,
+    /// A length to compare all bars with, drawn across them.
+    pub reference: Option<f64>,
 }
 
 /// A grid of cells, such as which batch size fits at which level.

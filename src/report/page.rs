@@ -44,8 +44,8 @@ pub enum Block {
     Chart(Chart),
 }
 
-/// Whether the reader should rejoice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether the reader should rejoice; the better one is the smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
     /// All well.
     Good,

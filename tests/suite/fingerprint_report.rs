@@ -1,6 +1,6 @@
 //! The report of a fingerprint: its files, the keys programs rely on, what it says in words, and equal bytes for equal runs.
 
-use perf4sight::evaluation::Evaluation;
+use perf4sight::evaluation::{Evaluation, Fits, Study};
 use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Row, Subject};
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 const NETWORKS: [&str; 3] = ["resnet18", "mobilenetv2", "squeezenet"];
 const BATCHES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -67,22 +67,26 @@ struct Part {
     fingerprint: Fingerprint,
     fitted: Gathered,
     tested: Gathered,
-    evaluation: Evaluation,
+    study: Study,
 }
 
 impl Part {
-    fn new(quantity: Quantity) -> Self {
+    fn new(quantity: Quantity, method: Method) -> Self {
         let (fitted, tested) = (gathered(quantity, &[0, 30, 60]), gathered(quantity, &[10, 40, 60, 80]));
         let subject = Subject { device: "bench".into(), dataset: "imagenet".into(), stage: Stage::Training, quantity };
         let target = Target::named("cpu").unwrap();
-        let fingerprint = Fingerprint::fit(subject, Method::Perf4sight, 7, &fitted.observations(&target)).unwrap();
-        let evaluation = Evaluation::of(&fingerprint, &tested.rows);
-        Part { fingerprint, fitted, tested, evaluation }
+        let fingerprint = Fingerprint::fit(subject, method, 7, &fitted.observations(&target)).unwrap();
+        let study = Fits::new(&fingerprint, fitted.observations(&target), tested.observations(&target)).run(|| {});
+        Part { fingerprint, fitted, tested, study }
+    }
+
+    fn evaluation(&self) -> &Evaluation {
+        &self.study.own.whole.evaluation
     }
 
     fn assessment(&self) -> Assessment<'_> {
-        let Part { fingerprint, fitted, tested, evaluation } = self;
-        Assessment { fingerprint, fitted: Some(fitted), tested, evaluation }
+        let Part { fingerprint, fitted, tested, study } = self;
+        Assessment { fingerprint, fitted: Some(fitted), tested, study }
     }
 }
 
@@ -98,8 +102,14 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
     }
 }
 
-fn parts() -> Vec<Part> {
-    Quantity::ALL.map(Part::new).into()
+fn fresh_parts() -> Vec<Part> {
+    Quantity::ALL.map(|quantity| Part::new(quantity, Method::Hybrid)).into()
+}
+
+/// Studied once for all tests.
+fn parts() -> &'static [Part] {
+    static PARTS: LazyLock<Vec<Part>> = LazyLock::new(fresh_parts);
+    &PARTS
 }
 
 fn json(file: &Path) -> Value {
@@ -109,10 +119,10 @@ fn json(file: &Path) -> Value {
 #[test]
 fn three_files_agree_with_the_evaluation() {
     let (parts, folder) = (parts(), tempfile::tempdir().unwrap());
-    let written = evidence(&parts, "2026-01-01T00:00:00Z").write(&folder.path().join("new")).unwrap();
+    let written = evidence(parts, "2026-01-01T00:00:00Z").write(&folder.path().join("new")).unwrap();
     let report = json(&written.json);
     for (part, quantity) in parts.iter().zip(["latency", "memory"]) {
-        let scores = part.evaluation.scores().unwrap();
+        let scores = part.evaluation().scores().unwrap();
         assert_eq!(report[quantity]["mape"], scores.mape, "{quantity}");
         assert_eq!(report[quantity]["rows"], part.tested.rows.len());
         let network = &report[quantity]["networks"]["squeezenet"];
@@ -123,8 +133,12 @@ fn three_files_agree_with_the_evaluation() {
         }
     }
     let csv = fs::read_to_string(&written.predictions).unwrap();
-    assert_eq!(csv.lines().count(), 1 + parts.iter().map(|part| part.evaluation.cases.len()).sum::<usize>());
-    assert!(csv.starts_with("quantity,variant,network,level,bs,unit,measured,predicted,error_percent,fitted\n"));
+    assert_eq!(csv.lines().count(), 1 + parts.iter().map(|part| part.evaluation().cases.len()).sum::<usize>());
+    assert!(
+        csv.starts_with(
+            "quantity,variant,network,level,bs,unit,measured,predicted,error_percent,fitted,low_90,high_90,"
+        )
+    );
     let left: Vec<_> = fs::read_dir(folder.path().join("new")).unwrap().collect();
     assert_eq!(left.len(), 3, "nothing unfinished stays behind");
 }
@@ -133,7 +147,7 @@ fn three_files_agree_with_the_evaluation() {
 fn equal_runs_differ_only_in_provenance() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = ["2026-01-01T00:00:00Z", "2027-12-31T00:00:00Z"].map(|date| {
-        let written = evidence(&parts(), date).write(&folder.path().join(date)).unwrap();
+        let written = evidence(&fresh_parts(), date).write(&folder.path().join(date)).unwrap();
         let mut report = json(&written.json);
         report.as_object_mut().unwrap().remove("provenance").unwrap();
         let html = fs::read_to_string(&written.html).unwrap().replace(date, "");
@@ -145,14 +159,14 @@ fn equal_runs_differ_only_in_provenance() {
 #[test]
 fn levels_fitted_on_do_not_flatter_the_summary() {
     let parts = parts();
-    let evidence = evidence(&parts, "");
+    let evidence = evidence(parts, "");
     let unseen: Vec<f64> =
-        parts[0].evaluation.cases.iter().filter(|case| !case.fitted).map(|case| case.error()).collect();
-    let own = parts[0].evaluation.cases.iter().filter(|case| !case.fitted && case.variant.network == "resnet18");
+        parts[0].evaluation().cases.iter().filter(|case| !case.fitted).map(|case| case.error()).collect();
+    let own = parts[0].evaluation().cases.iter().filter(|case| !case.fitted && case.variant.network == "resnet18");
     let errors: Vec<f64> = own.map(|case| case.error().abs()).collect();
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     let finding = evidence.findings().into_iter().find(|finding| finding.network == "resnet18").unwrap();
-    assert!(unseen.len() < parts[0].evaluation.cases.len(), "level 60 is in both");
+    assert!(unseen.len() < parts[0].evaluation().cases.len(), "level 60 is in both");
     let Cell::Percent(shown) = finding.cell else { panic!("{finding:?}") };
     assert!((shown.0 - mean).abs() < 1e-9, "{shown:?} is not {mean}");
     let table = evidence.summary();
@@ -164,15 +178,28 @@ fn levels_fitted_on_do_not_flatter_the_summary() {
 #[test]
 fn the_page_answers_in_words_and_names_what_is_missing() {
     let (parts, folder) = (parts(), tempfile::tempdir().unwrap());
-    let written = evidence(&parts, "2026-01-01T00:00:00Z").write(folder.path()).unwrap();
+    let written = evidence(parts, "2026-01-01T00:00:00Z").write(folder.path()).unwrap();
     let html = fs::read_to_string(written.html).unwrap();
-    for words in ["Latency predictions are", "Memory predictions are", "at levels it was not fitted on", "resnet18_95"]
-    {
+    for words in [
+        "Latency predictions are",
+        "Memory predictions are",
+        "networks it has never seen",
+        "at levels it was not fitted on",
+        "Whether a step fits is told right",
+        "resnet18_95",
+    ] {
         assert!(html.contains(words), "{words}");
     }
-    for section in
-        ["Predicted against measured", "Worst rows", "What fits into memory", "What the profile cost", "Provenance"]
-    {
+    for section in [
+        "Can I trust it?",
+        "Does it fit?",
+        "Would more rows help?",
+        "Predicted against measured",
+        "Worst rows",
+        "What fits into memory",
+        "What the profile cost",
+        "Provenance",
+    ] {
         assert!(html.contains(&format!("<h2>{section}</h2>")), "{section}");
     }
     assert_eq!(html.matches("batch 128: out of memory</title>").count() % 5, 0, "one cell per level");
@@ -180,13 +207,140 @@ fn the_page_answers_in_words_and_names_what_is_missing() {
 
 #[test]
 fn a_report_without_a_single_tested_row_says_so() {
-    let mut part = Part::new(Quantity::Latency);
-    part.evaluation.cases.clear();
+    let mut part = Part::new(Quantity::Latency, Method::Hybrid);
     part.tested = Gathered::default();
+    part.study = Study::without_fits(&part.fingerprint, &part.tested, "nothing to test on");
     let parts = [part];
     let evidence = evidence(&parts, "");
     assert!(evidence.json()["latency"].is_null());
     let folder = tempfile::tempdir().unwrap();
     let html = fs::read_to_string(evidence.write(folder.path()).unwrap().html).unwrap();
     assert!(html.contains("there was no row to test it on"));
+}
+
+/// The mean error on the rows of a network, of a fit on the rows of the others.
+fn error_without(name: &str, part: &Part, method: Method) -> f64 {
+    let mut others = part.fitted.clone();
+    others.rows.retain(|row| row.record.variant.network != name);
+    others.failed.retain(|attempt| attempt.record.variant.network != name);
+    let (target, subject) = (Target::named("cpu").unwrap(), part.fingerprint.subject().clone());
+    let fingerprint = Fingerprint::fit(subject, method, 7, &others.observations(&target)).unwrap();
+    // Level 60 is fitted on and tested on; it counts once.
+    let new = part.fitted.rows.iter().filter(|row| row.record.variant.level != 60).chain(&part.tested.rows);
+    let errors = new.filter(|row| row.record.variant.network == name).map(|row| {
+        let predicted = fingerprint.predict(&row.network, row.record.workload.batch).value();
+        100.0 * (predicted / row.measured - 1.0).abs()
+    });
+    let errors: Vec<f64> = errors.collect();
+    errors.iter().sum::<f64>() / errors.len() as f64
+}
+
+#[test]
+fn networks_left_out_are_answered_by_fits_that_never_saw_them() {
+    let parts = parts();
+    let report = evidence(parts, "").json();
+    for (part, quantity) in parts.iter().zip(["latency", "memory"]) {
+        let (own, published) = (&report[quantity]["left_out"], &report[quantity]["published"]["left_out"]);
+        for name in NETWORKS {
+            for (scores, method) in [(own, Method::Hybrid), (published, Method::Perf4sight)] {
+                let (told, expected) = (&scores["networks"][name]["mape"], error_without(name, part, method));
+                assert!(
+                    (told.as_f64().unwrap() - expected).abs() < 1e-6,
+                    "{quantity} {name} {method}: {told}, {expected}"
+                );
+            }
+        }
+        let keys = |scores: &Value| scores.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let mut wanted = keys(&report[quantity]);
+        wanted.retain(|key| {
+            !["left_out", "published", "noise_floor", "learning_curve", "intervals", "missing"].contains(&key.as_str())
+        });
+        assert_eq!(keys(own), wanted, "the same keys as one level up");
+        // All levels: those tested and those fitted on; level 0 and 30 are only in the latter.
+        assert_eq!(own["networks"]["squeezenet"]["levels"].as_object().unwrap().len(), 6);
+        assert_eq!(own["level_0"]["rows"], part.fitted.rows.iter().filter(|row| row.record.variant.level == 0).count());
+        assert_eq!(report[quantity]["published"]["rows"], report[quantity]["rows"]);
+    }
+}
+
+#[test]
+fn coverage_is_counted_from_the_intervals_of_the_table() {
+    let parts = parts();
+    let (evidence, folder) = (evidence(parts, ""), tempfile::tempdir().unwrap());
+    let written = evidence.write(folder.path()).unwrap();
+    let mut inside: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut reader = csv::Reader::from_path(written.predictions).unwrap();
+    for row in reader.deserialize::<BTreeMap<String, String>>() {
+        let row = row.unwrap();
+        if row["quantity"] == "memory" {
+            let number = |column: &str| row[column].parse::<f64>().unwrap();
+            let holds = number("low_90") <= number("measured") && number("measured") <= number("high_90");
+            inside.entry(row["network"].clone()).or_default().push(if holds { 100.0 } else { 0.0 });
+            assert!(number("left_out_low_90") < number("left_out") && number("published_left_out") > 0.0);
+        }
+    }
+    let shares = inside.values().map(|held| held.iter().sum::<f64>() / held.len() as f64);
+    let expected = shares.sum::<f64>() / NETWORKS.len() as f64;
+    let told = json(&written.json)["memory"]["coverage_90"].as_f64().unwrap();
+    assert!((told - expected).abs() < 1e-9, "{told}, {expected}");
+    assert!(
+        json(&written.json)["memory"]["intervals"].as_str().unwrap().contains("estimated"),
+        "three networks are fewer than ten"
+    );
+    assert!(json(&written.json)["memory"]["published"]["coverage_90"].is_null());
+}
+
+#[test]
+fn verdicts_are_judged_by_steps_that_were_tried() {
+    let parts = parts();
+    let (report, memory) = (evidence(parts, "").json(), &parts[1]);
+    let ran_out = |gathered: &Gathered| {
+        gathered.failed.iter().filter(|attempt| attempt.record.outcome == Outcome::OutOfMemory).count()
+    };
+    let verdict = &report["memory"]["verdict"];
+    let count = |of: &Value, keys: [&str; 2]| keys.map(|key| of[key].as_u64().unwrap() as usize).iter().sum::<usize>();
+    assert_eq!(count(verdict, ["found", "missed"]), ran_out(&memory.tested));
+    assert_eq!(count(verdict, ["cleared", "false_alarms"]), memory.tested.rows.len());
+    let right =
+        count(verdict, ["found", "cleared"]) as f64 / (ran_out(&memory.tested) + memory.tested.rows.len()) as f64;
+    assert!((verdict["accuracy"].as_f64().unwrap() - 100.0 * right).abs() < 1e-9);
+    for key in ["mape", "unsafe", "used"] {
+        assert!(report["memory"]["left_out"]["max_batch"][key].is_number(), "{key}");
+    }
+    assert!(report["latency"].get("verdict").is_none());
+}
+
+#[test]
+fn learning_curves_end_with_all_rows() {
+    let parts = parts();
+    let report = evidence(parts, "").json();
+    for (part, quantity) in parts.iter().zip(["latency", "memory"]) {
+        for method in ["hybrid", "perf4sight"] {
+            let curve = report[quantity]["learning_curve"][method].as_array().unwrap();
+            let rows: Vec<usize> = curve.iter().map(|point| point["rows"].as_u64().unwrap() as usize).collect();
+            assert!(rows.len() >= 3 && rows.is_sorted(), "{quantity} {method}: {rows:?}");
+            assert_eq!(rows.last(), Some(&part.fitted.rows.len()));
+        }
+        let last = report[quantity]["learning_curve"]["hybrid"].as_array().unwrap().last().unwrap()["mape"].as_f64();
+        let unseen = part.evaluation().unseen().mean_over_networks();
+        assert!((last.unwrap() - unseen.unwrap()).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn repeats_tell_how_much_the_device_differs_from_itself() {
+    assert!(evidence(parts(), "").json()["latency"]["noise_floor"].is_null());
+    let mut part = Part::new(Quantity::Latency, Method::Hybrid);
+    let mut again = part.fitted.rows[0].clone();
+    again.measured *= 1.02;
+    part.fitted.rows.push(again);
+    let target = Target::named("cpu").unwrap();
+    part.study =
+        Fits::new(&part.fingerprint, part.fitted.observations(&target), part.tested.observations(&target)).run(|| {});
+    let parts = [part];
+    let noise = evidence(&parts, "").json()["latency"]["noise_floor"].clone();
+    // 1 and 1.02: 1 % off their mean of 1.01, times the root of 2.
+    let expected = 100.0 * 0.01 / 1.01 * 2f64.sqrt();
+    assert!((noise["mape"].as_f64().unwrap() - expected).abs() < 1e-9, "{noise}");
+    assert_eq!(noise["repeated"], 1);
 }

@@ -99,6 +99,37 @@ fn a_profile_becomes_fingerprints_and_a_report() {
 }
 
 #[test]
+fn what_a_profile_cannot_tell_is_said() {
+    let scene = profile();
+    scene.run(RUN).succeeds();
+    let report = json(&scene, "store/report.json");
+    assert!(report["latency"]["left_out"].is_null() && report["memory"]["verdict"].is_null());
+    assert!(report["latency"]["missing"][0].as_str().unwrap().contains("at least 3 networks"));
+    let page = scene.read("store/report.html");
+    for words in ["leaving a network out takes at least 3 networks", "Nothing in this profile ran out of memory"] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn stored_fingerprints_are_fitted_again_without_a_network_where_their_rows_are_there() {
+    let scene = profile();
+    scene.run(RUN).succeeds();
+    let first = json(&scene, "store/report.json");
+    scene.run(&format!("{RUN} --set fingerprint.evaluate=True")).succeeds();
+    let again = json(&scene, "store/report.json");
+    assert_eq!(again["latency"], first["latency"]);
+    scene
+        .run(&format!(
+            "{RUN} --set fingerprint.evaluate=True --set fingerprint.train_logs=[0] --set fingerprint.eval_logs=[10]"
+        ))
+        .succeeds();
+    let other = json(&scene, "store/report.json");
+    assert!(other["latency"]["missing"][0].as_str().unwrap().contains("fitted on other rows"));
+    assert_eq!(other["latency"]["mape"], first["latency"]["mape"]);
+}
+
+#[test]
 fn a_fingerprint_says_what_its_profile_was_measured_with() {
     let provenance = r#"{"setting": {"processor": "Denver 2", "threads": "6"}, "runs": []}"#;
     let scene = profile().file("logs/provenance.json", provenance);

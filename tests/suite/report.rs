@@ -129,7 +129,8 @@ fn bars() -> Chart {
     let series =
         ["latency", "memory"].map(|name| Series::new(name, (0..6).map(|n| (n != 2).then_some(3.5 + n as f64))));
     let categories = NETWORKS.map(String::from).to_vec();
-    let plot = Bars { categories, value: Axis::linear("mean error (%)"), series: series.to_vec() };
+    let plot =
+        Bars { categories, value: Axis::linear("mean error (%)"), series: series.to_vec(), reference: Some(2.0) };
     Chart::new("Error by network", "Shorter is better.", Plot::Bars(plot))
 }
 

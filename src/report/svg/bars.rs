@@ -20,6 +20,7 @@ pub fn draw(plot: &Bars, description: &str) -> String {
     let height = AXIS + plot.categories.len() as u32 * (plot.series.len() as u32 * BAR + GAP);
     Canvas::drawing((WIDTH, height), description, |canvas| {
         let lengths = plot.series.iter().flat_map(|series| &series.data).flatten().map(|length| length * HEADROOM);
+        let lengths = lengths.chain(plot.reference);
         let frame = Frame::new(canvas, Ruler::from_zero(&plot.value, lengths), Ruler::of_names(&plot.categories));
         for (i, series) in plot.series.iter().enumerate() {
             for (category, length) in series.data.iter().enumerate() {
@@ -28,6 +29,10 @@ pub fn draw(plot: &Bars, description: &str) -> String {
                     draw_bar(canvas, &frame, slot, length);
                 }
             }
+        }
+        if let Some(reference) = plot.reference {
+            let ends = [frame.y.low, frame.y.high].map(|end| frame.at_position(reference, end));
+            canvas.path(ends.into(), Ink::Muted, 3);
         }
     })
 }

@@ -3,27 +3,34 @@
 use super::report::Assessment;
 use super::{FingerprintStage, Source, Split, profiles};
 use crate::error::{Error, Result};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Fits, Study};
 use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection, gather};
 use crate::stages::Context;
+use crate::target::Target;
 use crate::workload::Quantity;
 use std::path::PathBuf;
 
 /// A fingerprint, what it was fitted on and how it was tested.
 pub(super) struct Assessed {
     fingerprint: Fingerprint,
-    fitted: Option<Gathered>,
+    basis: Option<Basis>,
     tested: Gathered,
-    evaluation: Evaluation,
+    study: Study,
+}
+
+/// What a fingerprint was fitted on.
+struct Basis {
+    rows: Gathered,
+    target: Target,
 }
 
 impl Assessed {
     pub(super) fn assessment(&self) -> Assessment<'_> {
         Assessment {
             fingerprint: &self.fingerprint,
-            fitted: self.fitted.as_ref(),
+            fitted: self.basis.as_ref().map(|basis| &basis.rows),
             tested: &self.tested,
-            evaluation: &self.evaluation,
+            study: &self.study,
         }
     }
 }
@@ -31,16 +38,21 @@ impl Assessed {
 impl FingerprintStage {
     /// Fits or loads the fingerprint of a quantity, tests it, and stores what was fitted.
     pub(super) fn assess(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<Assessed> {
-        let (mut fingerprint, fitted) = match self.fits(source) {
-            true => self.fit(source, networks, context).map(|(fingerprint, rows)| (fingerprint, Some(rows)))?,
-            false => (self.load(source, context)?, None),
+        let fits = self.fits(source);
+        let (mut fingerprint, basis) = match fits {
+            true => self.fit(source, networks, context).map(|(fingerprint, basis)| (fingerprint, Ok(basis)))?,
+            false => {
+                let stored = self.load(source, context)?;
+                let basis = self.basis_of(&stored, source, networks);
+                (stored, basis)
+            }
         };
         let selection = self.selection(source.quantity, &source.test, &self.test);
         let tested = gather(&selection, networks)?;
         tell(&tested, "to test on", source.quantity, context);
-        let evaluation = Evaluation::of(&fingerprint, &tested.rows);
-        if fitted.is_some() {
-            fingerprint.scores = evaluation.unseen().scores();
+        let study = study(&fingerprint, &basis, &tested, context);
+        if fits {
+            fingerprint.scores = study.own.whole.evaluation.unseen().scores();
             fingerprint.save(&self.store)?;
         }
         match tested.check_any(&selection) {
@@ -48,10 +60,10 @@ impl FingerprintStage {
             Err(nothing) => context.warn(format!("nothing to test on: {nothing}")),
             Ok(()) => {}
         }
-        Ok(Assessed { fingerprint, fitted, tested, evaluation })
+        Ok(Assessed { fingerprint, basis: basis.ok(), tested, study })
     }
 
-    fn fit(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<(Fingerprint, Gathered)> {
+    fn fit(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<(Fingerprint, Basis)> {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let gathered = gather(&selection, networks)?;
         gathered.check_any(&selection)?;
@@ -65,7 +77,19 @@ impl FingerprintStage {
             date: humantime::format_rfc3339_seconds(begin).to_string(),
             seconds: context.now().duration_since(begin).unwrap_or_default().as_secs_f64(),
         };
-        Ok((fingerprint, gathered))
+        Ok((fingerprint, Basis { rows: gathered, target }))
+    }
+
+    /// The rows a stored fingerprint was fitted on; an error says why it cannot be fitted again, and stops nothing.
+    fn basis_of(&self, stored: &Fingerprint, source: &Source, networks: &mut Networks) -> Result<Basis> {
+        let selection = self.selection(source.quantity, &source.fit, &self.fit);
+        let rows = gather(&selection, networks)?;
+        match stored.was_fitted_on(&rows.rows) {
+            true => Ok(Basis { rows, target: self.target(source)? }),
+            false => {
+                Err(Error::input("the stored fingerprint was fitted on other rows than those of the configuration"))
+            }
+        }
     }
 
     fn load(&self, source: &Source, context: &Context) -> Result<Fingerprint> {
@@ -86,6 +110,18 @@ impl FingerprintStage {
         let Split { networks, levels } = split;
         Selection { folders, networks, levels: levels.clone(), stage: self.stage, quantity }
     }
+}
+
+/// Runs every protocol that the rows allow.
+fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, context: &Context) -> Study {
+    let Basis { rows, target } = match basis {
+        Ok(basis) => basis,
+        Err(reason) => return Study::without_fits(fingerprint, tested, reason.to_string()),
+    };
+    let fits = Fits::new(fingerprint, rows.observations(target), tested.observations(target));
+    let progress =
+        context.console.progress(fits.count() as u64, &format!("testing {}", fingerprint.subject().quantity));
+    fits.run(|| progress.advance(1))
 }
 
 /// Warns of what should have been there; failed rows are what a profile is expected to have.

@@ -146,7 +146,7 @@ impl Section for FingerprintStage {
         let written = evidence.write(&self.report_folder())?;
         let stored = self.sources.iter().map(|source| ("fingerprint", self.file(source)));
         Ok(Summary {
-            tables: vec![evidence.summary()],
+            tables: vec![evidence.summary(), evidence.protocols()],
             findings: evidence.findings(),
             files: stored.chain([("report", written.html)]).collect(),
             json: evidence.json(),

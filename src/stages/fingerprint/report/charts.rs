@@ -34,7 +34,7 @@ pub fn predicted_against_measured(evidence: &Evidence, part: &Assessment) -> Cha
 
 /// How far off, and to which side.
 pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
-    let typical = part.evaluation.scores().map_or(0.0, |scores| scores.p90);
+    let typical = part.evaluation().scores().map_or(0.0, |scores| scores.p90);
     // Nine in ten rows then lie in the inner half, with the shape of their spread to be seen.
     let bin = BINS.into_iter().find(|bin| bin * SIDE / 2.0 >= typical).unwrap_or(BINS[BINS.len() - 1]);
     let limit = bin * SIDE;
@@ -55,10 +55,15 @@ pub fn by_network(evidence: &Evidence) -> [Chart; 2] {
     let chart = |title: &str, axis: &str, caption: &str, of: fn(&Scores) -> f64| {
         let categories = evidence.networks();
         let series = evidence.assessments.iter().map(|part| {
-            let scores = part.evaluation.by(|case| case.variant.network.clone());
+            let scores = part.evaluation().by(|case| case.variant.network.clone());
             Series::new(part.quantity().name(), categories.iter().map(|name| scores.get(name).map(of)))
         });
-        let plot = Bars { series: series.collect(), value: Axis::linear(axis), categories: categories.clone() };
+        let plot = Bars {
+            series: series.collect(),
+            value: Axis::linear(axis),
+            categories: categories.clone(),
+            reference: None,
+        };
         Chart::new(title, caption, Plot::Bars(plot))
     };
     [
@@ -153,7 +158,7 @@ fn used(record: &Record) -> String {
 
 fn lines(evidence: &Evidence, part: &Assessment, x: Axis, key: impl Fn(&Case) -> u64) -> Line {
     let mut means: BTreeMap<(String, u64), f64> = BTreeMap::new();
-    for (place, scores) in part.evaluation.by(|case| (case.variant.network.clone(), key(case))) {
+    for (place, scores) in part.evaluation().by(|case| (case.variant.network.clone(), key(case))) {
         means.insert(place, scores.mape);
     }
     let of_network = |name: &String| {
@@ -164,7 +169,7 @@ fn lines(evidence: &Evidence, part: &Assessment, x: Axis, key: impl Fn(&Case) ->
 }
 
 fn fitted_levels(part: &Assessment) -> String {
-    let known = part.evaluation.cases.iter().filter(|case| case.fitted).map(|case| case.variant.level);
+    let known = part.evaluation().cases.iter().filter(|case| case.fitted).map(|case| case.variant.level);
     let levels: BTreeSet<u8> = known.collect();
     let levels: Vec<String> = levels.iter().map(u8::to_string).collect();
     match levels.is_empty() {
@@ -176,7 +181,7 @@ fn fitted_levels(part: &Assessment) -> String {
 /// A series for every network of the report, so that colours agree between charts; empty where it has no cases.
 fn per_network<T>(evidence: &Evidence, part: &Assessment, data: impl Fn(&[&Case]) -> Vec<T>) -> Vec<Series<T>> {
     let of_network = |name: &String| {
-        let cases: Vec<&Case> = part.evaluation.cases.iter().filter(|case| case.variant.network == *name).collect();
+        let cases: Vec<&Case> = part.evaluation().cases.iter().filter(|case| case.variant.network == *name).collect();
         Series::new(name, data(&cases))
     };
     evidence.networks().iter().map(of_network).collect()

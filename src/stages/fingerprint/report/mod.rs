@@ -2,19 +2,24 @@
 
 mod charts;
 mod cost;
+mod fit;
+mod json;
 mod page;
+mod predictions;
+mod protocols;
 mod tables;
+mod trust;
 
 use crate::error::Result;
-use crate::evaluation::Evaluation;
-use crate::fingerprint::{Fingerprint, Gathered};
+use crate::evaluation::{Evaluation, Study};
+use crate::fingerprint::{Basis, Fingerprint, Gathered};
 use crate::records::{Identity, Provenance, Record};
 use crate::report::{Column, Table};
 use crate::stages::Finding;
 use crate::units::Percent;
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +47,8 @@ pub struct Assessment<'a> {
     pub fitted: Option<&'a Gathered>,
     /// The rows it was tested on, and what was left out of the test.
     pub tested: &'a Gathered,
-    /// Its predictions for the rows it was tested on.
-    pub evaluation: &'a Evaluation,
+    /// Its predictions for the rows it was tested on, and those of fits that saw less.
+    pub study: &'a Study,
 }
 
 /// The files of a report.
@@ -70,24 +75,13 @@ impl Evidence<'_> {
         };
         whole_file::save(&written.html, page::page(self).to_html())?;
         whole_file::save(&written.json, format!("{:#}\n", self.json()))?;
-        whole_file::save(&written.predictions, tables::predictions(self).to_csv())?;
+        whole_file::save(&written.predictions, predictions::table(self).to_csv())?;
         Ok(written)
     }
 
     /// `report.json`: scores under the name of each quantity; what differs between equal runs under `provenance`.
     pub fn json(&self) -> Value {
-        let accuracy = |part: &Assessment| (part.quantity().name().to_string(), json!(part.evaluation.accuracy()));
-        let mut json: Map<String, Value> = self.assessments.iter().map(accuracy).collect();
-        json.insert("device".into(), self.device.into());
-        json.insert("dataset".into(), self.dataset.into());
-        json.insert("stage".into(), self.stage.name().into());
-        json.insert("version".into(), env!("CARGO_PKG_VERSION").into());
-        json.insert("left_out".into(), self.left_out().into());
-        json.insert("warnings".into(), json!(self.warnings()));
-        json.insert("fingerprints".into(), self.assessments.iter().map(Assessment::json).collect());
-        let fits = self.assessments.iter().map(|part| json!(part.fingerprint.provenance)).collect::<Vec<_>>();
-        json.insert("provenance".into(), json!({ "date": self.date, "fits": fits, "profiles": self.profiles }));
-        Value::Object(json)
+        json::report(self)
     }
 
     /// One row per network, for the console.
@@ -95,11 +89,16 @@ impl Evidence<'_> {
         tables::summary(self)
     }
 
+    /// Every protocol beside the others, for the console.
+    pub fn protocols(&self) -> Table {
+        protocols::table(self)
+    }
+
     /// The errors on levels not fitted on, for the closing table of the run.
     pub fn findings(&self) -> Vec<Finding> {
         let of_part = |part: &Assessment| -> Vec<Finding> {
             let column = unseen_column(part.quantity());
-            let scores = part.evaluation.unseen().by(|case| case.variant.network.clone());
+            let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
             let finding = |(network, scores): (String, crate::stats::Scores)| Finding {
                 network,
                 column: column.clone(),
@@ -111,7 +110,7 @@ impl Evidence<'_> {
     }
 
     /// What is in none of the numbers, one sentence per quantity and purpose.
-    fn left_out(&self) -> Vec<String> {
+    fn not_used(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for part in &self.assessments {
             let of_fit = part.fitted.map(|gathered| ("fit", gathered));
@@ -152,21 +151,21 @@ impl Assessment<'_> {
         self.fitted.into_iter().flat_map(records).chain(tested)
     }
 
-    /// The cases that say how far it can be trusted: those at levels it was not fitted on, where there are any.
-    fn telling(&self) -> Evaluation {
-        Some(self.evaluation.unseen())
-            .filter(|unseen| !unseen.cases.is_empty())
-            .unwrap_or_else(|| self.evaluation.clone())
+    /// Its predictions for the rows it was tested on.
+    fn evaluation(&self) -> &Evaluation {
+        &self.study.own.whole.evaluation
     }
 
-    fn json(&self) -> Value {
-        let fingerprint = self.fingerprint;
-        json!({
-            "quantity": self.quantity(),
-            "method": fingerprint.method().name(),
-            "seed": fingerprint.seed(),
-            "fitted_on": fingerprint.fitted_on(),
-        })
+    /// The cases that say how far it can be trusted for networks it knows: those at levels it was not fitted on, where there are any.
+    fn telling(&self) -> Evaluation {
+        Some(self.evaluation().unseen())
+            .filter(|unseen| !unseen.cases.is_empty())
+            .unwrap_or_else(|| self.evaluation().clone())
+    }
+
+    /// What the 90 % of its intervals rest on; none where it gives no intervals.
+    fn basis(&self) -> Option<Basis> {
+        self.evaluation().cases.iter().find_map(|case| Some(case.interval?.basis))
     }
 }
 

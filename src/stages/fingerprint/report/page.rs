@@ -1,11 +1,10 @@
 //! The page of a fingerprint's report, section by section.
 
-use super::{Assessment, Evidence, charts, cost, tables};
-use crate::records::{Outcome, Setting};
-use crate::report::{Block, Fact, Page, Tone};
-use crate::stats::Scores;
-use crate::units::{Percent, grouped};
-use std::collections::BTreeMap;
+use super::{Assessment, Evidence, charts, cost, fit, protocols, tables, trust};
+use crate::records::Setting;
+use crate::report::{Block, Fact, Page};
+use crate::workload::Quantity;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows named among the worst.
 const WORST: usize = 10;
@@ -16,7 +15,11 @@ pub fn page(evidence: &Evidence) -> Page {
     let subtitle = "How far its predictions of latency and memory can be trusted, judged by rows that were measured.";
     let mut page = Page::new(title, subtitle);
     let parts = &evidence.assessments;
-    page.section("Verdict", verdict(evidence));
+    page.section("Can I trust it?", trust::blocks(evidence));
+    page.section("Known networks, new networks", side_by_side(evidence));
+    page.section("Does it fit?", parts.iter().filter(|part| part.quantity() == Quantity::Memory).flat_map(fit::blocks));
+    let learning: Vec<Block> = parts.iter().filter_map(protocols::learning).map(Block::Chart).collect();
+    page.section("Would more rows help?", said(learning, "Too few rows, or no level that was not fitted on, to tell."));
     page.section(
         "Predicted against measured",
         pairs(parts, |part| [charts::predicted_against_measured(evidence, part), charts::errors(evidence, part)]),
@@ -33,82 +36,32 @@ pub fn page(evidence: &Evidence) -> Page {
     page.section("What fits into memory", charts::memory_maps(evidence).into_iter().map(Block::Chart));
     page.section("What the profile cost", cost::blocks(evidence));
     let noticed = Some(tables::warnings(evidence)).filter(|table| !table.rows.is_empty()).map(Block::Folded);
-    page.section("Left out", [Block::List(evidence.left_out())].into_iter().chain(noticed));
+    page.section("Left out", [Block::List(evidence.not_used())].into_iter().chain(noticed));
     page.section("Provenance", provenance(evidence));
     page
+}
+
+/// Every protocol beside the others.
+fn side_by_side(evidence: &Evidence) -> Vec<Block> {
+    let parts = &evidence.assessments;
+    let missing: BTreeSet<&String> = parts.iter().flat_map(|part| &part.study.missing).collect();
+    let missing = missing.into_iter().map(|reason| Block::Text(format!("Not tested in every way: {reason}.")));
+    let overview = parts.iter().map(protocols::side_by_side);
+    let networks = parts.iter().filter_map(|part| protocols::networks_left_out(evidence, part));
+    let coverage = parts.iter().filter_map(|part| protocols::coverage(evidence, part));
+    let charts = overview.chain(networks).chain(coverage).map(Block::Chart);
+    missing.chain(charts).chain([Block::Table(protocols::table(evidence))]).collect()
+}
+
+/// The blocks, or a sentence where there are none.
+fn said(blocks: Vec<Block>, otherwise: &str) -> Vec<Block> {
+    if blocks.is_empty() { vec![Block::Text(otherwise.into())] } else { blocks }
 }
 
 /// The first chart of every quantity side by side, then the second ones.
 fn pairs(parts: &[Assessment], draw: impl Fn(&Assessment) -> [crate::report::Chart; 2]) -> Vec<Block> {
     let (first, second): (Vec<_>, Vec<_>) = parts.iter().map(|part| draw(part).into()).unzip();
     first.into_iter().chain(second).map(Block::Chart).collect()
-}
-
-fn verdict(evidence: &Evidence) -> Vec<Block> {
-    let judged = evidence.assessments.iter().map(|part| {
-        let (tone, text) = judge(part);
-        Block::Verdict(tone, text)
-    });
-    let headline = evidence.assessments.iter().flat_map(headline).chain([out_of_memory(evidence)]);
-    judged.chain([Block::Headline(headline.collect())]).collect()
-}
-
-/// What the scores mean for someone who wants to rely on predictions.
-///
-/// With fewer than 20 rows a mean error is itself mostly chance. The published method reaches 2 to 8 % at unseen levels of
-/// networks it knows: up to there predictions serve for decisions, up to 20 % with a margin.
-fn judge(part: &Assessment) -> (Tone, String) {
-    let name = tables::title(part.quantity());
-    let Some(scores) = part.telling().scores() else {
-        return (Tone::Bad, format!("{name}: there was no row to test it on."));
-    };
-    let flattered = part.evaluation.unseen().cases.is_empty();
-    let tone = match scores.mape {
-        mape if mape <= 8.0 && scores.rows >= 20 && !flattered => Tone::Good,
-        mape if mape <= 20.0 && scores.rows >= 5 => Tone::Caution,
-        _ => Tone::Bad,
-    };
-    let rows = match scores.rows {
-        1 => "1 row".to_string(),
-        rows => format!("{rows} rows"),
-    };
-    let text = format!(
-        "{name} predictions are {} off on average, over {rows} {}. Nine in ten are within {}{}.",
-        Percent(scores.mape),
-        tested_on(flattered),
-        Percent(scores.p90),
-        lean(&scores)
-    );
-    (tone, text)
-}
-
-fn tested_on(flattered: bool) -> &'static str {
-    if flattered { "at levels it was fitted on, which flatters it" } else { "at levels it was not fitted on" }
-}
-
-/// To which side predictions lean, where that is more than a fifth of the error.
-fn lean(scores: &Scores) -> String {
-    match scores.bias {
-        bias if bias.abs() <= scores.mape / 5.0 => ", and they lean to neither side".to_string(),
-        bias if bias > 0.0 => format!(", and they are too high by {} on average", Percent(bias)),
-        bias => format!(", and they are too low by {} on average", Percent(-bias)),
-    }
-}
-
-fn headline(part: &Assessment) -> Vec<Fact> {
-    let Some(scores) = part.telling().scores() else { return Vec::new() };
-    let name = part.quantity();
-    vec![
-        Fact::new(format!("{name}: mean error"), Percent(scores.mape)).remark(format!("{} rows", scores.rows)),
-        Fact::new(format!("{name}: within 10 %"), Percent(scores.within_10))
-            .remark(format!("{} within 5 %", Percent(scores.within_5))),
-    ]
-}
-
-fn out_of_memory(evidence: &Evidence) -> Fact {
-    let count = evidence.records().filter(|record| record.outcome == Outcome::OutOfMemory).count();
-    let remark = format!("of {} rows; never part of an error", grouped(evidence.records().count() as u64));
-    Fact::new("ran out of memory", count).remark(remark)
 }
 
 fn provenance(evidence: &Evidence) -> Vec<Block> {

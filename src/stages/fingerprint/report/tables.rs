@@ -1,6 +1,6 @@
 //! The tables of a fingerprint's report.
 
-use super::{Assessment, Evidence, unit, unseen_column};
+use super::{Assessment, Evidence, unseen_column};
 use crate::evaluation::Case;
 use crate::records::Outcome;
 use crate::report::{Cell, Column, Table};
@@ -8,42 +8,6 @@ use crate::stats::Scores;
 use crate::units::{Bytes, Milliseconds, Percent};
 use crate::workload::Quantity;
 use std::collections::BTreeMap;
-
-/// Every tested row; the columns `measured` and `predicted` are in the row's `unit`.
-pub fn predictions(evidence: &Evidence) -> Table {
-    let mut table = Table::new(
-        "Predictions",
-        [
-            Column::text("quantity", "quantity"),
-            Column::text("variant", "variant"),
-            Column::text("network", "network"),
-            Column::number("level", "level"),
-            Column::number("bs", "batch size"),
-            Column::text("unit", "unit"),
-            Column::number("measured", "measured"),
-            Column::number("predicted", "predicted"),
-            Column::number("error_percent", "error"),
-            Column::text("fitted", "level fitted on"),
-        ],
-    );
-    for part in &evidence.assessments {
-        for case in &part.evaluation.cases {
-            table.row([
-                part.quantity().name().into(),
-                case.variant.to_string().into(),
-                case.variant.network.as_str().into(),
-                u64::from(case.variant.level).into(),
-                case.batch.into(),
-                unit(part.quantity()).into(),
-                case.measured.into(),
-                case.predicted.value().into(),
-                Percent(case.error()).into(),
-                case.fitted.into(),
-            ]);
-        }
-    }
-    table
-}
 
 /// One row per network: rows fitted on, tested on, out of memory, and the errors.
 pub fn summary(evidence: &Evidence) -> Table {
@@ -73,7 +37,7 @@ fn counts_of(evidence: &Evidence, network: &str) -> [usize; 3] {
         all.filter(|fitted| fitted.variant.network == network).map(|fitted| fitted.rows).sum()
     };
     let tested =
-        |part: &Assessment| part.evaluation.cases.iter().filter(|case| case.variant.network == network).count();
+        |part: &Assessment| part.evaluation().cases.iter().filter(|case| case.variant.network == network).count();
     let ran_out = evidence
         .records()
         .filter(|record| record.variant.network == network && record.outcome == Outcome::OutOfMemory)
@@ -82,7 +46,7 @@ fn counts_of(evidence: &Evidence, network: &str) -> [usize; 3] {
 }
 
 fn error_on_unseen(part: &Assessment, network: &str) -> Cell {
-    let scores = part.evaluation.unseen().by(|case| case.variant.network.clone());
+    let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
     scores.get(network).map(|scores| Percent(scores.mape)).into()
 }
 
@@ -90,10 +54,10 @@ fn error_on_unseen(part: &Assessment, network: &str) -> Cell {
 pub fn by_network(part: &Assessment) -> Table {
     let mut table =
         scores_table(format!("{} by network", title(part.quantity())), [Column::text("network", "network")]);
-    for (network, scores) in part.evaluation.by(|case| case.variant.network.clone()) {
+    for (network, scores) in part.evaluation().by(|case| case.variant.network.clone()) {
         table.row([network.into()].into_iter().chain(score_cells(&scores)));
     }
-    if let Some(scores) = part.evaluation.scores() {
+    if let Some(scores) = part.evaluation().scores() {
         table.row(["all".into()].into_iter().chain(score_cells(&scores)));
     }
     table
@@ -105,8 +69,8 @@ pub fn by_level(part: &Assessment) -> Table {
         [Column::text("network", "network"), Column::number("level", "level"), Column::text("fitted", "fitted on")];
     let mut table = scores_table(format!("{} by network and level", title(part.quantity())), keys);
     let fitted: BTreeMap<_, _> =
-        part.evaluation.cases.iter().map(|case| ((&case.variant.network, case.variant.level), case.fitted)).collect();
-    for ((network, level), scores) in part.evaluation.by(|case| (case.variant.network.clone(), case.variant.level)) {
+        part.evaluation().cases.iter().map(|case| ((&case.variant.network, case.variant.level), case.fitted)).collect();
+    for ((network, level), scores) in part.evaluation().by(|case| (case.variant.network.clone(), case.variant.level)) {
         let known = fitted.get(&(&network, level)).copied();
         let keys = [network.as_str().into(), u64::from(level).into(), known.into()];
         table.row(keys.into_iter().chain(score_cells(&scores)));
@@ -118,7 +82,7 @@ pub fn by_level(part: &Assessment) -> Table {
 pub fn by_batch(part: &Assessment) -> Table {
     let keys = [Column::number("bs", "batch size")];
     let mut table = scores_table(format!("{} by batch size", title(part.quantity())), keys);
-    for (batch, scores) in part.evaluation.by(|case| case.batch) {
+    for (batch, scores) in part.evaluation().by(|case| case.batch) {
         table.row([batch.into()].into_iter().chain(score_cells(&scores)));
     }
     table
@@ -136,7 +100,7 @@ pub fn worst(part: &Assessment, count: usize) -> Table {
             Column::number("error_percent", "error"),
         ],
     );
-    for case in part.evaluation.worst(count) {
+    for case in part.evaluation().worst(count) {
         table.row([
             case.variant.to_string().into(),
             case.batch.into(),

@@ -1,0 +1,63 @@
+//! `report.json`: what programs read.
+
+use super::{Assessment, Evidence};
+use crate::evaluation::{Confusion, LargestScores, Protocols, Trial};
+use crate::workload::Quantity;
+use serde_json::{Map, Value, json};
+
+/// The whole file: scores under the name of each quantity; what differs between equal runs under `provenance`.
+pub fn report(evidence: &Evidence) -> Value {
+    let parts = &evidence.assessments;
+    let mut json: Map<String, Value> = parts.iter().map(|part| (part.quantity().name().into(), scores(part))).collect();
+    json.insert("device".into(), evidence.device.into());
+    json.insert("dataset".into(), evidence.dataset.into());
+    json.insert("stage".into(), evidence.stage.name().into());
+    json.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+    json.insert("not_used".into(), evidence.not_used().into());
+    json.insert("warnings".into(), json!(evidence.warnings()));
+    json.insert("fingerprints".into(), parts.iter().map(fingerprint).collect());
+    let fits = parts.iter().map(|part| json!(part.fingerprint.provenance)).collect::<Vec<_>>();
+    json.insert("provenance".into(), json!({ "date": evidence.date, "fits": fits, "profiles": evidence.profiles }));
+    Value::Object(json)
+}
+
+fn fingerprint(part: &Assessment) -> Value {
+    let fingerprint = part.fingerprint;
+    json!({
+        "quantity": part.quantity(),
+        "method": fingerprint.method().name(),
+        "seed": fingerprint.seed(),
+        "fitted_on": fingerprint.fitted_on(),
+    })
+}
+
+/// Every protocol of one quantity; null where nothing was tested.
+fn scores(part: &Assessment) -> Value {
+    let (study, quantity) = (part.study, part.quantity());
+    let Value::Object(mut json) = protocols(&study.own, quantity) else { return Value::Null };
+    json.insert("published".into(), study.published().map_or(Value::Null, |published| protocols(published, quantity)));
+    json.insert("noise_floor".into(), json!(study.noise));
+    let curve = |protocols: &Protocols| (protocols.method.name().to_owned(), json!(protocols.learning));
+    let curves: Map<String, Value> = [&study.own].into_iter().chain(&study.published).map(curve).collect();
+    json.insert("learning_curve".into(), curves.into());
+    json.insert("intervals".into(), part.basis().map_or(Value::Null, |basis| basis.to_string().into()));
+    json.insert("missing".into(), study.missing.clone().into());
+    Value::Object(json)
+}
+
+/// One method: its scores, and under `left_out` the same keys for fits without each network.
+fn protocols(protocols: &Protocols, quantity: Quantity) -> Value {
+    let Value::Object(mut json) = trial(&protocols.whole, quantity) else { return Value::Null };
+    let left_out = protocols.left_out.as_ref().map_or(Value::Null, |left_out| trial(left_out, quantity));
+    json.insert("left_out".into(), left_out);
+    Value::Object(json)
+}
+
+fn trial(trial: &Trial, quantity: Quantity) -> Value {
+    let Value::Object(mut json) = json!(trial.evaluation.accuracy()) else { return Value::Null };
+    if quantity == Quantity::Memory {
+        json.insert("verdict".into(), json!(Confusion::of(&trial.judged)));
+        json.insert("max_batch".into(), json!(LargestScores::of(&trial.largest)));
+    }
+    Value::Object(json)
+}
