@@ -1,7 +1,7 @@
 //! What the hybrid method reaches on a published device: networks and levels left out, verdicts, largest batches, intervals.
 
 use super::fixtures::shared;
-use perf4sight::evaluation::{Confusion, Evaluation, LargestScores, LeftOut, Protocol};
+use perf4sight::evaluation::{Confusion, Evaluation, LargestScores, Protocol, Trial};
 use perf4sight::fingerprint::{Gathered, Levels, Method, Networks, Selection, Subject, gather};
 use perf4sight::target::Target;
 use perf4sight::workload::{Quantity, Stage};
@@ -54,7 +54,7 @@ fn memory_of_networks_nobody_profiled() {
     let Some(folder) = shared("tx2") else { return };
     let (gathered, target) = (profile(&folder, Quantity::Memory), Target::named("tx2").unwrap());
     let observations = gathered.observations(&target);
-    let LeftOut { evaluation, judged, largest } = protocol(Quantity::Memory).networks_left_out(&observations).unwrap();
+    let Trial { evaluation, judged, largest } = protocol(Quantity::Memory).networks_left_out(&observations).unwrap();
     let [all, unpruned] = print("memory, networks left out", &evaluation);
     let coverage = print_coverage(&evaluation);
     let confusion = Confusion::of(&judged).unwrap();
