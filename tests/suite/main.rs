@@ -12,6 +12,7 @@ mod fingerprint;
 mod fingerprint_report;
 mod fingerprint_stage;
 mod fixtures;
+mod hybrid_memory;
 mod inspect;
 mod latency;
 mod layering;

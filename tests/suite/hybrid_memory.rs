@@ -1,0 +1,109 @@
+//! Memory fingerprints of the hybrid method on a device whose rules are known: tensors plus 100 MiB, 1000 MiB for tensors.
+
+use perf4sight::fingerprint::{Attempt, Call, Fingerprint, Method, Observations, Predicted, Row, Subject, Unlike};
+use perf4sight::memory::{Optimizer, Simulation};
+use perf4sight::network::Network;
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
+use perf4sight::target::Target;
+use perf4sight::units::Bytes;
+use perf4sight::workload::{Quantity, Stage, Workload};
+use std::sync::Arc;
+
+const LIMIT: f64 = 1000.0;
+const BESIDE: f64 = 100.0;
+
+fn tensors(network: &Network, batch: u64) -> f64 {
+    let target = Target::named("cpu").unwrap();
+    Simulation::new(network, Stage::Training, Optimizer::Momentum, &target).peak(batch).reserved.mib()
+}
+
+fn network(name: &str) -> Arc<Network> {
+    Arc::new(zoo::build(name, Dataset::Imagenet).unwrap())
+}
+
+/// Batch sizes 1, 2, 4, ... 128 of a network: what fits passes.
+fn tried(name: &str) -> (Vec<Row>, Vec<Attempt>) {
+    let (network, mut rows, mut failed) = (network(name), Vec::new(), Vec::new());
+    for batch in (0..8).map(|doublings| 1 << doublings) {
+        let tensors = tensors(&network, batch);
+        let fits = tensors <= LIMIT;
+        let used = fits.then(|| Bytes::from_mib(tensors + BESIDE));
+        let record = Record {
+            variant: Variant::new(name, 0),
+            workload: Workload { stage: Stage::Training, batch },
+            dataset: "imagenet".into(),
+            file: format!("{name}_0.onnx").into(),
+            outcome: if fits { Outcome::Measured } else { Outcome::OutOfMemory },
+            reading: Reading::Memory(MemoryColumns { used, ..Default::default() }),
+            steps: None,
+            spread: None,
+        };
+        match used {
+            Some(used) => rows.push(Row { record, measured: used.mib(), network: network.clone() }),
+            None => failed.push(Attempt { record, network: network.clone() }),
+        }
+    }
+    (rows, failed)
+}
+
+fn fit(names: &[&str]) -> Fingerprint {
+    let (rows, failed): (Vec<_>, Vec<_>) = names.iter().map(|name| tried(name)).unzip();
+    let target = Target::named("cpu").unwrap();
+    let observations = Observations { rows: &rows.concat(), failed: &failed.concat(), target: &target };
+    let subject = Subject {
+        device: "known".into(),
+        dataset: "imagenet".into(),
+        stage: Stage::Training,
+        quantity: Quantity::Memory,
+    };
+    Fingerprint::fit(subject, Method::Hybrid, 1, &observations).unwrap()
+}
+
+#[test]
+fn a_network_nobody_profiled_is_simulated() {
+    let fingerprint = fit(&["resnet18", "squeezenet", "mnasnet"]);
+    let unknown = network("resnet50");
+    let about = fingerprint.about(&unknown);
+    for batch in [1, 3, 8] {
+        let prediction = about.at(batch);
+        let truth = tensors(&unknown, batch) + BESIDE;
+        let error = prediction.value.value() / truth - 1.0;
+        assert!(error.abs() < 0.02, "batch {batch}: {:?} is not {truth}", prediction.value);
+    }
+    // The rules know the answer: batch sizes one by one.
+    let largest = (1..100).take_while(|batch| tensors(&unknown, *batch) <= LIMIT).last().unwrap();
+    let said = about.max_batch().unwrap();
+    assert!(said.likely.abs_diff(largest) <= 1 && said.safe <= largest, "{said:?} is not {largest}");
+    assert_eq!(about.verdict(1).unwrap().call, Call::Fits);
+    assert_eq!(about.verdict(4 * largest).unwrap().call, Call::DoesNotFit);
+    assert!(about.at(1_000_000_000).unlike.iter().any(|unlike| matches!(unlike, Unlike::Batch { .. })));
+    assert_eq!(about.at(0), about.at(1));
+}
+
+#[test]
+fn a_stored_fingerprint_says_the_same() {
+    let (folder, fingerprint) = (tempfile::tempdir().unwrap(), fit(&["resnet18", "squeezenet"]));
+    let file = fingerprint.save(folder.path()).unwrap();
+    let loaded = Fingerprint::load(folder.path(), Stage::Training, Quantity::Memory).unwrap().unwrap();
+    assert_eq!(loaded, fingerprint);
+    // A row that was changed by hand would move a curve that nobody checks.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let row = text.lines().find(|line| line.trim_start().starts_with("\"16 ")).unwrap();
+    std::fs::write(&file, text.replace(row, &row.replace("\"16 ", "\"17 "))).unwrap();
+    let refused = Fingerprint::load(folder.path(), Stage::Training, Quantity::Memory).unwrap_err().to_string();
+    assert!(refused.contains("was edited") && refused.contains("overwrite = True"), "{refused}");
+}
+
+#[test]
+fn calibration_takes_rows_that_do_not_contradict() {
+    let fingerprint = fit(&["resnet18", "squeezenet"]);
+    let (rows, _) = tried("mnasnet");
+    let calibrated = fingerprint.calibrate(&rows[..2]).unwrap();
+    assert!(calibrated.knows("mnasnet", 0));
+    let mut wrong = rows[0].clone();
+    wrong.measured *= 11.0;
+    let refused = fingerprint.calibrate(&[wrong]).unwrap_err().to_string();
+    assert!(refused.contains("within 10 times"), "{refused}");
+    let Predicted::Memory(_) = calibrated.predict(&rows[0].network, 1) else { panic!("memory is memory") };
+}
