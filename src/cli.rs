@@ -101,7 +101,11 @@ enum Verb {
     },
     /// Measure one configuration: one line of JSON in, one out (see `device::protocol`)
     #[command(hide = true)]
-    Worker,
+    Worker {
+        /// Tell about this worker instead
+        #[arg(long)]
+        about: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -265,7 +269,8 @@ impl Verb {
                 context.console.line(completions(shell));
                 Ok(())
             }
-            Verb::Worker => device::run_worker(io::stdin().lock(), io::stdout()),
+            Verb::Worker { about: true } => device::program::tell_about(io::stdout()),
+            Verb::Worker { about: false } => device::run_worker(io::stdin().lock(), io::stdout()),
         }
     }
 }

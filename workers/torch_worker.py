@@ -26,6 +26,8 @@ LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimize
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: src/device/sampling.rs
 LOOK = 0.002  # seconds between looks at a device's memory
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG, SIGKILL = 1, 9  # linux/prctl.h
 
 
 class Refused(Exception):
@@ -417,12 +419,12 @@ def kernel_bytes(path, *names):
 class Heap(object):
     """glibc's, as src/device/torch/allocator.rs wants it: where large blocks are mapped, the resident set is what a step needs."""
 
-    M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
+    M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
     MAPPED, USUAL = 128 << 10, 32 << 20  # the threshold glibc starts with, and the largest that it grows to
 
     @classmethod
     def map_from(cls, threshold):
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        mallopt = getattr(LIBC, "mallopt", None)
         if mallopt:
             mallopt(cls.M_MMAP_THRESHOLD, threshold)
             mallopt(cls.M_TRIM_THRESHOLD, 2 * threshold)
@@ -491,12 +493,13 @@ class DeviceMemory(object):
         torch.zeros(1, device=device)  # the context exists before anything is counted, as in the published profiler
         properties = torch.cuda.get_device_properties(device)
         self.unified = bool(properties.is_integrated)
+        if not self.unified and not hasattr(torch.cuda, "mem_get_info"):
+            raise Refused("reading the memory of %s needs PyTorch 1.11 or newer, not %s" % (properties.name, torch.__version__))
         self.highest = self.idle_used = self.used()
         self.idle = kernel_bytes("/proc/meminfo", "MemAvailable", "MemFree") if self.unified else 2 * self.device_bytes()[:1]
         if limit is not None:
             torch.cuda.set_per_process_memory_fraction(min(1.0, limit / properties.total_memory), device)
         self.done = threading.Event()
-        threading.Thread(target=self.look, daemon=True).start()
 
     def device_bytes(self):
         """Free and total, by cudaMemGetInfo."""
@@ -518,6 +521,7 @@ class DeviceMemory(object):
         """Nothing to do: torch's own allocator keeps the limit."""
 
     def count(self, run):
+        threading.Thread(target=self.look, daemon=True).start()
         run()
         torch.cuda.synchronize(self.device)
 
@@ -618,15 +622,16 @@ def time_steps(rule, clock, run):
 def out_of_memory(problem):
     """Before PyTorch 1.13 running out of memory has no type of its own, so only the words tell."""
     words = str(problem).lower()
-    return isinstance(problem, MemoryError) or "out of memory" in words or "can't allocate memory" in words
+    told = ("out of memory", "can't allocate memory", "status_alloc_failed")  # CUDA's, the CPU's, cuDNN's and cuBLAS's
+    return isinstance(problem, MemoryError) or any(phrase in words for phrase in told)
 
 
 def prepare(name):
     """The device of that name, set up so that fp32 is computed in fp32 and every run uses the same algorithms."""
+    if name not in places():
+        raise Refused("PyTorch %s cannot run networks on %s; expected: %s" % (torch.__version__, name, ", ".join(places())))
     device = torch.device(name)
     if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise Refused("PyTorch %s finds no CUDA device" % torch.__version__)
         torch.backends.cudnn.benchmark = False
         if hasattr(torch.backends.cuda.matmul, "allow_tf32"):
             torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -658,10 +663,10 @@ def readings(graph, request, device, memory):
     return latency, counted
 
 
-def measure(request, name):
+def measure(request):
     if request["layers"]:
         raise Refused("this worker does not time single operations; leave layers out of profile_variables")
-    device, graph = prepare(name), Graph(request["network"])
+    device, graph = prepare(request["place"]), Graph(request["network"])
     torch.set_num_threads(request["threads"])
     torch.manual_seed(request["seed"])
     memory = DeviceMemory(device, request["mem_limit"]) if device.type == "cuda" else ProcessMemory(request["mem_limit"])
@@ -686,37 +691,39 @@ def parse(line):
     return request
 
 
-def answer(line, name):
+def answer(line):
     try:
-        return measure(parse(line), name)
+        return measure(parse(line))
     except Refused as refused:
         return {"outcome": "failed", "reason": str(refused)}
     except Exception as problem:  # whatever went wrong belongs into the answer
         return {"outcome": "failed", "reason": "%s: %s" % (type(problem).__name__, problem)}
 
 
-def about(name):
+def about():
     """What runs networks here, and what this worker can do."""
-    device = prepare(name)
     software = {"python": platform.python_version(), "torch": torch.__version__}
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        software.update(cuda=torch.version.cuda, cudnn=str(torch.backends.cudnn.version()), gpu=properties.name,
-                        gpu_memory="%d MiB" % (properties.total_memory >> 20), tf32="off", cudnn_benchmark="off")
-    return {"protocol": PROTOCOL, "software": software, "layers": False}
+    return {"protocol": PROTOCOL, "software": software, "places": places(), "layers": False}
+
+
+def places():
+    """What networks can run on, each with what measurements there depend on."""
+    found = {"cpu": {}}
+    for gpu in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        properties = torch.cuda.get_device_properties(gpu)
+        found["cuda:%d" % gpu] = {
+            "gpu": properties.name, "gpu_memory": "%d MiB" % (properties.total_memory >> 20), "cuda": str(torch.version.cuda),
+            "cudnn": str(torch.backends.cudnn.version()), "tf32": "off", "cudnn_benchmark": "off",
+        }
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description="perf4sight worker for any PyTorch: one request on stdin, one answer on stdout")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1 (default: %(default)s)")
     parser.add_argument("--about", action="store_true", help="write one line about this worker instead")
-    arguments = parser.parse_args()
-    if not arguments.about:
-        return print(json.dumps(answer(sys.stdin.readline(), arguments.device)))
-    try:
-        print(json.dumps(about(arguments.device)))
-    except Refused as refused:
-        sys.exit(str(refused))
+    tells = parser.parse_args().about
+    LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL)  # ends with the process that started it, however that comes about
+    print(json.dumps(about() if tells else answer(sys.stdin.readline())))
 
 
 if __name__ == "__main__":

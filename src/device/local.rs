@@ -1,16 +1,18 @@
 //! This machine: every measurement in a worker process of its own, never two at a time.
 
-use super::protocol::{LatencyReading, LayersReading, PROTOCOL, Reply, Request, StepRule};
+use super::names::DeviceName;
+use super::program::Program;
+use super::protocol::{About, LatencyReading, LayersReading, PROTOCOL, Reply, Request, StepRule};
 use super::worker::{self, End, Legacy};
-use super::{Device, Job, Measurement, Watch, cgroup, machine, turn};
+use super::{Device, Job, Measurement, Watch, board, cgroup, machine, turn};
 use crate::error::{Error, Result};
 use crate::records::{Outcome, Setting};
-use crate::target::Target;
+use crate::target::{Memory, Target};
 use crate::units::Bytes;
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -20,10 +22,12 @@ const QUOTED: usize = 200;
 /// This machine, measured by worker processes.
 #[derive(Debug, Clone)]
 pub struct Local {
-    /// The worker's program and its arguments.
-    pub worker: (PathBuf, Vec<String>),
-    /// What the worker runs networks with, by name: `libtorch` and its version.
-    pub software: Setting,
+    /// What it is called in configurations.
+    pub name: DeviceName,
+    /// Which of several GPUs; those without ignore it.
+    pub gpu: u32,
+    /// What measures.
+    pub worker: Program,
     /// Threads of the compute library.
     pub threads: usize,
     /// Memory past which the worker's allocations are refused; none: a share of what is available at each measurement.
@@ -38,11 +42,11 @@ pub struct Local {
 
 impl Device for Local {
     fn name(&self) -> &str {
-        "cpu"
+        self.name.name()
     }
 
     fn capacity(&self) -> Option<Bytes> {
-        Some(self.limit().min(machine::memory()))
+        self.limit().map(|limit| limit.min(machine::memory()))
     }
 
     fn setting(&self) -> Setting {
@@ -52,14 +56,24 @@ impl Device for Local {
             ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
             ("threads", self.threads.to_string()),
             ("mem_limit", limit),
-            // Whose rules the memory of a step follows here; the embedded descriptions can be read.
-            ("target", Target::host().map_or_else(|_| self.name().to_owned(), |target| target.name)),
+            ("target", self.target().map_or_else(|| self.name().to_owned(), |target| target.name)),
         ];
         let own = own.map(|(name, fact)| (name.to_owned(), fact));
-        machine::facts().into_iter().chain(self.software.clone()).chain(own).collect()
+        let About { software, places, .. } = &self.worker.about;
+        let place = places.get(&self.place()).cloned().unwrap_or_default();
+        let machine = machine::facts().into_iter().chain(board::facts(Path::new("/")));
+        machine.chain(software.clone()).chain(place).chain(own).collect()
+    }
+
+    fn conditions(&self) -> Setting {
+        board::conditions(Path::new("/"))
     }
 
     fn check(&self, job: &Job) -> Result<()> {
+        if job.layers && !self.worker.about.layers {
+            return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
+                .help("take layers out of profile_variables"));
+        }
         File::open(&job.file).map(drop).map_err(|cause| Error::io(&job.file, "read the network to measure", &cause))
     }
 
@@ -69,27 +83,39 @@ impl Device for Local {
         let Some(_turn) = turn::take(watch)? else { return Ok(Measurement::Interrupted) };
         let kills = cgroup::kills();
         let legacy = worker::ask(&mut self.command(), &request, self.timeout, watch)
-            .map_err(|cause| Error::device(format!("the worker cannot be started: {cause}")).file(&self.worker.0))?;
+            .map_err(|cause| Error::device(format!("the worker cannot be started: {cause}")).file(&self.worker.path))?;
         let kernel_killed = cgroup::kills().iter().zip(kills).any(|(after, before)| *after > before);
         Ok(self.interpret(&legacy, job, kernel_killed))
     }
 }
 
 impl Local {
-    fn limit(&self) -> Bytes {
-        self.mem_limit.unwrap_or_else(machine::default_limit)
+    fn limit(&self) -> Option<Bytes> {
+        // Where the memory is not main memory, how much of that is available says nothing.
+        let shared = self.target().is_none_or(|target| target.memory != Memory::Dedicated);
+        self.mem_limit.or_else(|| shared.then(machine::default_limit))
+    }
+
+    fn place(&self) -> String {
+        self.name.place(self.gpu)
+    }
+
+    /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
+    fn target(&self) -> Option<Target> {
+        self.name.target().map_or_else(Target::host, Target::named).ok()
     }
 
     fn request(&self, job: &Job) -> Request {
         Request {
             protocol: PROTOCOL,
+            place: self.place(),
             network: job.file.clone(),
             workload: job.workload,
             latency: job.latency,
             memory: job.memory,
             layers: job.layers,
             threads: self.threads,
-            mem_limit: Some(self.limit().0),
+            mem_limit: self.limit().map(|limit| limit.0),
             seed: self.seed,
             steps: self.steps,
         }
@@ -97,9 +123,9 @@ impl Local {
 
     fn command(&self) -> Command {
         let threads = self.threads.to_string();
-        let mut command = Command::new(&self.worker.0);
+        let mut command = self.worker.command();
         // Compute libraries read these when they are loaded, before a worker's own code could tell them.
-        command.args(&self.worker.1).env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+        command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
         command
     }
 

@@ -3,11 +3,13 @@
 //! [`local`] measures on this machine in worker processes, [`simulated`] computes, [`recorded`] looks up. All answer the
 //! same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
 
+mod board;
 pub mod cgroup;
 pub mod local;
 pub mod machine;
 pub mod names;
 mod open;
+pub mod program;
 pub mod protocol;
 pub mod recorded;
 pub mod sampling;
@@ -42,6 +44,11 @@ pub trait Device {
 
     /// What its measurements depend on; rows measured under another setting are not comparable.
     fn setting(&self) -> Setting;
+
+    /// What may change while it measures and explains why rows differ: clocks and temperatures, where it tells them.
+    fn conditions(&self) -> Setting {
+        Setting::new()
+    }
 
     /// Refuses a job that can be known to fail before anything runs.
     ///

@@ -11,19 +11,21 @@ pub enum DeviceName {
     Simulated,
     /// A device that answers from a profile.
     Recorded,
-    /// A device that is known but cannot be run from here; its name, and why.
-    Remote(&'static str, &'static str),
+    /// A GPU that only a worker of the user's can run networks on: its name, and whose facts its memory follows.
+    Gpu(&'static str, &'static str),
 }
 
 /// Every known device.
-const KNOWN: [DeviceName; 7] = [
+const KNOWN: [DeviceName; 8] = [
     DeviceName::Cpu,
     DeviceName::Simulated,
     DeviceName::Recorded,
-    DeviceName::Remote("tx2", "a Jetson TX2 stops at PyTorch 1.10, which this program's libtorch cannot link against"),
-    DeviceName::Remote("2080ti", "measuring on CUDA is not built yet"),
-    DeviceName::Remote("cuda", "measuring on CUDA is not built yet"),
-    DeviceName::Remote("jetson", "measuring on Jetson boards is not built yet"),
+    // The facts called tx2 are those of the published rows; workers/torch_worker.py needs a newer PyTorch and reads other peaks.
+    DeviceName::Gpu("tx2", "jetson"),
+    DeviceName::Gpu("jetson", "jetson"),
+    DeviceName::Gpu("orin", "orin"),
+    DeviceName::Gpu("2080ti", "cuda"),
+    DeviceName::Gpu("cuda", "cuda"),
 ];
 
 impl DeviceName {
@@ -46,20 +48,39 @@ impl DeviceName {
             DeviceName::Cpu => "cpu",
             DeviceName::Simulated => "simulated",
             DeviceName::Recorded => "recorded",
-            DeviceName::Remote(name, _) => name,
+            DeviceName::Gpu(name, _) => name,
         }
     }
 
-    /// Refuses a device that cannot run here.
+    /// What a worker runs networks on, as [`Request::place`](super::protocol::Request::place) names it.
+    pub fn place(self, gpu: u32) -> String {
+        match self {
+            DeviceName::Gpu(..) => format!("cuda:{gpu}"),
+            _ => self.name().to_owned(),
+        }
+    }
+
+    /// The name of the facts that hold for it; none: the processor's this program runs on.
+    pub fn target(self) -> Option<&'static str> {
+        match self {
+            DeviceName::Gpu(_, target) => Some(target),
+            _ => None,
+        }
+    }
+
+    /// Refuses a device that this program's own worker cannot run networks on.
     ///
     /// # Errors
     /// Why it cannot, and what can be done with it all the same.
     pub fn check_runnable(self) -> Result<()> {
-        let DeviceName::Remote(name, why) = self else { return Ok(()) };
-        Err(Error::device(format!("{name} cannot be profiled from here: {why}"))
-            .expected("device = cpu, simulated or recorded for run_profiling = True")
-            .help(format!(
-                "set run_profiling = False (create_config and fingerprints of {name} profiles work), or profile with device = cpu"
-            )))
+        let DeviceName::Gpu(name, _) = self else { return Ok(()) };
+        Err(Error::device(format!(
+            "{name} cannot be profiled by this program alone: its own worker runs networks on the processor only"
+        ))
+        .expected("worker = a program that runs networks on it, or device = cpu, simulated or recorded")
+        .help(format!(
+            "on the device set worker = python3 workers/torch_worker.py; elsewhere set run_profiling = False (create_config and \
+             fingerprints of {name} profiles work)"
+        )))
     }
 }

@@ -2,12 +2,12 @@
 
 use super::local::Local;
 use super::names::DeviceName;
+use super::program::Program;
 use super::protocol::StepRule;
 use super::recorded::Recorded;
 use super::simulated::{Abilities, Simulated};
-use super::{Device, LIBTORCH, machine};
+use super::{Device, machine};
 use crate::error::{Error, Result};
-use crate::records::Setting;
 use crate::units::Bytes;
 use crate::workload::Stage;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,10 @@ pub struct Options {
     pub name: DeviceName,
     /// What a simulated device can do, or the profile that a recorded one answers from.
     pub source: Option<PathBuf>,
+    /// The command of somebody else's worker, word by word; empty: this program.
+    pub worker: Vec<String>,
+    /// Which of several GPUs.
+    pub gpu: u32,
     /// Threads of the compute library; none: as many as the machine runs at the same time.
     pub threads: Option<usize>,
     /// Memory that measurements may take; none: the device's default.
@@ -36,7 +40,7 @@ pub struct Options {
 /// # Errors
 /// A device that cannot run here or in this build, or whose source cannot be read.
 pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<Box<dyn Device>> {
-    options.name.check_runnable()?;
+    options.check_runnable()?;
     match options.name {
         DeviceName::Simulated => Ok(Box::new(Simulated {
             abilities: options.source.as_deref().map_or(Ok(Abilities::default()), Abilities::load)?,
@@ -55,23 +59,37 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
     }
 }
 
+impl Options {
+    /// Refuses a device that nothing here can run networks on.
+    ///
+    /// # Errors
+    /// Why, and what would help.
+    pub fn check_runnable(&self) -> Result<()> {
+        match (self.name, self.worker.is_empty()) {
+            (name, true) => name.check_runnable(),
+            (DeviceName::Simulated | DeviceName::Recorded, false) => {
+                Err(Error::config(format!("a {} device runs nothing, so it needs no worker", self.name.name()))
+                    .help("leave worker out, or set the device it runs networks on"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn local(options: &Options, executable: &Path) -> Result<Local> {
+    let worker = match options.worker.as_slice() {
+        [] => Program::own(executable)?,
+        words => Program::ask(words, options.timeout)?,
+    };
+    worker.check_place(&options.name.place(options.gpu))?;
     Ok(Local {
-        worker: (executable.to_owned(), vec!["worker".to_owned()]),
-        software: software()?,
+        name: options.name,
+        gpu: options.gpu,
+        worker,
         threads: options.threads.unwrap_or_else(machine::threads),
         mem_limit: options.mem_limit,
         timeout: options.timeout,
         seed: options.seed,
         steps: StepRule::default(),
     })
-}
-
-/// What the worker in this program runs networks with.
-fn software() -> Result<Setting> {
-    let libtorch = LIBTORCH.ok_or_else(|| {
-        Error::device("this program was built without libtorch, so it cannot measure on the cpu")
-            .help("build it with the feature `torch` (on by default), or set device = simulated or recorded")
-    })?;
-    Ok([("libtorch".to_owned(), libtorch.to_owned())].into())
 }

@@ -3,8 +3,8 @@
 //! A worker is started for one measurement. It reads one line from its standard input:
 //!
 //! ```json
-//! {"protocol":2,"network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,"layers":false,
-//!  "threads":2,"mem_limit":629145600,"seed":0,
+//! {"protocol":2,"place":"cpu","network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,
+//!  "layers":false,"threads":2,"mem_limit":629145600,"seed":0,
 //!  "steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
 //! ```
 //!
@@ -37,20 +37,53 @@
 //! during these.
 //!
 //! Whatever it writes to its standard error is quoted when it dies without an answer.
+//!
+//! Started with `--about`, a worker reads nothing and writes one line about itself:
+//!
+//! ```
+//! use perf4sight::device::protocol::About;
+//! let line = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},
+//!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false}"#;
+//! assert!(serde_json::from_str::<About>(line)?.places.contains_key("cuda:0"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
+use crate::records::Setting;
 use crate::records::layers::Pass;
 use crate::workload::Workload;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Version of this protocol; a worker refuses a request of another one.
 pub const PROTOCOL: u32 = 2;
+
+/// What all lines of all versions have.
+#[derive(Deserialize)]
+struct Version {
+    protocol: u32,
+}
+
+/// A line of this version of the protocol.
+///
+/// # Errors
+/// Which version it is of instead, or why it is no line of this one.
+pub(super) fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    let Version { protocol } = serde_json::from_str(line).map_err(|cause| cause.to_string())?;
+    if protocol != PROTOCOL {
+        return Err(format!("protocol {protocol} instead of {PROTOCOL}"));
+    }
+    serde_json::from_str(line).map_err(|cause| cause.to_string())
+}
 
 /// The line a worker reads from its standard input: one configuration to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// [`PROTOCOL`].
     pub protocol: u32,
+    /// What the network runs on: `cpu`, or `cuda:` and the number of the GPU.
+    pub place: String,
     /// The network as an ONNX file.
     pub network: PathBuf,
     /// Stage and batch size.
@@ -91,6 +124,19 @@ impl Default for StepRule {
     fn default() -> Self {
         StepRule { minimum: 3, minimum_seconds: 0.5, spread: 0.02, maximum_seconds: 5.0 }
     }
+}
+
+/// The line a worker writes about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The [`PROTOCOL`] it speaks.
+    pub protocol: u32,
+    /// What it runs networks with: names and versions.
+    pub software: Setting,
+    /// What it can run them on, as [`Request::place`] names it, with what measurements there depend on.
+    pub places: BTreeMap<String, Setting>,
+    /// Whether it times single operations.
+    pub layers: bool,
 }
 
 /// The line a worker writes to its standard output.

@@ -36,6 +36,9 @@ pub struct Run {
     pub rows: usize,
     /// Its seed.
     pub seed: u64,
+    /// Clocks and temperatures when it began, where the device tells them.
+    #[serde(default, skip_serializing_if = "Setting::is_empty")]
+    pub conditions: Setting,
     /// The configuration in force.
     pub config: String,
 }

@@ -51,11 +51,13 @@ pub enum Memory {
 }
 
 /// The embedded files, by name.
-const KNOWN: [(&str, &str); 4] = [
+const KNOWN: [(&str, &str); 6] = [
     ("cpu", include_str!("data/cpu.json")),
     ("cpu_avx2", include_str!("data/cpu_avx2.json")),
     ("cuda", include_str!("data/cuda.json")),
     ("tx2", include_str!("data/tx2.json")),
+    ("jetson", include_str!("data/jetson.json")),
+    ("orin", include_str!("data/orin.json")),
 ];
 
 impl Target {

@@ -3,7 +3,8 @@
 use crate::fixtures::shared;
 use perf4sight::device::local::Local;
 use perf4sight::device::names::DeviceName;
-use perf4sight::device::protocol::{PROTOCOL, Request, StepRule};
+use perf4sight::device::program::Program;
+use perf4sight::device::protocol::{About, PROTOCOL, Request, StepRule};
 use perf4sight::device::recorded::Recorded;
 use perf4sight::device::simulated::{Abilities, Simulated};
 use perf4sight::device::{Device, Job, Measurement, Watch};
@@ -12,6 +13,7 @@ use perf4sight::records::{Outcome, Setting, Variant};
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,11 +36,18 @@ pub(crate) fn job(file: &Path) -> Job {
     }
 }
 
+/// A worker in a line of shell, about which nothing was asked.
+pub(crate) fn script_worker(script: String) -> Program {
+    let about = About { protocol: PROTOCOL, software: Setting::new(), places: BTreeMap::new(), layers: true };
+    Program { path: "/bin/sh".into(), arguments: vec!["-c".into(), script], about }
+}
+
 /// A device whose worker is a shell script: as real a worker as any, for the protocol is a line each way.
 fn scripted(script: &str) -> Local {
     Local {
-        worker: ("/bin/sh".into(), vec!["-c".into(), script.into()]),
-        software: Setting::new(),
+        name: DeviceName::Cpu,
+        gpu: 0,
+        worker: script_worker(script.into()),
         threads: 2,
         mem_limit: Some(Bytes(1 << 30)),
         timeout: Duration::from_secs(20),
@@ -250,6 +259,7 @@ fn a_worker_is_told_everything_it_needs() {
     let request: Request = serde_json::from_str(lines[0]).unwrap();
     let expected = Request {
         protocol: PROTOCOL,
+        place: "cpu".into(),
         network,
         workload: Workload { stage: Stage::Training, batch: 4 },
         latency: true,
@@ -389,7 +399,8 @@ fn measurements_never_overlap() {
 
 #[test]
 fn a_worker_that_cannot_be_started_is_an_error() {
-    let device = Local { worker: (PathBuf::from("/nonexistent/worker"), Vec::new()), ..scripted("") };
+    let mut device = scripted("");
+    device.worker.path = PathBuf::from("/nonexistent/worker");
     let cancelled = AtomicBool::new(false);
     let error = device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &|| () }).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/worker"), "{error}");
@@ -406,11 +417,12 @@ fn capacity_is_never_more_than_the_machine_has() {
 }
 
 #[test]
-fn known_devices_without_hardware_here_say_why_they_cannot_run() {
-    for name in ["tx2", "2080ti", "cuda", "jetson"] {
+fn devices_that_need_a_worker_of_their_own_say_so() {
+    for name in ["tx2", "jetson", "orin", "2080ti", "cuda"] {
         let error = DeviceName::parse(name).unwrap().check_runnable().unwrap_err().to_string();
         assert!(
-            error.contains(&format!("{name} cannot be profiled from here: ")) && error.contains("help: "),
+            error.contains(&format!("{name} cannot be profiled by this program alone: "))
+                && error.contains("worker = python3"),
             "{error}"
         );
     }

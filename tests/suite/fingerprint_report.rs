@@ -4,7 +4,7 @@ use perf4sight::evaluation::{Evaluation, Fits, Study};
 use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Row, Subject};
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
+use perf4sight::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant};
 use perf4sight::report::Cell;
 use perf4sight::stages::fingerprint::report::{Assessment, Evidence};
 use perf4sight::target::Target;
@@ -91,7 +91,15 @@ impl Part {
 }
 
 fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
-    let run = Run { date: date.into(), seconds: 83.0, measuring: 70.0, rows: 168, seed: 7, config: String::new() };
+    let run = Run {
+        date: date.into(),
+        seconds: 83.0,
+        measuring: 70.0,
+        rows: 168,
+        seed: 7,
+        conditions: Setting::new(),
+        config: String::new(),
+    };
     Evidence {
         device: "bench",
         dataset: "imagenet",

@@ -1,52 +1,17 @@
-//! The libtorch worker as a process of the real program: exact memory, real out-of-memory, clear refusals.
+//! The libtorch worker as a process of the real program: exact memory, layers that add up. What it shares with every worker is in `workers`.
 
-use crate::device::{conforms, job, measure};
+use crate::device::{job, measure};
+use crate::workers::{file, memory_of, own_worker, processor};
 use perf4sight::device::local::Local;
-use perf4sight::device::protocol::{LayersReading, MemoryReading, StepRule};
+use perf4sight::device::protocol::LayersReading;
 use perf4sight::device::{Job, Measurement};
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Linear, Network, NetworkBuilder, Op, Shape, Unknown, onnx};
-use perf4sight::records::Setting;
+use perf4sight::network::{Activation, Linear, Network, NetworkBuilder, Op, Shape};
 use perf4sight::records::layers::Pass;
-use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
-use std::path::PathBuf;
-use std::time::Duration;
-use tempfile::TempDir;
 
-/// This machine as a device, kept to few and short steps.
 fn libtorch() -> Local {
-    Local {
-        worker: (env!("CARGO_BIN_EXE_perf4sight").into(), vec!["worker".into()]),
-        software: Setting::new(),
-        // One, so that whatever else runs on the machine costs a fair share of time: OpenMP threads wait for each other.
-        threads: 1,
-        mem_limit: Some(Bytes(1 << 30)),
-        timeout: Duration::from_secs(120),
-        seed: 7,
-        steps: StepRule { minimum: 3, minimum_seconds: 0.0, spread: 1.0, maximum_seconds: 1.0 },
-    }
-}
-
-/// A network in a file of its own.
-fn file(network: &Network) -> (TempDir, PathBuf) {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join(format!("{}_0.onnx", network.name()));
-    onnx::write(network, &path).unwrap();
-    (folder, path)
-}
-
-fn memory_of(device: &Local, job: &Job) -> MemoryReading {
-    match measure(device, &Job { latency: false, ..job.clone() }) {
-        Measurement::Measured { memory: Some(memory), .. } => memory,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn the_libtorch_worker_conforms() {
-    let (_folder, path) = file(&zoo::build("squeezenet", Dataset::Cifar10).unwrap());
-    conforms(&libtorch(), &job(&path));
+    processor(own_worker())
 }
 
 #[test]
@@ -139,30 +104,4 @@ fn used_memory_repeats_on_every_number_of_threads() {
     let used = [0; 3].map(|_| memory_of(&device, &job(&path)).used as f64);
     let [low, high] = [f64::min, f64::max].map(|fold| used.into_iter().reduce(fold).unwrap());
     assert!(high / low < 1.005, "{used:?}");
-}
-
-#[test]
-fn a_limit_makes_running_out_of_memory_real() {
-    let (_folder, path) = file(&zoo::build("resnet18", Dataset::Imagenet).unwrap());
-    let limit = Bytes::from_mib(100.0);
-    let device = Local { mem_limit: Some(limit), ..libtorch() };
-    // Its weights and their gradients take 89 MiB; a batch of 4 needs more than twice the limit, in inference less than half.
-    let Measurement::OutOfMemory { memory: Some(memory), .. } = measure(&device, &job(&path)) else {
-        panic!("{:?}", measure(&device, &job(&path)));
-    };
-    assert!(memory.allocated > limit.0 / 2 && memory.allocated <= limit.0, "{memory:?}");
-    let inference = Job { workload: Workload { stage: Stage::Inference, batch: 4 }, ..job(&path) };
-    assert!(memory_of(&device, &inference).allocated <= limit.0);
-}
-
-#[test]
-fn what_cannot_run_is_refused_by_name() {
-    let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown { op_type: "Einsum".into(), shape: Shape::new([10]), parameters: 0 };
-    let output = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
-    let (_folder, path) = file(&builder.finish(output));
-    for (path, words) in [(path, "Einsum"), (PathBuf::from("missing.onnx"), "missing.onnx")] {
-        let Measurement::Broken { reason, .. } = measure(&libtorch(), &job(&path)) else { panic!("{words} ran") };
-        assert!(reason.contains(words), "{reason}");
-    }
 }

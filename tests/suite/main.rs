@@ -33,3 +33,4 @@ mod readme;
 mod records;
 mod report;
 mod trees;
+mod workers;

@@ -2,25 +2,29 @@
 
 use crate::device::measure;
 use perf4sight::device::local::Local;
+use perf4sight::device::names::DeviceName;
+use perf4sight::device::program::Program;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::device::{Device, Job, Measurement};
 use perf4sight::memory::{Optimizer, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Network, onnx};
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
-use perf4sight::records::{Setting, Variant};
+use perf4sight::records::Variant;
 use perf4sight::stats::Scores;
 use perf4sight::target::Target;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
+use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
 fn worker() -> Local {
     Local {
-        worker: (env!("CARGO_BIN_EXE_perf4sight").into(), vec!["worker".into()]),
-        software: Setting::new(),
+        name: DeviceName::Cpu,
+        gpu: 0,
+        worker: Program::own(Path::new(env!("CARGO_BIN_EXE_perf4sight"))).unwrap(),
         threads: 2,
         mem_limit: Some(Bytes(8 << 30)),
         timeout: Duration::from_secs(1200),

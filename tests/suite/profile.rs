@@ -1,14 +1,16 @@
 //! `[profile]`: test configurations, sweeps, failures, resuming, provenance.
 
+use crate::device::script_worker;
 use crate::fixtures::{Outcome, Scene, Sink, context, shared};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight::device::local::Local;
+use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::plan::Configuration;
-use perf4sight::records::{self, Provenance, Record, Setting, Variant};
+use perf4sight::records::{self, Provenance, Record, Variant};
 use perf4sight::report::Mode;
 use perf4sight::stages::profile::{Campaign, Journal, Planned, test_config};
 use perf4sight::units::Bytes;
@@ -280,7 +282,7 @@ fn bad_values_are_refused_before_anything_runs() {
     }
     let scene = scene(&["squeezenet"], "bs = [2]");
     let set = |assignment: &str| scene.run(&format!("--config-file config.ini --set profile.{assignment}"));
-    set("device=tx2").fails(5).says("tx2 cannot be profiled from here").says("run_profiling = False");
+    set("device=tx2").fails(5).says("tx2 cannot be profiled by this program alone").says("run_profiling = False");
     set("device=simulatd").fails(3).says("did you mean \"simulated\"?");
     set("network=squeezent").fails(4).says("there is no level of squeezent here").says("did you mean \"squeezenet\"?");
     set("network=net_5").fails(4).says("ends in _5").says("net-5");
@@ -387,8 +389,9 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
 fn scripted(script: &str) -> Local {
     let parse = r#"read request; batch=${request#*batch\":}; batch=${batch%%,*}"#;
     Local {
-        worker: ("/bin/sh".into(), vec!["-c".into(), format!("{parse}; {script}")]),
-        software: Setting::new(),
+        name: DeviceName::Cpu,
+        gpu: 0,
+        worker: script_worker(format!("{parse}; {script}")),
         threads: 1,
         mem_limit: Some(Bytes(1 << 30)),
         timeout: Duration::from_millis(500),

@@ -185,6 +185,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         measuring: 1.2,
         rows: 3,
         seed: 7,
+        conditions: Setting::new(),
         config: String::new(),
     };
     let provenance = Provenance { setting: setting("2", None), runs: vec![run] };

@@ -10,7 +10,7 @@ mod step;
 mod tape;
 mod weights;
 
-use super::protocol::{PROTOCOL, Reply, Request};
+use super::protocol::{self, PROTOCOL, Reply, Request};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::network::onnx::{self, Loaded};
@@ -36,13 +36,14 @@ pub fn run_worker(mut input: impl BufRead, mut output: impl Write) -> Result<()>
 }
 
 fn parse(line: &str) -> Result<Request> {
-    let request: Request = serde_json::from_str(line).map_err(|cause| {
-        Error::input(format!("no request: {cause}")).expected("one line of JSON, see device::protocol")
+    let request: Request = protocol::read(line).map_err(|why| {
+        let expected = format!("one line of JSON in protocol {PROTOCOL}, see device::protocol");
+        Error::input(format!("no request: {why}")).expected(expected)
     })?;
-    if request.protocol == PROTOCOL {
-        return Ok(request);
+    match request.place.as_str() {
+        "cpu" => Ok(request),
+        place => Err(Error::input(format!("this worker cannot run networks on {place}")).expected("cpu")),
     }
-    Err(Error::input(format!("a request of protocol {}", request.protocol)).expected(format!("protocol {PROTOCOL}")))
 }
 
 fn failed(problem: &Error) -> Reply {

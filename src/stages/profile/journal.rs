@@ -75,7 +75,15 @@ impl Journal {
         let mut provenance = provenance(log_dir, &device.setting())?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();
-        provenance.runs.push(Run { date, seconds: 0.0, measuring: 0.0, rows: 0, seed, config });
+        provenance.runs.push(Run {
+            date,
+            seconds: 0.0,
+            measuring: 0.0,
+            rows: 0,
+            seed,
+            conditions: device.conditions(),
+            config,
+        });
         let mut journal = Journal {
             log_dir: log_dir.to_owned(),
             appenders: BTreeMap::new(),

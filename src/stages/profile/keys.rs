@@ -82,7 +82,13 @@ pub(super) const TABLE: Table = Table {
             name: "device",
             kind: Kind::Text,
             default: Literal("cpu"),
-            help: "What to measure on: cpu, simulated or recorded; tx2, 2080ti, cuda and jetson for create_config only.",
+            help: "What to measure on: cpu, simulated or recorded; with a worker also tx2, jetson, orin, 2080ti and cuda.",
+        },
+        Key {
+            name: "worker",
+            kind: Kind::List(&Kind::Text),
+            default: Unset,
+            help: "The command of another worker, such as python3 workers/torch_worker.py; by default perf4sight itself. No shell sees it; as a list its words may hold blanks.",
         },
         Key {
             name: "till_first_fail",

@@ -18,7 +18,7 @@ impl Profile {
         let run_profiling: bool = values.get("run_profiling")?;
         let device = device_options(values)?;
         if run_profiling {
-            device.name.check_runnable().map_err(|error| values.placed("device", error))?;
+            device.check_runnable().map_err(|error| values.placed("device", error))?;
         }
         let create_config: bool = values.get("create_config")?;
         if !create_config && !run_profiling {
@@ -67,11 +67,21 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
     Ok(device::Options {
         name: values.named("device", DeviceName::parse)?,
         source: values.get("device_source")?,
+        worker: words(values.get::<Option<Vec<String>>>("worker")?.unwrap_or_default()),
+        gpu: values.get("gpu_id")?,
         threads: values.get("threads")?,
         mem_limit: values.get::<Option<u64>>("mem_limit")?.map(|mib| Bytes(mib << 20)),
         timeout: timeout(values)?,
         seed: values.get("seed")?,
     })
+}
+
+/// A command as its words: one value is split at blanks, a list is taken as it is, so that words may hold blanks.
+fn words(command: Vec<String>) -> Vec<String> {
+    match command.as_slice() {
+        [line] => line.split_whitespace().map(str::to_owned).collect(),
+        _ => command,
+    }
 }
 
 fn timeout(values: &Values<'_>) -> Result<Duration> {
