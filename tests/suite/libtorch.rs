@@ -3,11 +3,12 @@
 use crate::device::{job, measure};
 use crate::workers::{file, memory_of, own_worker, processor};
 use perf4sight::device::local::Local;
-use perf4sight::device::protocol::LayersReading;
+use perf4sight::device::protocol::{LayersReading, StepRule};
 use perf4sight::device::{Job, Measurement};
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Linear, Network, NetworkBuilder, Op, Shape};
+use perf4sight::network::{Activation, Linear, NetworkBuilder, Op, Shape};
 use perf4sight::records::layers::Pass;
+use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
 
 fn libtorch() -> Local {

@@ -196,7 +196,7 @@ fn every_operation() -> Network {
     let mut builder = NetworkBuilder::new("everything", Shape::new([4, 8, 8]));
     let input = builder.input();
     let token = builder.add("token", Op::Parameter(Shape::new([1, 8, 8])), &[]).unwrap();
-    let scale = builder.add("scale", Op::Parameter(Shape::new([8])), &[]).unwrap();
+    let scale = builder.add("scale", Op::Parameter(Shape::new([4, 1, 1])), &[]).unwrap();
     let normalised = builder.add("normalised", Op::BatchNorm, &[input]).unwrap();
     let activations = [Relu, Relu6, LeakyRelu, Elu, Sigmoid, HardSigmoid, Tanh, Silu, HardSwish, Gelu, Mish, Softplus];
     let activations = activations.map(|activation| (Op::Activation(activation), vec![input]));
@@ -270,7 +270,7 @@ fn the_python_worker_conforms() {
 fn workers_count_the_same_memory() {
     let Some(python) = python_worker() else { return };
     let (python, own) = (processor(python), processor(own_worker()));
-    for name in ["vgg11", "resnet18", "squeezenet", "mobilenetv2"] {
+    for name in ["resnet18", "squeezenet", "mobilenetv2", "googlenet"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Cifar10).unwrap());
         for stage in Stage::ALL {
             let job = Job { workload: Workload { stage, batch: 8 }, ..job(&path) };

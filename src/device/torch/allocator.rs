@@ -86,7 +86,10 @@ mod tests {
         // SAFETY: reads one atomic.
         let current = || unsafe { shim::p4s_current() };
         assert_eq!((current(), peak()), (total, total));
-        assert!(held.iter().all(|(start, ..)| (*start as usize).is_multiple_of(64)), "vector instructions need 64 bytes");
+        assert!(
+            held.iter().all(|(start, ..)| (*start as usize).is_multiple_of(64)),
+            "vector instructions need 64 bytes"
+        );
         // Half of them are freed under the other setting than they were obtained under.
         map_large(false);
         held.into_iter().rev().for_each(give_back);
