@@ -64,7 +64,16 @@ impl Subject<'_> {
     fn open(&self, name: DeviceName, context: &mut Context) -> Result<Box<dyn Device>> {
         let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
         let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
-        let options = device::Options { name, source: None, threads, mem_limit: None, timeout: TIMEOUT, seed: 0 };
+        let options = device::Options {
+            name,
+            source: None,
+            worker: Vec::new(),
+            gpu: 0,
+            threads,
+            mem_limit: None,
+            timeout: TIMEOUT,
+            seed: 0,
+        };
         let device = device::open(&options, &context.executable, &[])?;
         let setting = device.setting();
         for (name, was) in profiled.iter().filter(|(name, _)| SAME.contains(&name.as_str())) {
