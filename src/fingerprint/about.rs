@@ -8,7 +8,8 @@ use super::method::Fitted;
 use super::predicted::Predicted;
 use super::prediction::{Interval, MaxBatch, Prediction, Verdict};
 use super::published::Published;
-use super::shares::Shares;
+use super::rows::Row;
+use super::shares::{Shares, TimedOperation};
 use super::unlike::Unlike;
 use crate::memory::Alive;
 use crate::network::Network;
@@ -78,6 +79,15 @@ impl About<'_> {
         match &self.prepared {
             Prepared::Latency(latency) => Some(latency.shares(batch.max(1))),
             Prepared::Published(_) | Prepared::Memory(_) => None,
+        }
+    }
+
+    /// The operations of a row of this network that the profile timed one by one, measured and predicted; none where it did not,
+    /// or where the fingerprint knows of no operations.
+    pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+        match &self.prepared {
+            Prepared::Latency(latency) => latency.operations(row),
+            Prepared::Published(_) | Prepared::Memory(_) => Vec::new(),
         }
     }
 

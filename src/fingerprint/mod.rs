@@ -33,7 +33,7 @@ pub use observations::{Attempt, Observations};
 pub use predicted::Predicted;
 pub use prediction::{Basis, Call, Interval, MaxBatch, Prediction, Verdict};
 pub use rows::{Gathered, Levels, Row, Selection, gather};
-pub use shares::{Share, Shares};
+pub use shares::{Share, Shares, TimedOperation};
 pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
 
 use crate::error::{Error, Result};

@@ -4,8 +4,9 @@ use super::networks::Networks;
 use super::observations::Attempt;
 use crate::error::{Error, Result};
 use crate::network::Network;
+use crate::records::layers::{self, LayerRow};
 use crate::records::{self, Record, Variant};
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
@@ -65,6 +66,8 @@ pub struct Row {
     pub measured: f64,
     /// The network that the row's file name stands for.
     pub network: Arc<Network>,
+    /// The same step operation by operation, where the profile timed them.
+    pub layers: Vec<LayerRow>,
 }
 
 /// The rows of a selection, and what is not among them.
@@ -89,12 +92,16 @@ pub struct Gathered {
 pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
     let mut gathered = Gathered::default();
     let records = read_logs(selection, &mut gathered)?;
+    let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
     gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
         match (networks.get(&stem).cloned(), record.value()) {
             (None, _) => gathered.missing_networks.entry(stem).or_default().push(record),
-            (Some(network), Some(measured)) => gathered.rows.push(Row { record, measured, network }),
+            (Some(network), Some(measured)) => {
+                let layers = layers.remove(&(record.variant.clone(), record.workload)).unwrap_or_default();
+                gathered.rows.push(Row { record, measured, network, layers });
+            }
             (Some(network), None) => gathered.failed.push(Attempt { record, network }),
         }
     }
@@ -116,6 +123,26 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     }
     Ok(records)
 }
+
+/// What lies in the folder `layers` beside that of the latency rows, by the steps that were timed operation by operation.
+fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<String>) -> Result<Layers> {
+    let mut steps = Layers::new();
+    let variants: BTreeSet<&Variant> = records.iter().map(|record| &record.variant).collect();
+    let folders = selection.folders.iter().filter(|_| selection.quantity == Quantity::Latency);
+    for log_dir in folders.filter_map(|folder| folder.parent()) {
+        let files = variants.iter().map(|variant| layers::file(log_dir, variant));
+        for file in files.filter(|file| file.exists()) {
+            let log = layers::read(&file)?;
+            warnings.extend(log.warning(&file));
+            for row in log.rows.into_iter().filter(|row| row.outcome.passed()) {
+                steps.entry((row.variant.clone(), row.workload)).or_default().push(row);
+            }
+        }
+    }
+    Ok(steps)
+}
+
+type Layers = BTreeMap<(Variant, Workload), Vec<LayerRow>>;
 
 /// Files by variant, over all folders; notes folders and variants that are missing.
 fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {

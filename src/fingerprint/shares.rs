@@ -19,3 +19,14 @@ pub struct Share {
     /// Its part of the predicted latency.
     pub latency: Milliseconds,
 }
+
+/// One operation of a step, forward or backward, or what belongs to none: measured and predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimedOperation {
+    /// The class in words.
+    pub class: &'static str,
+    /// As the profile timed it, in place.
+    pub measured: Milliseconds,
+    /// By itself: what operations do at the same time or to one another's caches is not in it.
+    pub predicted: Milliseconds,
+}

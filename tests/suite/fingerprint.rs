@@ -39,7 +39,7 @@ fn rows(batches: u64) -> Vec<Row> {
             steps: None,
             spread: None,
         };
-        Row { record, measured, network: network.clone() }
+        Row { record, measured, network: network.clone(), layers: Vec::new() }
     };
     (1..=batches).map(row).collect()
 }

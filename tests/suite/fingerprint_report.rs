@@ -28,7 +28,9 @@ fn gathered(quantity: Quantity, levels: &[u8]) -> Gathered {
         for (level, batch) in levels.iter().flat_map(|level| BATCHES.map(|batch| (*level, batch))) {
             let record = record(&network, Variant::new(name, level), batch, quantity);
             match record.value() {
-                Some(measured) => gathered.rows.push(Row { record, measured, network: network.clone() }),
+                Some(measured) => {
+                    gathered.rows.push(Row { record, measured, network: network.clone(), layers: Vec::new() })
+                }
                 None => gathered.failed.push(Attempt { record, network: network.clone() }),
             }
         }

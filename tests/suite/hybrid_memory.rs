@@ -40,7 +40,7 @@ fn tried(name: &str) -> (Vec<Row>, Vec<Attempt>) {
             spread: None,
         };
         match used {
-            Some(used) => rows.push(Row { record, measured: used.mib(), network: network.clone() }),
+            Some(used) => rows.push(Row { record, measured: used.mib(), network: network.clone(), layers: Vec::new() }),
             None => failed.push(Attempt { record, network: network.clone() }),
         }
     }

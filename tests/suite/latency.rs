@@ -2,9 +2,12 @@
 
 use crate::fixtures::shared;
 use perf4sight::features::physical::{Class, Pass, kernels};
-use perf4sight::fingerprint::{Fingerprint, Levels, Method, Networks, Observations, Row, Selection, Subject, gather};
+use perf4sight::fingerprint::{
+    Fingerprint, Levels, Method, Networks, Observations, Row, Selection, Subject, TimedOperation, gather,
+};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window};
+use perf4sight::records::layers::{self, LayerRow};
 use perf4sight::records::{Outcome, Reading, Record, Variant};
 use perf4sight::stats::{mean, relative_errors};
 use perf4sight::target::Target;
@@ -108,7 +111,7 @@ fn rows(stage: Stage, names: &[&str], time: impl Fn(&Network, f64) -> f64) -> Ve
                 steps: None,
                 spread: None,
             };
-            rows.push(Row { record, measured, network: network.clone() });
+            rows.push(Row { record, measured, network: network.clone(), layers: Vec::new() });
         }
     }
     rows
@@ -156,6 +159,32 @@ fn every_operation() -> Network {
 }
 
 #[test]
+fn a_convolution_is_three_products() {
+    let mut builder = NetworkBuilder::new("two", Shape::new([3, 10, 10]));
+    let conv = |out_channels, window| Op::Conv(Conv { out_channels, window, groups: 1, bias: false });
+    let first = builder.add("first", conv(8, Window::square(1, 1, 0)), &[builder.input()]).unwrap();
+    let second = builder.add("second", conv(16, Window::square(3, 2, 1)), &[first]).unwrap();
+    let network = builder.finish(second);
+    let step = kernels(&network, Stage::Training);
+    let sizes = |node: usize, pass: Pass| {
+        let kernel = step.iter().find(|kernel| kernel.node.index() == node && kernel.pass == pass)?;
+        let product = kernel.product?;
+        let sizes = [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(4.0));
+        Some((sizes, kernel.traffic.at(4.0)))
+    };
+    // Second: 8 channels of 10x10 to 16 of 5x5, 3x3 kernels, batch 4. Traffic: (8 x 100 + 16 x 25) x 4 + 8 x 16 x 9 floats.
+    let traffic = 4.0 * (4800.0 + 1152.0);
+    assert_eq!(sizes(2, Pass::Forward), Some(([16.0, 100.0, 72.0, 1.0], traffic)));
+    assert_eq!(sizes(2, Pass::InputGradient), Some(([8.0, 400.0, 144.0, 1.0], traffic)));
+    assert_eq!(sizes(2, Pass::WeightGradient), Some(([16.0, 72.0, 100.0, 1.0], traffic)));
+    // Nobody asks for the gradient of the network's input.
+    assert_eq!(sizes(1, Pass::InputGradient), None);
+    assert_eq!(sizes(1, Pass::WeightGradient).map(|(sizes, _)| sizes), Some([8.0, 3.0, 400.0, 1.0]));
+    // One launch forward, one for both gradients, one for the update of either; four for the loss.
+    assert_eq!(step.iter().map(|kernel| kernel.launches).sum::<f64>(), 10.0);
+}
+
+#[test]
 fn every_operation_has_its_time() {
     let network = every_operation();
     for stage in Stage::ALL {
@@ -197,6 +226,70 @@ fn latency_is_positive_and_never_falls_with_the_batch_size() {
             }
         }
     }
+}
+
+/// The same rows with every operation timed: convolutions at 100 GFLOP/s of their multiply-accumulates, everything else a
+/// microsecond per 10,000 results and pass, max-pooling ten times that.
+fn operation_by_operation(mut rows: Vec<Row>) -> Vec<Row> {
+    for row in &mut rows {
+        let batch = row.record.workload.batch as f64;
+        let (network, mut total) = (row.network.clone(), 0.0);
+        for node in &network.nodes()[1..] {
+            let moved = batch * node.shape.elements() as f64 / 1e7;
+            let time = match node.op {
+                Op::Conv(_) | Op::Linear(_) => batch * network.macs_of(node) as f64 / 5e7 + 0.01,
+                Op::MaxPool(_) => 10.0 * moved,
+                Op::Flatten => continue,
+                _ => moved,
+            };
+            for pass in [layers::Pass::Forward, layers::Pass::Backward] {
+                let operation = layers::Operation {
+                    node: node.name.clone(),
+                    op: node.op.kind().to_owned(),
+                    inputs: Vec::new(),
+                    output: node.shape.dims().to_vec(),
+                    parameters: network.parameters_of(node),
+                };
+                total += time;
+                row.layers.push(LayerRow {
+                    variant: row.record.variant.clone(),
+                    workload: row.record.workload,
+                    dataset: row.record.dataset.clone(),
+                    file: row.record.file.clone(),
+                    operation: Some(operation),
+                    pass,
+                    time: Milliseconds(time),
+                    steps: 5,
+                    spread: 0.01,
+                    outcome: Outcome::Measured,
+                });
+            }
+        }
+        row.measured = total;
+    }
+    rows
+}
+
+#[test]
+fn timed_operations_teach_what_a_class_costs() {
+    let target = Target::named("cpu").unwrap();
+    let names = ["resnet18", "mobilenetv2", "googlenet", "vgg11", "squeezenet"];
+    let rows = operation_by_operation(rows(Stage::Training, &names, |_, _| 1.0));
+    let known = |row: &&Row| row.record.variant.network != "squeezenet";
+    let (fitted, unseen): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| known(row));
+    let with = fit(Stage::Training, &target, &cloned(&fitted));
+    let bare: Vec<Row> = fitted.iter().map(|row| Row { layers: Vec::new(), ..(*row).clone() }).collect();
+    let without = fit(Stage::Training, &target, &bare);
+    let (with_layers, alone) = (error(&with, &unseen), error(&without, &unseen));
+    assert!(with_layers < 15.0 && with_layers < alone, "{with_layers:.1} with layers, {alone:.1} without");
+
+    let row = unseen.last().unwrap();
+    let operations = with.about(&row.network).operations(row);
+    let pooling = |time: fn(&TimedOperation) -> f64| -> f64 {
+        operations.iter().filter(|operation| operation.class == "pooling").map(time).sum()
+    };
+    let ratio = pooling(|operation| operation.predicted.0) / pooling(|operation| operation.measured.0);
+    assert!((0.5..2.0).contains(&ratio), "pooling is predicted at {ratio:.2} of what it takes");
 }
 
 #[test]

@@ -44,8 +44,10 @@ fn moved(layer: &Layer, op: &Op) -> Option<Moved> {
         Op::Transpose { .. } => of(Class::Copy, Access::Strided, 2.0 * outputs, 2.0 * outputs),
         // A view too; its gradient is an image of zeros with the slice's in it.
         Op::Slice { .. } => of(Class::Copy, Access::Strided, 0.0, inputs + 2.0 * outputs),
-        // Two 8-byte words an output: where the maximum was found, written and read back.
-        Op::MaxPool(_) => of(Class::Pooling, Access::Contiguous, inputs + 3.0 * outputs, 3.0 * outputs + 2.0 * inputs),
+        // Every result looks at its window; two words more say where the maximum was found, and are read back.
+        Op::MaxPool(window) => {
+            of(Class::Pooling, Access::Contiguous, (area(window) + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs)
+        }
         Op::AvgPool { window, .. } => {
             of(Class::Pooling, Access::Contiguous, (1.0 + area(window)) * outputs, inputs + outputs)
         }

@@ -79,6 +79,13 @@ impl Layer<'_> {
         f64::from(u8::from(!issued))
     }
 
+    /// Says how often the processor starts the last kernel.
+    fn launched(&mut self, launches: f64) {
+        if let Some(kernel) = self.kernels.last_mut() {
+            kernel.launches = launches;
+        }
+    }
+
     fn operation(&mut self) {
         let network = self.network;
         match &network.node(self.id).op {
@@ -95,9 +102,7 @@ impl Layer<'_> {
             let sums = (readers - 1) as f64;
             let traffic = Amount::per_sample(3.0 * BYTES * self.outputs() * sums);
             self.moves(Pass::Fork, Class::Arithmetic, Access::Contiguous, traffic);
-            if let Some(f) = self.kernels.last_mut() {
-                f.launches = sums;
-            }
+            self.launched(sums);
         }
     }
 
@@ -105,9 +110,7 @@ impl Layer<'_> {
     fn update(&mut self, weights: f64) {
         if weights > 0.0 {
             self.moves(Pass::Update, Class::Update, Access::Contiguous, Amount::fixed(6.0 * BYTES * weights));
-            if let Some(update) = self.kernels.last_mut() {
-                update.launches = tensors(&self.node.op);
-            }
+            self.launched(tensors(&self.node.op));
         }
     }
 }

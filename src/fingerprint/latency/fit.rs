@@ -48,7 +48,7 @@ fn values(logs: &Values) -> Values {
 const STEPS: usize = 60;
 
 /// A step that gains less than this share of the loss is the last.
-const GAIN: f64 = 1e-7;
+const GAIN: f64 = 1e-6;
 
 /// Renews a belief by measured steps.
 pub(super) fn fit(prior: &Belief, rows: &[Observed]) -> Belief {

@@ -2,6 +2,7 @@
 //! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `ACCURACY.md`.
 
 mod fit;
+mod layers;
 mod normal;
 mod physics;
 mod residual;
@@ -10,7 +11,7 @@ mod terms;
 
 use super::observations::Observations;
 use super::rows::Row;
-use super::shares::{Share, Shares};
+use super::shares::{Share, Shares, TimedOperation};
 use super::spread::{Residuals, Spread};
 use crate::error::{Error, Result};
 use crate::features::physical::{Class, kernels};
@@ -19,6 +20,7 @@ use crate::target::{Parameter, Target};
 use crate::units::Milliseconds;
 use crate::workload::Stage;
 use fit::{Belief, Observed};
+use layers::{Corrections, Sample};
 use normal::Normal;
 use physics::Physics;
 use rayon::prelude::*;
@@ -26,11 +28,17 @@ use residual::{Curve, Left, Residual};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use step::Step;
-use terms::{Rules, Values};
+use terms::Rules;
 
 /// What all rows of one network weigh together, in rows: a row weighs one as long as there are fewer, beyond that rows of one
 /// network only say the same again.
 const NETWORK_WEIGHT: f64 = 20.0;
+
+/// What all operations of a step weigh together, in whole steps.
+const LAYERS_WEIGHT: f64 = 1.0;
+
+/// More timed operations than this teach the parameters nothing; only every n-th of more is taken, another n-th of every row.
+const MOST_OPERATIONS: usize = 5000;
 
 /// The fitted latency of one device and stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +47,9 @@ pub(super) struct Latency {
     target: Target,
     /// What is believed of the parameters, and how firmly: all that a later refit needs of the rows.
     belief: Belief,
+    /// None from a profile without layer rows.
+    #[serde(default, skip_serializing_if = "Corrections::is_empty")]
+    corrections: Corrections,
     residual: Residual,
     spread: Option<Spread>,
 }
@@ -46,6 +57,7 @@ pub(super) struct Latency {
 /// One network, ready to be asked about.
 pub(super) struct Prepared<'a> {
     network: &'a Network,
+    corrections: &'a Corrections,
     physics: Physics<'a>,
     curve: Curve,
 }
@@ -61,8 +73,11 @@ impl Latency {
     fn fit_rows(stage: Stage, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
         let rules = Rules { speed: &target.speed, target };
         let belief = fit::fit(&Belief::before(target), &observed(rules, stage, rows));
-        let residual = Residual::fit(seed, &left(rules, belief.values(), stage, rows))?;
-        Ok(Latency { target: target.clone(), belief, residual, spread: None })
+        let physics: Vec<Physics> =
+            rows.par_iter().map(|row| Physics::new(rules, belief.values(), &row.network, stage)).collect();
+        let corrections = Corrections::fit(seed, &operations(rows, &physics))?;
+        let residual = Residual::fit(seed, &steps(rows, &physics, &corrections))?;
+        Ok(Latency { target: target.clone(), belief, corrections, residual, spread: None })
     }
 
     /// Renewed by rows of networks it was not fitted on, each network weighing as much as every one before.
@@ -75,7 +90,12 @@ impl Latency {
     pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
         let rules = Rules { speed: &self.target.speed, target: &self.target };
         let physics = Physics::new(rules, self.belief.values(), network, stage);
-        Prepared { network, curve: self.residual.curve(&physics), physics }
+        Prepared {
+            network,
+            corrections: &self.corrections,
+            curve: self.residual.curve(&physics, &self.corrections),
+            physics,
+        }
     }
 
     /// Refuses what a file says that no fit could have said.
@@ -83,7 +103,7 @@ impl Latency {
     /// # Errors
     /// Trees of other portraits.
     pub fn check(&self) -> Result<()> {
-        match self.residual.is_sound() && self.target.speed.problem().is_none() {
+        match self.residual.is_sound() && self.corrections.is_sound() && self.target.speed.problem().is_none() {
             true => Ok(()),
             false => Err(Error::input("what it fitted to latency does not fit together")),
         }
@@ -100,13 +120,29 @@ impl Prepared<'_> {
         self.curve.at(self.physics.time(batch as f64))
     }
 
+    /// The parts of a row that were timed one by one, beside what is predicted for each.
+    pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+        let batch = row.record.workload.batch as f64;
+        let timed = |sample: Sample| {
+            let physical = self.physics.part(&sample.kernels, batch);
+            TimedOperation {
+                class: sample.kernels[0].class.name(),
+                measured: Milliseconds(sample.milliseconds),
+                predicted: Milliseconds(physical * self.corrections.factor(&sample.kernels, batch, physical)),
+            }
+        };
+        layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
+    }
+
     /// Where those milliseconds go.
     pub fn shares(&self, batch: u64) -> Shares {
-        let parts = self.physics.parts(batch as f64);
-        let scale = self.at(batch) / parts.classes.iter().sum::<f64>();
+        let batch_size = batch as f64;
+        let classes = self.physics.spent(self.corrections, batch_size).classes;
+        let scale = self.at(batch) / classes.iter().sum::<f64>();
         let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
-        let classes = Class::ALL.into_iter().zip(parts.classes).filter(|(_, time)| *time > 0.0);
-        let nodes = parts.nodes.into_iter().map(|(node, time)| share(&self.network.node(node).name, time));
+        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
+        let nodes = self.physics.nodes(self.corrections, batch_size).into_iter();
+        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
         let costliest_first = |mut shares: Vec<Share>| {
             shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
             shares
@@ -132,26 +168,48 @@ impl Belief {
     }
 }
 
+/// Every row as a sample of the parameters, and its operations that were timed, which together weigh as much again.
 fn observed(rules: Rules, stage: Stage, rows: &[&Row]) -> Vec<Observed> {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
-    let observe = |row: &&Row| Observed {
-        step: Step::new(rules, &kernels(&row.network, stage), row.record.workload.batch as f64),
-        milliseconds: row.measured,
-        weight: (NETWORK_WEIGHT / counts[row.record.variant.network.as_str()]).min(1.0),
+    let every = (rows.iter().map(|row| row.layers.len()).sum::<usize>() / MOST_OPERATIONS).max(1);
+    let observe = |(index, row): (usize, &&Row)| {
+        let (kernels, batch) = (kernels(&row.network, stage), row.record.workload.batch as f64);
+        let weight = (NETWORK_WEIGHT / counts[row.record.variant.network.as_str()]).min(1.0);
+        let step = Step::new(rules, &kernels, batch);
+        let mut observed = vec![Observed { step, milliseconds: row.measured, weight }];
+        let samples = layers::samples(row, &layers::parts(&kernels)).into_iter();
+        let samples: Vec<Sample> = samples.skip(index % every).step_by(every).collect();
+        let total: f64 = samples.iter().map(|sample| sample.milliseconds).sum();
+        observed.extend(samples.into_iter().map(|Sample { kernels, milliseconds }| Observed {
+            step: Step::part(rules, &kernels, batch),
+            milliseconds,
+            weight: LAYERS_WEIGHT * weight * milliseconds / total,
+        }));
+        observed
     };
-    rows.par_iter().map(observe).collect()
+    rows.par_iter().enumerate().flat_map_iter(observe).collect()
 }
 
-/// What physics leaves open of every row.
-fn left(rules: Rules, values: Values, stage: Stage, rows: &[&Row]) -> Vec<Left> {
-    let left = |row: &&Row| {
-        let physics = Physics::new(rules, values, &row.network, stage);
+/// What physics leaves open of every operation that was timed.
+fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left> {
+    let left = |(row, physics): (&&Row, &Physics)| -> Vec<layers::Left> {
         let batch = row.record.workload.batch as f64;
-        let residual = (row.measured / physics.time(batch)).ln();
-        Left { portrait: residual::portrait(&physics, batch), batch, residual }
+        let samples = layers::samples(row, physics.parts()).into_iter();
+        samples.map(|sample| layers::Left::of(&sample, batch, physics.part(&sample.kernels, batch))).collect()
     };
-    rows.par_iter().map(left).collect()
+    rows.par_iter().zip(physics).flat_map_iter(left).collect()
+}
+
+/// What physics and corrected operations leave open of every row.
+fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<Left> {
+    let left = |(row, physics): (&&Row, &Physics)| {
+        let batch = row.record.workload.batch as f64;
+        let spent = physics.spent(corrections, batch);
+        let residual = (row.measured / spent.corrected).ln();
+        Left { portrait: residual::portrait(&spent, batch), batch, residual }
+    };
+    rows.par_iter().zip(physics).map(left).collect()
 }
 
 /// Residuals of every network, predicted from all others.

@@ -1,55 +1,95 @@
 //! A network on a device whose parameters are known: the time of a step, and of its parts.
 
+use super::layers::{self, Corrections, Part};
 use super::step::{Launches, together};
 use super::terms::{Rules, Values};
 use crate::features::physical::{Class, Kernel, kernels};
 use crate::network::{Network, NodeId};
 use crate::target::Parameter;
 use crate::workload::Stage;
+use std::collections::BTreeMap;
 
 /// One network's kernels and the device they run on.
 #[derive(Debug, Clone)]
 pub(super) struct Physics<'a> {
     rules: Rules<'a>,
     values: Values,
-    kernels: Vec<Kernel>,
+    parts: BTreeMap<Part, Vec<Kernel>>,
     launches: Launches,
 }
 
-/// Milliseconds of a step by what it is spent on.
-pub(super) struct Parts {
-    /// By class, in the order of [`Class::ALL`].
+/// What a step's time is spent on.
+pub(super) struct Spent {
+    /// Physical milliseconds of the step.
+    pub(super) physical: f64,
+    /// The same with every operation corrected.
+    pub(super) corrected: f64,
+    /// Corrected milliseconds of the kernels by class, in the order of [`Class::ALL`].
     pub(super) classes: [f64; Class::ALL.len()],
-    /// By node, in the order they run; the loss belongs to none.
-    pub(super) nodes: Vec<(NodeId, f64)>,
 }
 
 impl<'a> Physics<'a> {
     pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, stage: Stage) -> Self {
         let kernels = kernels(network, stage);
-        Physics { rules, values, launches: Launches::of(&kernels), kernels }
+        Physics { rules, values, launches: Launches::of(&kernels), parts: layers::parts(&kernels) }
+    }
+
+    /// What it runs, by the parts that a profile times one by one.
+    pub(super) fn parts(&self) -> &BTreeMap<Part, Vec<Kernel>> {
+        &self.parts
     }
 
     /// Milliseconds of a step of `batch` samples; more samples never take less.
     pub(super) fn time(&self, batch: f64) -> f64 {
-        let work: f64 = self.kernels.iter().map(|kernel| self.rules.time(kernel, batch, &self.values)).sum();
-        let [pace, step] = [Parameter::Pace, Parameter::Step].map(|parameter| self.values[parameter as usize]);
-        together(work * pace, self.launches.time(&self.values), self.rules.speed.overlap) + step
+        self.step(self.parts.values().flatten().map(|kernel| self.work(kernel, batch)).sum())
     }
 
-    /// What the time of a step is spent on.
-    pub(super) fn parts(&self, batch: f64) -> Parts {
-        let pace = self.values[Parameter::Pace as usize];
-        let (mut classes, mut nodes) = ([0.0; _], Vec::<(NodeId, f64)>::new());
-        for kernel in &self.kernels {
-            let time = pace * self.rules.time(kernel, batch, &self.values);
-            classes[kernel.class as usize] += time;
-            match nodes.last_mut() {
-                _ if kernel.class == Class::Loss => {}
-                Some((node, sum)) if *node == kernel.node => *sum += time,
-                _ => nodes.push((kernel.node, time)),
+    /// Milliseconds of some of its kernels by themselves.
+    pub(super) fn part(&self, kernels: &[Kernel], batch: f64) -> f64 {
+        self.launched(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
+    }
+
+    /// What a step is spent on.
+    pub(super) fn spent(&self, corrections: &Corrections, batch: f64) -> Spent {
+        let (mut work, mut plain, mut sum, mut classes) = (0.0, 0.0, 0.0, [0.0; _]);
+        for kernels in self.parts.values() {
+            let times: Vec<f64> = kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
+            let physical = self.launched(kernels, times.iter().sum());
+            let factor = corrections.factor(kernels, batch, physical);
+            for (kernel, time) in kernels.iter().zip(&times) {
+                work += time;
+                classes[kernel.class as usize] += factor * time;
+            }
+            plain += physical;
+            sum += factor * physical;
+        }
+        // The factor of the sums, so that what no part owns, and what parts do at the same time, stays what it is.
+        let physical = self.step(work);
+        Spent { physical, corrected: physical * sum / plain, classes }
+    }
+
+    /// Corrected milliseconds of the kernels of every node, in the order they run; the loss belongs to none.
+    pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
+        let mut nodes = BTreeMap::new();
+        for kernels in self.parts.values() {
+            let factor = corrections.factor(kernels, batch, self.part(kernels, batch));
+            for kernel in kernels.iter().filter(|kernel| kernel.class != Class::Loss) {
+                *nodes.entry(kernel.node).or_default() += factor * self.work(kernel, batch);
             }
         }
-        Parts { classes, nodes }
+        nodes
+    }
+
+    fn work(&self, kernel: &Kernel, batch: f64) -> f64 {
+        self.values[Parameter::Pace as usize] * self.rules.time(kernel, batch, &self.values)
+    }
+
+    fn launched(&self, kernels: &[Kernel], work: f64) -> f64 {
+        together(work, Launches::of(kernels).time(&self.values), self.rules.speed.overlap)
+    }
+
+    fn step(&self, work: f64) -> f64 {
+        let launching = self.launches.time(&self.values);
+        together(work, launching, self.rules.speed.overlap) + self.values[Parameter::Step as usize]
     }
 }

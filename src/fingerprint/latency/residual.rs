@@ -1,6 +1,7 @@
 //! What the physical time leaves open, learned by trees from what a step consists of, within bounds.
 
-use super::physics::Physics;
+use super::layers::Corrections;
+use super::physics::{Physics, Spent};
 use crate::error::Result;
 use crate::features::physical::Class;
 use crate::trees::{ExtraTrees, Forest};
@@ -39,10 +40,9 @@ pub(super) struct Left {
 }
 
 /// A step as the trees see it: the share of every class of operations, batch size, time, time per sample.
-pub(super) fn portrait(physics: &Physics, batch: f64) -> Vec<f64> {
-    let parts = physics.parts(batch);
-    let total: f64 = parts.classes.iter().sum();
-    let shares = parts.classes.map(|time| time / total);
+pub(super) fn portrait(spent: &Spent, batch: f64) -> Vec<f64> {
+    let total: f64 = spent.classes.iter().sum();
+    let shares = spent.classes.map(|time| time / total);
     shares.into_iter().chain([batch, total / batch, total].map(f64::ln)).collect()
 }
 
@@ -57,11 +57,11 @@ impl Residual {
     }
 
     /// From physical to corrected time for one network.
-    pub(super) fn curve(&self, physics: &Physics) -> Curve {
+    pub(super) fn curve(&self, physics: &Physics, corrections: &Corrections) -> Curve {
         let point = |&batch: &f64| {
-            let physical = physics.time(batch).ln();
-            let correction = self.forest.predict_row(&portrait(physics, batch));
-            (physical, physical + correction.clamp(-BOUND, BOUND))
+            let spent = physics.spent(corrections, batch);
+            let correction = self.forest.predict_row(&portrait(&spent, batch));
+            (spent.physical.ln(), spent.corrected.ln() + correction.clamp(-BOUND, BOUND))
         };
         Curve::new(self.knots.iter().map(point).collect())
     }

@@ -37,13 +37,19 @@ pub(super) struct Step {
     terms: Terms,
     launches: Launches,
     overlap: f64,
+    whole: bool,
 }
 
 impl Step {
     pub(super) fn new(rules: Rules, kernels: &[Kernel], batch: f64) -> Self {
+        Step { whole: true, ..Step::part(rules, kernels, batch) }
+    }
+
+    /// Some of a step's kernels by themselves.
+    pub(super) fn part(rules: Rules, kernels: &[Kernel], batch: f64) -> Self {
         let mut terms = Terms::default();
         kernels.iter().flat_map(|kernel| rules.terms(kernel, batch)).flatten().for_each(|term| terms.push(term));
-        Step { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap }
+        Step { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap, whole: false }
     }
 
     /// Milliseconds, and their derivatives by the logarithms of the parameters.
@@ -51,6 +57,7 @@ impl Step {
         let (mut work, mut slopes) = (0.0, [0.0; _]);
         self.terms.iter().for_each(|term| term.add_to(values, &mut work, &mut slopes));
         let [pace, step] = [Parameter::Pace, Parameter::Step].map(|parameter| values[parameter as usize]);
+        let step = if self.whole { step } else { 0.0 };
         let (work, launching) = (work * pace, self.launches.time(values));
         let total = together(work, launching, self.overlap);
         // d (a^p + b^p)^(1/p) = (a / total)^(p - 1) da + (b / total)^(p - 1) db

@@ -126,7 +126,7 @@ impl Subject<'_> {
                 steps: None,
                 spread: None,
             };
-            Row { record, measured, network: self.network.clone() }
+            Row { record, measured, network: self.network.clone(), layers: Vec::new() }
         };
         timed.into_iter().chain(counted).map(row).collect()
     }

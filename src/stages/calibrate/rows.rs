@@ -46,7 +46,7 @@ impl Subject<'_> {
             context.warn(format!("{}: {} is left out: {}", file.display(), record.identity(), record.outcome));
             return Ok(None);
         };
-        Ok(Some(Row { record, measured, network: self.network.clone() }))
+        Ok(Some(Row { record, measured, network: self.network.clone(), layers: Vec::new() }))
     }
 
     /// Refuses rows of another network or dataset, and of a quantity without a fingerprint.

@@ -1,0 +1,68 @@
+//! Physical latency: the kernels of a step, one prediction from a network, 25 batch sizes, a fit.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use perf4sight::features::physical::kernels;
+use perf4sight::fingerprint::{Fingerprint, Method, Observations, Row, Subject};
+use perf4sight::network::zoo::{Dataset, build};
+use perf4sight::records::{Outcome, Reading, Record, Variant};
+use perf4sight::target::Target;
+use perf4sight::units::Milliseconds;
+use perf4sight::workload::{Quantity, Stage, Workload};
+use std::hint::black_box;
+use std::sync::Arc;
+
+/// As many rows as five networks at 13 levels and 20 batch sizes have, of a device that follows the arithmetic.
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for name in ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"] {
+        let network = Arc::new(build(name, Dataset::Imagenet).expect("a network of the zoo"));
+        for (level, batch) in (0..13u8).flat_map(|level| (1..=20u64).map(move |batch| (level, batch))) {
+            let measured = 30.0 + f64::from(level) + 1e-8 * (batch * network.macs()) as f64;
+            let record = Record {
+                variant: Variant::new(name, level),
+                workload: Workload { stage: Stage::Training, batch },
+                dataset: "imagenet".into(),
+                file: format!("{name}_{level}.onnx").into(),
+                outcome: Outcome::Measured,
+                reading: Reading::Latency(Some(Milliseconds(measured))),
+                steps: None,
+                spread: None,
+            };
+            rows.push(Row { record, measured, network: network.clone(), layers: Vec::new() });
+        }
+    }
+    rows
+}
+
+fn latency(criterion: &mut Criterion) {
+    let (rows, target) = (rows(), Target::named("tx2").expect("a known device"));
+    let subject = Subject {
+        device: "tx2".into(),
+        dataset: "imagenet".into(),
+        stage: Stage::Training,
+        quantity: Quantity::Latency,
+    };
+    let fit = || {
+        let observations = Observations { rows: &rows, failed: &[], target: &target };
+        Fingerprint::fit(subject.clone(), Method::Hybrid, 1, &observations).expect("enough rows")
+    };
+    let fingerprint = fit();
+    let resnet50 = build("resnet50", Dataset::Imagenet).expect("a network of the zoo");
+    criterion
+        .bench_function("kernels of resnet50", |bench| bench.iter(|| kernels(black_box(&resnet50), Stage::Training)));
+    criterion.bench_function("latency of resnet50", |bench| {
+        bench.iter(|| fingerprint.predict(black_box(&resnet50), black_box(32)))
+    });
+    criterion.bench_function("latency of resnet50 at 25 batch sizes", |bench| {
+        bench.iter(|| {
+            let about = fingerprint.about(black_box(&resnet50));
+            (1..=25).map(|step| about.at(10 * step).value.value()).sum::<f64>()
+        })
+    });
+    let mut slow = criterion.benchmark_group("fit");
+    slow.sample_size(10).bench_function("hybrid latency on 1,300 rows", |bench| bench.iter(fit));
+    slow.finish();
+}
+
+criterion_group!(benches, latency);
+criterion_main!(benches);
