@@ -67,8 +67,8 @@ fn memory_of_networks_nobody_profiled() {
     }
     assert!(all <= 5.3 && unpruned <= 4.0);
     assert!((85.0..=95.0).contains(&coverage));
-    assert!(confusion.accuracy >= 97.5 && confusion.precision >= Some(97.0) && confusion.recall >= Some(96.5));
-    assert!(scores.unsafe_share <= 2.0 && scores.used >= 84.0 && scores.mape <= 6.0);
+    assert!(confusion.accuracy >= 97.7 && confusion.precision >= Some(97.5) && confusion.recall >= Some(96.0));
+    assert!(scores.unsafe_share <= 2.0 && scores.used >= 85.0 && scores.mape <= 6.1);
 }
 
 #[test]

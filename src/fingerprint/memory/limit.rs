@@ -1,7 +1,12 @@
-//! Does a step fit: the odds fall with the logarithm of what it needs over what the device gives.
+//! Does a step fit: a decision tree finds where steps stop to fit, and the odds fall with the logarithm of what a step needs over that.
 
 use super::search::search;
+use crate::error::{Error, Result};
 use crate::target::Allocator;
+use linfa::dataset::Dataset;
+use linfa::traits::Fit;
+use linfa_trees::DecisionTree;
+use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 /// Where steps stop to fit.
@@ -56,18 +61,17 @@ impl Limit {
         }
     }
 
-    /// The likeliest limit of some steps, every one weighing the same; none unless some fitted and some did not.
-    pub fn fit(trials: &[Trial]) -> Option<Self> {
-        let demands =
-            |fitted: bool| trials.iter().filter(move |trial| trial.fitted == fitted).map(|trial| trial.demand);
-        let most = demands(true).reduce(f64::max)?;
-        let least = demands(false).reduce(f64::min)?;
-        let start = [(0.5 * (most + least)).ln(), (0.3 * SHARPEST).ln()];
-        let ([threshold, steepness], _) = search(start, [0.1, 0.5], |[threshold, steepness]| {
-            let limit = Limit { threshold: threshold.exp(), steepness: steepness.exp() };
+    /// The limit of some steps, every one weighing the same; none unless some fitted and some did not, and those that did not need more.
+    ///
+    /// # Errors
+    /// Demands that no tree can be grown on.
+    pub fn fit(trials: &[Trial]) -> Result<Option<Self>> {
+        let Some(threshold) = split(trials)? else { return Ok(None) };
+        let ([steepness], _) = search([(0.3 * SHARPEST).ln()], [0.5], |[steepness]| {
+            let limit = Limit { threshold, steepness: steepness.exp() };
             if limit.steepness <= SHARPEST { limit.surprise(trials) } else { f64::INFINITY }
         });
-        Some(Limit { threshold: threshold.exp(), steepness: steepness.exp() })
+        Ok(Some(Limit { threshold, steepness: steepness.exp() }))
     }
 
     /// The limit of a device on which nothing ever failed: what it can give, or what was seen to fit if that is more.
@@ -87,6 +91,27 @@ impl Limit {
     }
 }
 
+/// Where a decision tree parts steps that fit from steps that do not. A single split: deeper trees, and trees on more quantities than
+/// what the allocator takes, find coincidences of the profiled networks (`ACCURACY.md`).
+fn split(trials: &[Trial]) -> Result<Option<f64>> {
+    let demands: Vec<f64> = trials.iter().map(|trial| trial.demand).collect();
+    let fitted: Array1<bool> = trials.iter().map(|trial| trial.fitted).collect();
+    let sides = |wanted: bool| trials.iter().filter(move |trial| trial.fitted == wanted).map(|trial| trial.demand);
+    let (Some(least), Some(most)) = (sides(false).reduce(f64::min), sides(true).reduce(f64::max)) else {
+        return Ok(None);
+    };
+    if least > most {
+        // Nothing contradicts: the middle of the gap, as the tree would say, had it not a smallest gain.
+        return Ok(Some(0.5 * (least + most)));
+    }
+    let records = Array2::from_shape_fn((demands.len(), 1), |(row, _)| demands[row]);
+    let tree = DecisionTree::params().max_depth(Some(1)).fit(&Dataset::new(records, fitted));
+    let tree =
+        tree.map_err(|cause| Error::input(format!("no decision tree grows on what did and did not fit: {cause}")))?;
+    let root = tree.root_node();
+    Ok((!root.is_leaf()).then(|| root.split().1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,16 +123,16 @@ mod tests {
 
     #[test]
     fn the_threshold_lies_between_what_fitted_and_what_did_not() {
-        let limit = Limit::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap();
+        let limit = Limit::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
         assert!(limit.fits(480.0) > 0.5 && limit.fits(520.0) < 0.5, "{limit:?}");
         assert!(limit.safe(Allocator::Direct) < limit.likely() && limit.fits(100.0) > 0.999);
-        assert!(Limit::fit(&trials(&[100.0], &[])).is_none());
+        assert!(Limit::fit(&trials(&[100.0], &[])).unwrap().is_none());
     }
 
     #[test]
     fn contradictions_make_it_less_sure() {
-        let clear = Limit::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap();
-        let vague = Limit::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap();
+        let clear = Limit::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        let vague = Limit::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap().unwrap();
         assert!(vague.fits(300.0) < clear.fits(300.0));
         assert!(vague.safe(Allocator::Direct) < clear.safe(Allocator::Direct));
     }

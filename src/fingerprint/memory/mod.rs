@@ -53,7 +53,7 @@ impl Memory {
         let (curve, trials) = (Curve::fit(&points(&parts)), trials(&parts));
         let assumed = || Some(Limit::assumed(capacity? - curve.large, &trials));
         Ok(Memory {
-            limit: Limit::fit(&trials).or_else(assumed),
+            limit: Limit::fit(&trials)?.or_else(assumed),
             spread: spread(&known, seed)?,
             residuals: residuals(&parts, &curve, seed)?,
             target: observations.target.clone(),
@@ -69,7 +69,7 @@ impl Memory {
         let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
         let parts: Vec<&Known> = known.iter().collect();
         let curve = Curve::fit(&points(&parts));
-        let limit = Limit::fit(&trials(&parts)).or(self.limit);
+        let limit = Limit::fit(&trials(&parts))?.or(self.limit);
         let (spread, residuals) = (spread(&known, self.seed)?, residuals(&parts, &curve, self.seed)?);
         Ok(Memory { curve, limit, spread, residuals, known, ..self.clone() })
     }
