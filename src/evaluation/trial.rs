@@ -1,6 +1,7 @@
 //! One fingerprint's answers for rows that passed and for steps that did not fit.
 
 use super::largest::Largest;
+use super::operations::ClassTime;
 use super::verdicts::Judged;
 use super::{Case, Evaluation};
 use crate::fingerprint::{About, Attempt, Fingerprint, Row};
@@ -19,6 +20,8 @@ pub struct Trial {
     pub judged: Vec<Judged>,
     /// The largest batch of every variant whose limit was measured; empty where the fingerprint does not know it.
     pub largest: Vec<Largest>,
+    /// Classes of operations inside the steps; empty where the profile did not time them, or the fingerprint knows of none.
+    pub classes: Vec<ClassTime>,
 }
 
 /// The steps of one variant.
@@ -44,6 +47,7 @@ impl Trial {
             evaluation: self.evaluation.only(|case| wanted(&case.variant)),
             judged: self.judged.iter().filter(|judged| wanted(&judged.variant)).cloned().collect(),
             largest: self.largest.iter().filter(|largest| wanted(&largest.variant)).cloned().collect(),
+            classes: self.classes.iter().filter(|time| wanted(&time.variant)).cloned().collect(),
         }
     }
 }
@@ -55,6 +59,7 @@ impl FromIterator<Trial> for Trial {
             all.evaluation.cases.extend(trial.evaluation.cases);
             all.judged.extend(trial.judged);
             all.largest.extend(trial.largest);
+            all.classes.extend(trial.classes);
             all
         })
     }
@@ -65,7 +70,12 @@ impl Steps<'_> {
         let about = fingerprint.about(self.network);
         let fitted = fingerprint.knows(&self.variant.network, self.variant.level);
         let cases = self.passed.iter().map(|row| case(row, &about, fitted)).collect();
-        Trial { evaluation: Evaluation { cases }, judged: self.judged(&about), largest: self.largest(&about) }
+        Trial {
+            evaluation: Evaluation { cases },
+            judged: self.judged(&about),
+            largest: self.largest(&about),
+            classes: self.passed.iter().flat_map(|row| ClassTime::all(row, &about)).collect(),
+        }
     }
 
     fn batches(&self) -> impl Iterator<Item = u64> {

@@ -54,7 +54,8 @@ fn memory_of_networks_nobody_profiled() {
     let Some(folder) = shared("tx2") else { return };
     let (gathered, target) = (profile(&folder, Quantity::Memory), Target::named("tx2").unwrap());
     let observations = gathered.observations(&target);
-    let Trial { evaluation, judged, largest } = protocol(Quantity::Memory).networks_left_out(&observations).unwrap();
+    let Trial { evaluation, judged, largest, .. } =
+        protocol(Quantity::Memory).networks_left_out(&observations).unwrap();
     let [all, unpruned] = print("memory, networks left out", &evaluation);
     let coverage = print_coverage(&evaluation);
     let confusion = Confusion::of(&judged).unwrap();

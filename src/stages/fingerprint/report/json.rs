@@ -1,7 +1,7 @@
 //! `report.json`: what programs read.
 
 use super::{Assessment, Evidence};
-use crate::evaluation::{Confusion, LargestScores, Protocols, Trial};
+use crate::evaluation::{ClassScores, Confusion, LargestScores, Protocols, Trial};
 use crate::workload::Quantity;
 use serde_json::{Map, Value, json};
 
@@ -55,6 +55,9 @@ fn protocols(protocols: &Protocols, quantity: Quantity) -> Value {
 
 fn trial(trial: &Trial, quantity: Quantity) -> Value {
     let Value::Object(mut json) = json!(trial.evaluation.accuracy()) else { return Value::Null };
+    if !trial.classes.is_empty() {
+        json.insert("operations".into(), json!(ClassScores::by_class(&trial.classes)));
+    }
     if quantity == Quantity::Memory {
         json.insert("verdict".into(), json!(Confusion::of(&trial.judged)));
         json.insert("max_batch".into(), json!(LargestScores::of(&trial.largest)));

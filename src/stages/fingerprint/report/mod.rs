@@ -4,6 +4,7 @@ mod charts;
 mod cost;
 mod fit;
 mod json;
+mod operations;
 mod page;
 mod predictions;
 mod protocols;

@@ -1,6 +1,6 @@
 //! The page of a fingerprint's report, section by section.
 
-use super::{Assessment, Evidence, charts, cost, fit, protocols, tables, trust};
+use super::{Assessment, Evidence, charts, cost, fit, operations, protocols, tables, trust};
 use crate::records::Setting;
 use crate::report::{Block, Fact, Page};
 use crate::workload::Quantity;
@@ -24,6 +24,10 @@ pub fn page(evidence: &Evidence) -> Page {
         "Predicted against measured",
         pairs(parts, |part| [charts::predicted_against_measured(evidence, part), charts::errors(evidence, part)]),
     );
+    let inside: Vec<Block> = parts.iter().flat_map(operations::blocks).collect();
+    if !inside.is_empty() {
+        page.section("Inside a step", inside);
+    }
     let tables = parts.iter().map(|part| Block::Table(tables::by_network(part)));
     page.section("Error by network", charts::by_network(evidence).into_iter().map(Block::Chart).chain(tables));
     let folded = parts.iter().map(|part| Block::Folded(tables::by_level(part)));
