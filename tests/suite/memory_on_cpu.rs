@@ -96,7 +96,7 @@ fn the_allocator_of_this_processor_is_reproduced() {
 
 /// The table in `src/memory/ACCURACY.md`, an hour on two cores.
 #[test]
-#[ignore = "takes about an hour; run with: cargo test --test suite the_whole_zoo -- --ignored --nocapture"]
+#[ignore = "takes half an hour; run with: cargo test --test suite the_whole_zoo -- --ignored --nocapture"]
 fn the_whole_zoo() {
     let batches = [1, 4, 16];
     println!("{:?}\n{}\n", worker().setting(), Target::host().unwrap().title);
