@@ -14,6 +14,9 @@ pub struct Speed {
     /// How far launches run ahead of the kernels they start, as the power of a norm: 1 adds the two times (every operation is waited
     /// for), a large one takes the longer (the device is never idle while anything is queued).
     pub overlap: f64,
+    /// Tensors from this many bytes on are new memory whenever they are made, and their pages are filled in one by one: glibc gives them
+    /// back to the system at once (`DEFAULT_MMAP_THRESHOLD_MAX`). None where an allocator keeps what it has.
+    pub fresh_from: Option<f64>,
     /// The parameters, each with its prior.
     pub priors: BTreeMap<Parameter, Prior>,
 }
@@ -70,6 +73,8 @@ pub enum Parameter {
     Windows,
     /// GB/s at which the gradient of their weights does.
     WindowGradient,
+    /// GB/s at which pages of new memory are filled in.
+    Pages,
     /// Traffic of strided and broadcast access, relative to element-wise operations.
     Strided,
     /// Traffic of normalisation, likewise.
@@ -90,7 +95,7 @@ pub enum Parameter {
 
 impl Parameter {
     /// All parameters, in the order of their columns in a fit.
-    pub const ALL: [Parameter; 27] = [
+    pub const ALL: [Parameter; 28] = [
         Parameter::Pace,
         Parameter::Compute,
         Parameter::Bandwidth,
@@ -110,6 +115,7 @@ impl Parameter {
         Parameter::WinogradTraffic,
         Parameter::Windows,
         Parameter::WindowGradient,
+        Parameter::Pages,
         Parameter::Strided,
         Parameter::Normalisation,
         Parameter::Activation,

@@ -36,7 +36,7 @@ impl Geometry {
     }
 
     fn product(&self, rows: Amount, columns: Amount, inner: Amount) -> Product {
-        Product { rows, columns, inner, blocks: Amount::fixed(self.groups), filter: Some(self.filter) }
+        Product { rows, columns, inner, blocks: Amount::fixed(self.groups) }
     }
 
     /// Input, result and filters once each.
@@ -61,6 +61,7 @@ fn class(conv: &Conv, input: &Shape) -> Class {
 pub(super) fn add(layer: &mut Layer, conv: &Conv) {
     let input = layer.network.input_of(layer.node, 0);
     let (geometry, class) = (Geometry::new(conv, input, &layer.node.shape), class(conv, input));
+    layer.filter = Some(geometry.filter);
     match class {
         Class::Depthwise => add_windows(layer, &geometry),
         _ => add_products(layer, class, &geometry),

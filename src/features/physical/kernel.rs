@@ -90,11 +90,9 @@ pub struct Product {
     pub inner: Amount,
     /// Products of this size that run side by side: the groups of a convolution, the heads of an attention.
     pub blocks: Amount,
-    /// What a convolution may be computed with instead.
-    pub filter: Option<Filter>,
 }
 
-/// The geometry of a convolution that is computed as a product; pairs are height, width.
+/// The geometry of a convolution; pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Filter {
     /// Channels in and out.
@@ -118,10 +116,14 @@ pub struct Kernel {
     pub pass: Pass,
     /// What it multiplies, if anything.
     pub product: Option<Product>,
+    /// What it slides over, if anything.
+    pub filter: Option<Filter>,
     /// Bytes it reads and writes.
     pub traffic: Amount,
     /// In which order.
     pub access: Access,
+    /// Bytes of the tensor it makes; none where it overwrites one.
+    pub result: Amount,
     /// How many times the processor hands work to the device for it.
     pub launches: f64,
 }

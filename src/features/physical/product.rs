@@ -13,7 +13,7 @@ pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
     let [features, results] = [inputs, outputs].map(Amount::fixed);
     let samples = Amount::per_sample(tokens);
     let traffic = Amount { fixed: BYTES * inputs * outputs, sample: BYTES * tokens * (inputs + outputs) };
-    let product = |rows, columns, inner| Product { rows, columns, inner, blocks: Amount::fixed(1.0), filter: None };
+    let product = |rows, columns, inner| Product { rows, columns, inner, blocks: Amount::fixed(1.0) };
     layer.multiplies(Pass::Forward, Class::Linear, product(results, samples, features), traffic);
     if layer.passes_on() {
         layer.multiplies(Pass::InputGradient, Class::Linear, product(features, samples, results), traffic);
@@ -40,7 +40,6 @@ pub(super) fn add_matmul(layer: &mut Layer) {
         columns: Amount::fixed(columns),
         inner: Amount::fixed(inner),
         blocks: Amount::per_sample(blocks),
-        filter: None,
     };
     let traffic = Amount::per_sample(BYTES * elements);
     layer.multiplies(Pass::Forward, Class::MatMul, product(rows, columns, inner), traffic);

@@ -1,6 +1,6 @@
 //! The kernels of a whole step: every node forward, the loss, every node backward, the optimizer.
 
-use super::kernel::{Access, Amount, Class, Kernel, Pass, Product};
+use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 use super::{convolution, movement, product};
 use crate::network::{ELEMENT, Network, Node, NodeId, Op};
 use crate::workload::Stage;
@@ -15,6 +15,9 @@ pub(super) struct Layer<'a> {
     pub stage: Stage,
     /// Whether a gradient flows to each of its inputs.
     pub gradients: Vec<bool>,
+    /// The geometry its kernels share, where it is a convolution.
+    pub filter: Option<Filter>,
+    in_place: bool,
     id: NodeId,
     kernels: Vec<Kernel>,
 }
@@ -22,7 +25,7 @@ pub(super) struct Layer<'a> {
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`] the forward
 /// pass only.
 pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
-    let readers = network.readers();
+    let (readers, in_place) = (network.readers(), network.in_place());
     let mut has_gradient: Vec<bool> = Vec::with_capacity(network.nodes().len());
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
@@ -30,7 +33,8 @@ pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
         let gradients: Vec<bool> = node.inputs.iter().map(|input| training && has_gradient[input.index()]).collect();
         let weights = network.parameters_of(node) as f64;
         has_gradient.push(weights > 0.0 || node.shares.is_some() || gradients.contains(&true));
-        let mut layer = Layer { network, node, stage, gradients, id, kernels };
+        let in_place = in_place[id.index()];
+        let mut layer = Layer { network, node, stage, gradients, filter: None, in_place, id, kernels };
         layer.operation();
         if training {
             layer.forks(readers[id.index()].len(), has_gradient[id.index()]);
@@ -62,14 +66,41 @@ impl Layer<'_> {
 
     /// Adds a kernel that only moves memory.
     pub fn moves(&mut self, pass: Pass, class: Class, access: Access, traffic: Amount) {
-        let launches = self.launches(pass);
-        self.kernels.push(Kernel { node: self.id, class, pass, product: None, traffic, access, launches });
+        self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
     }
 
     /// Adds a matrix product.
     pub fn multiplies(&mut self, pass: Pass, class: Class, product: Product, traffic: Amount) {
-        let (access, launches) = (Access::Contiguous, self.launches(pass));
-        self.kernels.push(Kernel { node: self.id, class, pass, product: Some(product), traffic, access, launches });
+        self.push(Kernel { product: Some(product), ..self.kernel(pass, class, traffic) });
+    }
+
+    fn kernel(&self, pass: Pass, class: Class, traffic: Amount) -> Kernel {
+        Kernel {
+            node: self.id,
+            class,
+            pass,
+            product: None,
+            filter: self.filter.filter(|_| pass != Pass::Fork && pass != Pass::Update),
+            traffic,
+            access: Access::Contiguous,
+            result: self.result(pass),
+            launches: self.launches(pass),
+        }
+    }
+
+    fn push(&mut self, kernel: Kernel) {
+        self.kernels.push(kernel);
+    }
+
+    /// What a pass makes: the result, the gradients, or what the optimizer adds up before it touches the weights.
+    fn result(&self, pass: Pass) -> Amount {
+        match pass {
+            Pass::Forward if self.in_place => Amount::default(),
+            Pass::Forward => Amount::per_sample(BYTES * self.outputs()),
+            Pass::InputGradient => Amount::per_sample(BYTES * self.inputs()),
+            Pass::WeightGradient | Pass::Update => Amount::fixed(BYTES * self.network.parameters_of(self.node) as f64),
+            Pass::Loss | Pass::Fork => Amount::default(),
+        }
     }
 
     /// The processor issues an operation once, and once its backward, whatever kernels they consist of.
@@ -132,8 +163,10 @@ fn loss(network: &Network) -> Vec<Kernel> {
         class: Class::Loss,
         pass: Pass::Loss,
         product: None,
+        filter: None,
         traffic: Amount::per_sample(5.0 * BYTES * network.output_shape().elements() as f64),
         access: Access::Contiguous,
+        result: Amount::default(),
         launches: 4.0,
     };
     vec![kernel]

@@ -108,19 +108,20 @@ impl Left {
 }
 
 /// Numbers in a portrait.
-const COLUMNS: usize = 11;
+const COLUMNS: usize = 12;
 
 /// An operation as the trees see it: sizes of its largest product and its traffic, as logarithms.
 pub(super) fn portrait(kernels: &[Kernel], batch: f64, physical: f64) -> Vec<f64> {
     let mut portrait = vec![batch.ln(), physical.ln(), f64::from(u8::from(kernels[0].pass == Pass::Forward))];
     portrait.push(kernels.iter().map(|kernel| kernel.traffic.at(batch)).sum::<f64>().ln());
     portrait.push(kernels.len() as f64);
+    portrait.push(kernels.iter().map(|kernel| kernel.result.at(batch)).fold(0.0, f64::max).ln_1p());
     let product = kernels.iter().find_map(|kernel| kernel.product);
     let sizes = product.map_or([0.0; 4], |product| {
         [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch).ln())
     });
     portrait.extend(sizes);
-    let filter = product.and_then(|product| product.filter);
+    let filter = kernels[0].filter;
     portrait.push(filter.map_or(0.0, |filter| filter.image[0] * filter.image[1]).ln_1p());
     portrait.push(filter.map_or(0.0, |filter| f64::from(u8::from(filter.unit_stride_dense))));
     portrait

@@ -80,15 +80,22 @@ pub(super) struct Rules<'a> {
 const MILLION: f64 = 1e6;
 
 impl Rules<'_> {
-    /// The terms of one kernel: what it computes, and what it moves.
-    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> [Option<Term>; 2] {
-        match &kernel.product {
-            None => [Some(movement(kernel, batch)), None],
-            Some(product) => match self.winograd(kernel.pass, product) {
-                Some((tile, filter)) => self.filtering(&filter, tile, batch).map(Some),
-                None => self.product(kernel, product, batch).map(Some),
-            },
-        }
+    /// The terms of one kernel: what it computes, what it moves, the pages it fills in.
+    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> [Option<Term>; 3] {
+        let pages = self.pages(kernel, batch);
+        let Some(product) = &kernel.product else { return [Some(movement(kernel, batch)), None, pages] };
+        let [compute, moved] = match self.winograd(kernel) {
+            Some((tile, filter)) => self.filtering(&filter, tile, batch),
+            None => self.product(kernel, product, batch),
+        };
+        [Some(compute), Some(moved), pages]
+    }
+
+    /// New memory for a large result.
+    fn pages(&self, kernel: &Kernel, batch: f64) -> Option<Term> {
+        let bytes = kernel.result.at(batch);
+        let fresh = self.speed.fresh_from.is_some_and(|from| bytes >= from);
+        fresh.then(|| Term::new(bytes / MILLION, Parameter::Pages, [None; 2]))
     }
 
     /// Milliseconds of one kernel.
@@ -122,9 +129,9 @@ impl Rules<'_> {
     }
 
     /// The side of the output tile and the filter, where the device computes this by minimal filtering.
-    fn winograd(&self, pass: Pass, product: &Product) -> Option<(f64, Filter)> {
-        let filter = product.filter.filter(|filter| filter.unit_stride_dense && filter.kernel == [3, 3])?;
-        let pass = match pass {
+    fn winograd(&self, kernel: &Kernel) -> Option<(f64, Filter)> {
+        let filter = kernel.filter.filter(|filter| filter.unit_stride_dense && filter.kernel == [3, 3])?;
+        let pass = match kernel.pass {
             Pass::Forward => target::Pass::Forward,
             Pass::InputGradient => target::Pass::InputGradient,
             Pass::WeightGradient => target::Pass::WeightGradient,
