@@ -10,7 +10,7 @@ use std::fmt::Display;
 /// The values of one section by the keys of its table.
 ///
 /// ```
-/// use perf4sight::config::{Document, Key, Kind, Table, Values};
+/// use perf4sight::config::{Document, Key, Kind, Missing, Table, Values};
 /// static PROFILE: Table = Table {
 ///     section: "profile",
 ///     about: "measures",
