@@ -386,7 +386,7 @@ fn a_launcher_brings_the_libraries_beside_it() {
 /// `cargo test --test suite emulation -- --ignored --nocapture`. Packages: g++-aarch64-linux-gnu (with libc6-arm64-cross,
 /// libstdc++6-arm64-cross and libgcc-s1-arm64-cross) and qemu-user.
 #[test]
-#[ignore = "needs ./main cross aarch64-unknown-linux-gnu (435 MB to download) and qemu-user, and takes minutes"]
+#[ignore = "needs ./main cross aarch64-unknown-linux-gnu and qemu-user; run with: cargo test --test suite emulation -- --ignored"]
 fn a_cross_compiled_program_measures_under_emulation() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/perf4sight-aarch64-unknown-linux-gnu");
     let libraries = format!("LD_LIBRARY_PATH={folder}/lib");

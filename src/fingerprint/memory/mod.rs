@@ -54,7 +54,7 @@ impl Memory {
         let assumed = || Some(Limit::assumed(capacity? - curve.large, &trials));
         Ok(Memory {
             limit: Limit::fit(&trials)?.or_else(assumed),
-            spread: spread(&known, seed)?,
+            spread: spread(&known),
             residuals: residuals(&parts, &curve, seed)?,
             target: observations.target.clone(),
             seed,
@@ -70,7 +70,7 @@ impl Memory {
         let parts: Vec<&Known> = known.iter().collect();
         let curve = Curve::fit(&points(&parts));
         let limit = Limit::fit(&trials(&parts))?.or(self.limit);
-        let (spread, residuals) = (spread(&known, self.seed)?, residuals(&parts, &curve, self.seed)?);
+        let (spread, residuals) = (spread(&known), residuals(&parts, &curve, self.seed)?);
         Ok(Memory { curve, limit, spread, residuals, known, ..self.clone() })
     }
 
@@ -93,7 +93,7 @@ fn capacity(row: &Row) -> Option<f64> {
 }
 
 /// From the residuals of every network, predicted from all others.
-fn spread(known: &[Known], _seed: u64) -> Result<Option<Spread>> {
+fn spread(known: &[Known]) -> Option<Spread> {
     let networks: BTreeSet<&String> = known.iter().map(|part| &part.network).collect();
     let networks: Vec<&String> = networks.into_iter().collect();
     let residuals = networks.par_iter().map(|name| -> Option<Residuals> {
@@ -104,5 +104,5 @@ fn spread(known: &[Known], _seed: u64) -> Result<Option<Spread>> {
         let residual = |step: &digest::Step| Some((step.used? / curve.at(step.simulated.reserved, step.batch)).ln());
         Some(steps.filter_map(residual).collect())
     });
-    Ok(Spread::new(&residuals.flatten().collect::<Vec<_>>()))
+    Spread::new(&residuals.flatten().collect::<Vec<_>>())
 }
