@@ -78,6 +78,8 @@ pub struct Job {
     pub memory: bool,
     /// Whether every operation of a step is timed.
     pub layers: bool,
+    /// The how-manieth time it runs, from 1 on.
+    pub round: u32,
 }
 
 /// What a measurement looks out for while it runs.

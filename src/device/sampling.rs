@@ -54,6 +54,28 @@ impl Sample {
     }
 }
 
+/// Share of the quickest step so far by which the next must undercut it for steps to count as still getting quicker.
+const STILL_WARMING: f64 = 0.05;
+
+/// Runs steps until they do not get quicker any more, at least two and for at most the rule's time limit: heaps build up, caches
+/// and tuned kernels fill, clocks rise.
+///
+/// # Errors
+/// The first error of `take`.
+pub fn warm_up<E>(rule: &StepRule, mut take: impl FnMut() -> Result<Sample, E>) -> Result<(), E> {
+    let mut quickest = take()?.wall;
+    let mut spent = quickest;
+    while spent.as_secs_f64() < rule.maximum_seconds {
+        let wall = take()?.wall;
+        if wall.as_secs_f64() > (1.0 - STILL_WARMING) * quickest.as_secs_f64() {
+            break;
+        }
+        quickest = wall;
+        spent += wall;
+    }
+    Ok(())
+}
+
 /// Takes samples until the rule is content and summarises them.
 ///
 /// Disturbed samples are discarded and replaced. Where they go on for the rule's whole time limit before the minimum of clean ones
@@ -194,6 +216,18 @@ mod tests {
         assert_eq!((fast.steps, fast.median, fast.spread), (50, 10.0, 0.0));
         let slow = time(std::iter::repeat(sample(900, 0.0)));
         assert_eq!((slow.steps, slow.median), (3, 900.0));
+    }
+
+    #[test]
+    fn warming_up_ends_when_steps_get_no_quicker() {
+        let steps = |milliseconds: &[u64]| {
+            let mut left = milliseconds.iter().map(|&ms| sample(ms, 0.0));
+            warm_up::<Infallible>(&RULE, || Ok(left.next().expect("a step more than expected"))).unwrap();
+            milliseconds.len() - left.len()
+        };
+        assert_eq!(steps(&[100, 100, 100]), 2);
+        assert_eq!(steps(&[300, 200, 150, 144, 100]), 4, "144 is less than 5 % below 150");
+        assert_eq!(steps(&[900, 800, 700, 600]), 3, "the limit of 2 s");
     }
 
     #[test]

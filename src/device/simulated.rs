@@ -178,7 +178,7 @@ impl Simulated {
 
     /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
     fn noise(&self, job: &Job) -> Xoshiro256PlusPlus {
-        let name = format!("{} {} {}", job.variant, job.workload.stage, job.workload.batch);
+        let name = format!("{} {} {} {}", job.variant, job.workload.stage, job.workload.batch, job.round);
         Xoshiro256PlusPlus::seed_from_u64(self.seed ^ fnv(name.as_bytes()))
     }
 

@@ -3,12 +3,13 @@
 use super::sweep::Configuration;
 use crate::records::{Identity, Outcome, Record, Variant};
 use crate::workload::{Stage, Variable, Workload};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The outcomes so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    done: BTreeSet<Identity>,
+    /// How often each row was measured.
+    done: BTreeMap<Identity, u32>,
     /// The smallest batch size that failed.
     failed: BTreeMap<(Variant, Stage), u64>,
 }
@@ -41,7 +42,7 @@ impl Ledger {
 
     /// Takes note of one row.
     pub fn enter(&mut self, record: &Record) {
-        self.done.insert(record.identity());
+        self.count(record.identity());
         let Workload { stage, batch } = record.workload;
         if !record.outcome.passed() && record.outcome != Outcome::Skipped {
             let smallest = self.failed.entry((record.variant.clone(), stage)).or_insert(batch);
@@ -51,7 +52,11 @@ impl Ledger {
 
     /// Takes note of layers that were timed.
     pub fn enter_layers(&mut self, variant: &Variant, workload: Workload) {
-        self.done.insert(Identity { variant: variant.clone(), workload, variable: Variable::Layers });
+        self.count(Identity { variant: variant.clone(), workload, variable: Variable::Layers });
+    }
+
+    fn count(&mut self, row: Identity) {
+        *self.done.entry(row).or_default() += 1;
     }
 
     /// What to do about a configuration, given what is known.
@@ -60,14 +65,17 @@ impl Ledger {
     /// than one they had failed at; running out of memory hundreds of times costs more than they are worth.) What failed
     /// has no layers either.
     pub fn decide(&self, configuration: &Configuration) -> Decision {
-        let Configuration { variant, workload, variables } = configuration;
-        let done = |variable| self.done.contains(&Identity { variant: variant.clone(), workload: *workload, variable });
+        let Configuration { variant, workload, variables, round } = configuration;
+        let row = |variable| Identity { variant: variant.clone(), workload: *workload, variable };
+        let done = |variable| self.done.get(&row(variable)).is_some_and(|times| times >= round);
         let failed = self.failed.get(&(variant.clone(), workload.stage)).copied();
         let without = |variable| variable == Variable::Layers && failed.is_some_and(|failed| failed <= workload.batch);
         let missing: Vec<Variable> =
             variables.iter().copied().filter(|&variable| !done(variable) && !without(variable)).collect();
         match failed {
             _ if missing.is_empty() => Decision::Done,
+            // What does not fit the first time does not the second time.
+            Some(failed) if failed <= workload.batch && *round > 1 => Decision::Done,
             Some(failed) if failed < workload.batch => Decision::Skip { failed, missing },
             _ => Decision::Measure(missing),
         }
@@ -83,7 +91,7 @@ mod tests {
 
     fn configuration(batch: u64) -> Configuration {
         let workload = Workload { stage: Stage::Training, batch };
-        Configuration { variant: Variant::new("net", 30), workload, variables: BOTH.to_vec() }
+        Configuration { variant: Variant::new("net", 30), workload, variables: BOTH.to_vec(), round: 1 }
     }
 
     fn row(batch: u64, outcome: Outcome) -> Record {
@@ -98,6 +106,8 @@ mod tests {
         let ledger = Ledger::of(&[row(8, Outcome::Measured)]);
         assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Variable::Memory]));
         assert_eq!(ledger.decide(&configuration(16)), Decision::Measure(BOTH.to_vec()));
+        let again = Configuration { round: 2, ..configuration(8) };
+        assert_eq!(ledger.decide(&again), Decision::Measure(BOTH.to_vec()), "a second time");
         let latency_only = Configuration { variables: vec![Variable::Latency], ..configuration(8) };
         assert_eq!(ledger.decide(&latency_only), Decision::Done);
     }
@@ -113,6 +123,8 @@ mod tests {
             let other_stage = Workload { stage: Stage::Inference, batch: 64 };
             let inference = Configuration { workload: other_stage, ..configuration(64) };
             assert!(matches!(ledger.decide(&inference), Decision::Measure(_)));
+            let again = Configuration { round: 2, ..configuration(8) };
+            assert_eq!(ledger.decide(&again), Decision::Done, "failures are not repeated");
         }
     }
 

@@ -4,4 +4,4 @@ mod ledger;
 mod sweep;
 
 pub use ledger::{Decision, Ledger};
-pub use sweep::{Configuration, Sweep, Test, regroup};
+pub use sweep::{Configuration, Sweep, Test, regroup, shuffle_batches};

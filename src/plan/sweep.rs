@@ -2,6 +2,8 @@
 
 use crate::records::{Identity, Variant};
 use crate::workload::{Stage, Variable, Workload};
+use rand::Rng;
+use rand::seq::SliceRandom;
 
 /// What is to be measured of one network: every combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Configuration {
     pub workload: Workload,
     /// What is measured, without repeats, in the order of [`Variable::ALL`].
     pub variables: Vec<Variable>,
+    /// The how-manieth time it is measured, from 1 on.
+    pub round: u32,
 }
 
 impl Sweep {
@@ -48,10 +52,10 @@ impl Sweep {
     }
 }
 
-/// Tests as they run: by variant and stage in the order of their first test, then by ascending batch size.
+/// Tests as they run the first time: by variant and stage in the order of their first test, then by ascending batch size.
 ///
-/// Ascending, because a failure at one batch size spares the larger ones; by variant, because the published order goes
-/// through all variants before the second batch size, and would learn that too late.
+/// By variant, because a failure at one batch size spares the larger ones; the published order goes through all variants
+/// before the second batch size, and would learn that too late.
 pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
     let mut variants: Vec<&Variant> = Vec::new();
     let mut stages: Vec<Stage> = Vec::new();
@@ -67,6 +71,13 @@ pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
     groups.flat_map(|(variant, stage)| group(tests, variant, stage)).collect()
 }
 
+/// Shuffles the batch sizes of every variant and stage, so that a machine that gets slower, by heat say, does not make it look
+/// as if large batches were.
+pub fn shuffle_batches(configurations: &mut [Configuration], random: &mut impl Rng) {
+    let alike = |a: &Configuration, b: &Configuration| (&a.variant, a.workload.stage) == (&b.variant, b.workload.stage);
+    configurations.chunk_by_mut(alike).for_each(|batches| batches.shuffle(random));
+}
+
 fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> {
     let tests: Vec<&Test> =
         tests.iter().filter(|test| test.variant == *variant && test.workload.stage == stage).collect();
@@ -78,6 +89,7 @@ fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> 
         variant: variant.clone(),
         workload: Workload { stage, batch },
         variables: Variable::ALL.into_iter().filter(|&variable| asked(batch, variable)).collect(),
+        round: 1,
     };
     batches.into_iter().map(configuration).collect()
 }
@@ -85,6 +97,8 @@ fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
 
     fn sweep() -> Sweep {
         Sweep {
@@ -138,5 +152,22 @@ mod tests {
             "net_0 inference 8 2",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn shuffling_stays_within_a_variant_and_stage() {
+        let sweep = Sweep { batches: (1..=20).collect(), ..sweep() };
+        let ascending = regroup(&sweep.tests());
+        let shuffled = |seed| {
+            let mut configurations = ascending.clone();
+            shuffle_batches(&mut configurations, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
+            configurations
+        };
+        let mut again = shuffled(1);
+        assert_eq!(again, shuffled(1), "a seed decides the order");
+        assert!(again != ascending && again != shuffled(2));
+        // Batch sizes put back into order within each twenty, nothing has changed places between them.
+        again.chunks_mut(20).for_each(|batches| batches.sort_by_key(|configuration| configuration.workload.batch));
+        assert_eq!(again, ascending);
     }
 }

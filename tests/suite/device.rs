@@ -33,6 +33,7 @@ pub(crate) fn job(file: &Path) -> Job {
         latency: true,
         memory: true,
         layers: false,
+        round: 1,
     }
 }
 

@@ -62,7 +62,7 @@ fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<P
     let simulation = Simulation::new(network, stage, Optimizer::Momentum, &target);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload { stage, batch });
-        let job = Job { variant, file: file.clone(), workload, latency: false, memory: true, layers: false };
+        let job = Job { variant, file: file.clone(), workload, latency: false, memory: true, layers: false, round: 1 };
         match measure(&worker(), &job) {
             Measurement::Measured { memory: Some(memory), .. } => {
                 Pair { counted: Bytes(memory.allocated), simulated: simulation.peak(batch).allocated }

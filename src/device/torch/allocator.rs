@@ -28,11 +28,12 @@ pub(super) fn install(limit: Option<u64>) {
     unsafe { shim::p4s_install(limit.unwrap_or(u64::MAX)) }
 }
 
-/// Whether blocks from 128 KiB on get mappings of their own from now on, which end when they are freed.
+/// Whether blocks from 128 KiB on get mappings of their own from now on, which end when they are freed, or lie on a heap
+/// that keeps what is freed.
 ///
 /// Then the resident set is what the step needs. With the heap it is 1.4 to 1.9 times the tensors: freed blocks of up to 32 MiB stay
-/// there, for glibc's mmap threshold grows with what is freed, and fragment it. That repeats on one thread; on more, threads race for
-/// heaps and equal runs differ by up to 13 %. But mapping costs time, so latency is measured with the heap, as PyTorch has it.
+/// there and fragment it. That repeats on one thread; on more, threads race for heaps and equal runs differ by up to 13 %. But
+/// mapping costs time, so latency is measured with the heap.
 pub(super) fn map_large(on: bool) {
     // SAFETY: sets one atomic; every block says itself how it is given back.
     unsafe { shim::p4s_map_large(on) }

@@ -5,7 +5,7 @@ use super::laps::{self, Stopwatch};
 use super::process::{self, Idle};
 use super::step::Step;
 use crate::device::protocol::{LatencyReading, LayersReading, MemoryReading, Reply, Request};
-use crate::device::sampling::{LapSamples, Sample, time_steps};
+use crate::device::sampling::{LapSamples, Sample, time_steps, warm_up};
 use crate::network::Network;
 use std::time::Instant;
 use tch::TchError;
@@ -46,12 +46,10 @@ fn run(request: &Request, network: &Network, idle: &Idle) -> Result<Readings, Tc
         readings.memory = Some(memory(&mut step, idle)?);
     }
     if request.latency || request.layers {
-        // Blocks that were mapped until here stay; the first step on the heap has it to build up.
+        // Blocks that were mapped until here stay; the first steps on the heap have it to build up.
         allocator::map_large(false);
         process::forget_peak();
-        if request.memory {
-            step.run()?;
-        }
+        warm_up(&request.steps, || timed(|| step.run()))?;
         time(request, network, &mut step, &mut readings)?;
         readings.memory = readings.memory.map(|memory| MemoryReading { heap: Some(idle.peak()), ..memory });
     }

@@ -101,6 +101,7 @@ impl Subject<'_> {
             latency: has(Quantity::Latency),
             memory: has(Quantity::Memory),
             layers: false,
+            round: 1,
         }
     }
 

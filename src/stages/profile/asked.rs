@@ -59,7 +59,7 @@ impl Profile {
 
     /// Every configuration in the order it runs; files that only the device has are looked for in the local folder.
     pub(super) fn planned(&self, tests: &[NetworkTests], foreseen: &Foreseen) -> Vec<Planned> {
-        planned::of(tests, |on_device| {
+        planned::of(tests, self.order, |on_device| {
             let here = self.places.networks.join(stem(on_device)).with_added_extension("onnx");
             if foreseen.exists(on_device) || !foreseen.exists(&here) { on_device.to_owned() } else { here }
         })

@@ -70,7 +70,7 @@ mod tests {
 
     fn planned(network: &str, level: u8, stage: Stage, batch: u64) -> Planned {
         let (variant, workload) = (Variant::new(network, level), Workload { stage, batch });
-        let configuration = Configuration { variant, workload, variables: Vec::new() };
+        let configuration = Configuration { variant, workload, variables: Vec::new(), round: 1 };
         Planned { configuration, file: "absent.onnx".into(), dataset: "imagenet".into() }
     }
 

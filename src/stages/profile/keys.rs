@@ -5,6 +5,8 @@ use crate::config::{Key, Kind, Table};
 
 /// Largest batch size: beyond it lies a typing error, and sizes that no longer fit into 64 bits.
 const MAX_BATCH: i64 = 1_000_000;
+/// More rounds than anybody waits for.
+const MAX_REPEATS: i64 = 100;
 /// More threads than any machine this runs on has.
 const MAX_THREADS: i64 = 4096;
 
@@ -94,7 +96,13 @@ pub(super) const TABLE: Table = Table {
             name: "till_first_fail",
             kind: Kind::Flag,
             default: Literal("False"),
-            help: "Write no rows for the batch sizes that are skipped after a smaller one failed.",
+            help: "Go up the batch sizes in order, and write no rows for those that are skipped after a smaller one failed. By default their order is random.",
+        },
+        Key {
+            name: "repeats",
+            kind: Kind::Integer(1, MAX_REPEATS),
+            default: Literal("1"),
+            help: "How often everything is measured, in rounds. With two or more the report can tell how much of an error is the device's own noise.",
         },
         Key {
             name: "log_dir",

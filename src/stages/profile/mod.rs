@@ -14,6 +14,7 @@ pub mod test_config;
 
 pub use campaign::Campaign;
 pub use journal::Journal;
+use planned::Order;
 pub use planned::Planned;
 pub use rows::Rows;
 pub use tally::{Spent, Tally};
@@ -45,6 +46,7 @@ pub struct Profile {
     device: device::Options,
     save: bool,
     till_first_fail: bool,
+    order: Order,
 }
 
 /// The folders and files of a profile.

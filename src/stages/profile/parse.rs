@@ -1,5 +1,6 @@
 //! The checked values of the section.
 
+use super::planned::Order;
 use super::{Places, Profile};
 use crate::config::Values;
 use crate::device;
@@ -26,6 +27,8 @@ impl Profile {
                 .error("run_profiling", "there is nothing to do, for create_config is False too")
                 .expected("create_config = True, run_profiling = True or both"));
         }
+        let till_first_fail: bool = values.get("till_first_fail")?;
+        let seed: u64 = values.get("seed")?;
         Ok(Profile {
             create_config,
             run_profiling,
@@ -37,7 +40,8 @@ impl Profile {
             places: places(values)?,
             device,
             save: values.get("save")?,
-            till_first_fail: values.get("till_first_fail")?,
+            till_first_fail,
+            order: Order { rounds: values.get("repeats")?, shuffled: (!till_first_fail).then_some(seed) },
         })
     }
 }

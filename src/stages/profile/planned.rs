@@ -2,9 +2,11 @@
 
 use super::test_config::NetworkTests;
 use crate::device::Job;
-use crate::plan::{Configuration, regroup};
+use crate::plan::{Configuration, regroup, shuffle_batches};
 use crate::records::Identity;
 use crate::workload::Variable;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};
 
 /// A configuration that is to be measured.
@@ -33,24 +35,40 @@ impl Planned {
             latency: variables.contains(&Variable::Latency),
             memory: variables.contains(&Variable::Memory),
             layers: variables.contains(&Variable::Layers),
+            round: self.configuration.round,
         }
     }
 
     /// The rows it ends in.
     pub(super) fn identities(&self) -> impl Iterator<Item = Identity> {
-        let Configuration { variant, workload, variables } = &self.configuration;
+        let Configuration { variant, workload, variables, .. } = &self.configuration;
         variables.iter().map(|&variable| Identity { variant: variant.clone(), workload: *workload, variable })
     }
 }
 
+/// In which order configurations run, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    /// How often each of them. All run once before any runs again, so that repeats tell how the machine changes meanwhile.
+    pub rounds: u32,
+    /// The seed that batch sizes are shuffled with; none: they run in ascending order.
+    pub shuffled: Option<u64>,
+}
+
 /// The configurations of all networks in the order they run; `locate` finds a file of the device here.
-pub(super) fn of(tests: &[NetworkTests], locate: impl Fn(&Path) -> PathBuf) -> Vec<Planned> {
+pub(super) fn of(tests: &[NetworkTests], order: Order, locate: impl Fn(&Path) -> PathBuf) -> Vec<Planned> {
+    let mut random = order.shuffled.map(Xoshiro256PlusPlus::seed_from_u64);
     let mut planned = Vec::new();
-    for network in tests {
-        for configuration in regroup(&network.sweep.tests()) {
-            let at = network.sweep.variants.iter().position(|variant| *variant == configuration.variant);
-            let Some(file) = at.and_then(|at| network.files.get(at)) else { continue };
-            planned.push(Planned { file: locate(file), dataset: network.dataset.clone(), configuration });
+    for round in 1..=order.rounds {
+        for network in tests {
+            let mut configurations = regroup(&network.sweep.tests());
+            random.iter_mut().for_each(|random| shuffle_batches(&mut configurations, random));
+            for configuration in configurations {
+                let at = network.sweep.variants.iter().position(|variant| *variant == configuration.variant);
+                let Some(file) = at.and_then(|at| network.files.get(at)) else { continue };
+                let configuration = Configuration { round, ..configuration };
+                planned.push(Planned { file: locate(file), dataset: network.dataset.clone(), configuration });
+            }
         }
     }
     planned
