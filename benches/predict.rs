@@ -40,7 +40,7 @@ fn part(criterion: &mut Criterion, fingerprint: &Fingerprint, bytes: &[u8]) {
 
 fn predictions(criterion: &mut Criterion) {
     let bytes = fs::read("models/imagenet/resnet50.onnx").expect("the repository's networks");
-    let folder = Path::new("fingerprinting/epyc-2-cores/imagenet");
+    let folder = Path::new("fingerprinting/epyc-1-core/imagenet");
     let fingerprints = Fingerprints::load(folder, Stage::Training).expect("the repository's fingerprint");
     let many: Vec<u64> = (1..=25).collect();
     criterion.bench_function("resnet50.onnx to everything, one batch size", |bencher| {

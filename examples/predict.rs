@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (file, folder) = match arguments.as_slice() {
         [file, folder] => (file.as_str(), folder.as_str()),
-        _ => ("models/imagenet/resnet18.onnx", "fingerprinting/epyc-2-cores/imagenet"),
+        _ => ("models/imagenet/resnet18.onnx", "fingerprinting/epyc-1-core/imagenet"),
     };
     predict(file, folder)?.iter().for_each(|line| println!("{line}"));
     Ok(())

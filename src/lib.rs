@@ -11,7 +11,7 @@
 //! use std::path::Path;
 //!
 //! let network = onnx::read("models/imagenet/resnet50.onnx")?.network;
-//! let folder = Path::new("fingerprinting/epyc-2-cores/imagenet");
+//! let folder = Path::new("fingerprinting/epyc-1-core/imagenet");
 //! for fingerprint in Fingerprints::load(folder, Stage::Training)?.iter() {
 //!     let about = fingerprint.about(&network);
 //!     let prediction = about.at(8);
