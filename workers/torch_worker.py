@@ -617,6 +617,62 @@ def time_steps(rule, clock, run):
                     "disturbed": True}
 
 
+# The machine: the files that src/device/board.rs reads, for the rules of src/records/conditions.rs.
+
+CORES, THERMAL = "/sys/devices/system/cpu/cpu[0-9]*/", "/sys/class/thermal/"
+GPUS = ("gpu", "gp10b", "gv11b", "ga10b")  # ends of a Jetson GPU's folder, from TX1 to Orin
+BRAKES = ("cpufreq", "devfreq", "Processor", "balanced", "throttle")  # in the names of cooling devices that are no fans
+
+
+def texts(*patterns):
+    """The files of the patterns by path, without those that cannot be read."""
+    found = {}
+    for path in sorted(path for pattern in patterns for path in glob.glob(pattern)):
+        try:
+            with open(path) as file:
+                found[path] = file.read().strip()
+        except (OSError, UnicodeDecodeError):
+            pass
+    return found
+
+
+def numbers(*patterns):
+    return {path: float(text) for path, text in texts(*patterns).items() if text.lstrip("-").isdigit()}
+
+
+def beside(path, name):
+    return texts(os.path.join(os.path.dirname(path), name)).popitem()[1]
+
+
+def highest(name, clocks, unit):
+    return [(name, max(clocks.values()) / unit)] if clocks else []
+
+
+def processors():
+    """Seconds worked and seconds stolen by a hypervisor since the start, of all processors: /proc/stat counts hundredths."""
+    ticks = [int(count) for count in texts("/proc/stat").get("/proc/stat", "cpu").splitlines()[0].split()[1:9]]
+    return {"busy": (sum(ticks[:3]) + ticks[5] + ticks[6]) / 1e2, "stolen": ticks[7] / 1e2} if len(ticks) == 8 else {}
+
+
+def moment():
+    """Clocks in MHz, temperatures in degrees, what slows clocks down; what the machine does not tell is left out."""
+    cores, allowed = numbers(CORES + "cpufreq/scaling_cur_freq"), numbers(CORES + "cpufreq/scaling_max_freq")
+    base, nominal = numbers(CORES + "cpufreq/base_frequency"), numbers(CORES + "acpi_cppc/nominal_freq")
+    gpus = {path: clock for path, clock in numbers("/sys/class/devfreq/*/cur_freq").items() if os.path.dirname(path).endswith(GPUS)}
+    zones = {beside(path, "type"): degrees / 1e3 for path, degrees in numbers(THERMAL + "thermal_zone*/temp").items()}
+    brakes = [beside(path, "type") for path, state in numbers(THERMAL + "cooling_device*/cur_state").items() if state > 0]
+    throttles = numbers(CORES + "thermal_throttle/*_throttle_count")
+    told = processors()
+    told["clocks"] = dict(highest("cpu", cores, 1e3) + highest("gpu", gpus, 1e6))
+    promised = highest("cpu", base, 1e3) or highest("cpu", nominal, 1)
+    told["promised"] = dict(min(pair) for pair in zip(promised, highest("cpu", allowed, 1e3)))
+    told["temperatures"] = {zone: degrees for zone, degrees in zones.items() if degrees > -100}  # below: switched off
+    told["held_by"] = [name for name in brakes if any(brake in name for brake in BRAKES)]
+    if throttles:
+        told["throttles"] = int(sum(throttles.values()))
+    return told
+
+
 # One request.
 
 def out_of_memory(problem):
@@ -670,14 +726,15 @@ def measure(request):
     torch.set_num_threads(request["threads"])
     torch.manual_seed(request["seed"])
     memory = DeviceMemory(device, request["mem_limit"]) if device.type == "cuda" else ProcessMemory(request["mem_limit"])
-    began = time.perf_counter()
+    began, start = time.perf_counter(), moment()
     try:
         latency, counted = readings(graph, request, device, memory)
     except (MemoryError, RuntimeError) as problem:
         if not out_of_memory(problem):
             raise
         return {"outcome": "out_of_memory", "memory": memory.reading(), "seconds": time.perf_counter() - began}
-    return {"outcome": "measured", "latency": latency, "memory": counted, "seconds": time.perf_counter() - began}
+    return {"outcome": "measured", "latency": latency, "memory": counted, "seconds": time.perf_counter() - began,
+            "conditions": {"start": start, "end": moment()}}
 
 
 def parse(line):

@@ -6,7 +6,7 @@ use super::protocol::{About, LatencyReading, LayersReading, PROTOCOL, Reply, Req
 use super::worker::{self, End, Legacy};
 use super::{Device, Job, Measurement, Watch, board, cgroup, machine, turn};
 use crate::error::{Error, Result};
-use crate::records::{Outcome, Setting};
+use crate::records::{Conditions, Outcome, Setting};
 use crate::target::{Memory, Target};
 use crate::units::Bytes;
 use nix::sys::signal::Signal;
@@ -65,10 +65,6 @@ impl Device for Local {
         machine.chain(software.clone()).chain(place).chain(own).collect()
     }
 
-    fn conditions(&self) -> Setting {
-        board::conditions(Path::new("/"))
-    }
-
     fn check(&self, job: &Job) -> Result<()> {
         if job.layers && !self.worker.about.layers {
             return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
@@ -81,11 +77,12 @@ impl Device for Local {
         let request = serde_json::to_string(&self.request(job))
             .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
         let Some(_turn) = turn::take(watch)? else { return Ok(Measurement::Interrupted) };
-        let kills = cgroup::kills();
+        let (kills, start) = (cgroup::kills(), board::moment(Path::new("/")));
         let legacy = worker::ask(&mut self.command(), &request, self.timeout, watch)
             .map_err(|cause| Error::device(format!("the worker cannot be started: {cause}")).file(&self.worker.path))?;
+        let here = Conditions { start, end: board::moment(Path::new("/")) };
         let kernel_killed = cgroup::kills().iter().zip(kills).any(|(after, before)| *after > before);
-        Ok(self.interpret(&legacy, job, kernel_killed))
+        Ok(told(self.interpret(&legacy, job, kernel_killed), here))
     }
 }
 
@@ -146,6 +143,16 @@ impl Local {
     }
 }
 
+/// The measurement with what the machine told around it, where the worker did not look itself: it sees the clocks under load.
+fn told(mut measurement: Measurement, here: Conditions) -> Measurement {
+    if let Measurement::Measured { conditions, .. } = &mut measurement
+        && conditions.is_empty()
+    {
+        **conditions = here;
+    }
+    measurement
+}
+
 /// The reply in what a worker said: one line, holding what the job asked for.
 fn answer(said: &str, job: &Job) -> std::result::Result<Measurement, String> {
     let reply: Reply = serde_json::from_str(said.trim())
@@ -153,7 +160,7 @@ fn answer(said: &str, job: &Job) -> std::result::Result<Measurement, String> {
     match reply {
         Reply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
         Reply::Failed { reason } => Ok(Measurement::broken(Outcome::Failed, reason)),
-        Reply::Measured { latency, memory, layers, seconds } => {
+        Reply::Measured { latency, memory, layers, seconds, conditions } => {
             let sound = |latency: &LatencyReading| latency.median.is_finite() && latency.median > 0.0;
             let possible = |layers: &LayersReading| {
                 let times = layers.times.iter().map(|time| time.milliseconds).chain([layers.step]);
@@ -166,7 +173,7 @@ fn answer(said: &str, job: &Job) -> std::result::Result<Measurement, String> {
             let layers = layers.filter(|_| job.layers);
             let given = [latency.is_some(), memory.is_some(), layers.is_some()];
             if given == [job.latency, job.memory, job.layers] {
-                return Ok(Measurement::Measured { latency, memory, layers, seconds });
+                return Ok(Measurement::Measured { latency, memory, layers, seconds, conditions });
             }
             Err(format!("the worker left out what it was asked for: \"{}\"", quoted(said)))
         }

@@ -24,7 +24,7 @@ pub use open::{Options, open};
 pub use torch::run_worker;
 
 use crate::error::{Error, Result};
-use crate::records::{Outcome, Setting, Variant};
+use crate::records::{Conditions, Outcome, Setting, Variant};
 use crate::units::Bytes;
 use crate::workload::Workload;
 use protocol::{LatencyReading, LayersReading, MemoryReading};
@@ -44,11 +44,6 @@ pub trait Device {
 
     /// What its measurements depend on; rows measured under another setting are not comparable.
     fn setting(&self) -> Setting;
-
-    /// What may change while it measures and explains why rows differ: clocks and temperatures, where it tells them.
-    fn conditions(&self) -> Setting {
-        Setting::new()
-    }
 
     /// Refuses a job that can be known to fail before anything runs.
     ///
@@ -104,6 +99,8 @@ pub enum Measurement {
         layers: Option<LayersReading>,
         /// Seconds the device spent in steps.
         seconds: f64,
+        /// What the machine told before and after.
+        conditions: Box<Conditions>,
     },
     /// The step did not fit.
     OutOfMemory {
@@ -143,11 +140,23 @@ impl Measurement {
         }
     }
 
+    /// Why its times are not to be trusted, with the word for that; none where nothing speaks against them or there are none.
+    pub fn doubt(&self) -> Option<(Outcome, String)> {
+        let Measurement::Measured { latency, layers, conditions, .. } = self else { return None };
+        if latency.is_none() && layers.is_none() {
+            return None;
+        }
+        let disturbed = latency.as_ref().is_some_and(|latency| latency.disturbed)
+            || layers.as_ref().is_some_and(|layers| layers.disturbed);
+        let steps = || disturbed.then(|| "other programs kept using the processor".to_owned());
+        let throttled = conditions.throttling().map(|why| (Outcome::Throttled, why));
+        throttled.or_else(|| Some((Outcome::Disturbed, conditions.disturbance().or_else(steps)?)))
+    }
+
     /// The word for the row; none when there will be no row.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
-            Measurement::Measured { latency: Some(latency), .. } if latency.disturbed => Some(Outcome::Disturbed),
-            Measurement::Measured { .. } => Some(Outcome::Measured),
+            Measurement::Measured { .. } => Some(self.doubt().map_or(Outcome::Measured, |(outcome, _)| outcome)),
             Measurement::OutOfMemory { .. } => Some(Outcome::OutOfMemory),
             Measurement::Broken { outcome, .. } => Some(*outcome),
             Measurement::Interrupted => None,

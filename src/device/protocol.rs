@@ -21,7 +21,9 @@
 //!         "layers":{"step":151.9,"step_spread":0.02,"steps":4,"disturbed":false,"times":[
 //!             {"node":"conv1","pass":"forward","milliseconds":6.1,"spread":0.03},
 //!             {"node":null,"pass":"loss","milliseconds":0.1,"spread":0.2}]},
-//!         "seconds":1.9}"#,
+//!         "seconds":1.9,
+//!         "conditions":{"start":{"clocks":{"gpu":114.75},"temperatures":{"GPU-therm":41.5}},
+//!                       "end":{"clocks":{"gpu":1300.5},"temperatures":{"GPU-therm":52.0},"held_by":["gpu-balanced"]}}}"#,
 //!     r#"{"outcome":"out_of_memory",
 //!         "memory":{"allocated":629100000,"reserved":629100000,"used":640000000,"available":8000000000,"free":900000000}}"#,
 //!     r#"{"outcome":"failed","reason":"operation Foo cannot be run"}"#,
@@ -36,6 +38,9 @@
 //! timed steps, each followed by a step timed operation by operation where `layers` are asked for. `heap` is the peak of `used`
 //! during these.
 //!
+//! `conditions`, before the network is built and right after the last step, are optional, and so is everything in them
+//! ([`Conditions`]); without them, times are never marked as throttled.
+//!
 //! Whatever it writes to its standard error is quoted when it dies without an answer.
 //!
 //! Started with `--about`, a worker reads nothing and writes one line about itself:
@@ -48,8 +53,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-use crate::records::Setting;
 use crate::records::layers::Pass;
+use crate::records::{Conditions, Setting};
 use crate::workload::Workload;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -155,6 +160,9 @@ pub enum Reply {
         /// Seconds spent in steps, warm-up included; the rest of the worker's life is start-up and bookkeeping.
         #[serde(default)]
         seconds: f64,
+        /// What the machine told before and after, where the worker looked.
+        #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+        conditions: Box<Conditions>,
     },
     /// The device or its limit had no more memory; what had been counted until then.
     OutOfMemory {

@@ -3,7 +3,9 @@
 use super::protocol::{LatencyReading, MemoryReading};
 use super::{Device, Job, Measurement, Watch};
 use crate::error::{Error, Result};
-use crate::records::{Identity, MemoryColumns, Outcome, Provenance, Reading, Record, Setting, list, read};
+use crate::records::{
+    Conditions, Identity, MemoryColumns, Moment, Outcome, Provenance, Reading, Record, Setting, list, read,
+};
 use crate::units::Bytes;
 use crate::workload::{Quantity, Stage};
 use std::collections::BTreeMap;
@@ -113,12 +115,23 @@ impl Device for Recorded {
         match rows.iter().find(|row| !row.outcome.passed()).map(|row| row.outcome) {
             None => {
                 let latency = rows.iter().find_map(|row| latency(row));
-                Ok(Measurement::Measured { latency, memory, layers: None, seconds: 0.0 })
+                let conditions = Box::new(conditions(&rows));
+                Ok(Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions })
             }
             Some(Outcome::OutOfMemory | Outcome::Skipped) => Ok(Measurement::OutOfMemory { memory, seconds: 0.0 }),
             Some(outcome) => Ok(Measurement::broken(outcome, "recorded so")),
         }
     }
+}
+
+/// Rows keep the word, not what stood behind it.
+fn conditions(rows: &[&Record]) -> Conditions {
+    let mut conditions = Conditions::default();
+    if rows.iter().any(|row| row.outcome == Outcome::Throttled) {
+        conditions.end =
+            Moment { held_by: vec!["what the recorded row does not tell".to_owned()], ..Moment::default() };
+    }
+    conditions
 }
 
 fn latency(row: &Record) -> Option<LatencyReading> {

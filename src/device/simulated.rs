@@ -166,7 +166,7 @@ impl Device for Simulated {
             disturbed: false,
         };
         let (latency, memory) = (job.latency.then_some(latency), job.memory.then_some(memory));
-        Ok(Measurement::Measured { latency, memory, layers: None, seconds: 0.0 })
+        Ok(Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions: Box::default() })
     }
 }
 

@@ -113,7 +113,7 @@ pub struct LayerRow {
     pub steps: usize,
     /// Half-width of the median's confidence interval relative to it.
     pub spread: f64,
-    /// `Measured` or `Disturbed`.
+    /// `Measured`, `Disturbed` or `Throttled`.
     pub outcome: Outcome,
 }
 

@@ -5,6 +5,7 @@
 
 mod append;
 mod cells;
+mod conditions;
 pub mod layers;
 mod log;
 mod provenance;
@@ -13,6 +14,7 @@ mod row;
 mod variant;
 
 pub use append::{Appender, ensure_writable, lock_folder};
+pub use conditions::{Conditions, Moment};
 pub use log::{Duplicate, Log, any_rows, list, log_file, read};
 pub use provenance::{PROVENANCE_FILE, Provenance, Run, Setting};
 pub use record::{Identity, MemoryColumns, Outcome, Reading, Record, columns};

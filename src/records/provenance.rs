@@ -1,5 +1,6 @@
 //! Where the rows of a profile come from: the JSON beside them, and whether more rows may follow.
 
+use super::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::whole_file;
 use serde::{Deserialize, Serialize};
@@ -36,9 +37,9 @@ pub struct Run {
     pub rows: usize,
     /// Its seed.
     pub seed: u64,
-    /// Clocks and temperatures when it began, where the device tells them.
-    #[serde(default, skip_serializing_if = "Setting::is_empty")]
-    pub conditions: Setting,
+    /// Clocks and temperatures at its first measurement's start and its last one's end, where the device tells them.
+    #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+    pub conditions: Conditions,
     /// The configuration in force.
     pub config: String,
 }

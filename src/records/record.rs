@@ -15,6 +15,8 @@ pub enum Outcome {
     Measured,
     /// The step ran, but something else kept using the processor: the value is doubtful.
     Disturbed,
+    /// The step ran, but the machine slowed itself down, for heat mostly: the value is doubtful.
+    Throttled,
     /// The step did not fit: a censored observation, never a regression target.
     OutOfMemory,
     /// Not run, because a smaller batch of this variant and stage had failed.
@@ -31,9 +33,10 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Outcome; 8] = [
+    pub const ALL: [Outcome; 9] = [
         Outcome::Measured,
         Outcome::Disturbed,
+        Outcome::Throttled,
         Outcome::OutOfMemory,
         Outcome::Skipped,
         Outcome::Failed,
@@ -47,6 +50,7 @@ impl Outcome {
         match self {
             Outcome::Measured => "measured",
             Outcome::Disturbed => "disturbed",
+            Outcome::Throttled => "throttled",
             Outcome::OutOfMemory => "out_of_memory",
             Outcome::Skipped => "skipped",
             Outcome::Failed => "failed",
@@ -58,7 +62,12 @@ impl Outcome {
 
     /// The published column `passed`.
     pub fn passed(self) -> bool {
-        matches!(self, Outcome::Measured | Outcome::Disturbed)
+        self == Outcome::Measured || self.doubtful()
+    }
+
+    /// Whether the step ran on a machine that was not fit to be measured: its time is doubtful, its memory is not.
+    pub fn doubtful(self) -> bool {
+        matches!(self, Outcome::Disturbed | Outcome::Throttled)
     }
 }
 

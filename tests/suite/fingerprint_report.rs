@@ -4,7 +4,7 @@ use perf4sight::evaluation::{Evaluation, Fits, Study};
 use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Row, Subject};
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant};
+use perf4sight::records::{Conditions, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
 use perf4sight::report::Cell;
 use perf4sight::stages::fingerprint::report::{Assessment, Evidence};
 use perf4sight::target::Target;
@@ -99,7 +99,7 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
         measuring: 70.0,
         rows: 168,
         seed: 7,
-        conditions: Setting::new(),
+        conditions: Conditions::default(),
         config: String::new(),
     };
     Evidence {

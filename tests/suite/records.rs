@@ -2,8 +2,8 @@
 
 use crate::fixtures::shared;
 use perf4sight::records::{
-    Appender, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant, columns, list,
-    lock_folder, log_file, read,
+    Appender, Conditions, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant, columns,
+    list, lock_folder, log_file, read,
 };
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};
@@ -185,7 +185,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         measuring: 1.2,
         rows: 3,
         seed: 7,
-        conditions: Setting::new(),
+        conditions: Conditions::default(),
         config: String::new(),
     };
     let provenance = Provenance { setting: setting("2", None), runs: vec![run] };

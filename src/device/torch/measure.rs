@@ -4,9 +4,12 @@ use super::allocator;
 use super::laps::{self, Stopwatch};
 use super::process::{self, Idle};
 use super::step::Step;
+use crate::device::board;
 use crate::device::protocol::{LatencyReading, LayersReading, MemoryReading, Reply, Request};
 use crate::device::sampling::{LapSamples, Sample, time_steps, warm_up};
 use crate::network::Network;
+use crate::records::Conditions;
+use std::path::Path;
 use std::time::Instant;
 use tch::TchError;
 
@@ -24,12 +27,13 @@ pub(super) fn measure(request: &Request, network: &Network) -> Reply {
     tch::set_num_interop_threads(1);
     tch::manual_seed(request.seed as i64);
     allocator::install(request.mem_limit);
-    let idle = Idle::take();
+    let (idle, start) = (Idle::take(), board::moment(Path::new("/")));
     let began = Instant::now();
     let outcome = run(request, network, &idle);
     let seconds = began.elapsed().as_secs_f64();
+    let conditions = Box::new(Conditions { start, end: board::moment(Path::new("/")) });
     match outcome {
-        Ok(Readings { latency, memory, layers }) => Reply::Measured { latency, memory, layers, seconds },
+        Ok(Readings { latency, memory, layers }) => Reply::Measured { latency, memory, layers, seconds, conditions },
         Err(_) if allocator::refused() => Reply::OutOfMemory { memory: idle.reading(allocator::peak()), seconds },
         Err(problem) => Reply::Failed { reason: without_frames(&problem) },
     }

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, Pass};
-use crate::records::{self, Appender, Provenance, Record, Run, Setting, Variant, log_file};
+use crate::records::{self, Appender, Conditions, Provenance, Record, Run, Setting, Variant, log_file};
 use crate::stages::Context;
 use crate::workload::{Quantity, Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,7 @@ impl Journal {
             measuring: 0.0,
             rows: 0,
             seed,
-            conditions: device.conditions(),
+            conditions: Conditions::default(),
             config,
         });
         let mut journal = Journal {

@@ -46,8 +46,8 @@ pub(super) fn measured(
             Quantity::Memory => Reading::Memory(columns(memory, capacity)),
         };
         match (quantity, outcome) {
-            // Memory is a peak, not a mean over samples: whoever else uses the processor, it stays the same.
-            (Quantity::Memory, Outcome::Disturbed) => record(planned, Outcome::Measured, reading, None),
+            // Memory is a peak, not a mean over samples: it stays the same, whoever else uses the processor and however slow it is.
+            (Quantity::Memory, outcome) if outcome.doubtful() => record(planned, Outcome::Measured, reading, None),
             (Quantity::Memory, _) => record(planned, outcome, reading, None),
             (Quantity::Latency, _) => record(planned, outcome, reading, latency),
         }
@@ -101,18 +101,25 @@ pub(super) fn layers(planned: &Planned, measurement: &Measurement) -> Result<Vec
     let Measurement::Measured { layers: Some(layers), .. } = measurement else { return Ok(Vec::new()) };
     let network = onnx::read(&planned.file)?.network;
     let nodes: BTreeMap<&str, &Node> = network.nodes().iter().map(|node| (node.name.as_str(), node)).collect();
+    let outcome = measurement.outcome().unwrap_or(Outcome::Measured);
     let step = LayerTime { node: None, pass: Pass::Step, milliseconds: layers.step, spread: layers.step_spread };
     let row = |time: &LayerTime| {
         let operation = time.node.as_deref().map(|name| match nodes.get(name) {
             Some(node) => Ok(operation(&network, node)),
             None => Err(Error::device(format!("the worker timed {name}, which is no node here")).file(&planned.file)),
         });
-        Ok(layer(planned, layers, time, operation.transpose()?))
+        Ok(layer(planned, outcome, layers, time, operation.transpose()?))
     };
     layers.times.iter().chain([&step]).map(row).collect()
 }
 
-fn layer(planned: &Planned, layers: &LayersReading, time: &LayerTime, operation: Option<Operation>) -> LayerRow {
+fn layer(
+    planned: &Planned,
+    outcome: Outcome,
+    layers: &LayersReading,
+    time: &LayerTime,
+    operation: Option<Operation>,
+) -> LayerRow {
     LayerRow {
         variant: planned.configuration.variant.clone(),
         workload: planned.configuration.workload,
@@ -123,7 +130,7 @@ fn layer(planned: &Planned, layers: &LayersReading, time: &LayerTime, operation:
         time: Milliseconds(time.milliseconds),
         steps: layers.steps,
         spread: time.spread,
-        outcome: if layers.disturbed { Outcome::Disturbed } else { Outcome::Measured },
+        outcome,
     }
 }
 
@@ -141,22 +148,31 @@ fn operation(network: &Network, node: &Node) -> Operation {
 mod tests {
     use super::*;
     use crate::plan::Configuration;
-    use crate::records::Variant;
+    use crate::records::{Conditions, Moment, Variant};
     use crate::workload::{Stage, Workload};
 
     #[test]
-    fn only_the_time_is_disturbed_by_others() {
+    fn only_the_time_suffers_from_others_and_from_heat() {
         let (variant, workload) = (Variant::new("net", 0), Workload { stage: Stage::Training, batch: 4 });
         let configuration = Configuration { variant, workload, variables: Variable::ALL.to_vec(), round: 1 };
         let planned = Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() };
         let latency = LatencyReading { median: 2.5, spread: 0.3, steps: 4, discarded: 9, disturbed: true };
         let memory =
             MemoryReading { allocated: 1 << 20, reserved: 2 << 20, used: 3 << 20, available: 9, free: 8, heap: None };
-        let measurement =
-            Measurement::Measured { latency: Some(latency), memory: Some(memory), layers: None, seconds: 0.0 };
-        let rows = measured(&planned, &Variable::ALL, &measurement, Some(Bytes(1 << 30)));
-        assert_eq!(rows.iter().map(|row| row.outcome).collect::<Vec<_>>(), [Outcome::Disturbed, Outcome::Measured]);
+        let measured_under = |latency: LatencyReading, conditions| {
+            let (latency, memory, conditions) = (Some(latency), Some(memory), Box::new(conditions));
+            let measurement = Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions };
+            measured(&planned, &Variable::ALL, &measurement, Some(Bytes(1 << 30)))
+        };
+        let outcomes = |rows: &[Record]| rows.iter().map(|row| row.outcome).collect::<Vec<_>>();
+        let rows = measured_under(latency.clone(), Conditions::default());
+        assert_eq!(outcomes(&rows), [Outcome::Disturbed, Outcome::Measured]);
         assert_eq!(rows.iter().map(|row| row.steps).collect::<Vec<_>>(), [Some(4), None]);
         assert_eq!(rows.iter().map(Record::value).collect::<Vec<_>>(), [Some(2.5), Some(3.0)]);
+
+        let held = Moment { held_by: vec!["cpufreq-cpu0".to_owned()], ..Moment::default() };
+        let hot = Conditions { end: held, ..Conditions::default() };
+        let rows = measured_under(LatencyReading { disturbed: false, ..latency }, hot);
+        assert_eq!(outcomes(&rows), [Outcome::Throttled, Outcome::Measured]);
     }
 }

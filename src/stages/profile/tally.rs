@@ -39,9 +39,10 @@ impl std::ops::AddAssign for Spent {
 }
 
 /// The outcomes that are counted together, with key and heading.
-const COUNTS: [(&str, &str, &[Outcome]); 5] = [
-    ("rows_measured", "measured", &[Outcome::Measured, Outcome::Disturbed]),
+const COUNTS: [(&str, &str, &[Outcome]); 6] = [
+    ("rows_measured", "measured", &[Outcome::Measured, Outcome::Disturbed, Outcome::Throttled]),
     ("rows_disturbed", "of them disturbed", &[Outcome::Disturbed]),
+    ("rows_throttled", "throttled", &[Outcome::Throttled]),
     ("rows_out_of_memory", "out of memory", &[Outcome::OutOfMemory]),
     ("rows_skipped", "skipped", &[Outcome::Skipped]),
     ("rows_broken", "crashed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
@@ -134,7 +135,7 @@ impl Tally {
 
     /// For the last lines of the run: rows measured, and rows that ran out of memory.
     fn findings(&self) -> Vec<Finding> {
-        let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[2], "out of memory")];
+        let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[3], "out of memory")];
         let of_network = |network: &&str| {
             closing.map(|((key, _, outcomes), heading)| Finding {
                 network: (*network).to_owned(),

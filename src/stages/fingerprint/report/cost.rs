@@ -40,6 +40,7 @@ fn by_network(evidence: &Evidence) -> Table {
         Column::number("rows", "rows"),
         Column::number("passed", "passed"),
         Column::number("disturbed", "disturbed"),
+        Column::number("throttled", "throttled"),
         Column::number("out_of_memory", "out of memory"),
         Column::number("skipped", "not tried"),
         Column::number("other", "other failures"),
@@ -49,9 +50,11 @@ fn by_network(evidence: &Evidence) -> Table {
     for network in evidence.networks() {
         let records: Vec<&Record> = evidence.records().filter(|record| record.variant.network == network).collect();
         let count = |outcome: Outcome| records.iter().filter(|record| record.outcome == outcome).count();
-        let [disturbed, ran_out, skipped] = [Outcome::Disturbed, Outcome::OutOfMemory, Outcome::Skipped].map(count);
+        let [disturbed, throttled] = [Outcome::Disturbed, Outcome::Throttled].map(count);
+        let [ran_out, skipped] = [Outcome::OutOfMemory, Outcome::Skipped].map(count);
         let passed = records.iter().filter(|record| record.outcome.passed()).count();
-        let counts = [records.len(), passed, disturbed, ran_out, skipped, records.len() - passed - ran_out - skipped];
+        let other = records.len() - passed - ran_out - skipped;
+        let counts = [records.len(), passed, disturbed, throttled, ran_out, skipped, other];
         let cells = counts.into_iter().map(Cell::from);
         table.row([network.into()].into_iter().chain(cells).chain([time_in_steps(&records)]));
     }
