@@ -18,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 const VERSION: &str = match cfg!(feature = "torch") {
     true => concat!(env!("CARGO_PKG_VERSION"), " (libtorch: yes)"),
@@ -30,6 +31,7 @@ Examples:
   perf4sight --config-file config.ini --check              show what would run and how long it takes
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
   perf4sight networks --export models/imagenet             list the known networks, write seven of them
+  perf4sight profile --check-noise                         how far measurements here lie apart, in a minute
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
   perf4sight predict nets/ --fingerprint fingerprinting/cpu/imagenet --bs 1,8 --csv > predictions.csv
   perf4sight calibrate mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --measure --save fingerprinting/mine
@@ -44,6 +46,13 @@ Exit codes:
   5    the device cannot do what was asked
   6    reading or writing failed
   130  interrupted by Ctrl-C; the same command goes on where it stopped";
+
+const CHECK_NOISE_HELP: &str = "\
+Examples:
+  perf4sight profile --check-noise                                 the processor, a minute
+  perf4sight profile --check-noise --threads 1 --bs 1,4,16 --network resnet18 --seconds 120
+  perf4sight profile --check-noise --device tx2 --worker 'python3 workers/torch_worker.py'
+  perf4sight profile --check-noise --config-file config.ini --json";
 
 /// Tells what training or running a neural network will cost on a device, before it runs there.
 #[derive(Debug, Parser)]
@@ -90,6 +99,8 @@ enum Verb {
     },
     /// Show a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood
     Inspect(Inspect),
+    /// Measure how far measurements of the same thing lie apart on a device, before profiling it
+    Profile(CheckNoise),
     /// Predict latency, memory and whether it fits, from stored fingerprints
     Predict(Predict),
     /// Refit stored fingerprints with a few measured rows of a new network, or say which to measure
@@ -194,6 +205,86 @@ impl Calibrate {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = CHECK_NOISE_HELP)]
+struct CheckNoise {
+    /// Measure the noise floor, in about a minute (profiles themselves run from --config-file)
+    #[arg(long, required = true)]
+    check_noise: bool,
+
+    /// Take the device from the section [profile] of this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "device_source", "worker", "gpu_id", "threads", "seed"])]
+    config_file: Option<PathBuf>,
+
+    /// What to measure on, as the key device of [profile] names it
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    device: String,
+
+    /// For a simulated device a JSON file of what it can do
+    #[arg(long, value_name = "FILE")]
+    device_source: Option<PathBuf>,
+
+    /// The command of another worker, in quotes
+    #[arg(long, value_name = "COMMAND")]
+    worker: Option<String>,
+
+    /// Which GPU of several
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    gpu_id: u32,
+
+    /// Threads of the compute library; by default as many as the machine runs at the same time
+    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// The name of a known network, or NAME@LEVEL for one pruned to that percentage
+    #[arg(long, value_name = "NAME", default_value = "squeezenet")]
+    network: String,
+
+    /// Batch sizes
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1,8", value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
+    bs: Vec<u64>,
+
+    /// What one step does
+    #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
+    stage: String,
+
+    /// About how long to measure; three rounds are made in any case
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    seconds: u64,
+
+    /// Seed of weights, data and simulated noise
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+}
+
+impl CheckNoise {
+    fn into_verb(self) -> Result<stages::profile::CheckNoise> {
+        let device = match &self.config_file {
+            Some(file) => stages::profile::device_of(file)?,
+            None => self.device()?,
+        };
+        Ok(stages::profile::CheckNoise {
+            device,
+            network: self.network,
+            batches: self.bs,
+            stage: Stage::parse(&self.stage)?,
+            time: Duration::from_secs(self.seconds),
+        })
+    }
+
+    fn device(&self) -> Result<device::Options> {
+        let worker = self.worker.as_deref().unwrap_or_default();
+        Ok(device::Options {
+            source: self.device_source.clone(),
+            worker: worker.split_whitespace().map(str::to_owned).collect(),
+            gpu: self.gpu_id,
+            threads: self.threads.map(usize::from),
+            seed: self.seed,
+            ..device::Options::new(DeviceName::parse(&self.device)?)
+        })
+    }
+}
+
+#[derive(Debug, Args)]
 struct Inspect {
     /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
     #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL")]
@@ -263,6 +354,7 @@ impl Verb {
                 pipeline::present(summary, &context.console)
             }
             Verb::Inspect(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
+            Verb::Profile(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
             Verb::Predict(arguments) => pipeline::present(arguments.into_verb()?.predict(context)?, &context.console),
             Verb::Calibrate(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
             Verb::Completions { shell } => {

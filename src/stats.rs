@@ -103,6 +103,40 @@ pub fn root_mean_square(values: &[f64]) -> f64 {
     mean(&squares).sqrt()
 }
 
+/// Mean absolute deviation, in percent, of values from the true one that they scatter around; NaN for fewer than two.
+///
+/// The mean of n values lies nearer to them than the true one does, by the root of (n - 1) / n.
+///
+/// ```
+/// // Deviations 2, 0 and 2 of 100: 4 / 3 %, times the root of 3 / 2.
+/// assert!((perf4sight::stats::scatter(&[98.0, 100.0, 102.0]) - 4.0 / 3.0 * 1.5f64.sqrt()).abs() < 1e-12);
+/// assert_eq!(perf4sight::stats::scatter(&[5.0, 5.0]), 0.0);
+/// ```
+pub fn scatter(values: &[f64]) -> f64 {
+    let (count, middle) = (values.len() as f64, mean(values));
+    let deviations: Vec<f64> = values.iter().map(|value| (value - middle).abs() / middle).collect();
+    100.0 * mean(&deviations) * (count / (count - 1.0)).sqrt()
+}
+
+/// Slope of the least-squares line through points, and its standard error; none for fewer than three or where x never changes.
+///
+/// ```
+/// // Around the means 1.5 and 1: slope 3 / 5, residuals -0.1, 0.3, -0.3 and 0.1, so a variance of 0.2 / 2 over 5.
+/// let (slope, error) = perf4sight::stats::trend(&[(0.0, 0.0), (1.0, 1.0), (2.0, 1.0), (3.0, 2.0)]).unwrap();
+/// assert!((slope - 0.6).abs() < 1e-12 && (error - 0.02f64.sqrt()).abs() < 1e-12);
+/// ```
+pub fn trend(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let (mean_x, mean_y) = (mean(&x), mean(&y));
+    let squares: f64 = x.iter().map(|x| (x - mean_x).powi(2)).sum();
+    if points.len() < 3 || squares == 0.0 {
+        return None;
+    }
+    let slope = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum::<f64>() / squares;
+    let residuals: f64 = points.iter().map(|(x, y)| (y - mean_y - slope * (x - mean_x)).powi(2)).sum();
+    Some((slope, (residuals / (points.len() - 2) as f64 / squares).sqrt()))
+}
+
 /// Percent of the values whose magnitude is at most `limit`.
 ///
 /// ```

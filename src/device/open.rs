@@ -59,7 +59,24 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
     }
 }
 
+/// Time after which a worker is taken for hung, where nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
 impl Options {
+    /// A device, and nothing else said about it.
+    pub fn new(name: DeviceName) -> Self {
+        Options {
+            name,
+            source: None,
+            worker: Vec::new(),
+            gpu: 0,
+            threads: None,
+            mem_limit: None,
+            timeout: TIMEOUT,
+            seed: 0,
+        }
+    }
+
     /// Refuses a device that nothing here can run networks on.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The noise floor: how far measurements of the same thing lie apart, which no prediction can undercut.
 
 use crate::fingerprint::Row;
-use crate::stats::mean;
+use crate::stats::{mean, scatter};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -26,24 +26,5 @@ impl Noise {
         }
         let errors: Vec<f64> = groups.values().filter(|group| group.len() > 1).map(|group| scatter(group)).collect();
         (!errors.is_empty()).then(|| Noise { repeated: errors.len(), mape: mean(&errors) })
-    }
-}
-
-/// Mean absolute deviation in percent. The mean of n values lies nearer to them than the true one does, by the root of (n - 1) / n.
-fn scatter(group: &[f64]) -> f64 {
-    let (count, middle) = (group.len() as f64, mean(group));
-    let deviations: Vec<f64> = group.iter().map(|value| (value - middle).abs() / middle).collect();
-    100.0 * mean(&deviations) * (count / (count - 1.0)).sqrt()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scatter_is_that_around_the_true_mean() {
-        // Deviations 2, 0 and 2 of 100: 4 / 3 %, times the root of 3 / 2.
-        assert!((scatter(&[98.0, 100.0, 102.0]) - 4.0 / 3.0 * 1.5f64.sqrt()).abs() < 1e-12);
-        assert_eq!(scatter(&[5.0, 5.0]), 0.0);
     }
 }

@@ -12,6 +12,7 @@
 use crate::units::Percent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Share of a promised clock that counts as kept: clocks are read as averages over milliseconds.
 const KEPT: f64 = 0.95;
@@ -67,6 +68,14 @@ impl Conditions {
         *self == Conditions::default()
     }
 
+    /// Reaches to the end of what followed.
+    pub fn extend(&mut self, next: &Conditions) {
+        if self.is_empty() {
+            self.start = next.start.clone();
+        }
+        self.end = next.end.clone();
+    }
+
     /// What kept the machine from its speed; none where nothing did that it tells of.
     pub fn throttling(&self) -> Option<String> {
         let Conditions { start, end } = self;
@@ -102,6 +111,22 @@ impl Conditions {
 
     fn stolen(&self) -> Option<f64> {
         since(self.end.stolen, self.start.stolen)
+    }
+}
+
+/// Clocks, the hottest temperature, what holds clocks down.
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clocks = self.clocks.iter().map(|(name, megahertz)| format!("{name} {megahertz:.0} MHz"));
+        let hottest = self.temperatures.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        let hottest = hottest.map(|(zone, degrees)| format!("{zone} {degrees:.1} °C"));
+        let held = self.held_by.iter().map(|holder| format!("held down by {holder}"));
+        let told: Vec<String> = clocks.chain(hottest).chain(held).collect();
+        f.write_str(&if told.is_empty() {
+            "no clocks or temperatures are told here".to_owned()
+        } else {
+            told.join(", ")
+        })
     }
 }
 
@@ -174,6 +199,24 @@ mod tests {
     fn other_programs_disturb() {
         let shared = Moment { others: vec!["process 4711".to_owned()], ..Moment::default() };
         assert!(until(shared).disturbance().unwrap().contains("process 4711"));
+    }
+
+    #[test]
+    fn a_moment_is_told_by_its_clocks_and_its_hottest_zone() {
+        let mut moment = clock(&[("cpu", 2035.2), ("gpu", 1300.5)], &[]);
+        moment.temperatures = [("GPU-therm".to_owned(), 52.0), ("PMIC-Die".to_owned(), 40.0)].into();
+        moment.held_by = vec!["gpu-balanced".to_owned()];
+        assert_eq!(moment.to_string(), "cpu 2035 MHz, gpu 1300 MHz, GPU-therm 52.0 °C, held down by gpu-balanced");
+        assert_eq!(Moment::default().to_string(), "no clocks or temperatures are told here");
+    }
+
+    #[test]
+    fn conditions_reach_from_the_first_start_to_the_last_end() {
+        let at = |mhz| clock(&[("cpu", mhz)], &[]);
+        let mut all = Conditions::default();
+        all.extend(&Conditions { start: at(1.0), end: at(2.0) });
+        all.extend(&Conditions { start: at(3.0), end: at(4.0) });
+        assert_eq!(all, Conditions { start: at(1.0), end: at(4.0) });
     }
 
     #[test]

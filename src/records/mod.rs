@@ -4,6 +4,7 @@
 //! failed measurement could not give. Cells are found by column name.
 
 mod append;
+mod attempts;
 mod cells;
 mod conditions;
 pub mod layers;
@@ -14,6 +15,7 @@ mod row;
 mod variant;
 
 pub use append::{Appender, ensure_writable, lock_folder};
+pub use attempts::{Attempt, CONDITIONS_FILE};
 pub use conditions::{Conditions, Moment};
 pub use log::{Duplicate, Log, any_rows, list, log_file, read};
 pub use provenance::{PROVENANCE_FILE, Provenance, Run, Setting};

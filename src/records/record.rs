@@ -3,13 +3,15 @@
 use super::variant::Variant;
 use crate::units::{Bytes, Milliseconds};
 use crate::workload::{Quantity, Variable, Workload};
+use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
 /// How a configuration ended; the word in the column `outcome`.
 ///
 /// No word is the beginning of another, so that a row cut off by a crash never reads as a whole one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The step ran.
     Measured,

@@ -19,6 +19,7 @@ mod outline;
 pub mod predict;
 pub mod profile;
 mod summary;
+mod temporary;
 
 pub use context::Context;
 pub use outline::{Foreseen, Outline, Place};

@@ -132,10 +132,35 @@ fn what_is_wrong_with_any_section_is_told_before_the_first_one_runs() {
         ("fingerprint.stage=train", 3, ["stage", "training"]),
         ("fingerprint.train_logs=[0,-5]", 3, ["train_logs", "from 0 to 99"]),
         ("fingerprint.method=perf5sight", 3, ["method", "perf4sight"]),
+        ("fingerprint.target=orni", 4, ["a device called \"orni\"", "did you mean \"orin\"?"]),
+        ("fingerprint.target=orni.json", 6, ["orni.json", "cannot read the device"]),
     ] {
         let scene = shipped();
         let run = scene.run(&format!("--config-file config.ini --set {wrong}")).fails(code);
         messages.iter().for_each(|message| assert!(run.stderr().contains(message), "{message:?} is not said by {run}"));
+        assert!(!scene.path("models").exists(), "something ran before {run}");
+    }
+}
+
+#[test]
+fn a_badly_described_device_is_refused_before_anything_is_measured() {
+    let good = include_str!("../../src/target/data/orin.json");
+    for (from, to, place, message) in [
+        ("\"memory\": \"unified\",", "\"memory\": \"shared\",", "board.json:4: ", "unknown variant `shared`"),
+        ("\"readings\": \"highest\",\n", "", "board.json:", "missing field `readings`"),
+        ("\"name\": \"orin\"", "\"nmae\": \"orin\"", "board.json:2: ", "unknown field `nmae`"),
+        ("\"round\": 512", "\"round\": 0", "board.json: ", "its allocator has a size of 0"),
+        ("[1, 2, 4", "[4, 2, 1", "board.json: ", "its batch sizes are not ascending"),
+        ("\"batches\": [1,", "\"batches\": [-1,", "board.json:5: ", "invalid value"),
+        ("{\n", "", "board.json:1: ", "no description of a device"),
+    ] {
+        assert!(good.contains(from), "the description no longer says {from}");
+        let scene = shipped().file("board.json", good.replacen(from, to, 1));
+        let run = scene.run("--config-file config.ini --set fingerprint.target=board.json").fails(4);
+        assert!(
+            run.stderr().contains(place) && run.stderr().contains(message),
+            "{place}{message} is not said by {run}"
+        );
         assert!(!scene.path("models").exists(), "something ran before {run}");
     }
 }

@@ -1,6 +1,7 @@
 //! The one integration binary: every topic is a module, fixtures are shared.
 
 mod calibrate;
+mod check_noise;
 mod command_line;
 mod config;
 mod dataset;
@@ -31,6 +32,7 @@ mod profile;
 mod pruning;
 mod readme;
 mod records;
+mod remeasured;
 mod report;
 mod trees;
 mod workers;

@@ -6,43 +6,24 @@ use crate::device::protocol::{LatencyReading, MemoryReading};
 use crate::device::{self, Device, Job, Measurement, Watch};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Row};
-use crate::network::onnx;
 use crate::records::{MemoryColumns, Outcome, Reading, Record};
 use crate::stages::Context;
+use crate::stages::temporary::Temporary;
 use crate::units::{Bytes, Milliseconds};
 use crate::workload::{Quantity, Workload};
-use std::env;
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// Time after which a worker is taken for hung.
-const TIMEOUT: Duration = Duration::from_secs(600);
+use std::path::Path;
 
 /// What must be the same for a measurement to speak of the fingerprint's device.
 const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
-
-/// The network in a file of its own, which goes when this is dropped.
-struct Written {
-    folder: PathBuf,
-    file: PathBuf,
-}
-
-impl Drop for Written {
-    fn drop(&mut self) {
-        // Nothing is lost where it stays behind.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
 
 impl Subject<'_> {
     /// Latency and memory at these batch sizes.
     pub(super) fn measure(&self, name: DeviceName, batches: &[u64], context: &mut Context) -> Result<Vec<Row>> {
         let device = self.open(name, context)?;
-        let written = self.write()?;
+        let written = Temporary::write(&self.network, &self.variant)?;
         let mut rows = Vec::new();
         for &batch in batches {
-            let job = self.job(&written, batch);
+            let job = self.job(written.file(), batch);
             device.check(&job)?;
             let waiting = || context.console.note("waiting: another measurement is running on this machine");
             let measurement = device.measure(&job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
@@ -64,16 +45,7 @@ impl Subject<'_> {
     fn open(&self, name: DeviceName, context: &mut Context) -> Result<Box<dyn Device>> {
         let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
         let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
-        let options = device::Options {
-            name,
-            source: None,
-            worker: Vec::new(),
-            gpu: 0,
-            threads,
-            mem_limit: None,
-            timeout: TIMEOUT,
-            seed: 0,
-        };
+        let options = device::Options { threads, ..device::Options::new(name) };
         let device = device::open(&options, &context.executable, &[])?;
         let setting = device.setting();
         for (name, was) in profiled.iter().filter(|(name, _)| SAME.contains(&name.as_str())) {
@@ -84,19 +56,11 @@ impl Subject<'_> {
         Ok(device)
     }
 
-    fn write(&self) -> Result<Written> {
-        let folder = env::temp_dir().join(format!("perf4sight-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|cause| Error::io(&folder, "make this folder", &cause))?;
-        let written = Written { file: folder.join(format!("{}.onnx", self.variant)), folder };
-        onnx::write(&self.network, &written.file)?;
-        Ok(written)
-    }
-
-    fn job(&self, written: &Written, batch: u64) -> Job {
+    fn job(&self, file: &Path, batch: u64) -> Job {
         let has = |quantity| self.fingerprints.iter().any(|one: &Fingerprint| one.subject().quantity == quantity);
         Job {
             variant: self.variant.clone(),
-            file: written.file.clone(),
+            file: file.to_owned(),
             workload: Workload { stage: self.stage, batch },
             latency: has(Quantity::Latency),
             memory: has(Quantity::Memory),

@@ -7,6 +7,11 @@ use crate::target::Target;
 use std::path::Path;
 
 impl FingerprintStage {
+    /// Refuses a device that is unknown or badly described, before hours of measurements.
+    pub(super) fn check_target(&self) -> Result<()> {
+        self.target.as_deref().map_or(Ok(()), |word| named_or_read(word).map(drop))
+    }
+
     /// The facts of the device that was profiled.
     pub(super) fn target(&self, source: &Source) -> Result<Target> {
         if let Some(named) = &self.target {

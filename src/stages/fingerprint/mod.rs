@@ -116,6 +116,7 @@ fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Proven
 
 impl Section for FingerprintStage {
     fn outline(&self, _: &Foreseen) -> Result<Outline> {
+        self.check_target()?;
         let networks = Place { key: "pruned_models_storedir", path: self.networks.clone() };
         let fits = self.sources.iter().filter(|source| self.fits(source));
         let files = fits.map(|source| self.file(source));

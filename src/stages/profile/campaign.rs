@@ -2,6 +2,7 @@
 
 use super::journal::Journal;
 use super::planned::Planned;
+use super::remeasure::Attempts;
 use super::rows::{self, Rows};
 use super::tally::{Spent, Tally};
 use crate::device::{Device, Measurement, Watch};
@@ -47,10 +48,13 @@ impl Campaign<'_> {
             let (rows, measuring, kept) = match ledger.decide(&planned.configuration) {
                 Decision::Done => continue,
                 Decision::Skip { missing, .. } => (self.skip(planned, &missing), 0.0, !self.till_first_fail),
-                Decision::Measure(variables) => match self.measure(planned, &variables, &progress, context)? {
-                    Measurement::Interrupted => break,
-                    measurement => (self.rows(planned, &variables, &measurement, context), measurement.seconds(), true),
-                },
+                Decision::Measure(variables) => {
+                    let attempts = self.measure(planned, &variables, &progress, context)?;
+                    if *attempts.kept() == Measurement::Interrupted {
+                        break;
+                    }
+                    (self.rows(planned, &variables, &attempts, context), attempts.seconds(), true)
+                }
             };
             let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
             let spent = Spent { seconds, measuring };
@@ -71,23 +75,18 @@ impl Campaign<'_> {
     }
 
     fn skip(&self, planned: &Planned, missing: &[Variable]) -> Rows {
-        Rows { records: rows::skipped(planned, missing, self.device.capacity()), layers: Vec::new() }
+        Rows { records: rows::skipped(planned, missing, self.device.capacity()), ..Rows::default() }
     }
 
-    /// The rows of one measurement.
-    fn rows(
-        &self,
-        planned: &Planned,
-        variables: &[Variable],
-        measurement: &Measurement,
-        context: &mut Context,
-    ) -> Rows {
+    /// The rows of one configuration.
+    fn rows(&self, planned: &Planned, variables: &[Variable], attempts: &Attempts, context: &mut Context) -> Rows {
+        let measurement = attempts.kept();
         let records = rows::measured(planned, variables, measurement, self.device.capacity());
         let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
             context.warn(error);
             Vec::new()
         });
-        Rows { records, layers }
+        Rows { records, layers, attempts: attempts.told(planned) }
     }
 
     fn measure(
@@ -96,17 +95,18 @@ impl Campaign<'_> {
         variables: &[Variable],
         progress: &Progress,
         context: &mut Context,
-    ) -> Result<Measurement> {
+    ) -> Result<Attempts> {
         let Configuration { variant, workload, .. } = &planned.configuration;
         let name = format!("{variant} {} bs {}", workload.stage, workload.batch);
         progress.doing(&name);
         let waiting = || context.console.note("waiting: another measurement is running on this machine");
         let watch = Watch { cancelled: &context.cancel, waiting: &waiting };
-        let measurement = self.device.measure(&planned.job_for(variables), &watch)?;
-        if let Measurement::Broken { outcome, reason } = &measurement {
+        let attempts = Attempts::of(self.device, &planned.job_for(variables), &watch)?;
+        if let Measurement::Broken { outcome, reason } = attempts.kept() {
             context.warn(format!("{name}: {outcome}: {reason}"));
         }
-        Ok(measurement)
+        attempts.remark().into_iter().for_each(|remark| context.warn(format!("{name}: {remark}")));
+        Ok(attempts)
     }
 
     /// The rows that were asked for among those of the profile.

@@ -146,6 +146,7 @@ impl Journal {
             run.rows += rows.count();
             run.seconds += spent.seconds;
             run.measuring += spent.measuring;
+            rows.attempts.iter().for_each(|attempt| run.conditions.extend(&attempt.conditions));
         }
         // Provenance first: rows without one could not be continued after a crash.
         self.provenance.save(&self.log_dir)?;
@@ -154,6 +155,7 @@ impl Journal {
             let unplanned = || Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir);
             appender.ok_or_else(unplanned)?.append(row)?;
         }
+        rows.attempts.iter().try_for_each(|attempt| attempt.append(&self.log_dir))?;
         match rows.layers.first().and_then(|row| self.layer_appenders.get(&row.variant)) {
             Some(appender) => appender.append(&rows.layers),
             None => Ok(()),

@@ -2,17 +2,20 @@
 
 mod asked;
 mod campaign;
+mod check_noise;
 mod estimate;
 mod journal;
 mod keys;
 mod outline;
 mod parse;
 mod planned;
+mod remeasure;
 mod rows;
 mod tally;
 pub mod test_config;
 
 pub use campaign::Campaign;
+pub use check_noise::{CheckNoise, device_of};
 pub use journal::Journal;
 use planned::Order;
 pub use planned::Planned;

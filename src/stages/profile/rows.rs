@@ -6,7 +6,7 @@ use crate::device::protocol::{LatencyReading, LayerTime, LayersReading, MemoryRe
 use crate::error::{Error, Result};
 use crate::network::{Network, Node, onnx};
 use crate::records::layers::{LayerRow, Operation, Pass};
-use crate::records::{MemoryColumns, Outcome, Reading, Record};
+use crate::records::{Attempt, MemoryColumns, Outcome, Reading, Record};
 use crate::units::{Bytes, Milliseconds};
 use crate::workload::{Quantity, Variable};
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ pub struct Rows {
     pub records: Vec<Record>,
     /// Of its operations, the plain step last; none where the step failed.
     pub layers: Vec<LayerRow>,
+    /// The runs behind them, with what the machine told.
+    pub attempts: Vec<Attempt>,
 }
 
 impl Rows {

@@ -18,6 +18,8 @@ pub struct Tally {
     pub interrupted: bool,
     /// Layer rows of this run.
     pub layers: usize,
+    /// Configurations of this run that were measured twice, because the machine was throttled or others used it.
+    pub remeasured: usize,
     earlier: usize,
     spent: BTreeMap<String, Spent>,
 }
@@ -58,6 +60,7 @@ impl Tally {
     pub(super) fn add(&mut self, network: &str, rows: Rows, spent: Spent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
         self.layers += rows.layers.len();
+        self.remeasured += usize::from(rows.attempts.len() > 1);
         self.rows.extend(rows.records);
     }
 
@@ -73,7 +76,7 @@ impl Tally {
         let Spent { seconds, measuring } = self.spent();
         let json = json!({
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
-            "seconds": seconds, "seconds_measuring": measuring,
+            "remeasured": self.remeasured, "seconds": seconds, "seconds_measuring": measuring,
         });
         Summary {
             headline: self.headline(),
@@ -90,7 +93,20 @@ impl Tally {
         let ending = if self.interrupted { "; interrupted: run the same command again to go on from here" } else { "" };
         let layers = if self.layers > 0 { format!(" and {} of layers", self.layers) } else { String::new() };
         let earlier = if earlier > 0 { format!(", {earlier} more from earlier runs") } else { String::new() };
-        format!("{new} rows{layers}{earlier}{}{ending}", self.shares())
+        let (twice, shares) = (self.twice(), self.shares());
+        format!("{new} rows{layers}{earlier}{twice}{shares}{ending}")
+    }
+
+    /// What became of doubtful measurements.
+    fn twice(&self) -> String {
+        let marked = self.rows[self.earlier..].iter().filter(|row| row.outcome.doubtful()).count();
+        match (self.remeasured, marked) {
+            (0, 0) => String::new(),
+            (twice, 0) => format!("; {twice} configurations measured twice, no time is doubtful any more"),
+            (twice, marked) => {
+                format!("; {twice} configurations measured twice, {marked} times stay marked as doubtful")
+            }
+        }
     }
 
     /// Where the time went; nothing of devices that answer without running anything.

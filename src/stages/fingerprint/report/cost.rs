@@ -75,11 +75,16 @@ fn by_run(profiles: &[Provenance]) -> Table {
         Column::number("rows", "rows added"),
         Column::number("milliseconds", "took"),
         Column::number("seed", "seed"),
+        Column::text("conditions_at_start", "at the start"),
+        Column::text("conditions_at_end", "at the end"),
     ];
     let mut table = Table::new("Runs of the profile", columns);
     for run in profiles.iter().flat_map(|profile| &profile.runs) {
         let took = duration(run.seconds * MILLISECONDS);
-        table.row([run.date.as_str().into(), run.rows.into(), took, run.seed.to_string().into()]);
+        let told = [&run.conditions.start, &run.conditions.end].map(|moment| Cell::from(moment.to_string()));
+        table.row(
+            [run.date.as_str().into(), run.rows.into(), took, run.seed.to_string().into()].into_iter().chain(told),
+        );
     }
     table
 }

@@ -1,0 +1,143 @@
+//! Doubtful measurements: marked, measured once more, kept with what the machine told.
+
+use crate::device::script_worker;
+use crate::fixtures::{Sink, context};
+use perf4sight::device::local::Local;
+use perf4sight::device::names::DeviceName;
+use perf4sight::device::protocol::StepRule;
+use perf4sight::plan::Configuration;
+use perf4sight::records::{self, CONDITIONS_FILE, Provenance, Record, Variant};
+use perf4sight::report::Mode;
+use perf4sight::stages::profile::{Campaign, Journal, Planned, Tally};
+use perf4sight::units::Bytes;
+use perf4sight::workload::{Quantity, Stage, Variable, Workload};
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A worker's answer: the time of a step, whether others disturbed it, how fast the processor was and what it promises.
+fn answer(milliseconds: f64, disturbed: bool, megahertz: f64) -> String {
+    format!(
+        r#"{{"outcome":"measured","latency":{{"median":{milliseconds},"spread":0.01,"steps":9,"discarded":0,"disturbed":{disturbed}}},
+           "memory":null,"seconds":0.5,"conditions":{{
+           "start":{{"clocks":{{"cpu":800}},"temperatures":{{"pkg":40}}}},
+           "end":{{"clocks":{{"cpu":{megahertz}}},"promised":{{"cpu":2000}},"temperatures":{{"pkg":71.5}}}}}}}}"#
+    )
+    .replace('\n', " ")
+}
+
+/// What became of one configuration whose worker gives these answers, one after the other.
+struct Profiled {
+    folder: TempDir,
+    tally: Tally,
+    warnings: String,
+}
+
+impl Profiled {
+    fn with(answers: &[String]) -> Self {
+        let folder = TempDir::new().unwrap();
+        for (number, answer) in answers.iter().enumerate() {
+            fs::write(folder.path().join(number.to_string()), answer).unwrap();
+        }
+        let at = folder.path().display();
+        let script = format!(
+            "read request; count=$(ls {at}/asked* 2>/dev/null | wc -l); touch {at}/asked$count; cat {at}/$count"
+        );
+        let device = Local {
+            name: DeviceName::Cpu,
+            gpu: 0,
+            worker: script_worker(script),
+            threads: 1,
+            mem_limit: Some(Bytes(1 << 30)),
+            timeout: Duration::from_secs(20),
+            seed: 0,
+            steps: StepRule::default(),
+        };
+        let variant = Variant::new("net", 0);
+        let workload = Workload { stage: Stage::Training, batch: 4 };
+        let configuration = Configuration { variant, workload, variables: vec![Variable::Latency] };
+        let planned = [Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() }];
+        let (out, err) = (Sink::default(), Sink::default());
+        let mut context = context(Mode::Normal, &out, &err);
+        let log_dir = folder.path().join("logs");
+        let journal = Journal::open(&log_dir, &planned, &device, 0, &mut context).unwrap();
+        let campaign = Campaign { device: &device, planned: &planned, till_first_fail: false };
+        let tally = campaign.run(Some(journal), &mut context).unwrap();
+        Profiled { folder, tally, warnings: context.warnings().join("\n") }
+    }
+
+    fn asked(&self) -> usize {
+        let files = fs::read_dir(self.folder.path()).unwrap();
+        files.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("asked")).count()
+    }
+
+    /// Outcome and value of the row.
+    fn row(&self) -> (String, Option<f64>) {
+        let file = records::log_file(&self.folder.path().join("logs"), Quantity::Latency, &Variant::new("net", 0));
+        let rows: Vec<Record> = records::read(&file, Quantity::Latency, Stage::Training).unwrap().records;
+        let [row] = rows.as_slice() else { panic!("{} rows", rows.len()) };
+        (row.outcome.to_string(), row.value())
+    }
+
+    /// Outcome, time and whether it was kept, of every run of the worker.
+    fn runs(&self) -> Vec<(String, f64, bool)> {
+        let text = fs::read_to_string(self.folder.path().join("logs").join(CONDITIONS_FILE)).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines
+            .map(|line| {
+                assert_eq!((&line["network"], &line["batch"]), (&"net".into(), &4.into()));
+                assert_eq!(line["end"]["temperatures"]["pkg"], 71.5);
+                (line["outcome"].as_str().unwrap().into(), line["milliseconds"].as_f64().unwrap(), line["kept"] == true)
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_clean_measurement_is_made_once() {
+    let profiled = Profiled::with(&[answer(10.0, false, 3000.0)]);
+    assert_eq!((profiled.asked(), profiled.row()), (1, ("measured".into(), Some(10.0))));
+    assert_eq!(profiled.runs(), [("measured".into(), 10.0, true)]);
+    assert_eq!((profiled.tally.remeasured, profiled.warnings.as_str()), (0, ""));
+}
+
+#[test]
+fn a_doubtful_measurement_gives_way_to_a_clean_one() {
+    for (doubtful, word, why) in [
+        (answer(15.0, true, 3000.0), "disturbed", "other programs kept using the processor"),
+        (answer(15.0, false, 1200.0), "throttled", "the cpu ran at 1200 MHz, below the 2000 MHz it promises"),
+    ] {
+        let profiled = Profiled::with(&[doubtful, answer(10.0, false, 3000.0)]);
+        assert_eq!((profiled.asked(), profiled.row()), (2, ("measured".into(), Some(10.0))));
+        assert_eq!(profiled.runs(), [(word.into(), 15.0, false), ("measured".into(), 10.0, true)]);
+        assert_eq!(profiled.tally.remeasured, 1);
+        let expected = format!("net_0 training bs 4: {word} ({why}); measured once more, and kept from that");
+        assert_eq!(profiled.warnings, expected);
+    }
+}
+
+#[test]
+fn what_stays_doubtful_is_kept_as_it_was_and_marked() {
+    let profiled = Profiled::with(&[answer(15.0, false, 1200.0), answer(16.0, true, 3000.0)]);
+    assert_eq!((profiled.asked(), profiled.row()), (2, ("throttled".into(), Some(15.0))));
+    assert_eq!(profiled.runs(), [("throttled".into(), 15.0, true), ("disturbed".into(), 16.0, false)]);
+    assert!(profiled.warnings.ends_with("measured once more in vain, so its time is marked"), "{}", profiled.warnings);
+}
+
+#[test]
+fn a_second_run_that_fails_changes_nothing() {
+    let profiled = Profiled::with(&[answer(15.0, true, 3000.0), "rubbish".into()]);
+    assert_eq!((profiled.asked(), profiled.row()), (2, ("disturbed".into(), Some(15.0))));
+}
+
+#[test]
+fn provenance_holds_the_conditions_at_both_ends_of_a_run() {
+    let profiled = Profiled::with(&[answer(15.0, false, 1200.0), answer(10.0, false, 3000.0)]);
+    let provenance = Provenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
+    let conditions = &provenance.runs[0].conditions;
+    assert_eq!((conditions.start.clocks["cpu"], conditions.end.clocks["cpu"]), (800.0, 3000.0));
+    assert_eq!((conditions.start.temperatures["pkg"], conditions.end.temperatures["pkg"]), (40.0, 71.5));
+    // Half a second of steps each.
+    assert_eq!(provenance.runs[0].measuring, 1.0);
+}
