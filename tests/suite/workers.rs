@@ -16,7 +16,7 @@ use perf4sight::records::Provenance;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -86,6 +86,7 @@ fn worker_conforms(worker: &Program) {
     a_limit_makes_running_out_of_memory_real(&device);
     what_cannot_run_is_refused_by_name(&device);
     lines_that_are_no_requests_fail(worker);
+    the_machine_is_told_of(worker, &path);
     every_operation_runs(&device);
 }
 
@@ -170,6 +171,18 @@ fn lines_that_are_no_requests_fail(worker: &Program) {
         "steps":{"minimum":1,"minimum_seconds":0,"spread":1,"maximum_seconds":1}}"#;
     let Reply::Failed { reason } = reply(worker, &elsewhere.replace('\n', "")) else { panic!("ran on cuda:99") };
     assert!(reason.contains("cuda:99") && reason.contains("cpu"), "{reason}");
+}
+
+/// Whatever else a machine does not tell, Linux counts the time that its processors work, and so the worker that worked.
+fn the_machine_is_told_of(worker: &Program, network: &Path) {
+    let request = format!(
+        r#"{{"protocol":2,"place":"cpu","network":{network:?},"stage":"training","batch":4,"latency":true,"memory":false,
+        "layers":false,"threads":1,"mem_limit":null,"seed":0,
+        "steps":{{"minimum":1,"minimum_seconds":0.1,"spread":1,"maximum_seconds":1}}}}"#
+    );
+    let Reply::Measured { conditions, .. } = reply(worker, &request.replace('\n', "")) else { panic!("it fits") };
+    let [start, end] = [&conditions.start, &conditions.end].map(|moment| moment.busy.expect("/proc/stat"));
+    assert!(end > start + 0.05, "a tenth of a second of steps, and {} s of work", end - start);
 }
 
 fn every_operation_runs(device: &Local) {
