@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+pub mod checksum;
 pub mod cli;
 pub mod config;
 pub mod device;

@@ -4,7 +4,7 @@ use crate::units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const ROOT: &str = "/sys/fs/cgroup";
+const GROUPS: &str = "sys/fs/cgroup";
 
 /// One group's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,22 +33,26 @@ const V1: Interface = Interface {
     kills: "memory.oom_control",
 };
 
-/// The limits that hold for this process, its own group's first; groups without a limit are left out.
-pub fn allowances() -> Vec<Allowance> {
-    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let groups = groups(&membership, Path::new(ROOT));
-    groups.iter().filter_map(|(folder, interface)| interface.allowance(folder)).collect()
+/// The limits that hold for this process, its own group's first; groups without a limit are left out. `root` is the root of the
+/// file system, or a folder that holds copies of another machine's.
+pub fn allowances(root: &Path) -> Vec<Allowance> {
+    of_process(root).iter().filter_map(|(folder, interface)| interface.allowance(folder)).collect()
 }
 
 /// Kills by the kernel for want of memory so far: on the whole machine, then in each group of this process.
 ///
 /// When one of the counts grows while a worker is killed, memory was the reason.
 pub fn kills() -> Vec<u64> {
-    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let machine = counter(Path::new("/proc/vmstat"), "oom_kill");
-    let groups = groups(&membership, Path::new(ROOT));
+    let groups = of_process(Path::new("/"));
     let in_groups = groups.iter().map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
     std::iter::once(machine).chain(in_groups).map(Option::unwrap_or_default).collect()
+}
+
+/// The groups of this process.
+fn of_process(root: &Path) -> Vec<(PathBuf, &'static Interface)> {
+    let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    groups(&membership, &root.join(GROUPS))
 }
 
 impl Interface {

@@ -1,23 +1,25 @@
 //! Devices: what can run a network and say what it cost.
 //!
-//! [`local`] measures on this machine in worker processes, [`simulated`] computes, [`recorded`] looks up. All answer the
-//! same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
+//! [`hardware`] measures in worker processes, on this machine or over the network, [`simulated`] computes, [`recorded`] looks up.
+//! All answer the same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
 
 mod board;
 pub mod cgroup;
-pub mod local;
+pub mod description;
+pub mod hardware;
 pub mod machine;
 pub mod names;
 mod open;
 pub mod program;
 pub mod protocol;
 pub mod recorded;
+pub mod remote;
 pub mod sampling;
 pub mod simulated;
 #[cfg(feature = "torch")]
 mod torch;
 pub mod turn;
-mod worker;
+pub mod worker;
 
 pub use open::{Options, open};
 #[cfg(feature = "torch")]
@@ -35,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const LIBTORCH: Option<&str> = if cfg!(feature = "torch") { Some("2.11.0") } else { None };
 
 /// What can run a network and say what it cost.
-pub trait Device {
+pub trait Device: Sync {
     /// Its name in configuration files.
     fn name(&self) -> &str;
 
@@ -82,8 +84,8 @@ pub struct Job {
 pub struct Watch<'a> {
     /// Set by Ctrl-C: stop, and report [`Measurement::Interrupted`].
     pub cancelled: &'a AtomicBool,
-    /// Called once when another measurement on this machine has to end first.
-    pub waiting: &'a dyn Fn(),
+    /// Called with the reason when a measurement has to wait for something.
+    pub waiting: &'a dyn Fn(&str),
 }
 
 /// What became of a job.

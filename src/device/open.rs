@@ -1,16 +1,19 @@
 //! From the words of a configuration to a device.
 
-use super::local::Local;
+use super::Device;
+use super::hardware::Hardware;
+use super::machine::{Here, Machine};
 use super::names::DeviceName;
 use super::program::Program;
 use super::protocol::StepRule;
 use super::recorded::Recorded;
+use super::remote::{Board, Route};
 use super::simulated::{Abilities, Simulated};
-use super::{Device, machine};
 use crate::error::{Error, Result};
 use crate::units::Bytes;
 use crate::workload::Stage;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a configuration says about its device.
@@ -22,6 +25,8 @@ pub struct Options {
     pub source: Option<PathBuf>,
     /// The command of somebody else's worker, word by word; empty: this program.
     pub worker: Vec<String>,
+    /// The boards to measure on; empty: this machine.
+    pub routes: Vec<Route>,
     /// Which of several GPUs.
     pub gpu: u32,
     /// Threads of the compute library; none: as many as the machine runs at the same time.
@@ -55,7 +60,7 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
             // Published rows name no stage; they are of training steps.
             Ok(Box::new(Recorded::open(source, networks.iter().copied(), Stage::Training)?))
         }
-        _ => local(options, executable).map(|device| Box::new(device) as Box<dyn Device>),
+        _ => hardware(options, executable).map(|device| Box::new(device) as Box<dyn Device>),
     }
 }
 
@@ -69,6 +74,7 @@ impl Options {
             name,
             source: None,
             worker: Vec::new(),
+            routes: Vec::new(),
             gpu: 0,
             threads: None,
             mem_limit: None,
@@ -82,31 +88,51 @@ impl Options {
     /// # Errors
     /// Why, and what would help.
     pub fn check_runnable(&self) -> Result<()> {
-        match (self.name, self.worker.is_empty()) {
-            (name, true) => name.check_runnable(),
-            (DeviceName::Simulated | DeviceName::Recorded, false) => {
-                Err(Error::config(format!("a {} device runs nothing, so it needs no worker", self.name.name()))
-                    .help("leave worker out, or set the device it runs networks on"))
-            }
+        let unneeded = |what: &str, key: &str| {
+            Err(Error::config(format!("a {} device runs nothing, so it needs no {what}", self.name.name()))
+                .help(format!("leave {key} out, or set the device that networks run on")))
+        };
+        match self.name {
+            DeviceName::Simulated | DeviceName::Recorded if !self.worker.is_empty() => unneeded("worker", "worker"),
+            DeviceName::Simulated | DeviceName::Recorded if !self.routes.is_empty() => unneeded("board", "host"),
+            name if self.worker.is_empty() => name.check_runnable(),
             _ => Ok(()),
         }
     }
 }
 
-fn local(options: &Options, executable: &Path) -> Result<Local> {
-    let worker = match options.worker.as_slice() {
-        [] => Program::own(executable)?,
-        words => Program::ask(words, options.timeout)?,
+fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
+    let (machine, worker) = match options.routes.first() {
+        None => here(options, executable)?,
+        Some(route) => there(route, options, executable)?,
     };
     worker.check_place(&options.name.place(options.gpu))?;
-    Ok(Local {
+    Ok(Hardware {
         name: options.name,
         gpu: options.gpu,
         worker,
-        threads: options.threads.unwrap_or_else(machine::threads),
+        threads: options.threads.unwrap_or_else(|| machine.threads()),
+        machine,
         mem_limit: options.mem_limit,
         timeout: options.timeout,
         seed: options.seed,
         steps: StepRule::default(),
     })
+}
+
+/// This machine and the worker on it.
+fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
+    let worker = match options.worker.as_slice() {
+        [] => Program::own(executable)?,
+        words => Program::ask(&Here, words.to_vec(), options.timeout)?,
+    };
+    Ok((Arc::new(Here), worker))
+}
+
+/// A board and the worker on it.
+fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
+    let board = Board::connect(route)?;
+    let words = board.bring_worker(&options.worker, executable)?;
+    let worker = Program::ask(&board, words, options.timeout)?;
+    Ok((Arc::new(board), worker))
 }

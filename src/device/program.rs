@@ -1,27 +1,27 @@
 //! A worker's program: how it is started, and what it says it can do.
 
+use super::machine::{Invocation, Machine};
 use super::protocol::{self, About, PROTOCOL};
-use super::worker::{self, End, Legacy};
+use super::worker::{End, Legacy};
 use super::{LIBTORCH, Watch};
 use crate::error::{Error, Result};
 use crate::records::Setting;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a worker is asked with to tell about itself.
 const ABOUT: &str = "--about";
+/// What makes this program a worker.
+pub(super) const OWN: &str = "worker";
 
 /// A program that measures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The executable; without slashes it is looked for where commands are.
-    pub path: PathBuf,
-    /// Its arguments. No shell ever sees them.
-    pub arguments: Vec<String>,
+    /// The executable, which without slashes is looked for where commands are, then its arguments. No shell ever sees them.
+    pub words: Vec<String>,
     /// What it can do.
     pub about: About,
 }
@@ -59,29 +59,22 @@ impl Program {
     /// # Errors
     /// See [`own_about`].
     pub fn own(executable: &Path) -> Result<Self> {
-        Ok(Program { path: executable.to_owned(), arguments: vec!["worker".to_owned()], about: own_about()? })
+        let words = vec![executable.display().to_string(), OWN.to_owned()];
+        Ok(Program { words, about: own_about()? })
     }
 
-    /// Somebody else's worker, asked what it can do.
+    /// Somebody else's worker, asked what it can do on the machine where it will run.
     ///
     /// # Errors
     /// When it cannot be started, does not answer, or speaks another version of the protocol.
-    pub fn ask(words: &[String], timeout: Duration) -> Result<Self> {
-        let (path, arguments) = words.split_first().ok_or_else(|| Error::config("the worker's command is empty"))?;
-        let mut command = Command::new(path);
-        command.args(arguments).arg(ABOUT);
+    pub fn ask(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
+        let asking = [words.as_slice(), &[ABOUT.to_owned()]].concat();
         let never = AtomicBool::new(false);
-        let legacy = worker::ask(&mut command, "", timeout, &Watch { cancelled: &never, waiting: &|| () })
-            .map_err(|cause| Error::device(format!("the worker `{}` cannot be started: {cause}", words.join(" "))))?;
-        let about = protocol::read(&legacy.said).map_err(|why| unfit(words, &legacy, &why))?;
-        Ok(Program { path: path.into(), arguments: arguments.to_vec(), about })
-    }
-
-    /// The command that starts it.
-    pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.path);
-        command.args(&self.arguments);
-        command
+        let watch = Watch { cancelled: &never, waiting: &|_| () };
+        let command = Invocation { words: &asking, request: "", threads: machine.threads(), timeout };
+        let legacy = machine.ask(&command, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
+        let about = protocol::read(&legacy.said).map_err(|why| unfit(&words, machine, &legacy, &why))?;
+        Ok(Program { words, about })
     }
 
     /// Refuses a place that it cannot run networks on.
@@ -101,20 +94,19 @@ impl Program {
 
 impl std::fmt::Display for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        self.arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
+        f.write_str(&self.words.join(" "))
     }
 }
 
 /// Why a program that was asked about itself is no worker of ours.
-fn unfit(words: &[String], legacy: &Legacy, why: &str) -> Error {
+fn unfit(words: &[String], machine: &dyn Machine, legacy: &Legacy, why: &str) -> Error {
     let heard = match (&legacy.end, legacy.said.trim(), legacy.complained.trim().lines().last()) {
         (End::TimedOut, ..) => "no answer in time".to_owned(),
         (_, "", Some(complaint)) => complaint.to_owned(),
         (_, "", None) => "no answer".to_owned(),
         _ => why.to_owned(),
     };
-    Error::device(format!("the worker `{}` does not say what it can do: {heard}", words.join(" ")))
+    Error::device(format!("the worker `{}`{} does not say what it can do: {heard}", words.join(" "), machine.at()))
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
         .help("run the command with it by hand, or use the workers/torch_worker.py of this version")
 }

@@ -33,7 +33,7 @@ pub fn take(watch: &Watch<'_>) -> Result<Option<Turn>> {
             Ok(()) => return Ok(Some(Turn { _lock: file })),
             Err(TryLockError::Error(cause)) => return Err(failed(&cause)),
             Err(TryLockError::WouldBlock) if watch.cancelled() => return Ok(None),
-            Err(TryLockError::WouldBlock) if !told => (watch.waiting)(),
+            Err(TryLockError::WouldBlock) if !told => (watch.waiting)("another measurement is running on this machine"),
             Err(TryLockError::WouldBlock) => thread::sleep(LOOK_AGAIN),
         }
         told = true;

@@ -1,19 +1,20 @@
 //! A worker process: one line in, one line out, watched until it ends or its time is up.
 
 use super::Watch;
+use crate::records::Conditions;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// A reply is some hundred bytes, and hundred more for every operation whose time it holds; a worker that says more than this is not
 /// speaking the protocol.
-const LONGEST_REPLY: u64 = 4 << 20;
+pub(super) const LONGEST_REPLY: u64 = 4 << 20;
 /// How much of a worker's complaints is kept for a report.
 const COMPLAINTS: usize = 2048;
 /// How often a silent worker is looked at: rarely enough not to disturb what it measures.
@@ -24,50 +25,75 @@ const LOOK_CLOSELY: Duration = Duration::from_millis(2);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How a worker ended.
-#[derive(Debug)]
-pub(super) enum End {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
     /// By itself, or killed by somebody else.
     Exited(ExitStatus),
     /// Killed by us, at the deadline.
     TimedOut,
-    /// Killed by us, after Ctrl-C.
-    Interrupted,
+    /// With the connection to its machine, that many times in a row.
+    Lost(usize),
 }
 
 /// Everything a worker left behind.
-#[derive(Debug)]
-pub(super) struct Legacy {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Legacy {
     /// How it ended.
     pub end: End,
     /// What it wrote to its standard output.
     pub said: String,
     /// The end of what it wrote to its standard error.
     pub complained: String,
+    /// Whether the kernel killed for want of memory meanwhile.
+    pub for_memory: bool,
+    /// What the machine told before and after, where it was looked at from here.
+    pub conditions: Conditions,
 }
 
-/// Starts a worker, hands it `line` and waits for its end, at most `timeout`.
-pub(super) fn ask(command: &mut Command, line: &str, timeout: Duration, watch: &Watch<'_>) -> std::io::Result<Legacy> {
-    let deadline = Instant::now() + timeout;
+impl Legacy {
+    /// What a process said, and nothing else known.
+    pub(super) fn of(end: End, said: String, complained: String) -> Self {
+        Legacy { end, said, complained, for_memory: false, conditions: Conditions::default() }
+    }
+}
+
+/// What a process is handed, and how long it may take.
+pub(super) struct Errand {
+    /// What it reads from its standard input.
+    pub input: Box<dyn Read + Send>,
+    /// Whether its input stays open until it has ended.
+    pub held: bool,
+    /// Time after which it is killed.
+    pub timeout: Duration,
+}
+
+impl Errand {
+    /// One line.
+    pub fn line(line: &str, timeout: Duration) -> Self {
+        Errand { input: Box::new(Cursor::new(format!("{line}\n"))), held: false, timeout }
+    }
+}
+
+/// Starts a process, hands it its errand and waits for its end; none after Ctrl-C.
+pub(super) fn ask(command: &mut Command, errand: Errand, watch: &Watch<'_>) -> io::Result<Option<Legacy>> {
+    let deadline = Instant::now() + errand.timeout;
     // In a group of its own, Ctrl-C reaches only us, and children of the worker can be killed with it.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     volunteer(&child);
     let said = child.stdout.take().map(|pipe| reader(pipe, first_bytes));
     let complained = child.stderr.take().map(|pipe| reader(pipe, last_bytes));
-    if let Some(mut stdin) = child.stdin.take() {
-        // A worker that died already reads nothing; how it died tells more than this write.
-        let _ = stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n"));
-    }
+    let _held = child.stdin.take().map(|pipe| feed(pipe, errand));
     let mut heard = None;
     let end = loop {
         if let Some(status) = child.try_wait()? {
-            break End::Exited(status);
+            break Some(End::Exited(status));
         }
         if watch.cancelled() {
-            break End::Interrupted;
+            break None;
         }
         if Instant::now() >= deadline {
-            break End::TimedOut;
+            break Some(End::TimedOut);
         }
         match (&heard, &said) {
             (None, Some(said)) => match said.recv_timeout(LOOK) {
@@ -78,8 +104,23 @@ pub(super) fn ask(command: &mut Command, line: &str, timeout: Duration, watch: &
         }
     };
     bury(&mut child);
-    let heard = heard.unwrap_or_else(|| last_words(said));
-    Ok(Legacy { end, said: heard, complained: last_words(complained) })
+    let Some(end) = end else { return Ok(None) };
+    let said = heard.unwrap_or_else(|| last_words(said));
+    Ok(Some(Legacy::of(end, said, last_words(complained))))
+}
+
+/// Writes the input on a thread of its own, so that a slow reader can be given up; what is held stays open until the result is
+/// dropped.
+fn feed(mut pipe: ChildStdin, mut errand: Errand) -> Sender<()> {
+    let (sender, dropped) = channel();
+    thread::spawn(move || {
+        // A worker that died already reads nothing; how it died tells more than this write.
+        let _ = io::copy(&mut errand.input, &mut pipe).and_then(|_| pipe.flush());
+        if errand.held {
+            let _ = dropped.recv();
+        }
+    });
+    sender
 }
 
 /// Offers the worker to the kernel's out-of-memory killer before everything else on the machine.

@@ -1,7 +1,7 @@
 //! Fingerprints as files: one JSON per stage and quantity.
 
 use super::Fingerprint;
-use super::checksum::checksum;
+use crate::checksum::checksum;
 use crate::error::{Error, Result};
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};

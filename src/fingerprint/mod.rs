@@ -6,7 +6,6 @@
 
 mod about;
 mod calibrate;
-mod checksum;
 mod file;
 mod folder;
 mod hybrid;

@@ -80,12 +80,7 @@ impl Provenance {
     /// # Errors
     /// When `now` differs: what differs, and how to start anew.
     pub fn check_continues(&self, now: &Setting, log_dir: &Path) -> Result<()> {
-        let names: BTreeSet<&String> = self.setting.keys().chain(now.keys()).collect();
-        let shown = |setting: &Setting, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();
-        let different = names.into_iter().filter(|name| self.setting.get(*name) != now.get(*name));
-        let differences: Vec<String> = different
-            .map(|name| format!("{name} was {}, is {}", shown(&self.setting, name), shown(now, name)))
-            .collect();
+        let differences = differences(&self.setting, now);
         if differences.is_empty() {
             return Ok(());
         }
@@ -93,4 +88,12 @@ impl Provenance {
             .file(log_dir.join(PROVENANCE_FILE))
             .help(format!("start anew with another device_name or log_dir, or move {} away", log_dir.display())))
     }
+}
+
+/// What differs between two settings, each as "name was this, is that".
+pub fn differences(before: &Setting, now: &Setting) -> Vec<String> {
+    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let shown = |setting: &Setting, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();
+    let different = names.into_iter().filter(|name| before.get(*name) != now.get(*name));
+    different.map(|name| format!("{name} was {}, is {}", shown(before, name), shown(now, name))).collect()
 }

@@ -84,9 +84,12 @@ impl Target {
         Self::parse(text)
     }
 
-    /// The processor this program runs on: oneDNN lays tensors out for the widest vectors it has.
-    pub fn host() -> Result<Self> {
-        Self::named(if wide_vectors() { "cpu" } else { "cpu_avx2" })
+    /// A processor, with vectors of 512 bits or without: oneDNN lays tensors out for the widest there are.
+    ///
+    /// # Errors
+    /// None: the embedded descriptions can be read.
+    pub fn processor(wide_vectors: bool) -> Result<Self> {
+        Self::named(if wide_vectors { "cpu" } else { "cpu_avx2" })
     }
 
     /// A device described in a file of the user's.
@@ -124,16 +127,6 @@ impl Target {
         }
         Ok(())
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn wide_vectors() -> bool {
-    std::arch::is_x86_feature_detected!("avx512bw")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn wide_vectors() -> bool {
-    false
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Devices: one conformance suite for every backend, and workers that misbehave.
 
 use crate::fixtures::shared;
-use perf4sight::device::local::Local;
+use perf4sight::device::hardware::Hardware;
+use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{About, PROTOCOL, Request, StepRule};
@@ -16,6 +17,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,13 +42,14 @@ pub(crate) fn job(file: &Path) -> Job {
 /// A worker in a line of shell, about which nothing was asked.
 pub(crate) fn script_worker(script: String) -> Program {
     let about = About { protocol: PROTOCOL, software: Setting::new(), places: BTreeMap::new(), layers: true };
-    Program { path: "/bin/sh".into(), arguments: vec!["-c".into(), script], about }
+    Program { words: vec!["/bin/sh".into(), "-c".into(), script], about }
 }
 
 /// A device whose worker is a shell script: as real a worker as any, for the protocol is a line each way.
-fn scripted(script: &str) -> Local {
-    Local {
+fn scripted(script: &str) -> Hardware {
+    Hardware {
         name: DeviceName::Cpu,
+        machine: Arc::new(Here),
         gpu: 0,
         worker: script_worker(script.into()),
         threads: 2,
@@ -59,7 +62,7 @@ fn scripted(script: &str) -> Local {
 
 pub(crate) fn measure(device: &dyn Device, job: &Job) -> Measurement {
     let cancelled = AtomicBool::new(false);
-    device.measure(job, &Watch { cancelled: &cancelled, waiting: &|| () }).unwrap()
+    device.measure(job, &Watch { cancelled: &cancelled, waiting: &|_| () }).unwrap()
 }
 
 /// What every backend must do with a configuration that fits.
@@ -83,7 +86,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
     }
 
     let cancelled = AtomicBool::new(true);
-    let watch = Watch { cancelled: &cancelled, waiting: &|| () };
+    let watch = Watch { cancelled: &cancelled, waiting: &|_| () };
     assert_eq!(device.measure(fits, &watch).unwrap(), Measurement::Interrupted);
 
     let nowhere = Job { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
@@ -333,7 +336,7 @@ fn a_worker_that_hangs_is_killed_with_what_it_started() {
     let child = folder.path().join("child");
     for hang in ["read request; sleep 60", "exec >&-; sleep 60", "sleep 60 & wait"] {
         let script = format!("echo $$ > {}; {hang}", child.display());
-        let device = Local { timeout: Duration::from_millis(400), ..scripted(&script) };
+        let device = Hardware { timeout: Duration::from_millis(400), ..scripted(&script) };
         let began = Instant::now();
         let Measurement::Broken { outcome, reason } = measure(&device, &job(Path::new("x"))) else {
             panic!("{hang} ended");
@@ -366,7 +369,7 @@ fn ctrl_c_ends_the_worker() {
             }
             cancelled.store(true, Ordering::Relaxed);
         });
-        let watch = Watch { cancelled: &cancelled, waiting: &|| () };
+        let watch = Watch { cancelled: &cancelled, waiting: &|_| () };
         assert_eq!(device.measure(&job(Path::new("x")), &watch).unwrap(), Measurement::Interrupted);
     });
     assert!(!alive(&child));
@@ -389,7 +392,7 @@ fn measurements_never_overlap() {
             scope.spawn(|| {
                 let told = Cell::new(0);
                 let cancelled = AtomicBool::new(false);
-                let waiting = || told.set(told.get() + 1);
+                let waiting = |_: &str| told.set(told.get() + 1);
                 device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &waiting }).unwrap();
                 assert!(told.get() <= 1, "said that it waits {} times", told.get());
             });
@@ -401,16 +404,16 @@ fn measurements_never_overlap() {
 #[test]
 fn a_worker_that_cannot_be_started_is_an_error() {
     let mut device = scripted("");
-    device.worker.path = PathBuf::from("/nonexistent/worker");
+    device.worker.words[0] = "/nonexistent/worker".into();
     let cancelled = AtomicBool::new(false);
-    let error = device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &|| () }).unwrap_err();
+    let error = device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &|_| () }).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/worker"), "{error}");
 }
 
 #[test]
 fn capacity_is_never_more_than_the_machine_has() {
-    let all = Local { mem_limit: Some(Bytes(u64::MAX)), ..scripted("") };
-    let little = Local { mem_limit: Some(Bytes(1 << 20)), ..scripted("") };
+    let all = Hardware { mem_limit: Some(Bytes(u64::MAX)), ..scripted("") };
+    let little = Hardware { mem_limit: Some(Bytes(1 << 20)), ..scripted("") };
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
     let total: u64 = meminfo.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(all.capacity().unwrap() <= Bytes(total * 1024));

@@ -2,7 +2,7 @@
 
 use crate::device::{job, measure};
 use crate::workers::{file, memory_of, own_worker, processor};
-use perf4sight::device::local::Local;
+use perf4sight::device::hardware::Hardware;
 use perf4sight::device::protocol::{LayersReading, StepRule};
 use perf4sight::device::{Job, Measurement};
 use perf4sight::network::zoo::{self, Dataset};
@@ -11,7 +11,7 @@ use perf4sight::records::layers::Pass;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
 
-fn libtorch() -> Local {
+fn libtorch() -> Hardware {
     processor(own_worker())
 }
 
@@ -45,7 +45,7 @@ fn allocated_memory_is_what_the_tensors_add_up_to() {
 }
 
 /// The layers of a job, and what they add up to over the plain step.
-fn layers_of(device: &Local, job: &Job) -> (LayersReading, f64) {
+fn layers_of(device: &Hardware, job: &Job) -> (LayersReading, f64) {
     match measure(device, &Job { memory: false, layers: true, ..job.clone() }) {
         Measurement::Measured { layers: Some(layers), .. } => {
             let sum: f64 = layers.times.iter().map(|time| time.milliseconds).sum();
@@ -83,7 +83,7 @@ fn every_operation_of_a_step_is_timed_and_together_they_are_the_step() {
 #[ignore = "needs a quiet machine for two minutes; run with: cargo test --release --test suite in_place -- --ignored --nocapture"]
 fn operations_timed_in_place_add_up_to_the_plain_step() {
     let steps = StepRule { minimum: 5, minimum_seconds: 0.7, ..StepRule::default() };
-    let device = Local { threads: 2, mem_limit: Some(Bytes(8 << 30)), steps, ..libtorch() };
+    let device = Hardware { threads: 2, mem_limit: Some(Bytes(8 << 30)), steps, ..libtorch() };
     println!("| network | stage | batch | plain step | operations over it |\n|---|---|---|---|---|");
     let mut shares = Vec::new();
     for name in ["squeezenet", "mnasnet", "mobilenetv2", "resnet18", "resnet50"] {
@@ -101,7 +101,7 @@ fn operations_timed_in_place_add_up_to_the_plain_step() {
 #[test]
 fn used_memory_repeats_on_every_number_of_threads() {
     let (_folder, path) = file(&zoo::build("mobilenetv2", Dataset::Imagenet).unwrap());
-    let device = Local { threads: 2, ..libtorch() };
+    let device = Hardware { threads: 2, ..libtorch() };
     let used = [0; 3].map(|_| memory_of(&device, &job(&path)).used as f64);
     let [low, high] = [f64::min, f64::max].map(|fold| used.into_iter().reduce(fold).unwrap());
     assert!(high / low < 1.005, "{used:?}");

@@ -33,6 +33,7 @@ mod pruning;
 mod readme;
 mod records;
 mod remeasured;
+mod remote;
 mod report;
 mod trees;
 mod workers;

@@ -1,7 +1,9 @@
 //! Simulated memory against what libtorch allocates on this processor, counted to the byte by the worker.
 
 use crate::device::measure;
-use perf4sight::device::local::Local;
+use perf4sight::device::description::Description;
+use perf4sight::device::hardware::Hardware;
+use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::StepRule;
@@ -16,13 +18,15 @@ use perf4sight::target::Target;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
-fn worker() -> Local {
-    Local {
+fn worker() -> Hardware {
+    Hardware {
         name: DeviceName::Cpu,
+        machine: Arc::new(Here),
         gpu: 0,
         worker: Program::own(Path::new(env!("CARGO_BIN_EXE_perf4sight"))).unwrap(),
         threads: 2,
@@ -58,7 +62,7 @@ fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<P
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
-    let target = Target::host().unwrap();
+    let target = Target::processor(Description::here().wide_vectors()).unwrap();
     let simulation = Simulation::new(network, stage, Optimizer::Momentum, &target);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload { stage, batch });
@@ -99,7 +103,7 @@ fn the_allocator_of_this_processor_is_reproduced() {
 #[ignore = "takes half an hour; run with: cargo test --test suite the_whole_zoo -- --ignored --nocapture"]
 fn the_whole_zoo() {
     let batches = [1, 4, 16];
-    println!("{:?}\n{}\n", worker().setting(), Target::host().unwrap().title);
+    println!("{:?}\n{}\n", worker().setting(), Target::processor(Description::here().wide_vectors()).unwrap().title);
     println!("| network | level | stage | batch 1 | batch 4 | batch 16 |\n|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for (name, level) in zoo::names().flat_map(|name| [0, 30, 70].map(|level| (name, level))) {

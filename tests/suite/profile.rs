@@ -4,7 +4,8 @@ use crate::device::script_worker;
 use crate::fixtures::{Outcome, Scene, Sink, context, shared};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use perf4sight::device::local::Local;
+use perf4sight::device::hardware::Hardware;
+use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::network::onnx;
@@ -18,6 +19,7 @@ use perf4sight::workload::{Quantity, Stage, Variable, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -419,10 +421,11 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
 }
 
 /// A device whose worker is a shell script that reads `$variant` and `$batch` out of its request.
-fn scripted(script: &str) -> Local {
+fn scripted(script: &str) -> Hardware {
     let parse = r#"read request; batch=${request#*batch\":}; batch=${batch%%,*}"#;
-    Local {
+    Hardware {
         name: DeviceName::Cpu,
+        machine: Arc::new(Here),
         gpu: 0,
         worker: script_worker(format!("{parse}; {script}")),
         threads: 1,

@@ -2,7 +2,8 @@
 
 use crate::device::script_worker;
 use crate::fixtures::{Sink, context};
-use perf4sight::device::local::Local;
+use perf4sight::device::hardware::Hardware;
+use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::plan::Configuration;
@@ -44,8 +45,9 @@ impl Profiled {
         let script = format!(
             "read request; count=$(ls {at}/asked* 2>/dev/null | wc -l); touch {at}/asked$count; cat {at}/$count"
         );
-        let device = Local {
+        let device = Hardware {
             name: DeviceName::Cpu,
+            machine: Arc::new(Here),
             gpu: 0,
             worker: script_worker(script),
             threads: 1,

@@ -3,7 +3,8 @@
 
 use crate::device::{conforms, job, measure};
 use crate::fixtures::Scene;
-use perf4sight::device::local::Local;
+use perf4sight::device::hardware::Hardware;
+use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{MemoryReading, Reply, StepRule};
@@ -18,15 +19,17 @@ use perf4sight::workload::{Stage, Workload};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
 const PYTHON_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/workers/torch_worker.py");
 
 /// This machine's processor measured by a worker, kept to few and short steps.
-pub(crate) fn processor(worker: Program) -> Local {
-    Local {
+pub(crate) fn processor(worker: Program) -> Hardware {
+    Hardware {
         name: DeviceName::Cpu,
+        machine: Arc::new(Here),
         gpu: 0,
         worker,
         // One, so that whatever else runs on the machine costs a fair share of time: OpenMP threads wait for each other.
@@ -46,7 +49,7 @@ pub(crate) fn file(network: &Network) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-pub(crate) fn memory_of(device: &Local, job: &Job) -> MemoryReading {
+pub(crate) fn memory_of(device: &Hardware, job: &Job) -> MemoryReading {
     match measure(device, &Job { latency: false, ..job.clone() }) {
         Measurement::Measured { memory: Some(memory), .. } => memory,
         other => panic!("{other:?}"),
@@ -55,7 +58,7 @@ pub(crate) fn memory_of(device: &Local, job: &Job) -> MemoryReading {
 
 fn asked(words: &[&str]) -> Program {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    Program::ask(&words, Duration::from_secs(60)).unwrap()
+    Program::ask(&Here, words, Duration::from_secs(60)).unwrap()
 }
 
 /// The first Python that has PyTorch; Debian's belongs to the system's Python, which may not be the first on the path.
@@ -90,14 +93,14 @@ fn worker_conforms(worker: &Program) {
     every_operation_runs(&device);
 }
 
-fn what_it_says_of_itself_is_in_the_setting(device: &Local) {
+fn what_it_says_of_itself_is_in_the_setting(device: &Hardware) {
     let setting = device.setting();
     let about = &device.worker.about;
     assert!(!about.software.is_empty() && about.places.contains_key("cpu"), "{about:?}");
     assert!(about.software.iter().all(|(name, version)| setting.get(name) == Some(version)), "{setting:?}");
 }
 
-fn memory_repeats(device: &Local, job: &Job) {
+fn memory_repeats(device: &Hardware, job: &Job) {
     for stage in Stage::ALL {
         let job = Job { workload: Workload { stage, batch: 3 }, ..job.clone() };
         let (first, second) = (memory_of(device, &job), memory_of(device, &job));
@@ -107,7 +110,7 @@ fn memory_repeats(device: &Local, job: &Job) {
     }
 }
 
-fn layers_are_timed_or_refused(device: &Local, job: &Job) {
+fn layers_are_timed_or_refused(device: &Hardware, job: &Job) {
     let job = Job { layers: true, memory: false, ..job.clone() };
     match device.check(&job) {
         Ok(()) => assert!(matches!(measure(device, &job), Measurement::Measured { layers: Some(_), .. })),
@@ -119,10 +122,10 @@ fn layers_are_timed_or_refused(device: &Local, job: &Job) {
     }
 }
 
-fn a_limit_makes_running_out_of_memory_real(device: &Local) {
+fn a_limit_makes_running_out_of_memory_real(device: &Hardware) {
     let (_folder, path) = file(&zoo::build("resnet18", Dataset::Imagenet).unwrap());
     let limit = Bytes::from_mib(100.0);
-    let device = Local { mem_limit: Some(limit), ..device.clone() };
+    let device = Hardware { mem_limit: Some(limit), ..device.clone() };
     // Its weights and their gradients take 89 MiB; a batch of 4 needs more than twice the limit, in inference less than half.
     for latency in [false, true] {
         let too_large = Job { latency, ..job(&path) };
@@ -135,7 +138,7 @@ fn a_limit_makes_running_out_of_memory_real(device: &Local) {
     assert!(memory_of(&device, &inference).allocated <= limit.0);
 }
 
-fn what_cannot_run_is_refused_by_name(device: &Local) {
+fn what_cannot_run_is_refused_by_name(device: &Hardware) {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
     let unknown = Unknown { op_type: "Einsum".into(), shape: Shape::new([10]), parameters: 0 };
     let output = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
@@ -148,7 +151,12 @@ fn what_cannot_run_is_refused_by_name(device: &Local) {
 
 /// What a worker answers to a line.
 fn reply(worker: &Program, line: &str) -> Reply {
-    let mut child = worker.command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(&worker.words[0])
+        .args(&worker.words[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     writeln!(child.stdin.take().unwrap(), "{line}").unwrap();
     let output = child.wait_with_output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|cause| panic!("{cause}: {output:?}"))
@@ -185,7 +193,7 @@ fn the_machine_is_told_of(worker: &Program, network: &Path) {
     assert!(end > start + 0.05, "a tenth of a second of steps, and {} s of work", end - start);
 }
 
-fn every_operation_runs(device: &Local) {
+fn every_operation_runs(device: &Hardware) {
     let (_folder, path) = file(&every_operation());
     for stage in Stage::ALL {
         let job = Job { workload: Workload { stage, batch: 3 }, ..job(&path) };
@@ -316,8 +324,8 @@ fn scripted(device: &str, about: &str, more: &str) -> Scene {
     Scene::new().file("worker.sh", script).file("config.ini", config).file("nets/squeezenet_0.onnx", network)
 }
 
-const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304}}"#;
-const TX2: &str = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},"places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2"}},"layers":false}"#;
+pub(crate) const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304}}"#;
+pub(crate) const TX2: &str = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},"places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2"}},"layers":false}"#;
 
 #[test]
 fn a_board_is_profiled_by_the_worker_that_the_configuration_names() {

@@ -1,6 +1,6 @@
 //! The worker as a process: when it ends, and what the kernel says of its memory and time.
 
-use crate::device::machine;
+use crate::device::description;
 use crate::device::protocol::MemoryReading;
 use crate::device::sampling::Load;
 use nix::sys::prctl;
@@ -8,7 +8,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Ends this process when the one that started it ends, however that comes about. Where the kernel cannot, measuring goes on
@@ -63,7 +63,7 @@ pub(super) fn forget_peak() {
 }
 
 fn counted(file: &str, name: &str) -> u64 {
-    machine::counter(file, name).map_or(0, |bytes| bytes.0)
+    description::counter(Path::new(file), name).map_or(0, |bytes| bytes.0)
 }
 
 /// What the process was charged with so far.

@@ -3,8 +3,8 @@
 use super::curve::{Point, smallness};
 use super::limit::Trial;
 use super::simulated::{Simulated, simulation};
+use crate::checksum::checksum;
 use crate::error::{Error, Result};
-use crate::fingerprint::checksum::checksum;
 use crate::fingerprint::observations::Observations;
 use crate::network::Network;
 use crate::records::{Reading, Record, Variant};

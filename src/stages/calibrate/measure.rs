@@ -25,7 +25,7 @@ impl Subject<'_> {
         for &batch in batches {
             let job = self.job(written.file(), batch);
             device.check(&job)?;
-            let waiting = || context.console.note("waiting: another measurement is running on this machine");
+            let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
             let measurement = device.measure(&job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
             match measurement {
                 Measurement::Measured { latency, memory, .. } => rows.extend(self.rows(&job, latency, memory)),

@@ -99,7 +99,7 @@ impl Campaign<'_> {
         let Configuration { variant, workload, .. } = &planned.configuration;
         let name = format!("{variant} {} bs {}", workload.stage, workload.batch);
         progress.doing(&name);
-        let waiting = || context.console.note("waiting: another measurement is running on this machine");
+        let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
         let watch = Watch { cancelled: &context.cancel, waiting: &waiting };
         let attempts = Attempts::of(self.device, &planned.job_for(variables), &watch)?;
         if let Measurement::Broken { outcome, reason } = attempts.kept() {

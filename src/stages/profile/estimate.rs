@@ -18,9 +18,9 @@ const START: f64 = 0.5;
 /// What is assumed of a network that cannot be looked at yet.
 const UNKNOWN_MACS: f64 = 1e9;
 
-/// The time for configurations on a device; computed and recorded devices answer at once.
+/// The time for configurations on a device; computed and recorded devices answer at once, and of boards nothing is known here.
 pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Duration> {
-    if device.name != DeviceName::Cpu {
+    if device.name != DeviceName::Cpu || !device.routes.is_empty() {
         return None;
     }
     let rate = MACS_PER_CORE * device.threads.unwrap_or_else(machine::threads) as f64;

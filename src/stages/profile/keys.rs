@@ -93,6 +93,30 @@ pub(super) const TABLE: Table = Table {
             help: "The command of another worker, such as python3 workers/torch_worker.py; by default perf4sight itself. No shell sees it; as a list its words may hold blanks.",
         },
         Key {
+            name: "host",
+            kind: Kind::Text,
+            default: Unset,
+            help: "A board to measure on over ssh: user@address, user@address:port or an alias from ~/.ssh/config. The worker's files and the networks go there.",
+        },
+        Key {
+            name: "hosts",
+            kind: Kind::List(&Kind::Text),
+            default: Unset,
+            help: "Several boards of one kind, to share one sweep.",
+        },
+        Key {
+            name: "ssh_config",
+            kind: Kind::Path,
+            default: Unset,
+            help: "A file to use in place of ~/.ssh/config. Whatever it says, nothing is ever asked and unknown host keys are refused.",
+        },
+        Key {
+            name: "reconnect",
+            kind: Kind::Number(0.0),
+            default: Literal("300"),
+            help: "Seconds to go on trying when the connection to a board was lost.",
+        },
+        Key {
             name: "till_first_fail",
             kind: Kind::Flag,
             default: Literal("False"),

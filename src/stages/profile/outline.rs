@@ -2,11 +2,12 @@
 
 use super::test_config::{self, NetworkTests};
 use super::{NOT_KEPT, Planned, Profile, estimate, journal};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::{Decision, Ledger};
 use crate::stages::{Foreseen, Outline, Place};
 use crate::workload::Variable;
-use std::path::Path;
+use std::env;
+use std::path::{Path, PathBuf};
 
 impl Profile {
     /// The outline of the section; refuses what can be known to fail.
@@ -33,7 +34,7 @@ impl Profile {
 
     fn foresee_runs(&self, tests: &[NetworkTests], foreseen: &Foreseen, outline: &mut Outline) -> Result<()> {
         let planned = self.planned(tests, foreseen);
-        let device = self.open_device(tests, Path::new(""))?;
+        let device = self.open_device(tests, &program()?)?;
         // What an earlier section is going to write cannot be looked at yet.
         let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
         there.map(Planned::job).try_for_each(|job| device.check(&job))?;
@@ -71,6 +72,11 @@ impl Profile {
         let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
         asked.map(Variable::name).collect::<Vec<_>>().join(",")
     }
+}
+
+/// This program, which may have to go to a board to be asked what it can do there.
+fn program() -> Result<PathBuf> {
+    env::current_exe().map_err(|cause| Error::io("/proc/self/exe", "find this program", &cause))
 }
 
 fn left_out(configurations: usize, log_dir: &Path) -> Option<String> {

@@ -5,10 +5,12 @@ use super::{Places, Profile};
 use crate::config::Values;
 use crate::device;
 use crate::device::names::DeviceName;
+use crate::device::remote::{Host, Route};
 use crate::error::Result;
 use crate::records::check_network_name;
 use crate::units::Bytes;
 use crate::workload::{Stage, Variable};
+use std::path::PathBuf;
 use std::time::Duration;
 
 impl Profile {
@@ -72,12 +74,28 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
         name: values.named("device", DeviceName::parse)?,
         source: values.get("device_source")?,
         worker: words(values.get::<Option<Vec<String>>>("worker")?.unwrap_or_default()),
+        routes: routes(values)?,
         gpu: values.get("gpu_id")?,
         threads: values.get("threads")?,
         mem_limit: values.get::<Option<u64>>("mem_limit")?.map(|mib| Bytes(mib << 20)),
-        timeout: timeout(values)?,
+        timeout: seconds(values, "timeout")?,
         seed: values.get("seed")?,
     })
+}
+
+/// The boards of `host` or `hosts`.
+fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
+    let host: Option<Host> = values.get::<Option<String>>("host")?.map(|_| values.named("host", Host::parse)).transpose()?;
+    let hosts = match values.get::<Option<Vec<String>>>("hosts")? {
+        Some(_) if host.is_some() => {
+            return Err(values.error("hosts", "host and hosts at once").help("name all boards in hosts, and leave host out"));
+        }
+        Some(_) => distinct(values, "hosts", values.each("hosts", Host::parse)?)?,
+        None => host.into_iter().collect(),
+    };
+    let config: Option<PathBuf> = values.get("ssh_config")?;
+    let patience = seconds(values, "reconnect")?;
+    Ok(hosts.into_iter().map(|host| Route { host, config: config.clone(), patience }).collect())
 }
 
 /// A command as its words: one value is split at blanks, a list is taken as it is, so that words may hold blanks.
@@ -88,10 +106,10 @@ fn words(command: Vec<String>) -> Vec<String> {
     }
 }
 
-fn timeout(values: &Values<'_>) -> Result<Duration> {
-    let seconds: f64 = values.get("timeout")?;
+fn seconds(values: &Values<'_>, key: &str) -> Result<Duration> {
+    let seconds: f64 = values.get(key)?;
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| values.error("timeout", format!("{seconds} s is longer than can be waited")).expected("seconds"))
+        .map_err(|_| values.error(key, format!("{seconds} s is longer than can be waited")).expected("seconds"))
 }
 
 fn places(values: &Values<'_>) -> Result<Places> {

@@ -89,7 +89,7 @@ impl Rounds<'_> {
     /// None after Ctrl-C.
     fn one(&self, job: &Job, context: &Context) -> Result<Option<Taken>> {
         self.device.check(job)?;
-        let waiting = || context.console.note("waiting: another measurement is running on this machine");
+        let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
         let measurement = self.device.measure(job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
         let refused = |why: &str| {
             let batch = job.workload.batch;

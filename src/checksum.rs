@@ -1,7 +1,7 @@
 //! A short fingerprint of bytes, the same on every platform: FNV-1a with 64 bits (G. Fowler, L. C. Noll, K.-P. Vo).
 
-/// As 16 hexadecimal digits.
-pub(super) fn checksum(bytes: impl IntoIterator<Item = u8>) -> String {
+/// The fingerprint of the bytes, as 16 hexadecimal digits.
+pub fn checksum(bytes: impl IntoIterator<Item = u8>) -> String {
     let hash = bytes
         .into_iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

@@ -1,10 +1,11 @@
-//! This machine: every measurement in a worker process of its own, never two at a time.
+//! Hardware: every measurement in a worker process of its own, never two at a time on a machine.
 
+use super::machine::{Invocation, Machine};
 use super::names::DeviceName;
 use super::program::Program;
 use super::protocol::{About, LatencyReading, LayersReading, PROTOCOL, Reply, Request, StepRule};
-use super::worker::{self, End, Legacy};
-use super::{Device, Job, Measurement, Watch, board, cgroup, machine, turn};
+use super::worker::{End, Legacy};
+use super::{Device, Job, Measurement, Watch};
 use crate::error::{Error, Result};
 use crate::records::{Conditions, Outcome, Setting};
 use crate::target::{Memory, Target};
@@ -12,18 +13,21 @@ use crate::units::Bytes;
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much of a worker's words a message quotes.
 const QUOTED: usize = 200;
 
-/// This machine, measured by worker processes.
+/// A machine, measured by worker processes.
 #[derive(Debug, Clone)]
-pub struct Local {
+pub struct Hardware {
     /// What it is called in configurations.
     pub name: DeviceName,
+    /// Where the workers run.
+    pub machine: Arc<dyn Machine>,
     /// Which of several GPUs; those without ignore it.
     pub gpu: u32,
     /// What measures.
@@ -40,13 +44,13 @@ pub struct Local {
     pub steps: StepRule,
 }
 
-impl Device for Local {
+impl Device for Hardware {
     fn name(&self) -> &str {
         self.name.name()
     }
 
     fn capacity(&self) -> Option<Bytes> {
-        self.limit().map(|limit| limit.min(machine::memory()))
+        self.limit().map(|limit| limit.min(self.machine.description().memory()))
     }
 
     fn setting(&self) -> Setting {
@@ -61,8 +65,7 @@ impl Device for Local {
         let own = own.map(|(name, fact)| (name.to_owned(), fact));
         let About { software, places, .. } = &self.worker.about;
         let place = places.get(&self.place()).cloned().unwrap_or_default();
-        let machine = machine::facts().into_iter().chain(board::facts(Path::new("/")));
-        machine.chain(software.clone()).chain(place).chain(own).collect()
+        self.machine.description().facts().into_iter().chain(software.clone()).chain(place).chain(own).collect()
     }
 
     fn check(&self, job: &Job) -> Result<()> {
@@ -74,23 +77,21 @@ impl Device for Local {
     }
 
     fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
-        let request = serde_json::to_string(&self.request(job))
+        let Some(network) = self.machine.bring(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
+        let request = serde_json::to_string(&self.request(job, network))
             .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
-        let Some(_turn) = turn::take(watch)? else { return Ok(Measurement::Interrupted) };
-        let (kills, start) = (cgroup::kills(), board::moment(Path::new("/")));
-        let legacy = worker::ask(&mut self.command(), &request, self.timeout, watch)
-            .map_err(|cause| Error::device(format!("the worker cannot be started: {cause}")).file(&self.worker.path))?;
-        let here = Conditions { start, end: board::moment(Path::new("/")) };
-        let kernel_killed = cgroup::kills().iter().zip(kills).any(|(after, before)| *after > before);
-        Ok(told(self.interpret(&legacy, job, kernel_killed), here))
+        let Hardware { threads, timeout, .. } = *self;
+        let command = Invocation { words: &self.worker.words, request: &request, threads, timeout };
+        let legacy = self.machine.measure(&command, watch)?;
+        Ok(legacy.map_or(Measurement::Interrupted, |legacy| told(self.interpret(&legacy, job), legacy.conditions)))
     }
 }
 
-impl Local {
+impl Hardware {
     fn limit(&self) -> Option<Bytes> {
         // Where the memory is not main memory, how much of that is available says nothing.
         let shared = self.target().is_none_or(|target| target.memory != Memory::Dedicated);
-        self.mem_limit.or_else(|| shared.then(machine::default_limit))
+        self.mem_limit.or_else(|| shared.then(|| self.machine.description().default_limit()))
     }
 
     fn place(&self) -> String {
@@ -99,14 +100,16 @@ impl Local {
 
     /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
     fn target(&self) -> Option<Target> {
-        self.name.target().map_or_else(Target::host, Target::named).ok()
+        let processor = || Target::processor(self.machine.description().wide_vectors());
+        self.name.target().map_or_else(processor, Target::named).ok()
     }
 
-    fn request(&self, job: &Job) -> Request {
+    /// The request for a job whose network lies at `network` on the machine.
+    fn request(&self, job: &Job, network: PathBuf) -> Request {
         Request {
             protocol: PROTOCOL,
             place: self.place(),
-            network: job.file.clone(),
+            network,
             workload: job.workload,
             latency: job.latency,
             memory: job.memory,
@@ -118,17 +121,12 @@ impl Local {
         }
     }
 
-    fn command(&self) -> Command {
-        let threads = self.threads.to_string();
-        let mut command = self.worker.command();
-        // Compute libraries read these when they are loaded, before a worker's own code could tell them.
-        command.env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
-        command
-    }
-
-    fn interpret(&self, legacy: &Legacy, job: &Job, kernel_killed: bool) -> Measurement {
+    fn interpret(&self, legacy: &Legacy, job: &Job) -> Measurement {
         match legacy.end {
-            End::Interrupted => Measurement::Interrupted,
+            End::Lost(times) => Measurement::broken(
+                Outcome::Crashed,
+                format!("the connection was lost {times} times in a row while the worker ran: {}", legacy.complained),
+            ),
             End::TimedOut => Measurement::broken(
                 Outcome::TimedOut,
                 format!("the worker was still running after {} s", self.timeout.as_secs_f64()),
@@ -136,7 +134,7 @@ impl Local {
             // A worker that fails while it winds up has answered all the same.
             End::Exited(status) => match answer(&legacy.said, job) {
                 Ok(measurement) => measurement,
-                Err(_) if legacy.said.trim().is_empty() => silent(status, &legacy.complained, kernel_killed),
+                Err(_) if legacy.said.trim().is_empty() => silent(status, legacy),
                 Err(why) => Measurement::broken(Outcome::Garbled, why),
             },
         }
@@ -181,13 +179,13 @@ fn answer(said: &str, job: &Job) -> std::result::Result<Measurement, String> {
 }
 
 /// What a worker that ended without a word died of.
-fn silent(status: ExitStatus, complained: &str, kernel_killed: bool) -> Measurement {
-    let words = match complained.trim() {
+fn silent(status: ExitStatus, legacy: &Legacy) -> Measurement {
+    let words = match legacy.complained.trim() {
         "" => String::new(),
         words => format!(": {words}"),
     };
     match (status.signal(), status.code()) {
-        (Some(signal), _) if signal == Signal::SIGKILL as i32 && kernel_killed => {
+        (Some(signal), _) if signal == Signal::SIGKILL as i32 && legacy.for_memory => {
             Measurement::OutOfMemory { memory: None, seconds: 0.0 }
         }
         (Some(signal), _) => {
@@ -211,8 +209,9 @@ fn quoted(said: &str) -> String {
 mod tests {
     use super::*;
 
-    fn killed(signal: Signal, kernel_killed: bool) -> Measurement {
-        silent(ExitStatus::from_raw(signal as i32), "", kernel_killed)
+    fn killed(signal: Signal, for_memory: bool) -> Measurement {
+        let status = ExitStatus::from_raw(signal as i32);
+        silent(status, &Legacy { for_memory, ..Legacy::of(End::Exited(status), String::new(), String::new()) })
     }
 
     #[test]

@@ -1,0 +1,102 @@
+//! What became of a worker on a board: `run.sh` says it behind the worker's own words.
+
+use super::connection::Heard;
+use super::failure::Failure;
+use crate::device::worker::{End, LONGEST_REPLY, Legacy};
+use nix::sys::signal::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// What `run.sh` puts before its own last line.
+const MARK: &str = "\nperf4sight ";
+/// What a shell adds to the number of the signal that ended a process.
+const SIGNALLED: i32 = 128;
+
+/// What became of a worker.
+#[derive(Debug, PartialEq)]
+pub(super) enum Ran {
+    /// It ended.
+    Ended(Legacy),
+    /// It was not started: something else was measured all the time.
+    Busy,
+}
+
+impl Ran {
+    /// Reads what was heard of a worker that had `limit` to end.
+    ///
+    /// # Errors
+    /// There is no last line: the board went down with the worker.
+    pub fn read(heard: &Heard, limit: Duration) -> Result<Self, Failure> {
+        let lost = || match heard.complained.trim() {
+            "" => Failure::Lost("the board ended in the middle of a measurement".to_owned()),
+            words => Failure::Lost(words.to_owned()),
+        };
+        let answer = heard.answer.as_deref().ok_or_else(lost)?;
+        let legacy = |end, said: &str, for_memory| {
+            Ran::Ended(Legacy { for_memory, ..Legacy::of(end, said.to_owned(), heard.complained.clone()) })
+        };
+        let Some((said, last)) = answer.rsplit_once(MARK) else {
+            // What a worker says beyond the longest reply is cut off, and what comes behind with it.
+            let endless = answer.len() as u64 > LONGEST_REPLY / 2;
+            return if endless { Ok(legacy(End::Exited(exited(0)), answer, false)) } else { Err(lost()) };
+        };
+        let words: Vec<&str> = last.split_whitespace().collect();
+        match words.as_slice() {
+            ["busy"] => Ok(Ran::Busy),
+            ["ended", code, centiseconds, memory] => {
+                let (Ok(code), Ok(centiseconds)) = (code.parse(), centiseconds.parse::<u64>()) else { return Err(lost()) };
+                // `timeout` kills with a signal that it cannot tell from others.
+                let late = code == SIGNALLED + Signal::SIGKILL as i32
+                    && Duration::from_millis(10 * (centiseconds + 1)) >= limit;
+                let end = if late { End::TimedOut } else { End::Exited(exited(code)) };
+                Ok(legacy(end, said, *memory == "1"))
+            }
+            _ => Err(lost()),
+        }
+    }
+}
+
+/// A status as `wait` gives it: the signal below, the code above 8 bits.
+fn exited(code: i32) -> ExitStatus {
+    match Signal::try_from(code - SIGNALLED) {
+        Ok(signal) => ExitStatus::from_raw(signal as i32),
+        Err(_) => ExitStatus::from_raw(code << 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(answer: &str) -> Result<Ran, Failure> {
+        let heard = Heard { answer: Some(answer.to_owned()), complained: "Connection closed".to_owned() };
+        Ran::read(&heard, Duration::from_secs(2))
+    }
+
+    fn end(answer: &str) -> (End, bool) {
+        match read(answer) {
+            Ok(Ran::Ended(legacy)) => (legacy.end, legacy.for_memory),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_line_tells_how_a_worker_ended() {
+        assert!(matches!(read("{}\n\nperf4sight ended 0 50 0\n"), Ok(Ran::Ended(legacy)) if legacy.said == "{}\n"));
+        assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
+        // 137 = 128 + SIGKILL: by the kernel, by somebody, at the limit of 2 s.
+        assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));
+        assert_eq!(end("\nperf4sight ended 137 50 0\n"), (End::Exited(ExitStatus::from_raw(9)), false));
+        assert_eq!(end("\nperf4sight ended 137 200 0\n").0, End::TimedOut);
+        assert_eq!(read("\nperf4sight busy\n").unwrap(), Ran::Busy);
+        assert_eq!(end(&"y\n".repeat(2 << 20)).0, End::Exited(ExitStatus::from_raw(0)));
+    }
+
+    #[test]
+    fn without_it_the_board_is_gone() {
+        for answer in ["", "{\"outcome\":", "\nperf4sight ended 1", "\nperf4sight ended a b c\n"] {
+            assert!(matches!(read(answer), Err(Failure::Lost(why)) if why == "Connection closed"), "{answer}");
+        }
+    }
+}
