@@ -136,8 +136,8 @@ fn a_failure_skips_the_larger_batches_of_that_variant_and_stage() {
     // Beside 256 MiB at idle and 4 x 45 MiB of weights, training keeps about 30 MiB an image (2.5 million outputs of
     // convolutions, three times with batch-norm and relu): 16 images fit into 1000 MiB, 64 do not. Inference keeps 6 MiB
     // an image (the first convolution's output before and after), so that 64 fit and 256 do not.
-    let expected = ["measured@1", "measured@16", "out_of_memory@64"];
-    let inference = ["measured@1", "measured@16", "measured@64", "out_of_memory@256"];
+    let expected = ["measured@1", "measured@16", "out_of_memory@64"].map(str::to_owned);
+    let inference = ["measured@1", "measured@16", "measured@64", "out_of_memory@256"].map(str::to_owned);
     for quantity in Quantity::ALL {
         let found = outcomes(&rows(&scene, quantity, "resnet18_0"));
         assert_eq!(found[..3], expected);

@@ -14,6 +14,7 @@ use perf4sight::units::Bytes;
 use perf4sight::workload::{Quantity, Stage, Variable, Workload};
 use serde_json::Value;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 

@@ -104,10 +104,12 @@ fn compiled(executable: &Path, look: &Look, host: &Host) -> Result<Luggage> {
     let folder = executable.ancestors().nth(2).map(|target| target.join(format!("perf4sight-{triple}")));
     match folder.filter(|folder| folder.is_dir()) {
         Some(folder) => launched(&folder, look),
-        None => Err(Error::device(format!("{host} has a {} processor, and this program runs on {ARCH}", look.architecture))
-            .help(format!(
-                "./main cross {triple}, or on boards with an older PyTorch worker = python3 workers/torch_worker.py"
-            ))),
+        None => {
+            Err(Error::device(format!("{host} has a {} processor, and this program runs on {ARCH}", look.architecture))
+                .help(format!(
+                    "./main cross {triple}, or on boards with an older PyTorch worker = python3 workers/torch_worker.py"
+                )))
+        }
     }
 }
 
@@ -130,7 +132,13 @@ fn launched(folder: &Path, look: &Look) -> Result<Luggage> {
         Place(parts.fold(whole.clone(), |place, part| format!("{place}/{}", plain(part.as_ref()))))
     };
     let command = vec![place(&folder.join(LAUNCHER)).on(look), OWN.to_owned()];
-    let files = below.into_iter().map(|file| { let place = place(&file); (file, place) }).collect();
+    let files = below
+        .into_iter()
+        .map(|file| {
+            let place = place(&file);
+            (file, place)
+        })
+        .collect();
     Ok(Luggage { files, command })
 }
 
@@ -205,7 +213,10 @@ mod tests {
         assert_eq!(worker.files.len(), 1);
         // `test` is a file of this repository, and a command.
         for words in [&["test"][..], &["/bin/sh", "/etc/passwd"], &["perf4sight/perf4sight", "worker"]] {
-            assert_eq!(luggage(words, none, "aarch64").unwrap(), Luggage { files: vec![], command: words.iter().map(|word| word.to_string()).collect() });
+            assert_eq!(
+                luggage(words, none, "aarch64").unwrap(),
+                Luggage { files: vec![], command: words.iter().map(|word| word.to_string()).collect() }
+            );
         }
         assert_eq!(luggage(&["./test"], none, "aarch64").unwrap().files.len(), 1);
         for words in [&["sh", "a\nb"][..], &["sh", ""]] {
@@ -227,7 +238,12 @@ mod tests {
         let folder = target.path().join("perf4sight-riscv64-unknown-linux-gnu");
         fs::create_dir_all(folder.join("lib")).unwrap();
         fs::write(folder.join("lib/libtorch.so"), "library").unwrap();
-        assert!(luggage(&[folder.to_str().unwrap()], &executable, ARCH).unwrap_err().to_string().contains("without perf4sight"));
+        assert!(
+            luggage(&[folder.to_str().unwrap()], &executable, ARCH)
+                .unwrap_err()
+                .to_string()
+                .contains("without perf4sight")
+        );
         fs::write(folder.join("perf4sight"), "launcher").unwrap();
         let compiled = luggage(&[], &executable, "riscv64").unwrap();
         assert_eq!(compiled.files.len(), 2);

@@ -7,11 +7,11 @@ use super::host::Host;
 use crate::device::Watch;
 use crate::device::worker::{self, End, Errand, Legacy};
 use crate::error::{Error, Result};
-use nix::unistd::mkdtemp;
-use std::fs;
-use std::io::Read;
+use std::fs::{self, DirBuilder};
+use std::io::{self, Cursor, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::time::Duration;
 
 /// Asks nothing, trusts no key that the user has not, forwards nothing, and notices within a minute that the board is gone. What the
@@ -32,8 +32,8 @@ const OPTIONS: [&str; 12] = [
 ];
 /// What ssh ends with when it failed itself.
 const SSH_FAILED: i32 = 255;
-/// Where sockets have short names; longer ones than 108 bytes there cannot be.
-const SHORT: &str = "/tmp/perf4sight-XXXXXX";
+/// Where folders have short names: that of a socket has at most 108 bytes.
+const SHORT: &str = "/tmp";
 
 /// What a board can be told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(super) struct Connection {
 impl Connection {
     /// A connection that is not made yet. `config` is used in place of the user's own ssh configuration.
     pub fn new(host: Host, config: Option<PathBuf>) -> Result<Self> {
-        let folder = mkdtemp(SHORT).map_err(|cause| Error::io("/tmp", "make a folder for the connection", &cause.into()))?;
+        let folder = own_folder().map_err(|cause| Error::io(SHORT, "make a folder for the connection", &cause))?;
         Ok(Connection { host, config, folder })
     }
 
@@ -115,7 +115,9 @@ impl Connection {
     fn heard(&self, script: Script, legacy: Legacy) -> std::result::Result<Heard, Failure> {
         let answer = legacy.said.split_once(script.answer()).map(|(_, answer)| answer.to_owned());
         match legacy.end {
-            End::Exited(status) if status.code() == Some(SSH_FAILED) => Err(Failure::of_ssh(&self.host, &legacy.complained)),
+            End::Exited(status) if status.code() == Some(SSH_FAILED) => {
+                Err(Failure::of_ssh(&self.host, &legacy.complained))
+            }
             End::Exited(_) => Ok(Heard { answer, complained: legacy.complained }),
             End::TimedOut | End::Lost(_) => Err(Failure::Lost("the board does not answer".to_owned())),
         }
@@ -127,8 +129,23 @@ impl Connection {
             command.arg("-F").arg(config);
         }
         command.args(["-T", "-S"]).arg(self.folder.join("ssh"));
-        OPTIONS.iter().for_each(|option| drop(command.args(["-o", option])));
+        for option in OPTIONS {
+            command.args(["-o", option]);
+        }
         command
+    }
+}
+
+/// A new folder that nobody else can look into: who can write to the socket in it is the user on the board.
+fn own_folder() -> io::Result<PathBuf> {
+    let name = |number: u32| Path::new(SHORT).join(format!("perf4sight-{}-{number}", process::id()));
+    let mut number = 0;
+    loop {
+        match DirBuilder::new().mode(0o700).create(name(number)) {
+            Ok(()) => return Ok(name(number)),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(cause) => return Err(cause),
+        }
     }
 }
 
@@ -153,7 +170,7 @@ impl Input {
     /// Lines, and then the end.
     pub fn lines(lines: &[&str], timeout: Duration) -> Self {
         let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
-        Input { bytes: Box::new(std::io::Cursor::new(text)), held: false, timeout }
+        Input { bytes: Box::new(Cursor::new(text)), held: false, timeout }
     }
 
     /// The same, followed by the content of a file.

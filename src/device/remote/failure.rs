@@ -24,13 +24,17 @@ impl Failure {
     /// What ssh complained of when it failed. (Its words are the same in every version since 3.0, and in every language.)
     pub fn of_ssh(host: &Host, complained: &str) -> Self {
         let has = |words: &str| complained.contains(words);
-        let last = complained.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed without a word");
+        let last =
+            complained.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed without a word");
         let (by_hand, known_as) = (host.command(), host.known_as());
-        let refused = |problem: &str, help: String| Failure::Refused(Error::device(format!("{host}: {problem}")).help(help));
+        let refused =
+            |problem: &str, help: String| Failure::Refused(Error::device(format!("{host}: {problem}")).help(help));
         if has("IDENTIFICATION HAS CHANGED") || has("REVOKED HOST KEY") {
             return refused(
                 "its host key is another one than before: it is another machine, or was set up anew, or somebody is in between",
-                format!("if you know why it changed: ssh-keygen -R \"{known_as}\", then {by_hand} once, and compare the key"),
+                format!(
+                    "if you know why it changed: ssh-keygen -R \"{known_as}\", then {by_hand} once, and compare the key"
+                ),
             );
         }
         if has("Host key verification failed") || has("host key is known") {
@@ -70,11 +74,27 @@ mod tests {
     fn what_ssh_says_is_told_with_a_remedy() {
         let host = Host::parse("me@board:2222").unwrap();
         let cases = [
-            ("@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.", "another one", "-R \"[board]:2222\""),
-            ("No ED25519 host key is known for [board]:2222 and you have requested strict checking.\nHost key verification failed.", "not known here", "say yes"),
+            (
+                "@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+                "another one",
+                "-R \"[board]:2222\"",
+            ),
+            (
+                "No ED25519 host key is known for [board]:2222 and you have requested strict checking.\nHost key verification failed.",
+                "not known here",
+                "say yes",
+            ),
             ("me@board: Permission denied (publickey,password).", "does not let you in", "ssh-copy-id"),
-            ("ssh: connect to host board port 2222: Connection refused", "cannot be reached: ssh: connect to host", "ssh -p 2222 me@board"),
-            ("ssh: Could not resolve hostname board: Name or service not known\n", "Could not resolve", "address right"),
+            (
+                "ssh: connect to host board port 2222: Connection refused",
+                "cannot be reached: ssh: connect to host",
+                "ssh -p 2222 me@board",
+            ),
+            (
+                "ssh: Could not resolve hostname board: Name or service not known\n",
+                "Could not resolve",
+                "address right",
+            ),
             ("", "failed without a word", "must work"),
         ];
         for (complained, problem, help) in cases {

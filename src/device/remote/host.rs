@@ -112,8 +112,33 @@ mod tests {
     #[test]
     fn what_a_shell_or_ssh_could_take_for_more_is_refused() {
         let wrong = [
-            "", "@", "a@", "@b", "-v", "-l@b", "me@-v", "a b", "a\nb", "a;b", "$(a)", "`a`", "a|b", "a&b", "a>b", "a'b",
-            "a\"b", "a\\b", "a/b", "me@you@board", "board:", "board:ssh", "board:70000", "[::1", "[::1]22", "bürd", "~me@b",
+            "",
+            "@",
+            "a@",
+            "@b",
+            "-v",
+            "-l@b",
+            "me@-v",
+            "a b",
+            "a\nb",
+            "a;b",
+            "$(a)",
+            "`a`",
+            "a|b",
+            "a&b",
+            "a>b",
+            "a'b",
+            "a\"b",
+            "a\\b",
+            "a/b",
+            "me@you@board",
+            "board:",
+            "board:ssh",
+            "board:70000",
+            "[::1",
+            "[::1]22",
+            "bürd",
+            "~me@b",
         ];
         for text in wrong {
             assert!(Host::parse(text).is_err(), "{text:?}");

@@ -124,9 +124,10 @@ impl Board {
         heard.answer.map(|_| Some(())).ok_or_else(|| {
             let (host, store) = (self.connection.host(), self.state().look.store.clone());
             let problem = format!("{host} cannot keep {}: {}", file.display(), heard.complained.trim());
-            Failure::Refused(Error::device(problem).help(format!(
-                "make room on the board; what earlier sweeps left in {store} can be deleted"
-            )))
+            Failure::Refused(
+                Error::device(problem)
+                    .help(format!("make room on the board; what earlier sweeps left in {store} can be deleted")),
+            )
         })
     }
 
@@ -164,8 +165,10 @@ impl Board {
                 Ok(renewed) => return Ok(renewed),
                 Err(Failure::Refused(error)) => return Err(error),
                 Err(Failure::Lost(why)) if lost.elapsed() >= self.patience => {
-                    return Err(Error::device(format!("the connection to {host} was lost and not to be had again within {patience}: {why}"))
-                        .help("what was measured is kept; the same command goes on from there when the board is back"));
+                    return Err(Error::device(format!(
+                        "the connection to {host} was lost and not to be had again within {patience}: {why}"
+                    ))
+                    .help("what was measured is kept; the same command goes on from there when the board is back"));
                 }
                 Err(Failure::Lost(_)) => pause = (pause * 2).min(LONGEST_PAUSE),
             }
@@ -179,9 +182,10 @@ impl Board {
         let different = differences(&was.facts, &look.facts);
         if !different.is_empty() {
             let problem = format!("{} came back as another one: {}", self.connection.host(), different.join("; "));
-            return Err(Failure::Refused(Error::device(problem).help(
-                "bring it back to what it was, or start anew with another device_name or log_dir",
-            )));
+            return Err(Failure::Refused(
+                Error::device(problem)
+                    .help("bring it back to what it was, or start anew with another device_name or log_dir"),
+            ));
         }
         self.state().look = look;
         for (file, place) in &brought {

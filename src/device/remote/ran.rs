@@ -45,7 +45,9 @@ impl Ran {
         match words.as_slice() {
             ["busy"] => Ok(Ran::Busy),
             ["ended", code, centiseconds, memory] => {
-                let (Ok(code), Ok(centiseconds)) = (code.parse(), centiseconds.parse::<u64>()) else { return Err(lost()) };
+                let (Ok(code), Ok(centiseconds)) = (code.parse(), centiseconds.parse::<u64>()) else {
+                    return Err(lost());
+                };
                 // `timeout` kills with a signal that it cannot tell from others.
                 let late = code == SIGNALLED + Signal::SIGKILL as i32
                     && Duration::from_millis(10 * (centiseconds + 1)) >= limit;

@@ -85,11 +85,15 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
 
 /// The boards of `host` or `hosts`.
 fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
-    let host: Option<Host> = values.get::<Option<String>>("host")?.map(|_| values.named("host", Host::parse)).transpose()?;
+    let host: Option<Host> =
+        values.get::<Option<String>>("host")?.map(|_| values.named("host", Host::parse)).transpose()?;
     let hosts = match values.get::<Option<Vec<String>>>("hosts")? {
         Some(_) if host.is_some() => {
-            return Err(values.error("hosts", "host and hosts at once").help("name all boards in hosts, and leave host out"));
+            return Err(values
+                .error("hosts", "host and hosts at once")
+                .help("name all boards in hosts, and leave host out"));
         }
+        Some(several) if several.len() > 1 => return Err(values.error("hosts", "only one board at a time so far")),
         Some(_) => distinct(values, "hosts", values.each("hosts", Host::parse)?)?,
         None => host.into_iter().collect(),
     };
