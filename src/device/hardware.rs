@@ -83,7 +83,7 @@ impl Device for Hardware {
         let Hardware { threads, timeout, .. } = *self;
         let command = Invocation { words: &self.worker.words, request: &request, threads, timeout };
         let legacy = self.machine.measure(&command, watch)?;
-        Ok(legacy.map_or(Measurement::Interrupted, |legacy| told(self.interpret(&legacy, job), legacy.conditions)))
+        Ok(legacy.map_or(Measurement::Interrupted, |legacy| told(self.interpret(&legacy, job), *legacy.conditions)))
     }
 }
 

@@ -82,7 +82,7 @@ impl Machine for Here {
         let Some(_turn) = turn::take(watch)? else { return Ok(None) };
         let (kills, start) = (cgroup::kills(), board::moment(Path::new("/")));
         let legacy = self.ask(command, watch)?;
-        let conditions = Conditions { start, end: board::moment(Path::new("/")) };
+        let conditions = Box::new(Conditions { start, end: board::moment(Path::new("/")) });
         let for_memory = cgroup::kills().iter().zip(kills).any(|(after, before)| *after > before);
         Ok(legacy.map(|legacy| Legacy { for_memory, conditions, ..legacy }))
     }

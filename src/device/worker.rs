@@ -47,13 +47,13 @@ pub struct Legacy {
     /// Whether the kernel killed for want of memory meanwhile.
     pub for_memory: bool,
     /// What the machine told before and after, where it was looked at from here.
-    pub conditions: Conditions,
+    pub conditions: Box<Conditions>,
 }
 
 impl Legacy {
     /// What a process said, and nothing else known.
     pub(super) fn of(end: End, said: String, complained: String) -> Self {
-        Legacy { end, said, complained, for_memory: false, conditions: Conditions::default() }
+        Legacy { end, said, complained, for_memory: false, conditions: Box::default() }
     }
 }
 
