@@ -47,6 +47,11 @@ pub trait Device: Sync {
     /// What its measurements depend on; rows measured under another setting are not comparable.
     fn setting(&self) -> Setting;
 
+    /// Whether it can answer this job at all: one that only looks up answers what it has.
+    fn offers(&self, _job: &Job) -> bool {
+        true
+    }
+
     /// Refuses a job that can be known to fail before anything runs.
     ///
     /// # Errors

@@ -98,6 +98,11 @@ impl Device for Recorded {
         facts.into_iter().chain(self.target.clone().map(|target| ("target".to_owned(), target))).collect()
     }
 
+    /// What it has a row of; asked a second time it would only say the same again.
+    fn offers(&self, job: &Job) -> bool {
+        job.round == 1 && !job.layers && asked(job).all(|quantity| self.row(job, quantity).is_some())
+    }
+
     fn check(&self, job: &Job) -> Result<()> {
         super::refuse_layers(self, job)?;
         let missing = asked(job).find(|quantity| self.row(job, *quantity).is_none());

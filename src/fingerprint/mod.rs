@@ -6,6 +6,7 @@
 
 mod about;
 mod calibrate;
+mod estimate;
 mod file;
 mod folder;
 mod hybrid;
@@ -24,8 +25,10 @@ mod unlike;
 
 pub use about::About;
 pub use calibrate::MOST_ROWS;
+pub use estimate::left_out_error;
 pub use file::{Provenance, file_name};
 pub use folder::Fingerprints;
+pub use memory::{Limit, Tried};
 pub use method::Method;
 pub use networks::Networks;
 pub use observations::{Attempt, Observations};

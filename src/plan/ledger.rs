@@ -6,12 +6,13 @@ use crate::workload::{Stage, Variable, Workload};
 use std::collections::BTreeMap;
 
 /// The outcomes so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ledger {
     /// How often each row was measured.
     done: BTreeMap<Identity, u32>,
     /// The smallest batch size that failed.
     failed: BTreeMap<(Variant, Stage), u64>,
+    rows: Vec<Record>,
 }
 
 /// What to do about a configuration.
@@ -48,6 +49,12 @@ impl Ledger {
             let smallest = self.failed.entry((record.variant.clone(), stage)).or_insert(batch);
             *smallest = batch.min(*smallest);
         }
+        self.rows.push(record.clone());
+    }
+
+    /// All rows of whole steps, as they came.
+    pub fn rows(&self) -> &[Record] {
+        &self.rows
     }
 
     /// Takes note of layers that were timed.

@@ -18,6 +18,6 @@ pub use append::{Appender, ensure_writable, lock_folder};
 pub use attempts::{Attempt, CONDITIONS_FILE};
 pub use conditions::{Conditions, Moment};
 pub use log::{Duplicate, Log, any_rows, list, log_file, read};
-pub use provenance::{PROVENANCE_FILE, Provenance, Run, Setting, differences};
+pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Run, Setting, differences};
 pub use record::{Identity, MemoryColumns, Outcome, Reading, Record, columns};
 pub use variant::{Variant, check_network_name};

@@ -3,6 +3,7 @@
 use super::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::whole_file;
+use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,6 +36,9 @@ pub struct Run {
     pub measuring: f64,
     /// Rows it added.
     pub rows: usize,
+    /// How good the rows were estimated to be as they came, where the plan goes by that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<Learned>,
     /// Its seed.
     pub seed: u64,
     /// Clocks and temperatures at its first measurement's start and its last one's end, where the device tells them.
@@ -42,6 +46,21 @@ pub struct Run {
     pub conditions: Conditions,
     /// The configuration in force.
     pub config: String,
+}
+
+/// What the rows of a profile were estimated to be worth at one point.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Learned {
+    /// Configurations measured until then.
+    pub measured: usize,
+    /// Seconds they took.
+    pub seconds: f64,
+    /// Training or inference.
+    pub stage: Stage,
+    /// Latency or memory.
+    pub quantity: Quantity,
+    /// Mean absolute percentage error for what was left out of the fit.
+    pub error: f64,
 }
 
 impl Provenance {

@@ -4,7 +4,7 @@ use perf4sight::evaluation::{Evaluation, Fits, Study};
 use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Row, Subject};
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::records::{Conditions, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
+use perf4sight::records::{Conditions, Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
 use perf4sight::report::Cell;
 use perf4sight::stages::fingerprint::report::{Assessment, Evidence};
 use perf4sight::target::Target;
@@ -98,6 +98,7 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
         seconds: 83.0,
         measuring: 70.0,
         rows: 168,
+        learned: Vec::new(),
         seed: 7,
         conditions: Conditions::default(),
         config: String::new(),
@@ -164,6 +165,26 @@ fn equal_runs_differ_only_in_provenance() {
         (report, html, fs::read_to_string(&written.predictions).unwrap())
     });
     assert!(first == second, "the same rows and seed must give the same report");
+}
+
+#[test]
+fn a_profile_that_grew_by_estimates_shows_them() {
+    let (parts, folder) = (parts(), tempfile::tempdir().unwrap());
+    let page = |name: &str, learned: Vec<Learned>| {
+        let mut evidence = evidence(parts, "");
+        evidence.profiles[0].runs[0].learned = learned;
+        let written = evidence.write(&folder.path().join(name)).unwrap();
+        fs::read_to_string(written.html).unwrap()
+    };
+    let at = |measured, seconds, stage, error| Learned { measured, seconds, stage, quantity: Quantity::Memory, error };
+    let (training, inference) = (Stage::Training, Stage::Inference);
+    let grown = vec![at(24, 30.0, training, 9.5), at(31, 41.0, training, 6.25), at(24, 30.0, inference, 55.5)];
+    let html = page("adaptive", grown);
+    for words in ["As the profile grew", "configurations measured", "41.0 s", "6.2 %"] {
+        assert!(html.contains(words), "no {words}");
+    }
+    assert!(!html.contains("55.5 %"), "the other stage has a report of its own");
+    assert!(!page("grid", Vec::new()).contains("As the profile grew"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The one integration binary: every topic is a module, fixtures are shared.
 
+mod adaptive;
 mod calibrate;
 mod check_noise;
 mod command_line;

@@ -10,7 +10,7 @@ use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::plan::Configuration;
+use perf4sight::plan::{Configuration, Ending, Grid};
 use perf4sight::records::{self, Provenance, Record, Variant};
 use perf4sight::report::Mode;
 use perf4sight::stages::profile::{Campaign, Journal, Planned, test_config};
@@ -24,7 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A folder with level 0 of some networks of the zoo, and a configuration that profiles them on the simulated device.
-fn scene(networks: &[&str], more: &str) -> Scene {
+pub fn scene(networks: &[&str], more: &str) -> Scene {
     let names: Vec<String> = networks.iter().map(|network| format!("'{network}'")).collect();
     let config = format!(
         "[profile]\ndevice = simulated\ndataset = imagenet\nlocal_model_loc = nets\nnetwork = [{}]\n{more}\n",
@@ -37,13 +37,13 @@ fn scene(networks: &[&str], more: &str) -> Scene {
     })
 }
 
-fn profile(scene: &Scene) -> Outcome {
+pub fn profile(scene: &Scene) -> Outcome {
     scene.run("--config-file config.ini")
 }
 
-const LOGS: &str = "profiling_csvs/simulated/imagenet";
+pub const LOGS: &str = "profiling_csvs/simulated/imagenet";
 
-fn rows(scene: &Scene, quantity: Quantity, variant: &str) -> Vec<Record> {
+pub fn rows(scene: &Scene, quantity: Quantity, variant: &str) -> Vec<Record> {
     let file = scene.path(LOGS).join(quantity.name()).join(format!("{variant}-gt.csv"));
     records::read(&file, quantity, Stage::Inference).unwrap().records
 }
@@ -461,7 +461,8 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     let mut context = context(Mode::Normal, &out, &err);
     let journal = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
     let campaign = Campaign { device: &device, planned: &planned, till_first_fail: false };
-    let tally = campaign.run(Some(journal), &mut context).unwrap();
+    let mut plan = Grid::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
+    let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
 
     let file = |variant| records::log_file(folder.path(), Quantity::Latency, variant);
     let expected = [
@@ -475,7 +476,7 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
         assert_eq!(outcomes(&log.records), expected, "{variant}");
         assert!(log.records[0].steps == Some(9) && log.records[0].spread == Some(0.01));
     }
-    assert_eq!(tally.rows.len(), 12);
+    assert_eq!((tally.rows.len(), tally.ending), (12, Some(Ending::Complete)));
     let said = context.warnings().join("\n");
     for words in ["a_0 training bs 2: garbled", "rubbish", "b_0 training bs 2: timed_out", "SIGSEGV"] {
         assert!(said.contains(words), "{said}");

@@ -2,8 +2,8 @@
 
 use crate::fixtures::shared;
 use perf4sight::records::{
-    Appender, Conditions, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant, columns,
-    list, lock_folder, log_file, read,
+    Appender, Conditions, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant,
+    columns, list, lock_folder, log_file, read,
 };
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};
@@ -179,11 +179,14 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         let kernel = kernel.map(|kernel| ("kernel".to_owned(), kernel.to_owned()));
         [("threads".to_owned(), threads.to_owned())].into_iter().chain(kernel).collect()
     };
+    let learned =
+        Learned { measured: 2, seconds: 1.0, stage: Stage::Training, quantity: Quantity::Latency, error: 7.5 };
     let run = Run {
         date: "2021-05-04T00:00:00Z".into(),
         seconds: 1.5,
         measuring: 1.2,
         rows: 3,
+        learned: vec![learned],
         seed: 7,
         conditions: Conditions::default(),
         config: String::new(),

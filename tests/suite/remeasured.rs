@@ -6,7 +6,7 @@ use perf4sight::device::hardware::Hardware;
 use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
-use perf4sight::plan::Configuration;
+use perf4sight::plan::{Configuration, Grid};
 use perf4sight::records::{self, CONDITIONS_FILE, Provenance, Record, Variant};
 use perf4sight::report::Mode;
 use perf4sight::stages::profile::{Campaign, Journal, Planned, Tally};
@@ -66,7 +66,8 @@ impl Profiled {
         let log_dir = folder.path().join("logs");
         let journal = Journal::open(&log_dir, &planned, &device, 0, &mut context).unwrap();
         let campaign = Campaign { device: &device, planned: &planned, till_first_fail: false };
-        let tally = campaign.run(Some(journal), &mut context).unwrap();
+        let mut plan = Grid::new(vec![planned[0].configuration.clone()]);
+        let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
         Profiled { folder, tally, warnings: context.warnings().join("\n") }
     }
 

@@ -16,6 +16,7 @@ use super::spread::{Residuals, Spread};
 use crate::error::{Error, Result};
 use crate::features::physical::{Class, kernels};
 use crate::network::Network;
+use crate::records::Variant;
 use crate::target::{Parameter, Target};
 use crate::units::Milliseconds;
 use crate::workload::Stage;
@@ -26,7 +27,7 @@ use physics::Physics;
 use rayon::prelude::*;
 use residual::{Curve, Left, Residual};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use step::Step;
 use terms::Rules;
 
@@ -66,8 +67,31 @@ impl Latency {
     pub fn fit(stage: Stage, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
         let mut fitted = Self::fit_rows(stage, seed, observations.target, &all)?;
-        fitted.spread = Spread::new(&left_out(stage, seed, observations)?);
+        fitted.spread = Spread::new(&Self::left_out(stage, seed, observations, &|variant| variant.network.clone())?);
         Ok(fitted)
+    }
+
+    /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.
+    pub fn left_out<G: Ord + Send + Sync>(
+        stage: Stage,
+        seed: u64,
+        observations: &Observations,
+        group: &(impl Fn(&Variant) -> G + Sync),
+    ) -> Result<Vec<Residuals>> {
+        let groups: BTreeSet<G> = observations.rows.iter().map(|row| group(&row.record.variant)).collect();
+        let groups: Vec<G> = groups.into_iter().collect();
+        let residuals = groups.par_iter().map(|name| {
+            let (own, others): (Vec<&Row>, Vec<&Row>) =
+                observations.rows.iter().partition(|row| group(&row.record.variant) == *name);
+            if others.is_empty() {
+                return Ok(Residuals::new());
+            }
+            let fitted = Self::fit_rows(stage, seed, observations.target, &others)?;
+            let residual =
+                |row: &&Row| (row.measured / fitted.about(stage, &row.network).at(row.record.workload.batch)).ln();
+            Ok(own.iter().map(residual).collect())
+        });
+        residuals.collect()
     }
 
     fn fit_rows(stage: Stage, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
@@ -210,23 +234,4 @@ fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<L
         Left { portrait: residual::portrait(&spent, batch), batch, residual }
     };
     rows.par_iter().zip(physics).map(left).collect()
-}
-
-/// Residuals of every network, predicted from all others.
-fn left_out(stage: Stage, seed: u64, observations: &Observations) -> Result<Vec<Residuals>> {
-    let mut names: Vec<&str> = observations.rows.iter().map(|row| row.record.variant.network.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let residuals = names.par_iter().map(|name| {
-        let (own, others): (Vec<&Row>, Vec<&Row>) =
-            observations.rows.iter().partition(|row| row.record.variant.network == *name);
-        if others.is_empty() {
-            return Ok(Residuals::new());
-        }
-        let fitted = Latency::fit_rows(stage, seed, observations.target, &others)?;
-        let residual =
-            |row: &&Row| (row.measured / fitted.about(stage, &row.network).at(row.record.workload.batch)).ln();
-        Ok(own.iter().map(residual).collect())
-    });
-    residuals.collect()
 }

@@ -1,7 +1,7 @@
 //! What is kept of the rows a fit saw, so that more can be added later: simulated and measured numbers instead of networks.
 
 use super::curve::{Point, smallness};
-use super::limit::Trial;
+use super::limit::Tried;
 use super::simulated::{Simulated, simulation};
 use crate::checksum::checksum;
 use crate::error::{Error, Result};
@@ -52,6 +52,11 @@ struct Rows<'a> {
 
 /// Every row and every failure to fit, simulated; each variant is prepared once.
 pub(super) fn digest(stage: Stage, observations: &Observations) -> Vec<Known> {
+    of_variants(stage, observations).into_iter().map(|(_, known)| known).collect()
+}
+
+/// The same, with the variants they are of.
+pub(super) fn of_variants<'a>(stage: Stage, observations: &Observations<'a>) -> Vec<(&'a Variant, Known)> {
     let mut variants: BTreeMap<&Variant, Rows> = BTreeMap::new();
     let passed = observations.rows.iter().map(|row| (&row.network, &row.record, Some(row.measured)));
     let unfit = observations.failed.iter().filter(|attempt| attempt.did_not_fit());
@@ -68,12 +73,13 @@ pub(super) fn digest(stage: Stage, observations: &Observations) -> Vec<Known> {
             let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::of(&simulation, batch));
             Step { batch, simulated, reserved: used.and(reserved(record)), used }
         };
-        Known {
+        let known = Known {
             network: variant.network.clone(),
             architecture: architecture(network),
             parameters: network.parameters(),
             steps: rows.into_iter().map(step).collect(),
-        }
+        };
+        (variant, known)
     });
     known.collect()
 }
@@ -104,9 +110,9 @@ pub(super) fn points(known: &[&Known]) -> Vec<Point> {
 }
 
 /// What a limit is fitted to.
-pub(super) fn trials(known: &[&Known]) -> Vec<Trial> {
+pub(super) fn trials(known: &[&Known]) -> Vec<Tried> {
     let steps = known.iter().flat_map(|part| &part.steps);
-    steps.map(|step| Trial { demand: step.simulated.reserved, fitted: step.used.is_some() }).collect()
+    steps.map(|step| Tried { demand: step.simulated.reserved, fitted: step.used.is_some() }).collect()
 }
 
 /// As `batch simulated-reserved simulated-allocated measured-reserved used`, in MiB, `-` for what there is not: a thousand rows shall

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Where steps stop to fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Limit {
+pub struct Limit {
     /// Simulated MiB at which a step is as likely to fit as not.
     threshold: f64,
     /// Natural logarithm of the odds lost per natural logarithm of simulated over threshold.
@@ -21,7 +21,7 @@ pub(super) struct Limit {
 
 /// One step that was tried.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Trial {
+pub struct Tried {
     /// Simulated MiB.
     pub demand: f64,
     /// Whether it fitted.
@@ -65,7 +65,7 @@ impl Limit {
     ///
     /// # Errors
     /// Demands that no tree can be grown on.
-    pub fn fit(trials: &[Trial]) -> Result<Option<Self>> {
+    pub fn fit(trials: &[Tried]) -> Result<Option<Self>> {
         let Some(threshold) = split(trials)? else { return Ok(None) };
         let ([steepness], _) = search([(0.3 * SHARPEST).ln()], [0.5], |[steepness]| {
             let limit = Limit { threshold, steepness: steepness.exp() };
@@ -75,14 +75,14 @@ impl Limit {
     }
 
     /// The limit of a device on which nothing ever failed: what it can give, or what was seen to fit if that is more.
-    pub fn assumed(capacity: f64, trials: &[Trial]) -> Self {
+    pub fn assumed(capacity: f64, trials: &[Tried]) -> Self {
         let threshold = trials.iter().map(|trial| trial.demand).fold(capacity, f64::max);
         Limit { threshold, steepness: ASSUMED_STEEPNESS }
     }
 
     /// Negative logarithm of the likelihood.
-    fn surprise(&self, trials: &[Trial]) -> f64 {
-        let surprise = |trial: &Trial| {
+    fn surprise(&self, trials: &[Tried]) -> f64 {
+        let surprise = |trial: &Tried| {
             let odds = self.steepness * (trial.demand / self.threshold).ln();
             let against = if trial.fitted { odds } else { -odds };
             if against > 30.0 { against } else { against.exp().ln_1p() }
@@ -93,7 +93,7 @@ impl Limit {
 
 /// Where a decision tree parts steps that fit from steps that do not. A single split: deeper trees, and trees on more quantities than
 /// what the allocator takes, find coincidences of the profiled networks (`ACCURACY.md`).
-fn split(trials: &[Trial]) -> Result<Option<f64>> {
+fn split(trials: &[Tried]) -> Result<Option<f64>> {
     let demands: Vec<f64> = trials.iter().map(|trial| trial.demand).collect();
     let fitted: Array1<bool> = trials.iter().map(|trial| trial.fitted).collect();
     let sides = |wanted: bool| trials.iter().filter(move |trial| trial.fitted == wanted).map(|trial| trial.demand);
@@ -116,8 +116,8 @@ fn split(trials: &[Trial]) -> Result<Option<f64>> {
 mod tests {
     use super::*;
 
-    fn trials(fitted: &[f64], failed: &[f64]) -> Vec<Trial> {
-        let trial = |fitted| move |&demand: &f64| Trial { demand, fitted };
+    fn trials(fitted: &[f64], failed: &[f64]) -> Vec<Tried> {
+        let trial = |fitted| move |&demand: &f64| Tried { demand, fitted };
         fitted.iter().map(trial(true)).chain(failed.iter().map(trial(false))).collect()
     }
 

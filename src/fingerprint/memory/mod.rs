@@ -10,6 +10,7 @@ mod search;
 mod simulated;
 mod stored;
 
+pub use limit::{Limit, Tried};
 pub(super) use prepared::Prepared;
 
 use super::observations::Observations;
@@ -17,14 +18,13 @@ use super::rows::Row;
 use super::spread::{Residuals, Spread};
 use crate::error::Result;
 use crate::network::Network;
-use crate::records::Reading;
+use crate::records::{Reading, Variant};
 use crate::target::Target;
 use crate::workload::Stage;
 use curve::Curve;
-use digest::{Known, architecture, digest, points, trials};
-use limit::Limit;
+use digest::{Known, Step, architecture, digest, of_variants, points, trials};
 use rayon::prelude::*;
-use residual::{Residual, residuals};
+use residual::{Query, Residual, residuals};
 use serde::{Deserialize, Serialize};
 use simulated::simulation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,31 @@ impl Memory {
     pub fn spread(&self) -> Option<Spread> {
         self.spread
     }
+
+    /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.
+    pub fn left_out<G: Ord + Send + Sync>(
+        stage: Stage,
+        seed: u64,
+        observations: &Observations,
+        group: &(impl Fn(&Variant) -> G + Sync),
+    ) -> Result<Vec<Residuals>> {
+        let known: Vec<(G, Known)> =
+            of_variants(stage, observations).into_iter().map(|(variant, known)| (group(variant), known)).collect();
+        let groups: Vec<&G> = known.iter().map(|(group, _)| group).collect::<BTreeSet<&G>>().into_iter().collect();
+        let residuals = groups.par_iter().map(|name| {
+            let part = |own: bool| known.iter().filter(move |(group, _)| (group == *name) == own).map(|(_, part)| part);
+            let others: Vec<&Known> = part(false).collect();
+            let points = points(&others);
+            if points.is_empty() {
+                return Ok(Residuals::new());
+            }
+            let curve = Curve::fit(&points);
+            let forests = residuals(&others, &curve, seed)?;
+            let left = |part: &Known| left_open(part, &curve, forests.get(&part.architecture));
+            Ok(part(true).flat_map(left).collect())
+        });
+        residuals.collect()
+    }
 }
 
 /// MiB that the device has in all.
@@ -100,9 +125,17 @@ fn spread(known: &[Known]) -> Option<Spread> {
         let (own, others): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|part| part.network == **name);
         let points = points(&others);
         let curve = (!points.is_empty()).then(|| Curve::fit(&points))?;
-        let steps = own.iter().flat_map(|part| &part.steps);
-        let residual = |step: &digest::Step| Some((step.used? / curve.at(step.simulated.reserved, step.batch)).ln());
-        Some(steps.filter_map(residual).collect())
+        Some(own.iter().flat_map(|part| left_open(part, &curve, None)).collect())
     });
     Spread::new(&residuals.flatten().collect::<Vec<_>>())
+}
+
+/// What a curve, and trees where there are some, leave open of the rows of a variant: logarithms of measured over predicted.
+fn left_open(part: &Known, curve: &Curve, forests: Option<&Residual>) -> Residuals {
+    let residual = |step: &Step| {
+        let Step { batch, simulated, .. } = *step;
+        let query = Query { batch, parameters: part.parameters, simulated, curve: curve.at(simulated.reserved, batch) };
+        Some((step.used? / forests.map_or(query.curve, |forests| forests.at(query))).ln())
+    };
+    part.steps.iter().filter_map(residual).collect()
 }

@@ -1,4 +1,4 @@
-//! Measuring planned configurations one by one; whatever a single one does, the next one follows.
+//! Measuring what a plan asks for, one configuration after the other; whatever a single one does, the next one follows.
 
 use super::journal::Journal;
 use super::planned::Planned;
@@ -6,8 +6,8 @@ use super::remeasure::Attempts;
 use super::rows::{self, Rows};
 use super::tally::{Spent, Tally};
 use crate::device::{Device, Measurement, Watch};
-use crate::error::Result;
-use crate::plan::{Configuration, Decision, Ledger};
+use crate::error::{Error, Result};
+use crate::plan::{Configuration, Decision, Ledger, Plan, Turn};
 use crate::records::{Identity, Reading, Record};
 use crate::report::Progress;
 use crate::stages::Context;
@@ -20,68 +20,78 @@ use std::collections::BTreeSet;
 pub struct Campaign<'a> {
     /// The device.
     pub device: &'a dyn Device,
-    /// What to measure, in this order.
+    /// What the plan chooses from.
     pub planned: &'a [Planned],
     /// Whether batch sizes skipped after a failure leave no row.
     pub till_first_fail: bool,
 }
 
 impl Campaign<'_> {
-    /// Measures what has no row in `journal` yet, and keeps every row there at once; without a journal it measures
-    /// everything and shows the rows instead. Ends early, with what it has, after Ctrl-C.
+    /// Measures what `plan` asks for, and keeps every row in `journal` at once; without a journal it shows the rows instead. Ends
+    /// early, with what it has, after Ctrl-C.
     ///
     /// # Errors
     /// When a row cannot be kept or the device as a whole fails; rows kept until then stay.
-    pub fn run(&self, mut journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
+    pub fn run(&self, plan: &mut dyn Plan, mut journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
         let earlier = journal.as_ref().map_or(Vec::new(), |journal| self.asked(journal.earlier()));
+        let before = journal.as_ref().map_or(0.0, Journal::seconds);
         let mut ledger = Ledger::of(&earlier);
         if let Some(journal) = &journal {
             journal.timed_layers().for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
         }
         let mut tally = Tally::new(earlier);
         self.announce(&ledger, journal.as_ref(), context);
-        let ahead =
-            self.planned.iter().filter(|planned| ledger.decide(&planned.configuration) != Decision::Done).count();
-        let progress = context.console.progress(ahead as u64, "profile");
-        for planned in self.planned {
+        let progress = context.console.progress(plan.left(&ledger) as u64, "profile");
+        while !context.cancelled() {
             let began = context.now();
-            let (rows, measuring, kept) = match ledger.decide(&planned.configuration) {
-                Decision::Done => continue,
-                Decision::Skip { missing, .. } => (self.skip(planned, &missing), 0.0, !self.till_first_fail),
-                Decision::Measure(variables) => {
-                    let attempts = self.measure(planned, &variables, &progress, context)?;
-                    if *attempts.kept() == Measurement::Interrupted {
-                        break;
-                    }
-                    (self.rows(planned, &variables, &attempts, context), attempts.seconds(), true)
+            let turn = plan.next(&ledger, before + tally.spent().seconds)?;
+            journal.iter_mut().try_for_each(|journal| journal.learn(plan.learned()))?;
+            let (planned, runs) = match turn {
+                Turn::Measure(configuration) => (self.find(configuration)?, true),
+                Turn::Skip(configuration) => (self.find(configuration)?, false),
+                Turn::Stop(ending) => {
+                    tally.ending = Some(ending);
+                    break;
                 }
             };
+            let taken =
+                if runs { self.measure(&planned, &progress, context)? } else { Some((self.skip(&planned), 0.0)) };
+            let Some((rows, measuring)) = taken else { break };
             let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
             let spent = Spent { seconds, measuring };
             match journal.as_mut() {
-                Some(journal) if kept => journal.add(&rows, spent)?,
+                Some(journal) if runs || !self.till_first_fail => journal.add(&rows, spent)?,
                 Some(_) => {}
                 None => rows.records.iter().for_each(|row| context.console.line(shown(row))),
             }
-            rows.records.iter().for_each(|row| ledger.enter(row));
+            enter(&mut ledger, &planned.configuration, &rows);
             tally.add(&planned.configuration.variant.network, rows, spent);
             progress.advance(1);
-            if context.cancelled() {
-                break;
-            }
         }
         tally.interrupted = context.cancelled();
         Ok(tally)
     }
 
-    fn skip(&self, planned: &Planned, missing: &[Variable]) -> Rows {
-        Rows { records: rows::skipped(planned, missing, self.device.capacity()), ..Rows::default() }
+    /// What a plan chose, with all that its measurement and its rows need.
+    fn find(&self, configuration: Configuration) -> Result<Planned> {
+        let same = |planned: &&Planned| {
+            let Configuration { variant, workload, .. } = &planned.configuration;
+            (variant, workload) == (&configuration.variant, &configuration.workload)
+        };
+        let found = self.planned.iter().find(same).ok_or_else(|| {
+            Error::input(format!("{} at {:?} was not planned", configuration.variant, configuration.workload))
+        })?;
+        Ok(Planned { configuration, ..found.clone() })
+    }
+
+    fn skip(&self, planned: &Planned) -> Rows {
+        Rows { records: rows::skipped(planned, self.device.capacity()), ..Rows::default() }
     }
 
     /// The rows of one configuration.
-    fn rows(&self, planned: &Planned, variables: &[Variable], attempts: &Attempts, context: &mut Context) -> Rows {
+    fn rows(&self, planned: &Planned, attempts: &Attempts, context: &mut Context) -> Rows {
         let measurement = attempts.kept();
-        let records = rows::measured(planned, variables, measurement, self.device.capacity());
+        let records = rows::measured(planned, measurement, self.device.capacity());
         let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
             context.warn(error);
             Vec::new()
@@ -89,24 +99,21 @@ impl Campaign<'_> {
         Rows { records, layers, attempts: attempts.told(planned) }
     }
 
-    fn measure(
-        &self,
-        planned: &Planned,
-        variables: &[Variable],
-        progress: &Progress,
-        context: &mut Context,
-    ) -> Result<Attempts> {
+    /// Its rows, and the seconds the device spent in steps; none after Ctrl-C.
+    fn measure(&self, planned: &Planned, progress: &Progress, context: &mut Context) -> Result<Option<(Rows, f64)>> {
         let Configuration { variant, workload, .. } = &planned.configuration;
         let name = format!("{variant} {} bs {}", workload.stage, workload.batch);
         progress.doing(&name);
         let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
         let watch = Watch { cancelled: &context.cancel, waiting: &waiting };
-        let attempts = Attempts::of(self.device, &planned.job_for(variables), &watch)?;
-        if let Measurement::Broken { outcome, reason } = attempts.kept() {
-            context.warn(format!("{name}: {outcome}: {reason}"));
+        let attempts = Attempts::of(self.device, &planned.job(), &watch)?;
+        match attempts.kept() {
+            Measurement::Interrupted => return Ok(None),
+            Measurement::Broken { outcome, reason } => context.warn(format!("{name}: {outcome}: {reason}")),
+            Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
         }
         attempts.remark().into_iter().for_each(|remark| context.warn(format!("{name}: {remark}")));
-        Ok(attempts)
+        Ok(Some((self.rows(planned, &attempts, context), attempts.seconds())))
     }
 
     /// The rows that were asked for among those of the profile.
@@ -125,6 +132,14 @@ impl Campaign<'_> {
                 "skipping {done} of {all} configurations whose rows are in {log_dir} already; delete a row to measure it again"
             ));
         }
+    }
+}
+
+/// Takes note of what became of a configuration. Layers count as timed even where no row came of it: they are tried once a run.
+fn enter(ledger: &mut Ledger, configuration: &Configuration, rows: &Rows) {
+    rows.records.iter().for_each(|row| ledger.enter(row));
+    if configuration.variables.contains(&Variable::Layers) {
+        ledger.enter_layers(&configuration.variant, configuration.workload);
     }
 }
 

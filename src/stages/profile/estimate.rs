@@ -36,6 +36,12 @@ pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Durat
     Some(Duration::from_secs_f64(seconds))
 }
 
+/// The time for so many of the configurations, whichever these will be.
+pub(super) fn time_of_part(ahead: &[&Planned], part: usize, device: &device::Options) -> Option<Duration> {
+    let all = time(ahead, device)?;
+    Some(all.mul_f64(part as f64 / ahead.len().max(1) as f64))
+}
+
 /// Seconds of steps, when one image takes `image` seconds forward at level 0.
 fn seconds(planned: &Planned, image: f64) -> f64 {
     let workload = planned.configuration.workload;

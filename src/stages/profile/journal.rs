@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, Pass};
-use crate::records::{self, Appender, Conditions, Provenance, Record, Run, Setting, Variant, log_file};
+use crate::records::{self, Appender, Conditions, Learned, Provenance, Record, Run, Setting, Variant, log_file};
 use crate::stages::Context;
 use crate::workload::{Quantity, Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,12 +26,12 @@ pub struct Journal {
     _lock: File,
 }
 
-/// What the rows of `planned` that are there say, read only.
+/// The rows of `planned` that are there, read only, and the seconds that all runs took.
 ///
 /// # Errors
 /// Rows that cannot be read, or that were measured under another setting than `now`.
-pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<Ledger> {
-    provenance(log_dir, now)?;
+pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<(Ledger, f64)> {
+    let seconds = seconds(&provenance(log_dir, now)?);
     let mut ledger = Ledger::default();
     for (variant, variable) in files(planned) {
         let file = row_file(log_dir, &variant, variable);
@@ -43,7 +43,12 @@ pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result
             None => timed(&layers::read(&file)?).for_each(|(variant, workload)| ledger.enter_layers(variant, workload)),
         }
     }
-    Ok(ledger)
+    Ok((ledger, seconds))
+}
+
+/// Seconds that the configurations of all runs took.
+fn seconds(provenance: &Provenance) -> f64 {
+    provenance.runs.iter().map(|run| run.seconds).sum()
 }
 
 /// The file that rows of a variable go to.
@@ -80,6 +85,7 @@ impl Journal {
             seconds: 0.0,
             measuring: 0.0,
             rows: 0,
+            learned: Vec::new(),
             seed,
             conditions: Conditions::default(),
             config,
@@ -130,6 +136,25 @@ impl Journal {
     /// The rows that were there when it was opened, of the planned variants and quantities.
     pub fn earlier(&self) -> &[Record] {
         &self.earlier
+    }
+
+    /// Seconds that the configurations of all runs took, this one's included.
+    pub fn seconds(&self) -> f64 {
+        seconds(&self.provenance)
+    }
+
+    /// Keeps what the rows were estimated to be worth; a run that added none leaves no trace.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn learn(&mut self, learned: &[Learned]) -> Result<()> {
+        match self.provenance.runs.last_mut().filter(|run| run.rows > 0 && run.learned != learned) {
+            Some(run) => {
+                run.learned = learned.to_vec();
+                self.provenance.save(&self.log_dir)
+            }
+            None => Ok(()),
+        }
     }
 
     /// The configurations whose layers were there when it was opened.

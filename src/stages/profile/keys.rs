@@ -129,6 +129,18 @@ pub(super) const TABLE: Table = Table {
             help: "How often everything is measured, in rounds. With two or more the report can tell how much of an error is the device's own noise.",
         },
         Key {
+            name: "plan",
+            kind: Kind::Word(&["grid", "adaptive"]),
+            default: Literal("grid"),
+            help: "What is measured: grid measures everything; adaptive what teaches the fit most, at most 15 % of the rows, and stops when more would no longer make predictions better.",
+        },
+        Key {
+            name: "budget",
+            kind: Kind::Text,
+            default: Unset,
+            help: "The time that plan = adaptive may take, earlier runs included, such as 20 min, 90 s or 2 h; by default as long as it learns.",
+        },
+        Key {
             name: "log_dir",
             kind: Kind::Path,
             default: Literal("profiling_csvs/{device_name}/{dataset}"),

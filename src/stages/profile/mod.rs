@@ -3,6 +3,7 @@
 mod asked;
 mod campaign;
 mod check_noise;
+mod choice;
 mod estimate;
 mod journal;
 mod keys;
@@ -16,6 +17,7 @@ pub mod test_config;
 
 pub use campaign::Campaign;
 pub use check_noise::{CheckNoise, device_of};
+use choice::Choice;
 pub use journal::Journal;
 use planned::Order;
 pub use planned::Planned;
@@ -50,6 +52,8 @@ pub struct Profile {
     save: bool,
     till_first_fail: bool,
     order: Order,
+    choice: Choice,
+    device_name: String,
 }
 
 /// The folders and files of a profile.
@@ -87,9 +91,10 @@ impl Section for Profile {
 
 impl Profile {
     fn measure(&self, tests: &[NetworkTests], present: &Foreseen, context: &mut Context) -> Result<Tally> {
-        let planned = self.planned(tests, present);
         let device = self.open_device(tests, &context.executable)?;
+        let planned = self.offered(self.planned(tests, present), &*device);
         planned.iter().map(Planned::job).try_for_each(|job| device.check(&job))?;
+        let mut plan = self.plan(&planned, &*device)?;
         let journal = match self.save {
             true => Some(Journal::open(&self.places.log_dir, &planned, &*device, self.device.seed, context)?),
             false => {
@@ -97,7 +102,8 @@ impl Profile {
                 None
             }
         };
-        Campaign { device: &*device, planned: &planned, till_first_fail: self.till_first_fail }.run(journal, context)
+        let campaign = Campaign { device: &*device, planned: &planned, till_first_fail: self.till_first_fail };
+        campaign.run(&mut *plan, journal, context)
     }
 
     fn open_device(&self, tests: &[NetworkTests], executable: &Path) -> Result<Box<dyn Device>> {

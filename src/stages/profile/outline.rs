@@ -1,13 +1,14 @@
 //! What the section would do, found out without doing it.
 
 use super::test_config::{self, NetworkTests};
-use super::{NOT_KEPT, Planned, Profile, estimate, journal};
+use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
 use crate::error::{Error, Result};
-use crate::plan::{Decision, Ledger};
+use crate::plan::{Decision, Ledger, Share};
 use crate::stages::{Foreseen, Outline, Place};
 use crate::workload::Variable;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 impl Profile {
     /// The outline of the section; refuses what can be known to fail.
@@ -33,20 +34,35 @@ impl Profile {
     }
 
     fn foresee_runs(&self, tests: &[NetworkTests], foreseen: &Foreseen, outline: &mut Outline) -> Result<()> {
-        let planned = self.planned(tests, foreseen);
         let device = self.open_device(tests, &program()?)?;
+        let planned = self.offered(self.planned(tests, foreseen), &*device);
         // What an earlier section is going to write cannot be looked at yet.
         let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
         there.map(Planned::job).try_for_each(|job| device.check(&job))?;
         let log_dir = &self.places.log_dir;
-        let ledger = match self.save {
+        let (ledger, earlier) = match self.save {
             true => journal::look(log_dir, &planned, &device.setting())?,
-            false => Ledger::default(),
+            false => (Ledger::default(), 0.0),
         };
         let ahead: Vec<&Planned> =
             planned.iter().filter(|p| matches!(ledger.decide(&p.configuration), Decision::Measure(_))).collect();
-        outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
-        outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
+        match self.choice {
+            Choice::Grid => {
+                outline.runs = ahead.len();
+                outline.time = estimate::time(&ahead, &self.device);
+                outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
+                outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
+            }
+            Choice::Adaptive { budget } => {
+                let most = Share::of(planned.iter().map(|planned| &planned.configuration)).configurations();
+                outline.runs = most.saturating_sub(planned.len() - ahead.len());
+                let budget = budget.map(|budget| budget.saturating_sub(Duration::from_secs_f64(earlier)));
+                let time = estimate::time_of_part(&ahead, outline.runs, &self.device);
+                outline.time = time.into_iter().chain(budget).min();
+                outline.steps.push(at_most(outline.runs, ahead.len(), device.name()));
+                outline.steps.extend(budget.map(|left| format!("stops after {} at the latest", shown(left))));
+            }
+        }
         if self.save {
             outline.steps.push(format!(
                 "appends rows to {}/{{{}}}/{{variant}}-gt.csv",
@@ -60,8 +76,6 @@ impl Profile {
         } else {
             outline.steps.push(NOT_KEPT.to_owned());
         }
-        outline.runs = ahead.len();
-        outline.time = estimate::time(&ahead, &self.device);
         Ok(())
     }
 }
@@ -77,6 +91,19 @@ impl Profile {
 /// This program, which may have to go to a board to be asked what it can do there.
 fn program() -> Result<PathBuf> {
     env::current_exe().map_err(|cause| Error::io("/proc/self/exe", "find this program", &cause))
+}
+
+/// How many it will be depends on what is measured.
+fn at_most(runs: usize, of: usize, device: &str) -> String {
+    format!(
+        "measures at most {runs} of {of} configurations on {device}: those that teach most, and fewer when more would no longer make \
+         predictions better"
+    )
+}
+
+/// Whole seconds are as fine as a budget is kept.
+fn shown(time: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(time.as_secs()))
 }
 
 fn left_out(configurations: usize, log_dir: &Path) -> Option<String> {

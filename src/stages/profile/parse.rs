@@ -1,5 +1,6 @@
 //! The checked values of the section.
 
+use super::choice::Choice;
 use super::planned::Order;
 use super::{Places, Profile};
 use crate::config::Values;
@@ -31,6 +32,9 @@ impl Profile {
         }
         let till_first_fail: bool = values.get("till_first_fail")?;
         let seed: u64 = values.get("seed")?;
+        let choice = Choice::parse(values)?;
+        // A plan that chooses for itself is given everything in one order.
+        let shuffled = (choice == Choice::Grid && !till_first_fail).then_some(seed);
         Ok(Profile {
             create_config,
             run_profiling,
@@ -41,9 +45,11 @@ impl Profile {
             networks,
             places: places(values)?,
             device,
+            choice,
+            device_name: folder_name(values, "device_name")?,
             save: values.get("save")?,
             till_first_fail,
-            order: Order { rounds: values.get("repeats")?, shuffled: (!till_first_fail).then_some(seed) },
+            order: Order { rounds: values.get("repeats")?, shuffled },
         })
     }
 }
@@ -117,7 +123,6 @@ fn seconds(values: &Values<'_>, key: &str) -> Result<Duration> {
 }
 
 fn places(values: &Values<'_>) -> Result<Places> {
-    folder_name(values, "device_name")?;
     Ok(Places {
         networks: values.get("local_model_loc")?,
         networks_on_device: values.get("device_model_loc")?,

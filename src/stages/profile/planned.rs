@@ -4,7 +4,7 @@ use super::test_config::NetworkTests;
 use crate::device::Job;
 use crate::plan::{Configuration, regroup, shuffle_batches};
 use crate::records::Identity;
-use crate::workload::Variable;
+use crate::workload::{Quantity, Variable};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,7 @@ pub struct Planned {
 impl Planned {
     /// All of it, for a device.
     pub fn job(&self) -> Job {
-        self.job_for(&self.configuration.variables)
-    }
-
-    /// These variables of it, for a device.
-    pub(super) fn job_for(&self, variables: &[Variable]) -> Job {
+        let variables = &self.configuration.variables;
         Job {
             variant: self.configuration.variant.clone(),
             file: self.file.clone(),
@@ -37,6 +33,22 @@ impl Planned {
             layers: variables.contains(&Variable::Layers),
             round: self.configuration.round,
         }
+    }
+
+    /// The same, with nothing but one variable of it.
+    pub(super) fn only(&self, variable: Variable) -> Planned {
+        let configuration = Configuration { variables: vec![variable], ..self.configuration.clone() };
+        Planned { configuration, ..self.clone() }
+    }
+
+    /// The same, a second time.
+    pub(super) fn again(&self) -> Planned {
+        Planned { configuration: Configuration { round: 2, ..self.configuration.clone() }, ..self.clone() }
+    }
+
+    /// What is measured of the whole step.
+    pub(super) fn quantities(&self) -> impl Iterator<Item = Quantity> {
+        self.configuration.variables.iter().filter_map(|variable| variable.quantity())
     }
 
     /// The rows it ends in.

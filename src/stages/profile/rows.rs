@@ -8,7 +8,7 @@ use crate::network::{Network, Node, onnx};
 use crate::records::layers::{LayerRow, Operation, Pass};
 use crate::records::{Attempt, MemoryColumns, Outcome, Reading, Record};
 use crate::units::{Bytes, Milliseconds};
-use crate::workload::{Quantity, Variable};
+use crate::workload::Quantity;
 use std::collections::BTreeMap;
 
 /// The rows of one configuration.
@@ -30,12 +30,7 @@ impl Rows {
 }
 
 /// The rows of a measurement; none of one that was interrupted.
-pub(super) fn measured(
-    planned: &Planned,
-    variables: &[Variable],
-    measurement: &Measurement,
-    capacity: Option<Bytes>,
-) -> Vec<Record> {
+pub(super) fn measured(planned: &Planned, measurement: &Measurement, capacity: Option<Bytes>) -> Vec<Record> {
     let Some(outcome) = measurement.outcome() else { return Vec::new() };
     let (latency, memory) = match measurement {
         Measurement::Measured { latency, memory, .. } => (latency.as_ref(), *memory),
@@ -54,11 +49,11 @@ pub(super) fn measured(
             (Quantity::Latency, _) => record(planned, outcome, reading, latency),
         }
     };
-    variables.iter().filter_map(|variable| variable.quantity()).map(row).collect()
+    planned.quantities().map(row).collect()
 }
 
 /// The rows of a configuration that is not run because a smaller batch failed.
-pub(super) fn skipped(planned: &Planned, variables: &[Variable], capacity: Option<Bytes>) -> Vec<Record> {
+pub(super) fn skipped(planned: &Planned, capacity: Option<Bytes>) -> Vec<Record> {
     let row = |quantity: Quantity| {
         let reading = match quantity {
             Quantity::Latency => Reading::Latency(None),
@@ -66,7 +61,7 @@ pub(super) fn skipped(planned: &Planned, variables: &[Variable], capacity: Optio
         };
         record(planned, Outcome::Skipped, reading, None)
     };
-    variables.iter().filter_map(|variable| variable.quantity()).map(row).collect()
+    planned.quantities().map(row).collect()
 }
 
 fn record(planned: &Planned, outcome: Outcome, reading: Reading, latency: Option<&LatencyReading>) -> Record {
@@ -151,7 +146,7 @@ mod tests {
     use super::*;
     use crate::plan::Configuration;
     use crate::records::{Conditions, Moment, Variant};
-    use crate::workload::{Stage, Workload};
+    use crate::workload::{Stage, Variable, Workload};
 
     #[test]
     fn only_the_time_suffers_from_others_and_from_heat() {
@@ -164,7 +159,7 @@ mod tests {
         let measured_under = |latency: LatencyReading, conditions| {
             let (latency, memory, conditions) = (Some(latency), Some(memory), Box::new(conditions));
             let measurement = Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions };
-            measured(&planned, &Variable::ALL, &measurement, Some(Bytes(1 << 30)))
+            measured(&planned, &measurement, Some(Bytes(1 << 30)))
         };
         let outcomes = |rows: &[Record]| rows.iter().map(|row| row.outcome).collect::<Vec<_>>();
         let rows = measured_under(latency.clone(), Conditions::default());

@@ -1,6 +1,7 @@
 //! What came of a profile: rows by network and outcome, and what they cost in time.
 
 use super::rows::Rows;
+use crate::plan::Ending;
 use crate::records::{Outcome, Record};
 use crate::report::{Cell, Column, Table};
 use crate::stages::{Finding, Summary};
@@ -16,6 +17,8 @@ pub struct Tally {
     pub rows: Vec<Record>,
     /// Whether Ctrl-C ended the run.
     pub interrupted: bool,
+    /// Why the plan ended it; none where it did not.
+    pub ending: Option<Ending>,
     /// Layer rows of this run.
     pub layers: usize,
     /// Configurations of this run that were measured twice, because the machine was throttled or others used it.
@@ -64,7 +67,8 @@ impl Tally {
         self.rows.extend(rows.records);
     }
 
-    fn spent(&self) -> Spent {
+    /// What the configurations of this run took.
+    pub(super) fn spent(&self) -> Spent {
         let mut all = Spent::default();
         self.spent.values().for_each(|spent| all += *spent);
         all
@@ -94,7 +98,9 @@ impl Tally {
         let layers = if self.layers > 0 { format!(" and {} of layers", self.layers) } else { String::new() };
         let earlier = if earlier > 0 { format!(", {earlier} more from earlier runs") } else { String::new() };
         let (twice, shares) = (self.twice(), self.shares());
-        format!("{new} rows{layers}{earlier}{twice}{shares}{ending}")
+        let why =
+            self.ending.filter(|ending| *ending != Ending::Complete).map_or(String::new(), |why| format!("; {why}"));
+        format!("{new} rows{layers}{earlier}{twice}{shares}{why}{ending}")
     }
 
     /// What became of doubtful measurements.

@@ -3,6 +3,7 @@
 mod charts;
 mod cost;
 mod fit;
+mod growth;
 mod json;
 mod operations;
 mod page;

@@ -1,6 +1,6 @@
 //! The page of a fingerprint's report, section by section.
 
-use super::{Assessment, Evidence, charts, cost, fit, operations, protocols, tables, trust};
+use super::{Assessment, Evidence, charts, cost, fit, growth, operations, protocols, tables, trust};
 use crate::records::Setting;
 use crate::report::{Block, Fact, Page};
 use crate::workload::Quantity;
@@ -18,7 +18,8 @@ pub fn page(evidence: &Evidence) -> Page {
     page.section("Can I trust it?", trust::blocks(evidence));
     page.section("Known networks, new networks", side_by_side(evidence));
     page.section("Does it fit?", parts.iter().filter(|part| part.quantity() == Quantity::Memory).flat_map(fit::blocks));
-    let learning: Vec<Block> = parts.iter().filter_map(protocols::learning).map(Block::Chart).collect();
+    let learning = parts.iter().filter_map(protocols::learning).map(Block::Chart);
+    let learning: Vec<Block> = learning.chain(growth::blocks(evidence)).collect();
     page.section("Would more rows help?", said(learning, "Too few rows, or no level that was not fitted on, to tell."));
     page.section(
         "Predicted against measured",

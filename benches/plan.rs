@@ -1,0 +1,99 @@
+//! The adaptive plan: one decision among 1,300 configurations, at most 50 ms, and what preparing it costs.
+//!
+//! A decision takes note of one more row and chooses the next. The estimates that end a profile are fits, made a dozen times in a
+//! whole profile, and are measured by themselves.
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use perf4sight::network::Network;
+use perf4sight::network::zoo::{Dataset, build};
+use perf4sight::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
+use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
+use perf4sight::target::Target;
+use perf4sight::units::{Bytes, Milliseconds};
+use perf4sight::workload::{Stage, Variable, Workload};
+use std::sync::Arc;
+
+const NETWORKS: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
+
+/// Five networks at thirteen levels and twenty batch sizes.
+fn offers() -> Vec<Offer> {
+    let mut offers = Vec::new();
+    for name in NETWORKS {
+        let network = build(name, Dataset::Imagenet).expect("it is in the zoo");
+        let pruner = Pruner::new(&network);
+        for level in (0..13u8).map(|step| 7 * step) {
+            let ranking = Ranking::random(&pruner, &mut generator(0, name, level, 0));
+            let pruned = pruner.prune(&ranking, Goal::percent(&network, f64::from(level)));
+            let network = Arc::new(pruned.expect("networks of the zoo can be pruned").network);
+            offers.extend((1..=20).map(|step| offer(&network, Variant::new(name, level), 12 * step)));
+        }
+    }
+    offers
+}
+
+fn offer(network: &Arc<Network>, variant: Variant, batch: u64) -> Offer {
+    let workload = Workload { stage: Stage::Training, batch };
+    let variables = vec![Variable::Latency, Variable::Memory];
+    Offer { configuration: Configuration { variant, workload, variables, round: 1 }, network: network.clone() }
+}
+
+/// A device of 8 GiB that follows the arithmetic: the rows of one configuration.
+fn answer(configuration: &Configuration, offers: &[Offer]) -> [Record; 2] {
+    let found = offers.iter().find(|offer| offer.configuration.variant == configuration.variant);
+    let network = &found.expect("what was offered").network;
+    let workload = configuration.workload;
+    let used = 12 * workload.batch * network.activations() + (1 << 30);
+    let fits = used < 8 << 30;
+    let latency = Milliseconds(30.0 + 1e-8 * (workload.batch * network.macs()) as f64);
+    let memory = MemoryColumns { used: Some(Bytes(used)), ..MemoryColumns::default() };
+    [Reading::Latency(fits.then_some(latency)), Reading::Memory(memory)].map(|reading| Record {
+        variant: configuration.variant.clone(),
+        workload,
+        dataset: "imagenet".into(),
+        file: format!("{}.onnx", configuration.variant).into(),
+        outcome: if fits { Outcome::Measured } else { Outcome::OutOfMemory },
+        reading,
+        steps: None,
+        spread: None,
+    })
+}
+
+fn means() -> Means {
+    let target = Target::named("tx2").expect("a known device");
+    Means { target, capacity: Some(Bytes(8 << 30)), budget: None, repeats: false, seed: 0 }
+}
+
+/// A plan before its next decision, and the rows it has so far.
+fn under_way(offers: &[Offer], rows: usize) -> (Adaptive, Ledger) {
+    let (mut plan, mut ledger) = (Adaptive::new(offers.to_vec(), means()), Ledger::default());
+    for _ in 0..rows {
+        let Turn::Measure(next) = plan.next(&ledger, 0.0).expect("a decision") else { break };
+        answer(&next, offers).iter().for_each(|row| ledger.enter(row));
+    }
+    (plan, ledger)
+}
+
+fn plan(criterion: &mut Criterion) {
+    let offers = offers();
+    for rows in [1, 50, 150] {
+        let (plan, ledger) = under_way(&offers, rows);
+        criterion.bench_function(&format!("a decision among 1,300 after {rows} measurements"), |bench| {
+            bench.iter_batched(|| plan.clone(), |mut plan| plan.next(&ledger, 0.0), BatchSize::LargeInput);
+        });
+    }
+    let mut slow = criterion.benchmark_group("slow");
+    slow.sample_size(10);
+    slow.bench_function("preparing 1,300 configurations", |bench| {
+        bench.iter_batched(|| offers.clone(), |offers| Adaptive::new(offers, means()), BatchSize::LargeInput);
+    });
+    // One of the counts at which the error is estimated: 60, 76, 96, 121, 153.
+    let (plan, ledger) = under_way(&offers, 153);
+    slow.bench_function("an estimate and a decision after 153 measurements", |bench| {
+        bench.iter_batched(|| plan.clone(), |mut plan| plan.next(&ledger, 0.0), BatchSize::LargeInput);
+    });
+    slow.finish();
+}
+
+criterion_group!(benches, plan);
+criterion_main!(benches);

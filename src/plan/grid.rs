@@ -1,0 +1,40 @@
+//! The plan that measures everything, in a given order.
+
+use super::ledger::{Decision, Ledger};
+use super::sweep::Configuration;
+use super::turn::{Ending, Plan, Turn};
+use crate::error::Result;
+
+/// Every configuration in turn, but none larger than one that failed.
+#[derive(Debug, Clone)]
+pub struct Grid {
+    configurations: Vec<Configuration>,
+    /// Those before it are done.
+    at: usize,
+}
+
+impl Grid {
+    /// All of these, in this order.
+    pub fn new(configurations: Vec<Configuration>) -> Self {
+        Grid { configurations, at: 0 }
+    }
+}
+
+impl Plan for Grid {
+    fn next(&mut self, ledger: &Ledger, _: f64) -> Result<Turn> {
+        while let Some(configuration) = self.configurations.get(self.at) {
+            let only = |variables| Configuration { variables, ..configuration.clone() };
+            match ledger.decide(configuration) {
+                Decision::Done => self.at += 1,
+                Decision::Measure(variables) => return Ok(Turn::Measure(only(variables))),
+                Decision::Skip { missing, .. } => return Ok(Turn::Skip(only(missing))),
+            }
+        }
+        Ok(Turn::Stop(Ending::Complete))
+    }
+
+    fn left(&self, ledger: &Ledger) -> usize {
+        let ahead = self.configurations[self.at..].iter();
+        ahead.filter(|configuration| ledger.decide(configuration) != Decision::Done).count()
+    }
+}

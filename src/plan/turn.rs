@@ -1,0 +1,75 @@
+//! A plan: asked after every row what comes next.
+
+use super::ledger::Ledger;
+use super::sweep::Configuration;
+use crate::error::Result;
+use crate::records::Learned;
+use std::fmt;
+
+/// A way to choose what is measured next. All it goes by is what has been measured, so a profile that was interrupted goes on as
+/// if it had not been.
+pub trait Plan {
+    /// What comes next, given the rows so far and the seconds they took.
+    ///
+    /// # Errors
+    /// What makes going on impossible.
+    fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Turn>;
+
+    /// How many turns may be left at most.
+    fn left(&self, ledger: &Ledger) -> usize;
+
+    /// What it estimated the rows to be worth, oldest first; nothing where it goes by no estimate.
+    fn learned(&self) -> &[Learned] {
+        &[]
+    }
+}
+
+/// What a plan says when it is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// Measure this, and be told of its rows before asking again.
+    Measure(Configuration),
+    /// Do not run this: a smaller batch failed.
+    Skip(Configuration),
+    /// There is nothing more to do.
+    Stop(Ending),
+}
+
+/// Why a profile is finished.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ending {
+    /// Every configuration has its rows, or cannot run.
+    Complete,
+    /// The budget is spent.
+    Budget {
+        /// Seconds there were to spend.
+        seconds: f64,
+    },
+    /// As many rows as the plan takes at most.
+    Rows {
+        /// Configurations that were measured.
+        measured: usize,
+        /// Configurations there are.
+        of: usize,
+    },
+    /// More rows no longer make predictions better.
+    Flat {
+        /// Configurations that were measured.
+        measured: usize,
+    },
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Ending::Complete => write!(f, "everything is measured that can be"),
+            Ending::Budget { seconds } => write!(f, "the budget of {seconds} s is spent"),
+            Ending::Rows { measured, of } => {
+                write!(f, "measured {measured} of {of} configurations, as many as the plan takes")
+            }
+            Ending::Flat { measured } => {
+                write!(f, "measured {measured} configurations; more would no longer lower the estimated error")
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! How good a profile was estimated to be while it grew, and what that took: profiles whose plan goes by it say so.
+
+use super::{Evidence, tables};
+use crate::records::Learned;
+use crate::report::{Axis, Block, Chart, Column, Line, Plot, Series, Table};
+use crate::units::{Milliseconds, Percent};
+use crate::workload::Quantity;
+use std::collections::BTreeMap;
+
+/// The blocks; none where no plan estimated anything.
+pub fn blocks(evidence: &Evidence) -> Vec<Block> {
+    let learned = learned(evidence);
+    if learned.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::Chart(chart(&learned)), Block::Folded(table(&learned))]
+}
+
+/// By what it is about and the measurements it rests on; of several runs that estimated the same the first.
+type Growth = BTreeMap<(Quantity, usize), Learned>;
+
+fn learned(evidence: &Evidence) -> Growth {
+    let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
+    let mut growth = Growth::new();
+    for learned in runs.flat_map(|run| &run.learned).filter(|learned| learned.stage == evidence.stage) {
+        growth.entry((learned.quantity, learned.measured)).or_insert(*learned);
+    }
+    growth
+}
+
+fn chart(growth: &Growth) -> Chart {
+    let series = Quantity::ALL.into_iter().filter_map(|quantity| {
+        let own = growth.values().filter(|learned| learned.quantity == quantity);
+        let points: Vec<(f64, f64)> = own.map(|learned| (learned.measured as f64, learned.error)).collect();
+        (!points.is_empty()).then(|| Series::new(tables::title(quantity), points))
+    });
+    let plot = Line {
+        x: Axis::linear("configurations measured"),
+        y: Axis::linear("estimated error (%)"),
+        series: series.collect(),
+    };
+    let caption = "What the plan estimated while it measured, from its own rows alone: the error for what was left out of the fit.";
+    Chart::new("As the profile grew", caption, Plot::Line(plot))
+}
+
+fn table(growth: &Growth) -> Table {
+    let columns = [
+        Column::number("measured", "configurations"),
+        Column::number("milliseconds", "took"),
+        Column::text("quantity", "quantity"),
+        Column::number("error", "estimated error"),
+    ];
+    let mut table = Table::new("As the profile grew", columns);
+    let mut points: Vec<&Learned> = growth.values().collect();
+    points.sort_by_key(|learned| (learned.measured, learned.quantity));
+    for learned in points {
+        let took = Milliseconds(1000.0 * learned.seconds);
+        let (name, error) = (learned.quantity.name(), Percent(learned.error));
+        table.row([learned.measured.into(), took.into(), name.into(), error.into()]);
+    }
+    table
+}

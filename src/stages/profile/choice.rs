@@ -1,0 +1,127 @@
+//! Which plan chooses what is measured: `plan = grid` or `plan = adaptive`.
+
+use super::Profile;
+use super::planned::Planned;
+use crate::config::Values;
+use crate::device::Device;
+use crate::error::Result;
+use crate::network::Network;
+use crate::network::onnx;
+use crate::plan::{Adaptive, Grid, Means, Offer, Plan};
+use crate::target::Target;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A plan by name, with its means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Everything, in order.
+    Grid,
+    /// What teaches most, within a time.
+    Adaptive { budget: Option<Duration> },
+}
+
+impl Choice {
+    pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
+        let plan: String = values.get("plan")?;
+        let budget = budget(values)?;
+        match (plan.as_str(), budget) {
+            ("adaptive", budget) => {
+                refuse_order(values)?;
+                Ok(Choice::Adaptive { budget })
+            }
+            (_, None) => Ok(Choice::Grid),
+            (_, Some(_)) => Err(values
+                .error("budget", "plan = grid measures everything, whatever time that takes")
+                .help("set plan = adaptive, or leave budget out")),
+        }
+    }
+}
+
+fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
+    let Some(text) = values.get::<Option<String>>("budget")? else { return Ok(None) };
+    let expected = "a time above 0 such as 20 min, 90 s or 2 h";
+    let parsed = humantime::parse_duration(&text)
+        .map_err(|cause| values.error("budget", format!("\"{text}\" is no time: {cause}")).expected(expected))?;
+    match parsed.is_zero() {
+        true => Err(values.error("budget", format!("\"{text}\" leaves no time to measure")).expected(expected)),
+        false => Ok(Some(parsed)),
+    }
+}
+
+/// The adaptive plan goes its own way through the batch sizes, and repeats what it needs.
+fn refuse_order(values: &Values<'_>) -> Result<()> {
+    if values.get::<u32>("repeats")? > 1 {
+        let error = values.error("repeats", "plan = adaptive chooses itself what to measure twice");
+        return Err(error.help("leave repeats out, or set plan = grid"));
+    }
+    if values.get("till_first_fail")? {
+        let error =
+            values.error("till_first_fail", "plan = adaptive goes up to the edge of memory by halving, not in order");
+        return Err(error.help("leave till_first_fail out, or set plan = grid"));
+    }
+    Ok(())
+}
+
+impl Profile {
+    /// What the plan may choose from: of a device that only looks up, no more than it has.
+    pub(super) fn offered(&self, planned: Vec<Planned>, device: &dyn Device) -> Vec<Planned> {
+        if self.choice == Choice::Grid {
+            return planned;
+        }
+        let offered = |mut planned: Planned| {
+            let all = std::mem::take(&mut planned.configuration.variables);
+            let has = |variable| device.offers(&planned.only(variable).job());
+            planned.configuration.variables = all.into_iter().filter(|&variable| has(variable)).collect();
+            planned
+        };
+        let some: Vec<Planned> = planned.iter().cloned().map(offered).collect();
+        match some.iter().all(|planned| planned.configuration.variables.is_empty()) {
+            // The device says what it lacks.
+            true => planned,
+            false => some.into_iter().filter(|planned| !planned.configuration.variables.is_empty()).collect(),
+        }
+    }
+
+    /// The plan, ready to be asked.
+    ///
+    /// # Errors
+    /// A network that cannot be read.
+    pub(super) fn plan(&self, offered: &[Planned], device: &dyn Device) -> Result<Box<dyn Plan>> {
+        let Choice::Adaptive { budget } = self.choice else {
+            return Ok(Box::new(Grid::new(offered.iter().map(|planned| planned.configuration.clone()).collect())));
+        };
+        let means = Means {
+            target: self.target(device)?,
+            capacity: device.capacity(),
+            budget: budget.map(|budget| budget.as_secs_f64()),
+            repeats: offered.iter().any(|planned| device.offers(&planned.again().job())),
+            seed: self.device.seed,
+        };
+        Ok(Box::new(Adaptive::new(offers(offered)?, means)))
+    }
+
+    /// The facts of the device, where it or its name tells them. Elsewhere those of any processor: a guess only makes the plan choose
+    /// less well.
+    fn target(&self, device: &dyn Device) -> Result<Target> {
+        let told = device.setting().remove("target").unwrap_or_default();
+        Target::named(&told).or_else(|_| Target::named(&self.device_name)).or_else(|_| Target::named("cpu_avx2"))
+    }
+}
+
+/// Each network is read once.
+fn offers(offered: &[Planned]) -> Result<Vec<Offer>> {
+    let mut networks: BTreeMap<&Path, Arc<Network>> = BTreeMap::new();
+    for Planned { file, .. } in offered {
+        if !networks.contains_key(file.as_path()) {
+            networks.insert(file, Arc::new(onnx::read(file)?.network));
+        }
+    }
+    let offer = |Planned { configuration, file, .. }: &Planned| Offer {
+        configuration: configuration.clone(),
+        network: networks[file.as_path()].clone(),
+    };
+    Ok(offered.iter().map(offer).collect())
+}
