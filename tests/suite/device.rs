@@ -215,6 +215,20 @@ fn recorded_profile() -> TempDir {
 }
 
 #[test]
+fn a_recorded_device_repeats_the_marks_of_its_rows() {
+    let profile = recorded_profile();
+    let file = profile.path().join("latency/resnet18_0-gt.csv");
+    for (word, outcome) in
+        [("measured", Outcome::Measured), ("disturbed", Outcome::Disturbed), ("throttled", Outcome::Throttled)]
+    {
+        let row = format!("True|164.3|latency|4|imagenet|resnet18|/on/the/device/resnet18_0.py|{word}");
+        fs::write(&file, format!("passed|latency|test_var|bs|dataset|net_name|model|outcome\n{row}\n")).unwrap();
+        let device = Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap();
+        assert_eq!(measure(&device, &job(Path::new(""))).outcome(), Some(outcome));
+    }
+}
+
+#[test]
 fn a_recorded_device_repeats_its_rows() {
     let profile = recorded_profile();
     let device = Recorded::open(profile.path(), ["resnet18"], Stage::Training).unwrap();

@@ -64,8 +64,8 @@ impl Rounds<'_> {
     pub fn take(&self, context: &Context) -> Result<Vec<Taken>> {
         let began = context.now();
         let elapsed = || context.now().duration_since(began).unwrap_or_default();
-        let progress = context.console.progress(u64::from(MOST), "rounds");
-        let mut taken = Vec::new();
+        let progress = context.console.progress(self.time.as_secs(), "seconds");
+        let (mut taken, mut shown) = (Vec::new(), 0);
         for round in 1..=MOST {
             // A round more would take as long as those before did on average.
             if context.cancelled()
@@ -81,7 +81,8 @@ impl Rounds<'_> {
                 let Some(one) = self.one(&Job { round, ..job.clone() }, context)? else { return Ok(taken) };
                 taken.push(Taken { at: elapsed().as_secs_f64(), ..one });
             }
-            progress.advance(1);
+            let now = elapsed().min(self.time).as_secs();
+            progress.advance(now - std::mem::replace(&mut shown, now));
         }
         Ok(taken)
     }
