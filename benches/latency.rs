@@ -4,12 +4,14 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use perf4sight::features::physical::kernels;
 use perf4sight::fingerprint::{Fingerprint, Method, Observations, Row, Subject};
 use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::records::{Outcome, Reading, Record, Variant};
+use perf4sight::records::Variant;
 use perf4sight::target::Target;
-use perf4sight::units::Milliseconds;
 use perf4sight::workload::{Quantity, Stage, Workload};
 use std::hint::black_box;
 use std::sync::Arc;
+
+#[path = "../tests/suite/invented.rs"]
+mod invented;
 
 /// As many rows as five networks at 13 levels and 20 batch sizes have, of a device that follows the arithmetic.
 fn rows() -> Vec<Row> {
@@ -18,17 +20,8 @@ fn rows() -> Vec<Row> {
         let network = Arc::new(build(name, Dataset::Imagenet).expect("a network of the zoo"));
         for (level, batch) in (0..13u8).flat_map(|level| (1..=20u64).map(move |batch| (level, batch))) {
             let measured = 30.0 + f64::from(level) + 1e-8 * (batch * network.macs()) as f64;
-            let record = Record {
-                variant: Variant::new(name, level),
-                workload: Workload { stage: Stage::Training, batch },
-                dataset: "imagenet".into(),
-                file: format!("{name}_{level}.onnx").into(),
-                outcome: Outcome::Measured,
-                reading: Reading::Latency(Some(Milliseconds(measured))),
-                steps: None,
-                spread: None,
-            };
-            rows.push(Row { record, measured, network: network.clone(), layers: Vec::new() });
+            let workload = Workload { stage: Stage::Training, batch };
+            rows.push(invented::row(&network, Variant::new(name, level), workload, measured));
         }
     }
     rows

@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release --no-default-features --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants]`
 //! where TARGET is a known device or a JSON file that describes one. `variants` compares changed descriptions of the device, and
-//! chooses among them by leaving out once more.
+//! chooses among them by leaving out once more; that takes some minutes.
 
 use perf4sight::error::Result;
-use perf4sight::fingerprint::{Fingerprint, Levels, Method, Networks, Observations, Row, Selection, Subject, gather};
-use perf4sight::stats::{mean, relative_errors};
+use perf4sight::evaluation::{Candidate, Evaluation, Noise, Protocol};
+use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Row, Selection, Subject, gather};
 use perf4sight::target::{Parameter, Target};
 use perf4sight::workload::{Quantity, Stage};
 use std::path::{Path, PathBuf};
@@ -16,95 +16,78 @@ use std::time::Instant;
 const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 const FITTED_OF_FEW: [u8; 3] = [0, 40, 80];
 
-/// The batch sizes of the rows that a fingerprint is refitted with.
+/// The batch sizes of the rows that a fingerprint is refitted with, at level 0.
 const CALIBRATION: [u64; 2] = [2, 32];
 
 struct Profile {
-    rows: Vec<Row>,
+    gathered: Gathered,
     names: Vec<String>,
     target: Target,
+    protocol: Protocol,
 }
 
 impl Profile {
     fn read(latency: &str, networks: &str, target: &str, names: &str) -> Result<Self> {
         let target = if target.ends_with(".json") { Target::read(Path::new(target)) } else { Target::named(target) }?;
         let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+        let (stage, quantity) = (Stage::Training, Quantity::Latency);
         let selection = Selection {
             folders: &[PathBuf::from(latency)],
             networks: &names,
             levels: Levels::AllBut([].into()),
-            stage: Stage::Training,
-            quantity: Quantity::Latency,
+            stage,
+            quantity,
         };
-        let rows = gather(&selection, &mut Networks::new(networks))?.rows;
-        Ok(Profile { rows, names, target })
+        let gathered = gather(&selection, &mut Networks::new(networks))?;
+        let subject = Subject { device: target.name.clone(), dataset: "imagenet".into(), stage, quantity };
+        Ok(Profile { gathered, names, target, protocol: Protocol { subject, method: Method::Hybrid, seed: 1 } })
     }
 
-    fn rows(&self, wanted: impl Fn(&str, u8) -> bool) -> Vec<Row> {
-        let variant = |row: &&Row| wanted(&row.record.variant.network, row.record.variant.level);
-        self.rows.iter().filter(variant).cloned().collect()
+    fn fit(&self) -> Result<Fingerprint> {
+        let Protocol { subject, method, seed } = self.protocol.clone();
+        Fingerprint::fit(subject, method, seed, &self.gathered.observations(&self.target))
     }
 
-    /// The error for one network of a fit on those that `known` names.
-    fn left_out(&self, target: &Target, name: &str, known: impl Fn(&str) -> bool) -> Result<f64> {
-        let fingerprint = fit(target, &self.rows(|network, _| known(network)))?;
-        Ok(error(&fingerprint, &self.rows(|network, _| network == name)))
+    /// A line per network and one for their mean; in brackets level 0 only.
+    fn table(&self, columns: &[(&str, Evaluation)]) {
+        let titles: Vec<String> = columns.iter().map(|(title, _)| format!("{title:>16}")).collect();
+        println!("{:12}{}", "", titles.concat());
+        for name in self.names.iter().map(Some).chain([None]) {
+            let error = |all: &Evaluation| {
+                let wanted = all.only(|case| name.is_none_or(|name| case.variant.network == *name));
+                let parts = [wanted.clone(), wanted.at_level_0(true)].map(|part| part.mean_over_networks());
+                let [all, intact] = parts.map(|error| error.map_or("-".to_owned(), |error| format!("{error:.2}")));
+                format!("{all:>8} ({intact:>5})")
+            };
+            let cells: Vec<String> = columns.iter().map(|(_, evaluation)| error(evaluation)).collect();
+            println!("{:12}{}", name.map_or("mean", String::as_str), cells.concat());
+        }
+        let coverage = columns.iter().map(|(_, evaluation)| evaluation.coverage_90().unwrap_or(f64::NAN));
+        println!("{:12}{}", "inside 90 %", coverage.map(|share| format!("{share:16.1}")).collect::<String>());
     }
 }
 
-fn fit(target: &Target, rows: &[Row]) -> Result<Fingerprint> {
-    let subject = Subject {
-        device: target.name.clone(),
-        dataset: "imagenet".into(),
-        stage: Stage::Training,
-        quantity: Quantity::Latency,
-    };
-    Fingerprint::fit(subject, Method::Hybrid, 1, &Observations { rows, failed: &[], target })
-}
-
-/// Mean absolute percentage error.
-fn error(fingerprint: &Fingerprint, rows: &[Row]) -> f64 {
-    let measured: Vec<f64> = rows.iter().map(|row| row.measured).collect();
-    let predicted: Vec<f64> =
-        rows.iter().map(|row| fingerprint.predict(&row.network, row.record.workload.batch).value()).collect();
-    mean(&relative_errors(&measured, &predicted).into_iter().map(f64::abs).collect::<Vec<_>>())
-}
-
-/// Left out, refitted, unseen levels, in sample; in brackets level 0 only.
+/// Left out, refitted, unseen levels, in sample.
 fn protocols(profile: &Profile) -> Result<()> {
-    println!("{:12} {:>16} {:>16} {:>8} {:>16}", "", "left out (0)", "two rows (0)", "levels", "in sample (0)");
-    let all = fit(&profile.target, &profile.rows)?;
-    let published = profile.rows.iter().any(|row| row.record.variant.level == 30);
-    let fitted: &[u8] = if published { &FITTED } else { &FITTED_OF_FEW };
-    let mut table: Vec<[f64; 7]> = Vec::new();
-    for name in &profile.names {
-        let own = profile.rows(|network, _| network == name);
-        let intact = profile.rows(|network, level| network == name && level == 0);
-        let others = fit(&profile.target, &profile.rows(|network, _| network != name))?;
-        let points: Vec<Row> =
-            intact.iter().filter(|row| CALIBRATION.contains(&row.record.workload.batch)).cloned().collect();
-        let refitted = if points.is_empty() { others.clone() } else { others.calibrate(&points)? };
-        let seen = fit(&profile.target, &profile.rows(|network, level| network == name && fitted.contains(&level)))?;
-        let unseen = profile.rows(|network, level| network == name && !fitted.contains(&level));
-        let line = [
-            error(&others, &own),
-            error(&others, &intact),
-            error(&refitted, &own),
-            error(&refitted, &intact),
-            error(&seen, &unseen),
-            error(&all, &own),
-            error(&all, &intact),
-        ];
-        print(name, &line);
-        table.push(line);
+    let observations = profile.gathered.observations(&profile.target);
+    let rows = observations.rows;
+    let published = rows.iter().any(|row| row.record.variant.level == 30);
+    let fitted = if published { FITTED.to_vec() } else { FITTED_OF_FEW.to_vec() };
+    let measured = |row: &Row| row.record.variant.level == 0 && CALIBRATION.contains(&row.record.workload.batch);
+    let protocol = &profile.protocol;
+    profile.table(&[
+        ("left out (0)", protocol.networks_left_out(&observations)?.evaluation),
+        ("two rows (0)", protocol.networks_calibrated(&observations, measured)?.evaluation),
+        ("levels (0)", protocol.levels_left_out(&observations, &fitted.into_iter().collect())?),
+        ("in sample (0)", Evaluation::of(&profile.fit()?, rows)),
+    ]);
+    match Noise::of(rows) {
+        Some(Noise { repeated, mape }) => {
+            println!("noise floor: {mape:.2} % ({repeated} steps measured more than once)")
+        }
+        None => println!("noise floor: not known, nothing was measured twice"),
     }
-    let means = std::array::from_fn(|column| mean(&table.iter().map(|line| line[column]).collect::<Vec<_>>()));
-    print("mean", &means);
     Ok(())
-}
-
-fn print(name: &str, [out, out0, refit, refit0, levels, sample, sample0]: &[f64; 7]) {
-    println!("{name:12} {out:8.2} ({out0:5.2}) {refit:8.2} ({refit0:5.2}) {levels:8.2} {sample:8.2} ({sample0:5.2})");
 }
 
 /// What is changed in the description of the device, by name.
@@ -143,33 +126,22 @@ fn pin(target: &mut Target, parameter: Parameter, value: f64) {
     }
 }
 
-/// Every variant with each network left out, and the variant that is chosen without having seen it.
+/// Every variant with each network left out, and the variants that are chosen for each network without having seen it.
 fn compare(profile: &Profile) -> Result<()> {
     let variants = variants(&profile.target);
-    let names = &profile.names;
-    let mut errors = Vec::new();
+    let mut columns = Vec::new();
     for (title, target) in &variants {
-        let line: Vec<f64> = names
-            .iter()
-            .map(|name| profile.left_out(target, name, |network| network != name))
-            .collect::<Result<_>>()?;
-        println!("{title:36} {:6.2}   {line:5.1?}", mean(&line));
-        errors.push(line);
+        let trial = profile.protocol.networks_left_out(&profile.gathered.observations(target))?;
+        println!("{title}");
+        profile.table(&[("left out (0)", trial.evaluation)]);
     }
-    let mut nested = Vec::new();
-    for (column, name) in names.iter().enumerate() {
-        let inner = |target: &Target| -> Result<f64> {
-            let others = names.iter().filter(|other| *other != name);
-            let errors =
-                others.map(|other| profile.left_out(target, other, |network| network != other && network != name));
-            Ok(mean(&errors.collect::<Result<Vec<f64>>>()?))
-        };
-        let scores = variants.iter().map(|(_, target)| inner(target)).collect::<Result<Vec<f64>>>()?;
-        let best = (0..scores.len()).min_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap_or(0);
-        println!("without {name}: \"{}\" is chosen", variants[best].0);
-        nested.push(errors[best][column]);
+    let candidates: Vec<Candidate> =
+        variants.iter().map(|(_, target)| Candidate { method: Method::Hybrid, target }).collect();
+    for chosen in profile.protocol.nested(&candidates, &profile.gathered.observations(&profile.target))? {
+        println!("without {}: \"{}\" is chosen", chosen.network, variants[chosen.candidate].0);
+        columns.extend(chosen.trial.evaluation.cases);
     }
-    println!("{:36} {:6.2}   {nested:5.1?}", "chosen by leaving out once more", mean(&nested));
+    profile.table(&[("nested (0)", Evaluation { cases: columns })]);
     Ok(())
 }
 
@@ -180,8 +152,7 @@ fn main() -> Result<()> {
     };
     let profile = Profile::read(latency, networks, target, names)?;
     let start = Instant::now();
-    let fingerprint = fit(&profile.target, &profile.rows)?;
-    let bytes = serde_json::to_string(&fingerprint).map_or(0, |text| text.len());
-    println!("{} rows fitted in {:.2?}, {bytes} bytes", profile.rows.len(), start.elapsed());
+    let bytes = serde_json::to_string(&profile.fit()?).map_or(0, |text| text.len());
+    println!("{} rows fitted in {:.2?}, {bytes} bytes", profile.gathered.rows.len(), start.elapsed());
     if rest.first().is_some_and(|word| word == "variants") { compare(&profile) } else { protocols(&profile) }
 }

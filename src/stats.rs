@@ -52,6 +52,31 @@ impl Scores {
             bias: mean(&signed),
         })
     }
+
+    /// The means of several groups' scores, every group weighing the same however many rows it has; none for no groups.
+    ///
+    /// ```
+    /// use perf4sight::stats::Scores;
+    /// // Errors of +10 %, +10 %, +10 % in one group, -50 % in the other: 20 % over rows, 30 % over groups.
+    /// let groups = [Scores::of(&[10.0; 3], &[11.0; 3]), Scores::of(&[10.0], &[5.0])].map(Option::unwrap);
+    /// let scores = Scores::over_groups(&groups).unwrap();
+    /// assert_eq!((scores.rows, scores.mape, scores.bias, scores.within_10), (4, 30.0, -20.0, 50.0));
+    /// ```
+    pub fn over_groups(groups: &[Scores]) -> Option<Scores> {
+        let over = |of: fn(&Scores) -> f64| mean(&groups.iter().map(of).collect::<Vec<f64>>());
+        let spearman: Vec<f64> = groups.iter().filter_map(|scores| scores.spearman).collect();
+        (!groups.is_empty()).then(|| Scores {
+            rows: groups.iter().map(|scores| scores.rows).sum(),
+            mape: over(|scores| scores.mape),
+            median: over(|scores| scores.median),
+            p90: over(|scores| scores.p90),
+            within_5: over(|scores| scores.within_5),
+            within_10: over(|scores| scores.within_10),
+            rmspe: over(|scores| scores.rmspe),
+            spearman: (!spearman.is_empty()).then(|| mean(&spearman)),
+            bias: over(|scores| scores.bias),
+        })
+    }
 }
 
 /// Arithmetic mean.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Scores over everything, as they lie in `report.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Accuracy {
-    /// Over all rows.
+    /// Over all rows; of networks left out the means over networks.
     #[serde(flatten)]
     pub scores: Scores,
     /// Mean of the networks' mean errors, in percent: every network weighs the same, however many rows it has.
@@ -36,17 +36,26 @@ pub struct NetworkAccuracy {
 }
 
 impl Evaluation {
-    /// All scores of `report.json`; none where there are no cases.
+    /// All scores of `report.json`, every row weighing the same; none where there are no cases.
     pub fn accuracy(&self) -> Option<Accuracy> {
+        self.accuracy_by(Evaluation::scores)
+    }
+
+    /// The same, every network weighing the same: what a further network can expect, whichever of these had the most rows.
+    pub fn accuracy_over_networks(&self) -> Option<Accuracy> {
+        self.accuracy_by(Evaluation::scores_over_networks)
+    }
+
+    fn accuracy_by(&self, scores: fn(&Evaluation) -> Option<Scores>) -> Option<Accuracy> {
         let names = self.by(|case| case.variant.network.clone()).into_keys();
         let networks: BTreeMap<String, NetworkAccuracy> =
             names.filter_map(|name| Some((name.clone(), self.of_network(&name)?))).collect();
         Some(Accuracy {
-            scores: self.scores()?,
+            scores: scores(self)?,
             mean_over_networks: self.mean_over_networks()?,
             coverage_90: self.coverage_90(),
-            level_0: self.at_level_0(true).scores(),
-            pruned: self.at_level_0(false).scores(),
+            level_0: scores(&self.at_level_0(true)),
+            pruned: scores(&self.at_level_0(false)),
             networks,
         })
     }

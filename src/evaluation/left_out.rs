@@ -5,6 +5,7 @@ use super::share::{Share, networks};
 use super::trial::Trial;
 use crate::error::Result;
 use crate::fingerprint::{FEWEST_ROWS, Fingerprint, Method, Observations, Row, Subject};
+use crate::target::Target;
 use std::collections::BTreeSet;
 
 /// How to fit while something is held back.
@@ -16,6 +17,26 @@ pub struct Protocol {
     pub method: Method,
     /// The seed of every fit.
     pub seed: u64,
+}
+
+/// One of several ways to fit.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// How.
+    pub method: Method,
+    /// What is taken to be known of the device.
+    pub target: &'a Target,
+}
+
+/// What was chosen for one network without having seen it, and what came of it.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The network.
+    pub network: String,
+    /// Which of the candidates, counted from 0.
+    pub candidate: usize,
+    /// Its answers for that network.
+    pub trial: Trial,
 }
 
 impl Protocol {
@@ -49,42 +70,46 @@ impl Protocol {
             let own = Share::of(observations, |variant| variant.network == name);
             let known = measured(&own.rows);
             let fingerprint = self.fit(&others.observations())?;
-            let fingerprint = if known.is_empty() { fingerprint } else { fingerprint.calibrate(&known)? };
+            let fingerprint = if known.is_empty() { fingerprint } else { fingerprint.calibrate(&known, &[])? };
             left_out.push(try_without(&fingerprint, &own, &known));
         }
         Ok(left_out.into_iter().collect())
     }
 
-    /// The method of the smallest error with networks left out, chosen anew for every network among the others: leaving out once
-    /// more, so that the choice has not seen what it is judged by.
+    /// What does best on networks left out, chosen anew for every network among the others: leaving out once more, so that the choice
+    /// has not seen what it is judged by. Networks for which nothing can be chosen are in no trial.
     ///
     /// # Errors
     /// When a fit fails.
-    pub fn nested(&self, methods: &[Method], observations: &Observations) -> Result<Trial> {
-        let mut left_out = Vec::new();
-        for name in networks(observations) {
-            let others = Share::of(observations, |variant| variant.network != name);
-            let own = Share::of(observations, |variant| variant.network == name);
-            if let Some(best) = self.best(methods, &others.observations())? {
-                left_out.push(try_without(&best.fit(&others.observations())?, &own, &[]));
+    pub fn nested(&self, candidates: &[Candidate], observations: &Observations) -> Result<Vec<Chosen>> {
+        let mut chosen = Vec::new();
+        for network in networks(observations) {
+            let others = Share::of(observations, |variant| variant.network != network);
+            let own = Share::of(observations, |variant| variant.network == network);
+            if let Some(candidate) = self.best(candidates, &others)? {
+                let fingerprint = self.with(&candidates[candidate]).fit(&others.on(candidates[candidate].target))?;
+                chosen.push(Chosen { trial: try_without(&fingerprint, &own, &[]), network, candidate });
             }
         }
-        Ok(left_out.into_iter().collect())
+        Ok(chosen)
     }
 
-    /// This protocol with the method that does best on networks left out.
-    fn best(&self, methods: &[Method], observations: &Observations) -> Result<Option<Protocol>> {
-        let mut best: Option<(f64, Protocol)> = None;
-        for &method in methods {
-            let protocol = Protocol { method, ..self.clone() };
-            let Some(error) = protocol.networks_left_out(observations)?.evaluation.mean_over_networks() else {
-                continue;
-            };
-            if best.as_ref().is_none_or(|(least, _)| error < *least) {
-                best = Some((error, protocol));
+    /// The place of the candidate that does best on networks left out.
+    fn best(&self, candidates: &[Candidate], share: &Share) -> Result<Option<usize>> {
+        let mut best: Option<(f64, usize)> = None;
+        for (place, candidate) in candidates.iter().enumerate() {
+            let trial = self.with(candidate).networks_left_out(&share.on(candidate.target))?;
+            if let Some(error) = trial.evaluation.mean_over_networks()
+                && best.is_none_or(|(least, _)| error < least)
+            {
+                best = Some((error, place));
             }
         }
-        Ok(best.map(|(_, protocol)| protocol))
+        Ok(best.map(|(_, place)| place))
+    }
+
+    fn with(&self, candidate: &Candidate) -> Self {
+        Protocol { method: candidate.method, ..self.clone() }
     }
 
     /// Fits each network's `fitted` levels, and nothing else, and predicts its others.

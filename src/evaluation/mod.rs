@@ -19,7 +19,7 @@ pub use accuracy::{Accuracy, NetworkAccuracy};
 pub use fits::Fits;
 pub use largest::{Largest, LargestScores};
 pub use learning::Learned;
-pub use left_out::Protocol;
+pub use left_out::{Candidate, Chosen, Protocol};
 pub use noise::Noise;
 pub use operations::{ClassScores, ClassTime};
 pub use study::{Protocols, Study};
@@ -85,9 +85,13 @@ impl Evaluation {
 
     /// Mean absolute percentage error, every network weighing the same; none where there are no cases.
     pub fn mean_over_networks(&self) -> Option<f64> {
-        let networks = self.by(|case| case.variant.network.clone());
-        let errors: Vec<f64> = networks.values().map(|scores| scores.mape).collect();
-        (!errors.is_empty()).then(|| mean(&errors))
+        Some(self.scores_over_networks()?.mape)
+    }
+
+    /// The means of the networks' scores, every network weighing the same; none where there are no cases.
+    pub fn scores_over_networks(&self) -> Option<Scores> {
+        let networks: Vec<Scores> = self.by(|case| case.variant.network.clone()).into_values().collect();
+        Scores::over_groups(&networks)
     }
 
     /// Share of the cases, in percent, whose measurement lies in its interval, every network weighing the same; none where there are no intervals.

@@ -29,7 +29,12 @@ impl<'a> Share<'a> {
 
     /// As something to fit on.
     pub fn observations(&self) -> Observations<'_> {
-        Observations { rows: &self.rows, failed: &self.failed, target: self.target }
+        self.on(self.target)
+    }
+
+    /// The same, were the device another one.
+    pub fn on<'b>(&'b self, target: &'b Target) -> Observations<'b> {
+        Observations { rows: &self.rows, failed: &self.failed, target }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Everything a fingerprint says about one network: prepared once, asked for any batch size.
 
 use super::Fingerprint;
+use super::architecture::architecture;
 use super::hybrid::Hybrid;
 use super::latency;
 use super::memory;
@@ -10,6 +11,7 @@ use super::prediction::{Interval, MaxBatch, Prediction, Verdict};
 use super::published::Published;
 use super::rows::Row;
 use super::shares::{Shares, TimedOperation};
+use super::spread::Band;
 use super::unlike::Unlike;
 use crate::memory::Alive;
 use crate::network::Network;
@@ -20,6 +22,8 @@ pub struct About<'a> {
     fingerprint: &'a Fingerprint,
     network: &'a Network,
     unlike: Vec<Unlike>,
+    /// None for the published method.
+    band: Option<Band>,
     prepared: Prepared<'a>,
 }
 
@@ -37,7 +41,8 @@ impl Fingerprint {
             Fitted::Hybrid(Hybrid::Latency(latency)) => Prepared::Latency(latency.about(self.subject.stage, network)),
             Fitted::Hybrid(Hybrid::Memory(memory)) => Prepared::Memory(memory.about(self.subject.stage, network)),
         };
-        About { fingerprint: self, network, unlike: self.profiled.unlike(network), prepared }
+        let band = self.fitted.spread().map(|spread| spread.band(&architecture(network)));
+        About { fingerprint: self, network, unlike: self.profiled.unlike(network), band, prepared }
     }
 }
 
@@ -103,10 +108,10 @@ impl About<'_> {
     }
 
     fn interval(&self, value: f64) -> Option<Interval> {
-        let spread = self.fingerprint.fitted.spread()?;
-        let width = spread.width() + self.ignorance();
+        let Band { width, basis } = self.band?;
+        let width = width + self.ignorance();
         let [low, high] = [-width, width].map(|width| self.predicted(value * width.exp()));
-        Some(Interval { low, high, basis: spread.basis() })
+        Some(Interval { low, high, basis })
     }
 
     /// Operations that are not understood widen an interval as if each could cost twice an average one.

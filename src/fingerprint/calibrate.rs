@@ -1,5 +1,6 @@
 //! A fingerprint refitted with a few measured rows of a new network.
 
+use super::observations::Attempt;
 use super::rows::Row;
 use super::{Fingerprint, count};
 use crate::error::{Error, Result};
@@ -13,26 +14,41 @@ const CONTRADICTION: f64 = 10.0;
 
 impl Fingerprint {
     /// The same fingerprint, fitted once more with rows of a new network beside those it was fitted on; the new network weighs as
-    /// much as every other. Scaling its predictions instead would let one level speak for all and makes them worse.
+    /// much as every other. Scaling its predictions instead would let one level speak for all and makes them worse. Steps that did not
+    /// fit move the limit of memory; of latency they say nothing.
     ///
     /// # Errors
-    /// No rows or more than [`MOST_ROWS`]; a row that contradicts the fingerprint tenfold; a method that keeps nothing to refit with.
-    pub fn calibrate(&self, rows: &[Row]) -> Result<Fingerprint> {
-        self.check_count(rows)?;
+    /// Nothing measured, or more than [`MOST_ROWS`]; what contradicts the fingerprint tenfold; a method that keeps nothing to refit with.
+    pub fn calibrate(&self, rows: &[Row], failed: &[Attempt]) -> Result<Fingerprint> {
+        self.check_count(rows.len() + failed.len())?;
         rows.iter().try_for_each(|row| self.check_plausible(row))?;
+        failed.iter().try_for_each(|attempt| self.check_failed(attempt))?;
         let mut profiled = self.profiled.clone();
         profiled.extend(rows);
         let fitted_on = self.fitted_on.iter().cloned().chain(count(rows)).collect();
-        let fitted = self.fitted.calibrate(&self.subject, rows)?;
+        let fitted = self.fitted.calibrate(&self.subject, rows, failed)?;
         Ok(Fingerprint { profiled, fitted_on, fitted, scores: None, ..self.clone() })
     }
 
-    fn check_count(&self, rows: &[Row]) -> Result<()> {
-        match rows.len() {
+    fn check_count(&self, rows: usize) -> Result<()> {
+        match rows {
             1..=MOST_ROWS => Ok(()),
             count => Err(Error::input(format!("{count} {} rows to calibrate with", self.subject.quantity))
                 .expected(format!("1 to {MOST_ROWS} rows of the new network"))
                 .help("with more rows fit a new fingerprint: [fingerprint] with the network in train_nets")),
+        }
+    }
+
+    fn check_failed(&self, attempt: &Attempt) -> Result<()> {
+        let batch = attempt.record.workload.batch;
+        match self.about(&attempt.network).max_batch() {
+            Some(most) if most.likely as f64 > CONTRADICTION * batch as f64 => {
+                let (step, likely) = (attempt.record.identity(), most.likely);
+                Err(Error::input(format!("{step}: did not fit, but this fingerprint says that {likely} samples do"))
+                    .expected(format!("a batch size that failed within {CONTRADICTION} times of that"))
+                    .help("check that the row is of this device, stage and network; if it is right, profile the network and fit anew"))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -1,9 +1,11 @@
 //! The fingerprints of one folder and stage: latency, memory or both.
 
+use super::observations::Attempt;
 use super::rows::Row;
 use super::{Fingerprint, Subject, file_name};
 use crate::error::{Error, Result};
 use crate::network::Network;
+use crate::records::Record;
 use crate::workload::{Quantity, Stage};
 use std::path::{Path, PathBuf};
 
@@ -58,15 +60,20 @@ impl Fingerprints {
         })
     }
 
-    /// Both refitted with the rows of their quantity ([`Fingerprint::calibrate`]); one without rows stays as it is.
+    /// Both refitted with the rows of their quantity, and with the steps that did not fit ([`Fingerprint::calibrate`]); one without any
+    /// stays as it is.
     ///
     /// # Errors
     /// As [`Fingerprint::calibrate`].
-    pub fn calibrate(&self, rows: &[Row]) -> Result<Self> {
+    pub fn calibrate(&self, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         let refitted = |fingerprint: &Fingerprint| {
-            let quantity = fingerprint.subject().quantity;
-            let own: Vec<Row> = rows.iter().filter(|row| row.record.quantity() == quantity).cloned().collect();
-            if own.is_empty() { Ok(fingerprint.clone()) } else { fingerprint.calibrate(&own) }
+            let is_own = |record: &Record| record.quantity() == fingerprint.subject().quantity;
+            let rows: Vec<Row> = rows.iter().filter(|row| is_own(&row.record)).cloned().collect();
+            let failed: Vec<Attempt> = failed.iter().filter(|attempt| is_own(&attempt.record)).cloned().collect();
+            match rows.is_empty() && failed.is_empty() {
+                true => Ok(fingerprint.clone()),
+                false => fingerprint.calibrate(&rows, &failed),
+            }
         };
         let latency = self.latency.as_ref().map(refitted).transpose()?;
         let memory = self.memory.as_ref().map(refitted).transpose()?;

@@ -2,7 +2,7 @@
 
 use super::latency::Latency;
 use super::memory::Memory;
-use super::observations::Observations;
+use super::observations::{Attempt, Observations};
 use super::rows::Row;
 use super::spread::Spread;
 use crate::error::{Error, Result};
@@ -26,9 +26,9 @@ impl Hybrid {
     }
 
     /// The same, fitted with more rows.
-    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Result<Self> {
+    pub fn calibrate(&self, stage: Stage, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         match self {
-            Hybrid::Memory(memory) => memory.calibrate(stage, rows).map(|memory| Hybrid::Memory(Box::new(memory))),
+            Hybrid::Memory(memory) => Ok(Hybrid::Memory(Box::new(memory.calibrate(stage, rows, failed)?))),
             Hybrid::Latency(latency) => Ok(Hybrid::Latency(Box::new(latency.calibrate(stage, rows)))),
         }
     }
@@ -42,7 +42,7 @@ impl Hybrid {
         }
     }
 
-    pub fn spread(&self) -> Option<Spread> {
+    pub fn spread(&self) -> Option<&Spread> {
         match self {
             Hybrid::Memory(memory) => memory.spread(),
             Hybrid::Latency(latency) => latency.spread(),

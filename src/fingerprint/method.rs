@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::hybrid::Hybrid;
-use super::observations::Observations;
+use super::observations::{Attempt, Observations};
 use super::published::Published;
 use super::rows::Row;
 use super::spread::Spread;
@@ -68,11 +68,11 @@ impl Fitted {
     }
 
     /// The same, fitted with rows of a new network as well.
-    pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row]) -> Result<Self> {
+    pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         match self {
             Fitted::Perf4sight(_) => Err(Error::input("the published method keeps no rows to refit with")
                 .help("fit a fingerprint with method = hybrid")),
-            Fitted::Hybrid(hybrid) => hybrid.calibrate(subject.stage, rows).map(Fitted::Hybrid),
+            Fitted::Hybrid(hybrid) => hybrid.calibrate(subject.stage, rows, failed).map(Fitted::Hybrid),
         }
     }
 
@@ -84,7 +84,7 @@ impl Fitted {
     }
 
     /// How far off it is for networks left out; the published method does not know.
-    pub(super) fn spread(&self) -> Option<Spread> {
+    pub(super) fn spread(&self) -> Option<&Spread> {
         match self {
             Fitted::Perf4sight(_) => None,
             Fitted::Hybrid(hybrid) => hybrid.spread(),

@@ -5,10 +5,12 @@
 //! [`Fingerprint::about`] answers for any network.
 
 mod about;
+mod architecture;
 mod calibrate;
 mod estimate;
 mod file;
 mod folder;
+mod folds;
 mod hybrid;
 mod latency;
 mod memory;

@@ -40,6 +40,8 @@ pub enum Basis {
     Conformal,
     /// The same residuals of fewer networks: too few for a guarantee.
     Estimated,
+    /// The network was profiled: its own levels, each left out once.
+    Levels,
 }
 
 impl fmt::Display for Basis {
@@ -47,6 +49,7 @@ impl fmt::Display for Basis {
         f.write_str(match self {
             Basis::Conformal => "conformal 90 %",
             Basis::Estimated => "estimated 90 % (fewer than ten networks profiled)",
+            Basis::Levels => "estimated 90 % (from other levels of this network)",
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::network::Network;
 use crate::records::layers::{self, LayerRow};
 use crate::records::{self, Record, Variant};
 use crate::workload::{Quantity, Stage, Workload};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -99,7 +99,8 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
         match (networks.get(&stem).cloned(), record.value()) {
             (None, _) => gathered.missing_networks.entry(stem).or_default().push(record),
             (Some(network), Some(measured)) => {
-                let layers = layers.remove(&(record.variant.clone(), record.workload)).unwrap_or_default();
+                let timed = layers.get_mut(&(record.variant.clone(), record.workload));
+                let layers = timed.and_then(VecDeque::pop_front).unwrap_or_default();
                 gathered.rows.push(Row { record, measured, network, layers });
             }
             (Some(network), None) => gathered.failed.push(Attempt { record, network }),
@@ -134,15 +135,19 @@ fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<Str
         for file in files.filter(|file| file.exists()) {
             let log = layers::read(&file)?;
             warnings.extend(log.warning(&file));
-            for row in log.rows.into_iter().filter(|row| row.outcome.passed()) {
-                steps.entry((row.variant.clone(), row.workload)).or_default().push(row);
+            // A step that was measured again was also timed again.
+            for step in log.rows.chunk_by(|row, _| row.pass != layers::Pass::Step) {
+                if step.iter().all(|row| row.outcome.passed()) {
+                    steps.entry((step[0].variant.clone(), step[0].workload)).or_default().push_back(step.to_vec());
+                }
             }
         }
     }
     Ok(steps)
 }
 
-type Layers = BTreeMap<(Variant, Workload), Vec<LayerRow>>;
+/// The operations of every time a step was timed, in the order of the rows.
+type Layers = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRow>>>;
 
 /// Files by variant, over all folders; notes folders and variants that are missing.
 fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {

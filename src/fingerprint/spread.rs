@@ -1,7 +1,8 @@
-//! 90 % intervals from how far predictions were off for networks that were left out.
+//! 90 % intervals from how far predictions were off for what was left out: networks, and levels of networks.
 
 use super::prediction::Basis;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The share of measurements that intervals shall hold.
 const COVERAGE: f64 = 0.9;
@@ -10,16 +11,31 @@ const COVERAGE: f64 = 0.9;
 /// known ones a share of 0.9 (n + 1) / n must lie inside, which nine cannot give without their very worst.
 const NETWORKS: usize = 10;
 
-/// How far off predictions were for networks that were left out.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Fewer residuals of a network's own levels say nothing of the worst tenth.
+const FEWEST: usize = 20;
+
+/// How far off predictions were for what was left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spread {
-    /// Natural logarithm of the factor between a prediction and either end of its interval.
+    /// For networks nobody profiled: natural logarithm of the factor between a prediction and either end of its interval.
     width: f64,
     networks: usize,
+    /// The same for further levels of networks that were profiled at several, by architecture.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    profiled: BTreeMap<String, f64>,
 }
 
-/// Natural logarithms of measured over predicted of one network that was left out.
+/// How wide the intervals of one network are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Band {
+    /// Natural logarithm of the factor between a prediction and either end of its interval.
+    pub width: f64,
+    /// What the 90 % rest on.
+    pub basis: Basis,
+}
+
+/// Natural logarithms of measured over predicted of one network, predicted by fits that did not see what was measured.
 pub(super) type Residuals = Vec<f64>;
 
 impl Spread {
@@ -36,20 +52,28 @@ impl Spread {
             residuals.iter().map(move |residual| (residual.abs(), weight))
         });
         let width = quantile(weighted.collect(), share)?;
-        Some(Spread { width, networks: known.len() })
+        Some(Spread { width, networks: known.len(), profiled: BTreeMap::new() })
     }
 
-    /// What the 90 % rest on.
-    pub fn basis(&self) -> Basis {
-        match self.networks >= NETWORKS {
-            true => Basis::Conformal,
-            false => Basis::Estimated,
+    /// With what fits without some levels of a network leave open at those, by architecture.
+    pub fn with_levels(mut self, levels: BTreeMap<String, Residuals>) -> Self {
+        let enough = levels.into_iter().filter(|(_, residuals)| residuals.len() >= FEWEST);
+        let width = |(architecture, residuals): (String, Residuals)| {
+            let count = residuals.len() as f64;
+            let weighted = residuals.into_iter().map(|residual| (residual.abs(), 1.0 / count));
+            Some((architecture, quantile(weighted.collect(), COVERAGE * (count + 1.0) / count)?))
+        };
+        self.profiled = enough.filter_map(width).collect();
+        self
+    }
+
+    /// The intervals of a network of this architecture.
+    pub fn band(&self, architecture: &str) -> Band {
+        match self.profiled.get(architecture) {
+            Some(&width) => Band { width, basis: Basis::Levels },
+            None if self.networks >= NETWORKS => Band { width: self.width, basis: Basis::Conformal },
+            None => Band { width: self.width, basis: Basis::Estimated },
         }
-    }
-
-    /// Natural logarithm of the factor between a prediction and either end of its interval.
-    pub fn width(&self) -> f64 {
-        self.width
     }
 }
 
@@ -74,10 +98,20 @@ mod tests {
         let mut networks = vec![vec![0.0]; 9];
         networks.push(vec![-0.5; 10_000]);
         let spread = Spread::new(&networks).unwrap();
-        assert_eq!((spread.width(), spread.basis()), (0.5, Basis::Conformal));
+        assert_eq!(spread.band(""), Band { width: 0.5, basis: Basis::Conformal });
         // Of five networks 90 % need the fifth, too.
         let few = Spread::new(&networks[5..]).unwrap();
-        assert_eq!((few.width(), few.basis()), (0.5, Basis::Estimated));
+        assert_eq!(few.band(""), Band { width: 0.5, basis: Basis::Estimated });
         assert!(Spread::new(&[vec![]]).is_none());
+    }
+
+    #[test]
+    fn levels_of_a_profiled_network_have_intervals_of_their_own() {
+        let residuals: Residuals = (1..=100).map(|one| 0.001 * f64::from(one)).collect();
+        let levels = [("known".to_owned(), residuals.clone()), ("hardly".to_owned(), residuals[..19].to_vec())];
+        let spread = Spread::new(&[vec![0.5]]).unwrap().with_levels(levels.into());
+        // 0.9 x 101 / 100 of a hundred: the 91st.
+        assert_eq!(spread.band("known"), Band { width: 0.091, basis: Basis::Levels });
+        assert_eq!(spread.band("hardly"), spread.band("unknown"));
     }
 }

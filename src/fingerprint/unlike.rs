@@ -3,7 +3,7 @@
 use super::observations::Observations;
 use super::rows::Row;
 use crate::error::{Error, Result};
-use crate::network::{Conv, Network, Op};
+use crate::network::{Conv, Network, Op, Window};
 use crate::units::{Percent, grouped};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,20 +148,24 @@ pub fn check_understood(network: &Network) -> Result<()> {
         .help("export the network with standard ONNX operations"))
 }
 
-/// Kinds of operations; of convolutions also kernels, strides and groupings.
+/// Kinds of operations; of convolutions also kernels, strides and groupings. Networks repeat themselves: only what differs is put into
+/// words.
 fn operations(network: &Network) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for node in network.nodes() {
-        names.insert(format!("{} operations", node.op.kind()));
-        if let Op::Conv(conv) = &node.op {
-            let grouping = grouping(conv, network.input_of(node, 0).channels());
-            let ([height, width], [down, right]) = (conv.window.kernel, conv.window.stride);
-            names.insert(format!("{grouping} convolutions"));
-            names.insert(format!("{height}x{width} {grouping} convolutions"));
-            names.insert(format!("convolutions of stride {}", down.max(right)));
-            if conv.window.dilation != [1, 1] {
-                names.insert("dilated convolutions".to_owned());
-            }
+    let kinds: BTreeSet<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
+    let convolutions = network.nodes().iter().filter_map(|node| match &node.op {
+        Op::Conv(conv) => {
+            let Window { kernel, stride, dilation, .. } = conv.window;
+            Some((grouping(conv, network.input_of(node, 0).channels()), kernel, stride, dilation))
+        }
+        _ => None,
+    });
+    let mut names: BTreeSet<String> = kinds.into_iter().map(|kind| format!("{kind} operations")).collect();
+    for (grouping, [height, width], [down, right], dilation) in convolutions.collect::<BTreeSet<_>>() {
+        names.insert(format!("{grouping} convolutions"));
+        names.insert(format!("{height}x{width} {grouping} convolutions"));
+        names.insert(format!("convolutions of stride {}", down.max(right)));
+        if dilation != [1, 1] {
+            names.insert("dilated convolutions".to_owned());
         }
     }
     names

@@ -7,7 +7,7 @@ mod rules;
 mod speed;
 
 pub use rules::{Allocator, CachingSizes, Framework, Gradients, Mask, Pass, Readings, Rectifier, Workspace};
-pub use speed::{Parameter, Prior, Speed};
+pub use speed::{Depthwise, Parameter, Prior, Speed};
 
 use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};

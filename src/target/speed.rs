@@ -14,11 +14,24 @@ pub struct Speed {
     /// How far launches run ahead of the kernels they start, as the power of a norm: 1 adds the two times (every operation is waited
     /// for), a large one takes the longer (the device is never idle while anything is queued).
     pub overlap: f64,
-    /// Tensors from this many bytes on are new memory whenever they are made, and their pages are filled in one by one: glibc gives them
-    /// back to the system at once (`DEFAULT_MMAP_THRESHOLD_MAX`). None where an allocator keeps what it has.
-    pub fresh_from: Option<f64>,
+    /// How depthwise convolutions read their windows.
+    pub depthwise: Depthwise,
     /// The parameters, each with its prior.
     pub priors: BTreeMap<Parameter, Prior>,
+}
+
+/// How depthwise convolutions read their windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
+pub enum Depthwise {
+    /// Every result reads its whole window anew: a thread of a graphics processor keeps nothing for its neighbour.
+    Reread,
+    /// A window's neighbour finds it in the cache, so that every operand is moved once; but the gradient of kernels wider than this is
+    /// computed by general code, which reads every window (oneDNN, `jit_uni_dw_conv_kernel_utils.cpp`: "kw > 3" is not implemented).
+    Cached {
+        /// The widest kernel with code of its own.
+        widest: usize,
+    },
 }
 
 /// A log-normal prior: the logarithm of the parameter is normal.
@@ -69,18 +82,18 @@ pub enum Parameter {
     Winograd,
     /// Traffic of its transformed tiles, relative to element-wise operations.
     WinogradTraffic,
-    /// GB/s at which depthwise convolutions read their windows.
+    /// GB/s at which depthwise convolutions read their windows, or move their operands.
     Windows,
-    /// GB/s at which the gradient of their weights does.
+    /// GB/s at which the gradient of their weights reads windows.
     WindowGradient,
-    /// GB/s at which pages of new memory are filled in.
-    Pages,
     /// Traffic of strided and broadcast access, relative to element-wise operations.
     Strided,
     /// Traffic of normalisation, likewise.
     Normalisation,
     /// Traffic of activations, likewise.
     Activation,
+    /// Traffic of a dropout's forward pass, likewise: some devices draw its random numbers one after the other.
+    Dropout,
     /// Traffic of pooling, likewise.
     Pooling,
     /// Traffic of zero_grad and the optimizer, likewise.
@@ -115,10 +128,10 @@ impl Parameter {
         Parameter::WinogradTraffic,
         Parameter::Windows,
         Parameter::WindowGradient,
-        Parameter::Pages,
         Parameter::Strided,
         Parameter::Normalisation,
         Parameter::Activation,
+        Parameter::Dropout,
         Parameter::Pooling,
         Parameter::Update,
         Parameter::Launch,

@@ -87,8 +87,8 @@ fn rows_that_cannot_be_meant_are_refused() {
     refused(&latency(&[(1, 50.0), (2, 50.0), (4, 50.0), (6, 50.0), (8, 50.0)]), "5 latency rows to calibrate with");
     refused(&latency(&[(2, 50.0)]).replace("mnasnet", "resnet50"), "this row is of another network");
     refused(&latency(&[(2, 50.0)]).replace("imagenet", "cifar10"), "this row is of the dataset cifar10");
-    refused(&latency(&[(2, 50.0)]).replace("True|50", "False|None"), "no passed training rows");
+    refused(&latency(&[(2, 50.0)]).replace("True|50", "False|None"), "no usable training rows");
     refused(&latency(&[(2, 50.0)]).replace("|2|", "|two|"), "rows.csv:2: bs holds \"two\"");
-    refused("", "no passed training rows");
+    refused("", "no usable training rows");
     calibrate(&scene, "--rows absent.csv").fails(6).says("absent.csv");
 }

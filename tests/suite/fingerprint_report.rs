@@ -281,6 +281,9 @@ fn networks_left_out_are_answered_by_fits_that_never_saw_them() {
                 );
             }
         }
+        let networks = own["networks"].as_object().unwrap().values().map(|scores| scores["mape"].as_f64().unwrap());
+        let mean = networks.sum::<f64>() / NETWORKS.len() as f64;
+        assert!((own["mape"].as_f64().unwrap() - mean).abs() < 1e-9, "{quantity}: every network weighs the same");
         let keys = |scores: &Value| scores.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         let mut wanted = keys(&report[quantity]);
         wanted.retain(|key| {

@@ -99,11 +99,20 @@ fn a_stored_fingerprint_says_the_same() {
 fn calibration_takes_rows_that_do_not_contradict() {
     let fingerprint = fit(&["resnet18", "squeezenet"]);
     let (rows, _) = tried("mnasnet");
-    let calibrated = fingerprint.calibrate(&rows[..2]).unwrap();
+    let calibrated = fingerprint.calibrate(&rows[..2], &[]).unwrap();
     assert!(calibrated.knows("mnasnet", 0));
     let mut wrong = rows[0].clone();
     wrong.measured *= 11.0;
-    let refused = fingerprint.calibrate(&[wrong]).unwrap_err().to_string();
+    let refused = fingerprint.calibrate(&[wrong], &[]).unwrap_err().to_string();
     assert!(refused.contains("within 10 times"), "{refused}");
+    // A step that did not fit although it was said to makes the limit less sure; one that needs next to nothing contradicts.
+    let limit = |fingerprint: &Fingerprint| fingerprint.about(&rows[0].network).max_batch().unwrap().safe;
+    let mut failed = tried("mnasnet").1[..1].to_vec();
+    failed[0].record.workload.batch = limit(&fingerprint) / 2;
+    let lower = fingerprint.calibrate(&[], &failed).unwrap();
+    assert!(limit(&lower) < limit(&fingerprint), "{} {}", limit(&lower), limit(&fingerprint));
+    failed[0].record.workload.batch = 1;
+    let refused = fingerprint.calibrate(&[], &failed).unwrap_err().to_string();
+    assert!(refused.contains("did not fit, but"), "{refused}");
     let Predicted::Memory(_) = calibrated.predict(&rows[0].network, 1) else { panic!("memory is memory") };
 }

@@ -16,6 +16,7 @@ mod fingerprint_stage;
 mod fixtures;
 mod hybrid_memory;
 mod inspect;
+mod invented;
 mod latency;
 mod layering;
 mod layers;

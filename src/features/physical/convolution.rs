@@ -92,14 +92,15 @@ fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
 /// little arithmetic that is per byte).
 fn add_windows(layer: &mut Layer, geometry: &Geometry) {
     let [inputs, outputs] = [0, 1].map(|side| geometry.channels[side] * geometry.pixels[side]);
-    let windows = |elements: f64| Amount::per_sample(BYTES * geometry.area * elements);
-    layer.moves(Pass::Forward, Class::Depthwise, Access::Windowed, windows(outputs));
+    let (windows, operands) =
+        (|elements: f64| Amount::per_sample(BYTES * geometry.area * elements), geometry.operands());
+    layer.slides(Pass::Forward, Class::Depthwise, windows(outputs), operands);
     if layer.passes_on() {
-        layer.moves(Pass::InputGradient, Class::Depthwise, Access::Windowed, windows(inputs));
+        layer.slides(Pass::InputGradient, Class::Depthwise, windows(inputs), operands);
     }
     if layer.stage == Stage::Training {
         // Window and gradient are read for every element of the kernel.
-        layer.moves(Pass::WeightGradient, Class::Depthwise, Access::Windowed, windows(2.0 * outputs));
+        layer.slides(Pass::WeightGradient, Class::Depthwise, windows(2.0 * outputs), operands);
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Class {
     Normalisation,
     /// Element-wise function.
     Activation,
+    /// A random number for every element, and the elements it spares.
+    Dropout,
     /// Element-wise arithmetic, and the sum of gradients that meet at a fork.
     Arithmetic,
     /// Tensors copied together, apart or into another order.
@@ -75,7 +77,7 @@ pub enum Access {
     Contiguous,
     /// A value per channel meets an image, or a tensor is written in pieces.
     Strided,
-    /// Every output reads its whole window: nothing is kept between neighbours.
+    /// Every output reads a window that it shares most of with its neighbours.
     Windowed,
 }
 
@@ -118,14 +120,26 @@ pub struct Kernel {
     pub product: Option<Product>,
     /// What it slides over, if anything.
     pub filter: Option<Filter>,
-    /// Bytes it reads and writes.
+    /// Bytes it reads and writes, every operand once.
     pub traffic: Amount,
+    /// Bytes it reads where nothing is kept between neighbouring windows; none where it has no windows.
+    pub windows: Amount,
     /// In which order.
     pub access: Access,
     /// Bytes of the tensor it makes; none where it overwrites one.
     pub result: Amount,
     /// How many times the processor hands work to the device for it.
     pub launches: f64,
+}
+
+impl Kernel {
+    /// Whether another kernel, of whatever node, is the same work.
+    pub fn does_the_same(&self, other: &Kernel) -> bool {
+        let work = |kernel: &Kernel| (kernel.class, kernel.pass, kernel.access, kernel.launches);
+        work(self) == work(other)
+            && (self.traffic, self.windows, self.result) == (other.traffic, other.windows, other.result)
+            && (self.product, self.filter) == (other.product, other.filter)
+    }
 }
 
 impl Amount {
@@ -167,7 +181,7 @@ impl Product {
 
 impl Class {
     /// All classes, in the order they are listed to people.
-    pub const ALL: [Class; 16] = [
+    pub const ALL: [Class; 17] = [
         Class::Pointwise,
         Class::Conv3x3,
         Class::ConvLarge,
@@ -177,6 +191,7 @@ impl Class {
         Class::MatMul,
         Class::Normalisation,
         Class::Activation,
+        Class::Dropout,
         Class::Arithmetic,
         Class::Copy,
         Class::Pooling,
@@ -198,6 +213,7 @@ impl Class {
             Class::MatMul => "matrix product",
             Class::Normalisation => "normalisation",
             Class::Activation => "activation",
+            Class::Dropout => "dropout",
             Class::Arithmetic => "arithmetic",
             Class::Copy => "copies",
             Class::Pooling => "pooling",

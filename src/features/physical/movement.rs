@@ -37,8 +37,9 @@ fn moved(layer: &Layer, op: &Op) -> Option<Moved> {
         Op::BatchNorm => of(Class::Normalisation, Access::Contiguous, 2.0 * outputs, 0.0),
         Op::LayerNorm { .. } => of(Class::Normalisation, Access::Contiguous, 3.0 * outputs, 5.0 * outputs),
         Op::Activation(_) => of(Class::Activation, Access::Contiguous, 2.0 * outputs, 3.0 * outputs),
-        Op::Dropout { .. } if training => of(Class::Activation, Access::Contiguous, 2.25 * outputs, 2.25 * outputs),
+        Op::Dropout { .. } if training => of(Class::Dropout, Access::Contiguous, 2.25 * outputs, 2.25 * outputs),
         Op::Binary(_) => Some(arithmetic(layer, op)),
+        // Its gradients are views into the one that comes in, but what reads those is as much slower.
         Op::Concat { .. } => of(Class::Copy, Access::Strided, 2.0 * outputs, 2.0 * outputs),
         // The view costs nothing, but what reads it next copies it into order.
         Op::Transpose { .. } => of(Class::Copy, Access::Strided, 2.0 * outputs, 2.0 * outputs),

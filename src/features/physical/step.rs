@@ -69,6 +69,11 @@ impl Layer<'_> {
         self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
     }
 
+    /// Adds a kernel whose results read windows.
+    pub fn slides(&mut self, pass: Pass, class: Class, windows: Amount, traffic: Amount) {
+        self.push(Kernel { access: Access::Windowed, windows, ..self.kernel(pass, class, traffic) });
+    }
+
     /// Adds a matrix product.
     pub fn multiplies(&mut self, pass: Pass, class: Class, product: Product, traffic: Amount) {
         self.push(Kernel { product: Some(product), ..self.kernel(pass, class, traffic) });
@@ -82,6 +87,7 @@ impl Layer<'_> {
             product: None,
             filter: self.filter.filter(|_| pass != Pass::Fork && pass != Pass::Update),
             traffic,
+            windows: Amount::default(),
             access: Access::Contiguous,
             result: self.result(pass),
             launches: self.launches(pass),
@@ -165,6 +171,7 @@ fn loss(network: &Network) -> Vec<Kernel> {
         product: None,
         filter: None,
         traffic: Amount::per_sample(5.0 * BYTES * network.output_shape().elements() as f64),
+        windows: Amount::default(),
         access: Access::Contiguous,
         result: Amount::default(),
         launches: 4.0,

@@ -1,5 +1,6 @@
 //! Operations as samples: what a profile timed one by one, beside the kernels they consist of, and what trees learn from it.
 
+use super::parts::{Part, Parts};
 use crate::error::Result;
 use crate::features::physical::{Class, Kernel, Pass};
 use crate::fingerprint::Row;
@@ -25,47 +26,23 @@ const TREES: usize = 12;
 /// About as many leaves a tree has at most, so that a file does not grow with the profile.
 const LEAVES: usize = 150;
 
-/// The unit that is timed: an operation forward or backward, or a part of the step that belongs to none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Part {
-    node: Option<NodeId>,
-    pass: layers::Pass,
-}
-
-impl Part {
-    fn of(kernel: &Kernel) -> Self {
-        let (node, pass) = match kernel.pass {
-            Pass::Forward => (Some(kernel.node), layers::Pass::Forward),
-            Pass::InputGradient | Pass::WeightGradient | Pass::Fork => (Some(kernel.node), layers::Pass::Backward),
-            Pass::Loss => (None, layers::Pass::Loss),
-            // zero_grad is told together with it: how the work is shared out depends on the version of PyTorch.
-            Pass::Update => (None, layers::Pass::Optimizer),
-        };
-        Part { node, pass }
-    }
-}
-
 /// A timed part of a step.
-pub(super) struct Sample {
+pub(super) struct Sample<'a> {
     /// What ran; not empty.
-    pub(super) kernels: Vec<Kernel>,
+    pub(super) kernels: &'a [Kernel],
     pub(super) milliseconds: f64,
 }
 
-/// The kernels of every part of a step.
-pub(super) fn parts(kernels: &[Kernel]) -> BTreeMap<Part, Vec<Kernel>> {
-    let mut parts: BTreeMap<Part, Vec<Kernel>> = BTreeMap::new();
-    kernels.iter().for_each(|kernel| parts.entry(Part::of(kernel)).or_default().push(*kernel));
-    parts
-}
-
 /// The parts of a row that were timed; what moves nothing, such as a view, is left out.
-pub(super) fn samples(row: &Row, parts: &BTreeMap<Part, Vec<Kernel>>) -> Vec<Sample> {
-    let times = if row.layers.is_empty() { BTreeMap::new() } else { times(row) };
-    let timed = times
+pub(super) fn samples<'a>(row: &Row, parts: &'a Parts) -> Vec<Sample<'a>> {
+    if row.layers.is_empty() {
+        return Vec::new();
+    }
+    let kernels = parts.by_part();
+    let timed = times(row)
         .into_iter()
         .filter(|(_, milliseconds)| *milliseconds > 0.0)
-        .filter_map(|(part, milliseconds)| Some(Sample { kernels: parts.get(&part)?.clone(), milliseconds }));
+        .filter_map(|(part, milliseconds)| Some(Sample { kernels: kernels.get(&part)?, milliseconds }));
     timed.collect()
 }
 
@@ -92,16 +69,16 @@ pub(super) struct Corrections(BTreeMap<Class, Forest>);
 /// One operation of the fit.
 pub(super) struct Left {
     pub(super) class: Class,
-    pub(super) portrait: Vec<f64>,
+    pub(super) portrait: Portrait,
     /// log(measured / physical).
     pub(super) residual: f64,
 }
 
 impl Left {
-    pub(super) fn of(sample: &Sample, batch: f64, physical: f64) -> Self {
+    pub(super) fn of(sample: &Sample<'_>, batch: f64, physical: f64) -> Self {
         Left {
             class: sample.kernels[0].class,
-            portrait: portrait(&sample.kernels, batch, physical),
+            portrait: portrait(sample.kernels, batch, physical),
             residual: (sample.milliseconds / physical).ln(),
         }
     }
@@ -111,20 +88,28 @@ impl Left {
 const COLUMNS: usize = 12;
 
 /// An operation as the trees see it: sizes of its largest product and its traffic, as logarithms.
-pub(super) fn portrait(kernels: &[Kernel], batch: f64, physical: f64) -> Vec<f64> {
-    let mut portrait = vec![batch.ln(), physical.ln(), f64::from(u8::from(kernels[0].pass == Pass::Forward))];
-    portrait.push(kernels.iter().map(|kernel| kernel.traffic.at(batch)).sum::<f64>().ln());
-    portrait.push(kernels.len() as f64);
-    portrait.push(kernels.iter().map(|kernel| kernel.result.at(batch)).fold(0.0, f64::max).ln_1p());
+type Portrait = [f64; COLUMNS];
+
+fn portrait(kernels: &[Kernel], batch: f64, physical: f64) -> Portrait {
     let product = kernels.iter().find_map(|kernel| kernel.product);
-    let sizes = product.map_or([0.0; 4], |product| {
+    let [rows, columns, inner, blocks] = product.map_or([0.0; 4], |product| {
         [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch).ln())
     });
-    portrait.extend(sizes);
     let filter = kernels[0].filter;
-    portrait.push(filter.map_or(0.0, |filter| filter.image[0] * filter.image[1]).ln_1p());
-    portrait.push(filter.map_or(0.0, |filter| f64::from(u8::from(filter.unit_stride_dense))));
-    portrait
+    [
+        batch.ln(),
+        physical.ln(),
+        f64::from(u8::from(kernels[0].pass == Pass::Forward)),
+        kernels.iter().map(|kernel| kernel.traffic.at(batch)).sum::<f64>().ln(),
+        kernels.len() as f64,
+        kernels.iter().map(|kernel| kernel.result.at(batch)).fold(0.0, f64::max).ln_1p(),
+        rows,
+        columns,
+        inner,
+        blocks,
+        filter.map_or(0.0, |filter| filter.image[0] * filter.image[1]).ln_1p(),
+        filter.map_or(0.0, |filter| f64::from(u8::from(filter.unit_stride_dense))),
+    ]
 }
 
 impl Corrections {

@@ -4,17 +4,20 @@
 mod fit;
 mod layers;
 mod normal;
+mod parts;
 mod physics;
 mod residual;
 mod step;
 mod terms;
 
+use super::architecture::architecture;
+use super::folds::{FOLDS, Folds};
 use super::observations::Observations;
 use super::rows::Row;
 use super::shares::{Share, Shares, TimedOperation};
 use super::spread::{Residuals, Spread};
 use crate::error::{Error, Result};
-use crate::features::physical::{Class, kernels};
+use crate::features::physical::Class;
 use crate::network::Network;
 use crate::records::Variant;
 use crate::target::{Parameter, Target};
@@ -23,6 +26,7 @@ use crate::workload::Stage;
 use fit::{Belief, Observed};
 use layers::{Corrections, Sample};
 use normal::Normal;
+use parts::Parts;
 use physics::Physics;
 use rayon::prelude::*;
 use residual::{Curve, Left, Residual};
@@ -67,7 +71,9 @@ impl Latency {
     pub fn fit(stage: Stage, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
         let mut fitted = Self::fit_rows(stage, seed, observations.target, &all)?;
-        fitted.spread = Spread::new(&Self::left_out(stage, seed, observations, &|variant| variant.network.clone())?);
+        let networks = Self::left_out(stage, seed, observations, &|variant| variant.network.clone())?;
+        let levels = levels_left_out(stage, seed, observations)?;
+        fitted.spread = Spread::new(&networks).map(|spread| spread.with_levels(levels));
         Ok(fitted)
     }
 
@@ -87,9 +93,7 @@ impl Latency {
                 return Ok(Residuals::new());
             }
             let fitted = Self::fit_rows(stage, seed, observations.target, &others)?;
-            let residual =
-                |row: &&Row| (row.measured / fitted.about(stage, &row.network).at(row.record.workload.batch)).ln();
-            Ok(own.iter().map(residual).collect())
+            Ok(own.iter().map(|row| fitted.residual(stage, row)).collect())
         });
         residuals.collect()
     }
@@ -133,8 +137,13 @@ impl Latency {
         }
     }
 
-    pub fn spread(&self) -> Option<Spread> {
-        self.spread
+    pub fn spread(&self) -> Option<&Spread> {
+        self.spread.as_ref()
+    }
+
+    /// Natural logarithm of measured over predicted.
+    fn residual(&self, stage: Stage, row: &Row) -> f64 {
+        (row.measured / self.about(stage, &row.network).at(row.record.workload.batch)).ln()
     }
 }
 
@@ -148,11 +157,11 @@ impl Prepared<'_> {
     pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
         let batch = row.record.workload.batch as f64;
         let timed = |sample: Sample| {
-            let physical = self.physics.part(&sample.kernels, batch);
+            let physical = self.physics.part(sample.kernels, batch);
             TimedOperation {
                 class: sample.kernels[0].class.name(),
                 measured: Milliseconds(sample.milliseconds),
-                predicted: Milliseconds(physical * self.corrections.factor(&sample.kernels, batch, physical)),
+                predicted: Milliseconds(physical * self.corrections.factor(sample.kernels, batch, physical)),
             }
         };
         layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
@@ -198,15 +207,15 @@ fn observed(rules: Rules, stage: Stage, rows: &[&Row]) -> Vec<Observed> {
     rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
     let every = (rows.iter().map(|row| row.layers.len()).sum::<usize>() / MOST_OPERATIONS).max(1);
     let observe = |(index, row): (usize, &&Row)| {
-        let (kernels, batch) = (kernels(&row.network, stage), row.record.workload.batch as f64);
+        let (parts, batch) = (Parts::new(&row.network, stage), row.record.workload.batch as f64);
         let weight = (NETWORK_WEIGHT / counts[row.record.variant.network.as_str()]).min(1.0);
-        let step = Step::new(rules, &kernels, batch);
+        let step = Step::new(rules, &parts, batch);
         let mut observed = vec![Observed { step, milliseconds: row.measured, weight }];
-        let samples = layers::samples(row, &layers::parts(&kernels)).into_iter();
+        let samples = layers::samples(row, &parts).into_iter();
         let samples: Vec<Sample> = samples.skip(index % every).step_by(every).collect();
         let total: f64 = samples.iter().map(|sample| sample.milliseconds).sum();
         observed.extend(samples.into_iter().map(|Sample { kernels, milliseconds }| Observed {
-            step: Step::part(rules, &kernels, batch),
+            step: Step::part(rules, kernels.iter(), batch),
             milliseconds,
             weight: LAYERS_WEIGHT * weight * milliseconds / total,
         }));
@@ -220,7 +229,7 @@ fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left> {
     let left = |(row, physics): (&&Row, &Physics)| -> Vec<layers::Left> {
         let batch = row.record.workload.batch as f64;
         let samples = layers::samples(row, physics.parts()).into_iter();
-        samples.map(|sample| layers::Left::of(&sample, batch, physics.part(&sample.kernels, batch))).collect()
+        samples.map(|sample| layers::Left::of(&sample, batch, physics.part(sample.kernels, batch))).collect()
     };
     rows.par_iter().zip(physics).flat_map_iter(left).collect()
 }
@@ -234,4 +243,24 @@ fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<L
         Left { portrait: residual::portrait(&spent, batch), batch, residual }
     };
     rows.par_iter().zip(physics).map(left).collect()
+}
+
+/// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
+fn levels_left_out(stage: Stage, seed: u64, observations: &Observations) -> Result<BTreeMap<String, Residuals>> {
+    let variants = || observations.rows.iter().map(|row| &row.record.variant);
+    let folds = Folds::new(variants().map(|variant| (variant.network.as_str(), variant.level)));
+    let residuals = (0..FOLDS).into_par_iter().map(|fold| -> Result<Vec<(String, f64)>> {
+        let held = |row: &&Row| folds.holds(fold, &row.record.variant.network, row.record.variant.level);
+        let (own, others): (Vec<&Row>, Vec<&Row>) = observations.rows.iter().partition(held);
+        if own.is_empty() || others.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fitted = Latency::fit_rows(stage, seed, observations.target, &others)?;
+        Ok(own.into_iter().map(|row| (architecture(&row.network), fitted.residual(stage, row))).collect())
+    });
+    let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
+    for (architecture, residual) in residuals.collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+        levels.entry(architecture).or_default().push(residual);
+    }
+    Ok(levels)
 }

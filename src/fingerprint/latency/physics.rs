@@ -1,9 +1,10 @@
 //! A network on a device whose parameters are known: the time of a step, and of its parts.
 
-use super::layers::{self, Corrections, Part};
+use super::layers::Corrections;
+use super::parts::{Kind, Parts};
 use super::step::{Launches, together};
 use super::terms::{Rules, Values};
-use crate::features::physical::{Class, Kernel, kernels};
+use crate::features::physical::{Class, Kernel};
 use crate::network::{Network, NodeId};
 use crate::target::Parameter;
 use crate::workload::Stage;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) struct Physics<'a> {
     rules: Rules<'a>,
     values: Values,
-    parts: BTreeMap<Part, Vec<Kernel>>,
+    parts: Parts,
     launches: Launches,
 }
 
@@ -30,18 +31,19 @@ pub(super) struct Spent {
 
 impl<'a> Physics<'a> {
     pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, stage: Stage) -> Self {
-        let kernels = kernels(network, stage);
-        Physics { rules, values, launches: Launches::of(&kernels), parts: layers::parts(&kernels) }
+        let parts = Parts::new(network, stage);
+        Physics { rules, values, launches: Launches::of(parts.kernels()), parts }
     }
 
     /// What it runs, by the parts that a profile times one by one.
-    pub(super) fn parts(&self) -> &BTreeMap<Part, Vec<Kernel>> {
+    pub(super) fn parts(&self) -> &Parts {
         &self.parts
     }
 
     /// Milliseconds of a step of `batch` samples; more samples never take less.
     pub(super) fn time(&self, batch: f64) -> f64 {
-        self.step(self.parts.values().flatten().map(|kernel| self.work(kernel, batch)).sum())
+        let work = |kind: &Kind| kind.count() * kind.kernels.iter().map(|kernel| self.work(kernel, batch)).sum::<f64>();
+        self.step(self.parts.kinds.iter().map(work).sum())
     }
 
     /// Milliseconds of some of its kernels by themselves.
@@ -52,16 +54,18 @@ impl<'a> Physics<'a> {
     /// What a step is spent on.
     pub(super) fn spent(&self, corrections: &Corrections, batch: f64) -> Spent {
         let (mut work, mut plain, mut sum, mut classes) = (0.0, 0.0, 0.0, [0.0; _]);
-        for kernels in self.parts.values() {
-            let times: Vec<f64> = kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
-            let physical = self.launched(kernels, times.iter().sum());
-            let factor = corrections.factor(kernels, batch, physical);
-            for (kernel, time) in kernels.iter().zip(&times) {
-                work += time;
-                classes[kernel.class as usize] += factor * time;
+        let mut times: Vec<f64> = Vec::new();
+        for kind in &self.parts.kinds {
+            times.clear();
+            times.extend(kind.kernels.iter().map(|kernel| self.work(kernel, batch)));
+            let physical = self.launched(&kind.kernels, times.iter().sum());
+            let factor = corrections.factor(&kind.kernels, batch, physical);
+            for (kernel, time) in kind.kernels.iter().zip(&times) {
+                work += kind.count() * time;
+                classes[kernel.class as usize] += kind.count() * factor * time;
             }
-            plain += physical;
-            sum += factor * physical;
+            plain += kind.count() * physical;
+            sum += kind.count() * factor * physical;
         }
         // The factor of the sums, so that what no part owns, and what parts do at the same time, stays what it is.
         let physical = self.step(work);
@@ -71,10 +75,12 @@ impl<'a> Physics<'a> {
     /// Corrected milliseconds of the kernels of every node, in the order they run; the loss belongs to none.
     pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
         let mut nodes = BTreeMap::new();
-        for kernels in self.parts.values() {
+        for (part, kernels) in self.parts.by_part() {
             let factor = corrections.factor(kernels, batch, self.part(kernels, batch));
             for kernel in kernels.iter().filter(|kernel| kernel.class != Class::Loss) {
-                *nodes.entry(kernel.node).or_default() += factor * self.work(kernel, batch);
+                // The kernels of a part are those of its kind; the optimizer's are of all nodes.
+                let node = part.node.unwrap_or(kernel.node);
+                *nodes.entry(node).or_default() += factor * self.work(kernel, batch);
             }
         }
         nodes
@@ -85,7 +91,7 @@ impl<'a> Physics<'a> {
     }
 
     fn launched(&self, kernels: &[Kernel], work: f64) -> f64 {
-        together(work, Launches::of(kernels).time(&self.values), self.rules.speed.overlap)
+        together(work, Launches::of(kernels.iter()).time(&self.values), self.rules.speed.overlap)
     }
 
     fn step(&self, work: f64) -> f64 {

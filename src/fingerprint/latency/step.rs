@@ -1,5 +1,6 @@
 //! One step: the time of its kernels on one side, the time to launch them on the other.
 
+use super::parts::Parts;
 use super::terms::{Rules, Terms, Values};
 use crate::features::physical::{Kernel, Pass};
 use crate::target::Parameter;
@@ -12,12 +13,15 @@ pub(super) struct Launches {
 }
 
 impl Launches {
-    pub(super) fn of(kernels: &[Kernel]) -> Self {
-        let sum = |update: bool| {
-            let counted = kernels.iter().filter(|kernel| (kernel.pass == Pass::Update) == update);
-            counted.map(|kernel| kernel.launches).sum()
-        };
-        Launches { operations: sum(false), updates: sum(true) }
+    pub(super) fn of<'a>(kernels: impl Iterator<Item = &'a Kernel>) -> Self {
+        let mut launches = Launches::default();
+        for kernel in kernels {
+            match kernel.pass {
+                Pass::Update => launches.updates += kernel.launches,
+                _ => launches.operations += kernel.launches,
+            }
+        }
+        launches
     }
 
     /// Milliseconds.
@@ -28,6 +32,10 @@ impl Launches {
 
 /// Kernels and launches run side by side: their sum where `overlap` is 1, the longer of the two where it is large.
 pub(super) fn together(work: f64, launching: f64, overlap: f64) -> f64 {
+    if overlap == 1.0 {
+        // Most devices, most often asked: the same, but for the time of three powers.
+        return work + launching;
+    }
     (work.powf(overlap) + launching.powf(overlap)).powf(1.0 / overlap)
 }
 
@@ -41,14 +49,14 @@ pub(super) struct Step {
 }
 
 impl Step {
-    pub(super) fn new(rules: Rules, kernels: &[Kernel], batch: f64) -> Self {
-        Step { whole: true, ..Step::part(rules, kernels, batch) }
+    pub(super) fn new(rules: Rules, parts: &Parts, batch: f64) -> Self {
+        Step { whole: true, ..Step::part(rules, parts.kernels(), batch) }
     }
 
     /// Some of a step's kernels by themselves.
-    pub(super) fn part(rules: Rules, kernels: &[Kernel], batch: f64) -> Self {
+    pub(super) fn part<'a>(rules: Rules, kernels: impl Iterator<Item = &'a Kernel> + Clone, batch: f64) -> Self {
         let mut terms = Terms::default();
-        kernels.iter().flat_map(|kernel| rules.terms(kernel, batch)).flatten().for_each(|term| terms.push(term));
+        kernels.clone().flat_map(|kernel| rules.terms(kernel, batch)).flatten().for_each(|term| terms.push(term));
         Step { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap, whole: false }
     }
 

@@ -4,7 +4,7 @@
 //! Work is counted in millions, rates in billions a second, so that times are milliseconds.
 
 use crate::features::physical::{Access, Class, Filter, Kernel, Pass, Product};
-use crate::target::{self, Parameter, Speed, Target, Workspace};
+use crate::target::{self, Depthwise, Parameter, Speed, Target, Workspace};
 
 /// How many parameters there are.
 pub(super) const COUNT: usize = Parameter::ALL.len();
@@ -80,27 +80,42 @@ pub(super) struct Rules<'a> {
 const MILLION: f64 = 1e6;
 
 impl Rules<'_> {
-    /// The terms of one kernel: what it computes, what it moves, the pages it fills in.
-    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> [Option<Term>; 3] {
-        let pages = self.pages(kernel, batch);
-        let Some(product) = &kernel.product else { return [Some(movement(kernel, batch)), None, pages] };
-        let [compute, moved] = match self.winograd(kernel) {
+    /// The terms of one kernel: what it computes, what it moves.
+    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> [Option<Term>; 2] {
+        let Some(product) = &kernel.product else { return [Some(self.movement(kernel, batch)), None] };
+        let terms = match self.winograd(kernel) {
             Some((tile, filter)) => self.filtering(&filter, tile, batch),
             None => self.product(kernel, product, batch),
         };
-        [Some(compute), Some(moved), pages]
-    }
-
-    /// New memory for a large result.
-    fn pages(&self, kernel: &Kernel, batch: f64) -> Option<Term> {
-        let bytes = kernel.result.at(batch);
-        let fresh = self.speed.fresh_from.is_some_and(|from| bytes >= from);
-        fresh.then(|| Term::new(bytes / MILLION, Parameter::Pages, [None; 2]))
+        terms.map(Some)
     }
 
     /// Milliseconds of one kernel.
     pub(super) fn time(&self, kernel: &Kernel, batch: f64, values: &Values) -> f64 {
         self.terms(kernel, batch).iter().flatten().map(|term| term.value(values)).sum()
+    }
+
+    /// Bytes over a bandwidth.
+    fn movement(&self, kernel: &Kernel, batch: f64) -> Term {
+        let traffic = kernel.traffic.at(batch) / MILLION;
+        match kernel.access {
+            Access::Windowed => self.sliding(kernel, batch),
+            Access::Strided => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), Some(Parameter::Strided)]),
+            Access::Contiguous => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), None]),
+        }
+    }
+
+    /// Windows read anew, or every operand once.
+    fn sliding(&self, kernel: &Kernel, batch: f64) -> Term {
+        let width = kernel.filter.map_or(0, |filter| filter.kernel[1]);
+        let gradient = kernel.pass == Pass::WeightGradient;
+        let rereads = match self.speed.depthwise {
+            Depthwise::Reread => true,
+            Depthwise::Cached { widest } => gradient && width > widest,
+        };
+        let bytes = if rereads { kernel.windows } else { kernel.traffic };
+        let rate = if rereads && gradient { Parameter::WindowGradient } else { Parameter::Windows };
+        Term::new(bytes.at(batch) / MILLION, rate, [None; 2])
     }
 
     /// A matrix product: rows padded to the quantum, slower where rows, the summed axis or the tiles in flight are few.
@@ -162,19 +177,6 @@ impl Rules<'_> {
     }
 }
 
-/// Bytes over a bandwidth.
-fn movement(kernel: &Kernel, batch: f64) -> Term {
-    let traffic = kernel.traffic.at(batch) / MILLION;
-    match (kernel.access, kernel.pass) {
-        (Access::Windowed, Pass::WeightGradient) => Term::new(traffic, Parameter::WindowGradient, [None; 2]),
-        (Access::Windowed, _) => Term::new(traffic, Parameter::Windows, [None; 2]),
-        (Access::Strided, _) => {
-            Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel.class), Some(Parameter::Strided)])
-        }
-        (Access::Contiguous, _) => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel.class), None]),
-    }
-}
-
 /// The next multiple.
 fn up(size: f64, step: f64) -> f64 {
     (size / step).ceil() * step
@@ -208,12 +210,55 @@ fn of_pass(pass: Pass) -> Option<Parameter> {
     }
 }
 
-fn of_kind(class: Class) -> Option<Parameter> {
-    match class {
+fn of_kind(kernel: &Kernel) -> Option<Parameter> {
+    match kernel.class {
+        // Its gradient multiplies with what was drawn before.
+        Class::Dropout if kernel.pass == Pass::Forward => Some(Parameter::Dropout),
+        Class::Dropout => Some(Parameter::Activation),
         Class::Normalisation | Class::Softmax => Some(Parameter::Normalisation),
         Class::Activation => Some(Parameter::Activation),
         Class::Pooling => Some(Parameter::Pooling),
         Class::Update => Some(Parameter::Update),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::physical::kernels;
+    use crate::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
+    use crate::workload::Stage;
+
+    /// Two depthwise convolutions of a width: the second passes a gradient on.
+    fn depthwise(width: usize) -> Network {
+        let mut builder = NetworkBuilder::new("depthwise", Shape::new([64, 14, 14]));
+        let op = || {
+            Op::Conv(Conv { out_channels: 64, window: Window::square(width, 1, width / 2), groups: 64, bias: false })
+        };
+        let first = builder.add("first", op(), &[builder.input()]).unwrap();
+        let second = builder.add("second", op(), &[first]).unwrap();
+        builder.finish(second)
+    }
+
+    /// Time of 5x5 over time of 3x3 kernels.
+    fn widening(target: &Target, pass: Pass) -> f64 {
+        let values = Parameter::ALL.map(|parameter| target.speed.priors[&parameter].typical);
+        let rules = Rules { speed: &target.speed, target };
+        let time = |width| -> f64 {
+            let step = kernels(&depthwise(width), Stage::Training);
+            step.iter().filter(|kernel| kernel.pass == pass).map(|kernel| rules.time(kernel, 4.0, &values)).sum()
+        };
+        time(5) / time(3)
+    }
+
+    #[test]
+    fn wide_depthwise_kernels_cost_what_the_device_has_code_for() {
+        let [tx2, cpu] = ["tx2", "cpu"].map(|name| Target::named(name).unwrap());
+        let reread = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient].map(|pass| widening(&tx2, pass));
+        assert!(reread.iter().all(|ratio| (ratio - 25.0 / 9.0).abs() < 1e-9), "{reread:?}");
+        // Measured on one core, 480 channels of 14x14: forward 0.36 ms with 3x3 kernels, 0.43 with 5x5; backward 0.59 and 6.3.
+        assert!((widening(&cpu, Pass::Forward) - 1.0).abs() < 0.1);
+        assert!(widening(&cpu, Pass::WeightGradient) > 5.0);
     }
 }

@@ -3,8 +3,8 @@
 use super::curve::{Point, smallness};
 use super::limit::Tried;
 use super::simulated::{Simulated, simulation};
-use crate::checksum::checksum;
 use crate::error::{Error, Result};
+use crate::fingerprint::architecture::architecture;
 use crate::fingerprint::observations::Observations;
 use crate::network::Network;
 use crate::records::{Reading, Record, Variant};
@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 pub(super) struct Known {
     /// The network's name: all its levels are left out together.
     pub network: String,
+    /// All rows of a level are left out together, too.
+    #[serde(default)]
+    pub level: u8,
     /// Of [`architecture`].
     pub architecture: String,
     /// Parameters of the network.
@@ -37,11 +40,6 @@ pub(super) struct Step {
     pub reserved: Option<f64>,
     /// MiB used; none where it did not fit.
     pub used: Option<f64>,
-}
-
-/// What the layers of a network are, whatever their sizes: networks that were pruned from one another have this in common.
-pub(super) fn architecture(network: &Network) -> String {
-    checksum(network.nodes().iter().flat_map(|node| node.op.kind().bytes().chain([node.inputs.len() as u8])))
 }
 
 /// The rows of one variant, each with the MiB used where it fitted.
@@ -75,6 +73,7 @@ pub(super) fn of_variants<'a>(stage: Stage, observations: &Observations<'a>) -> 
         };
         let known = Known {
             network: variant.network.clone(),
+            level: variant.level,
             architecture: architecture(network),
             parameters: network.parameters(),
             steps: rows.into_iter().map(step).collect(),

@@ -13,7 +13,9 @@ mod stored;
 pub use limit::{Limit, Tried};
 pub(super) use prepared::Prepared;
 
-use super::observations::Observations;
+use super::architecture::architecture;
+use super::folds::{FOLDS, Folds};
+use super::observations::{Attempt, Observations};
 use super::rows::Row;
 use super::spread::{Residuals, Spread};
 use crate::error::Result;
@@ -22,9 +24,9 @@ use crate::records::{Reading, Variant};
 use crate::target::Target;
 use crate::workload::Stage;
 use curve::Curve;
-use digest::{Known, Step, architecture, digest, of_variants, points, trials};
+use digest::{Known, Step, digest, of_variants, points, trials};
 use rayon::prelude::*;
-use residual::{Query, Residual, residuals};
+use residual::{Residual, residuals};
 use serde::{Deserialize, Serialize};
 use simulated::simulation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +56,7 @@ impl Memory {
         let assumed = || Some(Limit::assumed(capacity? - curve.large, &trials));
         Ok(Memory {
             limit: Limit::fit(&trials)?.or_else(assumed),
-            spread: spread(&known),
+            spread: spread(&known, seed)?,
             residuals: residuals(&parts, &curve, seed)?,
             target: observations.target.clone(),
             seed,
@@ -63,14 +65,14 @@ impl Memory {
         })
     }
 
-    /// The same with more rows: the new network weighs as much as every other.
-    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Result<Self> {
-        let added = digest(stage, &Observations { rows, failed: &[], target: &self.target });
+    /// The same with more rows: the new network weighs as much as every other. What did not fit says where the limit is.
+    pub fn calibrate(&self, stage: Stage, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+        let added = digest(stage, &Observations { rows, failed, target: &self.target });
         let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
         let parts: Vec<&Known> = known.iter().collect();
         let curve = Curve::fit(&points(&parts));
         let limit = Limit::fit(&trials(&parts))?.or(self.limit);
-        let (spread, residuals) = (spread(&known), residuals(&parts, &curve, self.seed)?);
+        let (spread, residuals) = (spread(&known, self.seed)?, residuals(&parts, &curve, self.seed)?);
         Ok(Memory { curve, limit, spread, residuals, known, ..self.clone() })
     }
 
@@ -79,8 +81,8 @@ impl Memory {
         Prepared::new(self, residual, network.parameters(), simulation(network, stage, &self.target))
     }
 
-    pub fn spread(&self) -> Option<Spread> {
-        self.spread
+    pub fn spread(&self) -> Option<&Spread> {
+        self.spread.as_ref()
     }
 
     /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.
@@ -117,8 +119,13 @@ fn capacity(row: &Row) -> Option<f64> {
     }
 }
 
-/// From the residuals of every network, predicted from all others.
-fn spread(known: &[Known]) -> Option<Spread> {
+/// From the residuals of every network, predicted from all others, and of levels, predicted from the others of their network.
+fn spread(known: &[Known], seed: u64) -> Result<Option<Spread>> {
+    let Some(spread) = networks_left_out(known) else { return Ok(None) };
+    Ok(Some(spread.with_levels(levels_left_out(known, seed)?)))
+}
+
+fn networks_left_out(known: &[Known]) -> Option<Spread> {
     let networks: BTreeSet<&String> = known.iter().map(|part| &part.network).collect();
     let networks: Vec<&String> = networks.into_iter().collect();
     let residuals = networks.par_iter().map(|name| -> Option<Residuals> {
@@ -130,11 +137,31 @@ fn spread(known: &[Known]) -> Option<Spread> {
     Spread::new(&residuals.flatten().collect::<Vec<_>>())
 }
 
+/// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
+fn levels_left_out(known: &[Known], seed: u64) -> Result<BTreeMap<String, Residuals>> {
+    let folds = Folds::new(known.iter().map(|part| (part.network.as_str(), part.level)));
+    let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
+    for fold in 0..FOLDS {
+        let (own, others): (Vec<&Known>, Vec<&Known>) =
+            known.iter().partition(|part| folds.holds(fold, &part.network, part.level));
+        let points = points(&others);
+        if own.is_empty() || points.is_empty() {
+            continue;
+        }
+        let curve = Curve::fit(&points);
+        let forests = residuals(&others, &curve, seed)?;
+        for part in own {
+            let left = left_open(part, &curve, forests.get(&part.architecture));
+            levels.entry(part.architecture.clone()).or_default().extend(left);
+        }
+    }
+    Ok(levels)
+}
+
 /// What a curve, and trees where there are some, leave open of the rows of a variant: logarithms of measured over predicted.
 fn left_open(part: &Known, curve: &Curve, forests: Option<&Residual>) -> Residuals {
     let residual = |step: &Step| {
-        let Step { batch, simulated, .. } = *step;
-        let query = Query { batch, parameters: part.parameters, simulated, curve: curve.at(simulated.reserved, batch) };
+        let query = part.query(step, curve);
         Some((step.used? / forests.map_or(query.curve, |forests| forests.at(query))).ln())
     };
     part.steps.iter().filter_map(residual).collect()

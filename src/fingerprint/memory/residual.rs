@@ -3,7 +3,7 @@
 //! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`ACCURACY.md`).
 
 use super::curve::Curve;
-use super::digest::Known;
+use super::digest::{Known, Step};
 use super::simulated::Simulated;
 use crate::error::Result;
 use crate::trees::{ExtraTrees, Forest};
@@ -78,15 +78,19 @@ fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Fore
     ExtraTrees::params(seed).trees(TREES).fit(&Dataset::new(features, Array1::from(targets)))
 }
 
+impl Known {
+    /// What is asked of the trees about one of its steps.
+    pub(super) fn query(&self, step: &Step, curve: &Curve) -> Query {
+        let &Step { batch, simulated, .. } = step;
+        Query { batch, parameters: self.parameters, simulated, curve: curve.at(simulated.reserved, batch) }
+    }
+}
+
 /// One for every architecture with rows enough.
 pub(super) fn residuals(known: &[&Known], curve: &Curve, seed: u64) -> Result<BTreeMap<String, Residual>> {
     let mut rows: BTreeMap<&String, Vec<(Query, f64)>> = BTreeMap::new();
     for part in known {
-        let queries = part.steps.iter().filter_map(|step| {
-            let Known { parameters, .. } = **part;
-            let curve = curve.at(step.simulated.reserved, step.batch);
-            Some((Query { batch: step.batch, parameters, simulated: step.simulated, curve }, step.used?))
-        });
+        let queries = part.steps.iter().filter_map(|step| Some((part.query(step, curve), step.used?)));
         rows.entry(&part.architecture).or_default().extend(queries);
     }
     let enough = rows.into_iter().filter(|(_, rows)| rows.len() >= FEWEST_ROWS);

@@ -107,10 +107,16 @@ impl<R: Read + Seek> Wire<R> {
         Ok(Field { number, head, body })
     }
 
+    /// Copies so many bytes, which the file has if its length is what it was said to be.
     fn copy(&mut self, length: u64, out: &mut Vec<u8>) -> io::Result<()> {
-        let copied = self.input.by_ref().take(length).read_to_end(out)? as u64;
-        self.position += copied;
-        if copied == length { Ok(()) } else { Err(garbage("ends in the middle of a field")) }
+        let start = out.len();
+        out.resize(start + length as usize, 0);
+        self.input.read_exact(&mut out[start..]).map_err(|cause| match cause.kind() {
+            io::ErrorKind::UnexpectedEof => garbage("ends in the middle of a field"),
+            _ => cause,
+        })?;
+        self.position += length;
+        Ok(())
     }
 
     fn keep(&mut self, field: &Field, out: &mut Vec<u8>) -> io::Result<()> {

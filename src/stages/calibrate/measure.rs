@@ -1,11 +1,12 @@
 //! Rows of the network, measured now on the device at hand.
 
 use super::Subject;
+use super::rows::Measured;
 use crate::device::names::DeviceName;
 use crate::device::protocol::{LatencyReading, MemoryReading};
 use crate::device::{self, Device, Job, Measurement, Watch};
 use crate::error::{Error, Result};
-use crate::fingerprint::{Fingerprint, Row};
+use crate::fingerprint::Fingerprint;
 use crate::records::{MemoryColumns, Outcome, Reading, Record};
 use crate::stages::Context;
 use crate::stages::temporary::Temporary;
@@ -18,27 +19,28 @@ const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
 
 impl Subject<'_> {
     /// Latency and memory at these batch sizes.
-    pub(super) fn measure(&self, name: DeviceName, batches: &[u64], context: &mut Context) -> Result<Vec<Row>> {
+    pub(super) fn measure(&self, name: DeviceName, batches: &[u64], context: &mut Context) -> Result<Measured> {
         let device = self.open(name, context)?;
         let written = Temporary::write(&self.network, &self.variant)?;
-        let mut rows = Vec::new();
+        let mut measured = Measured::default();
         for &batch in batches {
             let job = self.job(written.file(), batch);
             device.check(&job)?;
             let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
             let measurement = device.measure(&job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
-            match measurement {
-                Measurement::Measured { latency, memory, .. } => rows.extend(self.rows(&job, latency, memory)),
+            let records = match measurement {
+                Measurement::Measured { latency, memory, .. } => self.records(&job, latency, memory),
                 Measurement::OutOfMemory { .. } => {
-                    context.warn(format!("batch size {batch} does not fit; it is left out"))
+                    vec![self.record(&job, Outcome::OutOfMemory, Reading::Memory(MemoryColumns::default()))]
                 }
                 Measurement::Broken { outcome, reason } => {
                     return Err(Error::device(format!("batch size {batch}: {outcome}: {reason}")));
                 }
                 Measurement::Interrupted => return Err(Error::device("interrupted before all rows were measured")),
-            }
+            };
+            records.into_iter().for_each(|record| self.sort(record, &mut measured, context));
         }
-        Ok(rows)
+        Ok(measured)
     }
 
     /// The device with as many threads as the profile had; warns where it is another one.
@@ -69,30 +71,30 @@ impl Subject<'_> {
         }
     }
 
-    fn rows(&self, job: &Job, latency: Option<LatencyReading>, memory: Option<MemoryReading>) -> Vec<Row> {
-        let timed = latency.map(|latency| (Reading::Latency(Some(Milliseconds(latency.median))), latency.median));
+    fn records(&self, job: &Job, latency: Option<LatencyReading>, memory: Option<MemoryReading>) -> Vec<Record> {
+        let timed = latency.map(|latency| Reading::Latency(Some(Milliseconds(latency.median))));
         let counted = memory.map(|memory| {
-            let columns = MemoryColumns {
+            Reading::Memory(MemoryColumns {
                 allocated: Some(Bytes(memory.allocated)),
                 reserved: Some(Bytes(memory.reserved)),
                 used: Some(Bytes(memory.used)),
                 ..MemoryColumns::default()
-            };
-            (Reading::Memory(columns), Bytes(memory.used).mib())
+            })
         });
-        let row = |(reading, measured)| {
-            let record = Record {
-                variant: job.variant.clone(),
-                workload: job.workload,
-                dataset: self.fingerprints.subject().dataset.clone(),
-                file: job.file.clone(),
-                outcome: Outcome::Measured,
-                reading,
-                steps: None,
-                spread: None,
-            };
-            Row { record, measured, network: self.network.clone(), layers: Vec::new() }
-        };
-        timed.into_iter().chain(counted).map(row).collect()
+        let readings = timed.into_iter().chain(counted);
+        readings.map(|reading| self.record(job, Outcome::Measured, reading)).collect()
+    }
+
+    fn record(&self, job: &Job, outcome: Outcome, reading: Reading) -> Record {
+        Record {
+            variant: job.variant.clone(),
+            workload: job.workload,
+            dataset: self.fingerprints.subject().dataset.clone(),
+            file: job.file.clone(),
+            outcome,
+            reading,
+            steps: None,
+            spread: None,
+        }
     }
 }

@@ -74,7 +74,7 @@ impl Calibrate {
         };
         let variant = rows::variant(&self.network);
         let subject = Subject { variant, network, fingerprints: &fingerprints, stage: self.stage };
-        let rows = match &self.source {
+        let measured = match &self.source {
             Source::Nowhere => return Ok(self.advice(&subject, &batches)),
             Source::Files(files) => subject.read(files, context)?,
             Source::Device(device) => {
@@ -82,10 +82,10 @@ impl Calibrate {
                 subject.measure(*device, &batches, context)?
             }
         };
-        let refitted = fingerprints.calibrate(&rows)?;
+        let refitted = fingerprints.calibrate(&measured.rows, &measured.failed)?;
         let files = self.save(&refitted, context)?;
-        let tables = subject.before_and_after(&refitted, &rows, &batches);
-        Ok(self.summary(&subject, tables, rows.len(), files))
+        let tables = subject.before_and_after(&refitted, &measured, &batches);
+        Ok(self.summary(&subject, tables, measured.count(), files))
     }
 
     /// Refuses to replace fingerprints by accident, before anything is measured.

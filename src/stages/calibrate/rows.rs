@@ -2,8 +2,8 @@
 
 use super::Subject;
 use crate::error::{Error, Result};
-use crate::fingerprint::Row;
-use crate::records::{self, Record, Variant};
+use crate::fingerprint::{Attempt, Row};
+use crate::records::{self, Outcome, Record, Variant};
 use crate::stages::Context;
 use crate::stages::named::is_file;
 use crate::workload::Quantity;
@@ -20,33 +20,51 @@ pub(super) fn variant(word: &str) -> Variant {
     parsed.unwrap_or_else(|| Variant::new(stem, 0))
 }
 
+/// What is known of the network's steps.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub rows: Vec<Row>,
+    /// What did not fit.
+    pub failed: Vec<Attempt>,
+}
+
+impl Measured {
+    /// How much that is.
+    pub fn count(&self) -> usize {
+        self.rows.len() + self.failed.len()
+    }
+}
+
 impl Subject<'_> {
-    /// The rows of these files that passed.
-    pub(super) fn read(&self, files: &[PathBuf], context: &mut Context) -> Result<Vec<Row>> {
-        let mut rows = Vec::new();
+    /// What these files say of steps that passed, and of steps that did not fit.
+    pub(super) fn read(&self, files: &[PathBuf], context: &mut Context) -> Result<Measured> {
+        let mut measured = Measured::default();
         for file in files {
             let log = records::read(file, quantity(file)?, self.stage)?;
             log.warnings().iter().for_each(|warning| context.warn(warning));
             for record in log.records.into_iter().filter(|record| record.workload.stage == self.stage) {
-                rows.extend(self.row(record, file, context)?);
+                self.check(&record).map_err(|error| error.file(file))?;
+                self.sort(record, &mut measured, context);
             }
         }
-        match rows.is_empty() {
-            true => Err(Error::input(format!("no passed {} rows in {} files", self.stage, files.len()))
+        match measured.count() {
+            0 => Err(Error::input(format!("no usable {} rows in {} files", self.stage, files.len()))
                 .expected("1 to 4 rows of each quantity")
                 .help("perf4sight calibrate without --rows says what to measure")),
-            false => Ok(rows),
+            _ => Ok(measured),
         }
     }
 
-    /// One row with its network; none where the measurement failed.
-    fn row(&self, record: Record, file: &Path, context: &mut Context) -> Result<Option<Row>> {
-        self.check(&record).map_err(|error| error.file(file))?;
-        let Some(measured) = record.value() else {
-            context.warn(format!("{}: {} is left out: {}", file.display(), record.identity(), record.outcome));
-            return Ok(None);
-        };
-        Ok(Some(Row { record, measured, network: self.network.clone(), layers: Vec::new() }))
+    /// Puts one row where it belongs: one that passed, or memory that was not enough; of anything else nothing is learned.
+    pub(super) fn sort(&self, record: Record, measured: &mut Measured, context: &mut Context) {
+        let network = self.network.clone();
+        match (record.value(), record.outcome, record.quantity()) {
+            (Some(value), ..) => {
+                measured.rows.push(Row { record, measured: value, network, layers: Vec::new() });
+            }
+            (None, Outcome::OutOfMemory, Quantity::Memory) => measured.failed.push(Attempt { record, network }),
+            (None, outcome, _) => context.warn(format!("{} is left out: {outcome}", record.identity())),
+        }
     }
 
     /// Refuses rows of another network or dataset, and of a quantity without a fingerprint.

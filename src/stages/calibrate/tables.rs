@@ -1,6 +1,7 @@
 //! Predictions before and after, beside what was measured.
 
 use super::Subject;
+use super::rows::Measured;
 use crate::fingerprint::{Fingerprint, Fingerprints, Predicted, Row};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Milliseconds};
@@ -8,23 +9,29 @@ use crate::workload::Quantity;
 
 impl Subject<'_> {
     /// One table per quantity, with the batch sizes measured and asked for.
-    pub(super) fn before_and_after(&self, refitted: &Fingerprints, rows: &[Row], batches: &[u64]) -> Vec<Table> {
+    pub(super) fn before_and_after(&self, refitted: &Fingerprints, measured: &Measured, batches: &[u64]) -> Vec<Table> {
         let pairs = self.fingerprints.iter().zip(refitted.iter());
-        pairs.map(|(before, after)| self.compared([before, after], rows, batches)).collect()
+        pairs.map(|(before, after)| self.compared([before, after], measured, batches)).collect()
     }
 
-    fn compared(&self, [before, after]: [&Fingerprint; 2], rows: &[Row], batches: &[u64]) -> Table {
+    fn compared(&self, [before, after]: [&Fingerprint; 2], measured: &Measured, batches: &[u64]) -> Table {
         let quantity = before.subject().quantity;
-        let own: Vec<&Row> = rows.iter().filter(|row| row.record.quantity() == quantity).collect();
-        let measured = own.iter().map(|row| row.record.workload.batch);
-        let mut sizes: Vec<u64> = measured.chain(batches.iter().copied()).collect();
+        let own: Vec<&Row> = measured.rows.iter().filter(|row| row.record.quantity() == quantity).collect();
+        let failed = measured.failed.iter().map(|attempt| &attempt.record).filter(|one| one.quantity() == quantity);
+        let failed: Vec<u64> = failed.map(|record| record.workload.batch).collect();
+        let passed = own.iter().map(|row| row.record.workload.batch);
+        let mut sizes: Vec<u64> = passed.chain(failed.iter().copied()).chain(batches.iter().copied()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let mut table = self.table(quantity, &["measured", "before", "after"]);
         let (before, after) = (before.about(&self.network), after.about(&self.network));
         for batch in sizes {
             let row = own.iter().find(|row| row.record.workload.batch == batch);
-            let measured = row.map_or(Cell::Missing, |row| cell(quantity, row.measured));
+            let measured = match row {
+                Some(row) => cell(quantity, row.measured),
+                None if failed.contains(&batch) => "did not fit".into(),
+                None => Cell::Missing,
+            };
             table.row([batch.into(), measured, predicted(before.at(batch).value), predicted(after.at(batch).value)]);
         }
         table

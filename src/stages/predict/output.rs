@@ -91,6 +91,7 @@ fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
     let basis = interval.map(|interval| match interval.basis {
         Basis::Conformal => "conformal",
         Basis::Estimated => "estimated",
+        Basis::Levels => "levels",
     });
     [
         cell(prediction.value.value()),

@@ -1,7 +1,7 @@
 //! `report.json`: what programs read.
 
 use super::{Assessment, Evidence};
-use crate::evaluation::{ClassScores, Confusion, LargestScores, Protocols, Trial};
+use crate::evaluation::{Accuracy, ClassScores, Confusion, LargestScores, Protocols, Trial};
 use crate::workload::Quantity;
 use serde_json::{Map, Value, json};
 
@@ -45,16 +45,18 @@ fn scores(part: &Assessment) -> Value {
     Value::Object(json)
 }
 
-/// One method: its scores, and under `left_out` the same keys for fits without each network.
+/// One method: its scores, and under `left_out` the same keys for fits without each network, there every network weighing the same.
 fn protocols(protocols: &Protocols, quantity: Quantity) -> Value {
-    let Value::Object(mut json) = trial(&protocols.whole, quantity) else { return Value::Null };
-    let left_out = protocols.left_out.as_ref().map_or(Value::Null, |left_out| trial(left_out, quantity));
-    json.insert("left_out".into(), left_out);
+    let whole = &protocols.whole;
+    let Value::Object(mut json) = trial(whole, whole.evaluation.accuracy(), quantity) else { return Value::Null };
+    let left_out = protocols.left_out.as_ref();
+    let left_out = left_out.map(|left_out| trial(left_out, left_out.evaluation.accuracy_over_networks(), quantity));
+    json.insert("left_out".into(), left_out.unwrap_or(Value::Null));
     Value::Object(json)
 }
 
-fn trial(trial: &Trial, quantity: Quantity) -> Value {
-    let Value::Object(mut json) = json!(trial.evaluation.accuracy()) else { return Value::Null };
+fn trial(trial: &Trial, accuracy: Option<Accuracy>, quantity: Quantity) -> Value {
+    let Value::Object(mut json) = json!(accuracy) else { return Value::Null };
     if !trial.classes.is_empty() {
         json.insert("operations".into(), json!(ClassScores::by_class(&trial.classes)));
     }

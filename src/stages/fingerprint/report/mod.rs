@@ -165,9 +165,11 @@ impl Assessment<'_> {
             .unwrap_or_else(|| self.evaluation().clone())
     }
 
-    /// What the 90 % of its intervals rest on; none where it gives no intervals.
+    /// What the 90 % of its intervals rest on for networks that were left out, where some were; none where it gives no intervals.
     fn basis(&self) -> Option<Basis> {
-        self.evaluation().cases.iter().find_map(|case| Some(case.interval?.basis))
+        let left_out = self.study.own.left_out.as_ref().map(|trial| &trial.evaluation);
+        let cases = left_out.into_iter().chain([self.evaluation()]).flat_map(|evaluation| &evaluation.cases);
+        cases.into_iter().find_map(|case| Some(case.interval?.basis))
     }
 }
 

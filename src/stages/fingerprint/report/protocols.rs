@@ -51,8 +51,9 @@ impl Protocol {
         }
     }
 
+    /// Every network weighs the same.
     fn scores(self, part: &Assessment, protocols: &Protocols) -> Option<Scores> {
-        self.cases(part, protocols)?.scores()
+        self.cases(part, protocols)?.scores_over_networks()
     }
 }
 
@@ -70,7 +71,8 @@ pub fn table(evidence: &Evidence) -> Table {
         Column::number("published_mape", "published method"),
         Column::number("coverage_90", "inside 90 % interval"),
     ];
-    let mut table = Table::new("How far off predictions are, the same rows for every method", columns);
+    let mut table =
+        Table::new("How far off predictions are, mean over networks, the same rows for every method", columns);
     for part in &evidence.assessments {
         let name = part.quantity().name();
         for protocol in Protocol::ALL {
@@ -80,7 +82,7 @@ pub fn table(evidence: &Evidence) -> Table {
                 name.into(),
                 protocol.name().into(),
                 cases.cases.len().into(),
-                percent(cases.scores()),
+                percent(cases.scores_over_networks()),
                 percent(published),
                 cases.coverage_90().map(Percent).into(),
             ]);

@@ -20,7 +20,7 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
 /// What the scores mean for someone who wants to rely on predictions.
 fn judge(part: &Assessment) -> (Tone, String) {
     let name = tables::title(part.quantity());
-    let Some(known) = part.telling().scores() else {
+    let Some(known) = part.telling().scores_over_networks() else {
         return (Tone::Bad, format!("{name}: there was no row to test it on."));
     };
     let tested = match part.evaluation().unseen().cases.is_empty() {
@@ -53,7 +53,7 @@ fn tone(scores: &Scores) -> Tone {
 }
 
 fn left_out(part: &Assessment) -> Option<Scores> {
-    part.study.own.left_out.as_ref()?.evaluation.scores()
+    part.study.own.left_out.as_ref()?.evaluation.scores_over_networks()
 }
 
 /// To which side predictions lean, where that is more than a fifth of the error.
@@ -69,11 +69,13 @@ fn headline(part: &Assessment) -> Vec<Fact> {
     let name = part.quantity();
     let error = |what: &str, scores: Option<Scores>| {
         let fact = Fact::new(format!("{name}: {what}"), scores.map(|scores| Percent(scores.mape)));
-        fact.remark(scores.map_or("not tested".to_owned(), |scores| format!("mean error over {} rows", scores.rows)))
+        fact.remark(
+            scores.map_or("not tested".to_owned(), |scores| format!("mean error over networks, {} rows", scores.rows)),
+        )
     };
     let inside = part.study.own.left_out.as_ref().and_then(|left_out| left_out.evaluation.coverage_90());
     let intervals = Fact::new(format!("{name}: 90 % intervals hold"), inside.map(Percent));
     let basis = part.basis().map_or("none given".to_owned(), |basis| basis.to_string());
-    let unseen = Protocol::Unseen.cases(part, &part.study.own).and_then(|cases| cases.scores());
+    let unseen = Protocol::Unseen.cases(part, &part.study.own).and_then(|cases| cases.scores_over_networks());
     vec![error("new networks", left_out(part)), error("known networks", unseen), intervals.remark(basis)]
 }

@@ -1,0 +1,115 @@
+//! A step in the parts that a profile times one by one; parts that run the same kernels are one kind, so that what a network repeats is
+//! computed once.
+
+use crate::features::physical::{Kernel, Pass, kernels};
+use crate::network::{Network, NodeId};
+use crate::records::layers;
+use crate::workload::Stage;
+use std::collections::BTreeMap;
+
+/// The unit that is timed: an operation forward or backward, or a part of the step that belongs to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Part {
+    pub(super) node: Option<NodeId>,
+    pub(super) pass: layers::Pass,
+}
+
+impl Part {
+    fn of(kernel: &Kernel) -> Self {
+        let (node, pass) = match kernel.pass {
+            Pass::Forward => (Some(kernel.node), layers::Pass::Forward),
+            Pass::InputGradient | Pass::WeightGradient | Pass::Fork => (Some(kernel.node), layers::Pass::Backward),
+            Pass::Loss => (None, layers::Pass::Loss),
+            // zero_grad is told together with it: how the work is shared out depends on the version of PyTorch.
+            Pass::Update => (None, layers::Pass::Optimizer),
+        };
+        Part { node, pass }
+    }
+}
+
+/// Parts that are all the same, such as those of a network's repeated blocks.
+#[derive(Debug, Clone)]
+pub(super) struct Kind {
+    /// What each of them runs; not empty.
+    pub(super) kernels: Vec<Kernel>,
+    pub(super) parts: Vec<Part>,
+}
+
+impl Kind {
+    /// How many parts are of this kind.
+    pub(super) fn count(&self) -> f64 {
+        self.parts.len() as f64
+    }
+}
+
+/// All parts of a step.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parts {
+    pub(super) kinds: Vec<Kind>,
+}
+
+impl Parts {
+    pub(super) fn new(network: &Network, stage: Stage) -> Self {
+        let kernels = kernels(network, stage);
+        let mut parts = Parts::default();
+        // A node's passes lie mingled, but all of a node's kernels lie together.
+        for node in kernels.chunk_by(|a, b| a.node == b.node) {
+            for pass in [layers::Pass::Forward, layers::Pass::Backward] {
+                parts.add(Part { node: Some(node[0].node), pass }, node);
+            }
+        }
+        for pass in [layers::Pass::Loss, layers::Pass::Optimizer] {
+            parts.add(Part { node: None, pass }, &kernels);
+        }
+        parts
+    }
+
+    /// Adds a part with those of some kernels that belong to it, if any.
+    fn add(&mut self, part: Part, among: &[Kernel]) {
+        let kernels: Vec<&Kernel> = among.iter().filter(|kernel| Part::of(kernel) == part).collect();
+        if kernels.is_empty() {
+            return;
+        }
+        let is_same = |kind: &Kind| {
+            let pairs = kind.kernels.iter().zip(&kernels);
+            kind.kernels.len() == kernels.len() && pairs.into_iter().all(|(known, kernel)| known.does_the_same(kernel))
+        };
+        // What repeats mostly repeats what was just before.
+        match self.kinds.iter().rposition(is_same) {
+            Some(known) => self.kinds[known].parts.push(part),
+            None => self.kinds.push(Kind { kernels: kernels.into_iter().copied().collect(), parts: vec![part] }),
+        }
+    }
+
+    /// The kernels of every part.
+    pub(super) fn by_part(&self) -> BTreeMap<Part, &[Kernel]> {
+        let kinds = self.kinds.iter();
+        kinds.flat_map(|kind| kind.parts.iter().map(|part| (*part, kind.kernels.as_slice()))).collect()
+    }
+
+    /// The kernels of all parts.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = &Kernel> + Clone {
+        self.kinds.iter().flat_map(|kind| std::iter::repeat_n(&kind.kernels, kind.parts.len()).flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::zoo::{Dataset, build};
+
+    #[test]
+    fn repeated_blocks_are_of_one_kind_and_no_kernel_is_lost() {
+        let resnet50 = build("resnet50", Dataset::Imagenet).unwrap();
+        let parts = Parts::new(&resnet50, Stage::Training);
+        let all = kernels(&resnet50, Stage::Training);
+        let traffic = |kernels: &mut dyn Iterator<Item = &Kernel>| -> f64 {
+            kernels.map(|kernel| kernel.launches + kernel.traffic.at(3.0)).sum()
+        };
+        let (found, known) = (traffic(&mut parts.kernels()), traffic(&mut all.iter()));
+        assert!((found / known - 1.0).abs() < 1e-12 && parts.kernels().count() == all.len());
+        // Normalisations of 200,704 elements: six of 64x56x56 in stage 1; in stage 3 one of 256x28x28, six of 1024x14x14 and the shortcut's.
+        assert_eq!(parts.kinds.iter().map(|kind| kind.parts.len()).max(), Some(14));
+        assert!(parts.kinds.len() * 2 < parts.by_part().len(), "{}", parts.kinds.len());
+    }
+}

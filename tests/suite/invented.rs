@@ -1,0 +1,23 @@
+//! Latency rows of devices that were never built: any time for any network. The benches use it too.
+
+use perf4sight::fingerprint::Row;
+use perf4sight::network::Network;
+use perf4sight::records::{Outcome, Reading, Record, Variant};
+use perf4sight::units::Milliseconds;
+use perf4sight::workload::Workload;
+use std::sync::Arc;
+
+/// One row of a network at a level, said to have been measured.
+pub fn row(network: &Arc<Network>, variant: Variant, workload: Workload, milliseconds: f64) -> Row {
+    let record = Record {
+        workload,
+        dataset: "imagenet".into(),
+        file: format!("{variant}.onnx").into(),
+        variant,
+        outcome: Outcome::Measured,
+        reading: Reading::Latency(Some(Milliseconds(milliseconds))),
+        steps: None,
+        spread: None,
+    };
+    Row { record, measured: milliseconds, network: network.clone(), layers: Vec::new() }
+}
