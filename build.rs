@@ -39,14 +39,16 @@ mod libtorch {
     }
 
     fn compile_shim(root: &Path) {
-        const SHIM: [&str; 2] = ["src/device/torch/allocator.cpp", "src/device/torch/tape.cpp"];
-        SHIM.iter().for_each(|file| println!("cargo::rerun-if-changed={file}"));
+        const SHIM: [&str; 3] = ["allocator.cpp", "gpu.cpp", "tape.cpp"];
+        let folder = Path::new("src/device/torch");
+        println!("cargo::rerun-if-changed={}", folder.join("attempt.h").display());
+        SHIM.iter().for_each(|file| println!("cargo::rerun-if-changed={}", folder.join(file).display()));
         cc::Build::new()
             .cpp(true)
             .std("c++17")
             .flag("-isystem")
             .flag(root.join("include"))
-            .files(SHIM)
+            .files(SHIM.map(|file| folder.join(file)))
             .compile("perf4sight_shim");
     }
 

@@ -116,6 +116,9 @@ enum Verb {
         /// Tell about this worker instead
         #[arg(long)]
         about: bool,
+        /// Also use GPUs, with the CUDA libtorch at PATH; without one, at LIBTORCH_CUDA or where python3 finds PyTorch
+        #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
+        cuda: Option<Option<PathBuf>>,
     },
 }
 
@@ -276,7 +279,7 @@ impl CheckNoise {
         Ok(device::Options {
             source: self.device_source.clone(),
             worker: worker.split_whitespace().map(str::to_owned).collect(),
-            gpu: self.gpu_id,
+            gpu: device::GpuOptions { index: self.gpu_id, ..device::GpuOptions::default() },
             threads: self.threads.map(usize::from),
             seed: self.seed,
             ..device::Options::new(DeviceName::parse(&self.device)?)
@@ -361,8 +364,12 @@ impl Verb {
                 context.console.line(completions(shell));
                 Ok(())
             }
-            Verb::Worker { about: true } => device::program::tell_about(io::stdout()),
-            Verb::Worker { about: false } => device::run_worker(io::stdin().lock(), io::stdout()),
+            Verb::Worker { about: true, cuda } => {
+                device::program::tell_about(io::stdout(), cuda.as_ref().map(Option::as_deref))
+            }
+            Verb::Worker { about: false, cuda } => {
+                device::run_worker(io::stdin().lock(), io::stdout(), cuda.flatten().as_deref())
+            }
         }
     }
 }

@@ -18,6 +18,11 @@ import sys
 import threading
 import time
 
+# They would change what a step on a GPU costs, and no row would tell of them: as src/device/torch/cuda.rs. torch reads them.
+for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "NVIDIA_TF32_OVERRIDE",
+                 "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"):
+    os.environ.pop(variable, None)
+
 import torch
 from torch.nn import functional
 
@@ -25,6 +30,7 @@ PROTOCOL = 2
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: src/device/sampling.rs
+STILL_WARMING = 0.05  # share by which a step must undercut the quickest so far to count as still getting quicker: as above
 LOOK = 0.002  # seconds between looks at a device's memory
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG, SIGKILL = 1, 9  # linux/prctl.h
@@ -417,17 +423,27 @@ def kernel_bytes(path, *names):
 
 
 class Heap(object):
-    """glibc's, as src/device/torch/allocator.rs wants it: where large blocks are mapped, the resident set is what a step needs."""
+    """glibc's, as src/device/torch/allocator.cpp has it: large blocks mapped while memory is read, so that the resident set is what
+    a step needs; all of them kept while steps are timed, since pages that are given back cost time when they are needed again."""
 
-    M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
-    MAPPED, USUAL = 128 << 10, 32 << 20  # the threshold glibc starts with, and the largest that it grows to
+    M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h
+    MAPPED = 128 << 10  # the threshold glibc starts with
+
+    @staticmethod
+    def set(option, value):
+        mallopt = getattr(LIBC, "mallopt", None)  # glibc's alone
+        if mallopt:
+            mallopt(option, value)
 
     @classmethod
-    def map_from(cls, threshold):
-        mallopt = getattr(LIBC, "mallopt", None)
-        if mallopt:
-            mallopt(cls.M_MMAP_THRESHOLD, threshold)
-            mallopt(cls.M_TRIM_THRESHOLD, 2 * threshold)
+    def map_large(cls):
+        cls.set(cls.M_MMAP_THRESHOLD, cls.MAPPED)
+        cls.set(cls.M_TRIM_THRESHOLD, 2 * cls.MAPPED)
+
+    @classmethod
+    def keep(cls):
+        cls.set(cls.M_MMAP_MAX, 0)
+        cls.set(cls.M_TRIM_THRESHOLD, -1)
 
 
 class ProcessMemory(object):
@@ -435,7 +451,7 @@ class ProcessMemory(object):
 
     def __init__(self, limit):
         self.limit, self.allocated = limit, 0
-        Heap.map_from(Heap.MAPPED)
+        Heap.map_large()
         self.forget_peak()
         self.resident, = kernel_bytes("/proc/self/status", "VmRSS")
         self.idle = kernel_bytes("/proc/meminfo", "MemAvailable", "MemFree")
@@ -473,12 +489,16 @@ class ProcessMemory(object):
         if self.allocated == 0:
             raise Refused("the profiler of PyTorch %s does not tell of allocations; measure latency only" % torch.__version__)
 
+    def refused(self):
+        """Torch's allocator for the CPU does not count what it refuses."""
+        return False
+
     def reading(self):
         return reading(self.allocated, self.allocated, self.peak(), self.idle)
 
     def timing(self):
-        """From here on memory is what a process usually takes."""
-        Heap.map_from(Heap.USUAL)
+        """From here on memory is what a process takes that keeps what it has."""
+        Heap.keep()
         self.forget_peak()
 
     def heap(self):
@@ -495,6 +515,9 @@ class DeviceMemory(object):
         self.unified = bool(properties.is_integrated)
         if not self.unified and not hasattr(torch.cuda, "mem_get_info"):
             raise Refused("reading the memory of %s needs PyTorch 1.11 or newer, not %s" % (properties.name, torch.__version__))
+        torch.cuda.synchronize(device)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
         self.highest = self.idle_used = self.used()
         self.idle = kernel_bytes("/proc/meminfo", "MemAvailable", "MemFree") if self.unified else 2 * self.device_bytes()[:1]
         if limit is not None:
@@ -528,8 +551,13 @@ class DeviceMemory(object):
     def reading(self):
         self.done.set()
         self.highest = max(self.highest, self.used())
-        return reading(torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device),
-                       max(0, self.highest - self.idle_used), self.idle)
+        counted = reading(torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device),
+                          max(0, self.highest - self.idle_used), self.idle)
+        stats = torch.cuda.memory_stats(self.device)
+        return dict(counted, retries=stats["num_alloc_retries"], refusals=stats["num_ooms"])
+
+    def refused(self):
+        return torch.cuda.memory_stats(self.device)["num_ooms"] > 0
 
     def timing(self):
         """torch's caching allocator is the same in both phases."""
@@ -593,6 +621,16 @@ def summary(seconds):
     median = (seconds[(count - 1) // 2] + seconds[count // 2]) / 2
     rank = max(1, int(math.floor(count / 2 - 0.98 * math.sqrt(count) + 0.5)))
     return median * 1e3, (seconds[count - rank] - seconds[rank - 1]) / 2 / median
+
+
+def warm_up(rule, clock, run):
+    """Runs steps until they do not get quicker any more: the rule of src/device/sampling.rs."""
+    quickest = spent = clock.time(run)[0]
+    while spent < rule["maximum_seconds"]:
+        wall = clock.time(run)[0]
+        if wall > (1 - STILL_WARMING) * quickest:
+            break
+        quickest, spent = wall, spent + wall
 
 
 def time_steps(rule, clock, run):
@@ -675,22 +713,24 @@ def moment():
 
 # One request.
 
-def out_of_memory(problem):
-    """Before PyTorch 1.13 running out of memory has no type of its own, so only the words tell."""
+def out_of_memory(problem, memory):
+    """Running out of memory: what the CUDA allocator counted, else words, for the CPU's allocator and NVIDIA's libraries, which ask
+    the driver themselves, have no type of error for it."""
     words = str(problem).lower()
-    told = ("out of memory", "can't allocate memory", "status_alloc_failed")  # CUDA's, the CPU's, cuDNN's and cuBLAS's
-    return isinstance(problem, MemoryError) or any(phrase in words for phrase in told)
+    told = ("can't allocate memory", "cuda error: out of memory", "status_alloc_failed")  # the CPU's, the driver's, cuDNN's
+    return isinstance(problem, MemoryError) or memory.refused() or any(phrase in words for phrase in told)
 
 
-def prepare(name):
-    """The device of that name, set up so that fp32 is computed in fp32 and every run uses the same algorithms."""
+def prepare(request):
+    """The device that the request names, set up with its arithmetic and its choice of algorithms."""
+    name = request["place"]
     if name not in places():
         raise Refused("PyTorch %s cannot run networks on %s; expected: %s" % (torch.__version__, name, ", ".join(places())))
     device = torch.device(name)
     if device.type == "cuda":
-        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.benchmark = request.get("cudnn_benchmark", False)
         if hasattr(torch.backends.cuda.matmul, "allow_tf32"):
-            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = request.get("tf32", False)
     return device
 
 
@@ -711,8 +751,8 @@ def readings(graph, request, device, memory):
     if not request["latency"]:
         return None, counted
     memory.timing()
-    steps[0].run()
     clock = Events(device) if device.type == "cuda" else Wall(request["threads"])
+    warm_up(request["steps"], clock, steps[0].run)
     latency = time_steps(request["steps"], clock, steps[0].run)
     if counted:
         counted["heap"] = memory.heap()
@@ -722,7 +762,7 @@ def readings(graph, request, device, memory):
 def measure(request):
     if request["layers"]:
         raise Refused("this worker does not time single operations; leave layers out of profile_variables")
-    device, graph = prepare(request["place"]), Graph(request["network"])
+    device, graph = prepare(request), Graph(request["network"])
     torch.set_num_threads(request["threads"])
     torch.manual_seed(request["seed"])
     memory = DeviceMemory(device, request["mem_limit"]) if device.type == "cuda" else ProcessMemory(request["mem_limit"])
@@ -730,7 +770,7 @@ def measure(request):
     try:
         latency, counted = readings(graph, request, device, memory)
     except (MemoryError, RuntimeError) as problem:
-        if not out_of_memory(problem):
+        if not out_of_memory(problem, memory):
             raise
         return {"outcome": "out_of_memory", "memory": memory.reading(), "seconds": time.perf_counter() - began}
     return {"outcome": "measured", "latency": latency, "memory": counted, "seconds": time.perf_counter() - began,
@@ -760,7 +800,30 @@ def answer(line):
 def about():
     """What runs networks here, and what this worker can do."""
     software = {"python": platform.python_version(), "torch": torch.__version__}
-    return {"protocol": PROTOCOL, "software": software, "places": places(), "layers": False}
+    known = {"protocol": PROTOCOL, "software": software, "places": places(), "layers": False, "gpus": gpus()}
+    return known if known["gpus"] else dict(known, no_gpu=no_gpu())
+
+
+def gpus():
+    """The GPUs by place, with their address on the bus where this PyTorch tells it."""
+    found = {}
+    for gpu in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        properties = torch.cuda.get_device_properties(gpu)
+        address = [getattr(properties, "pci_%s_id" % part, None) for part in ("domain", "bus", "device")]
+        found["cuda:%d" % gpu] = {
+            "name": properties.name, "memory": properties.total_memory, "unified": bool(properties.is_integrated),
+            "bus": "" if None in address else "%04X:%02X:%02X.0" % tuple(address),
+        }
+    return found
+
+
+def no_gpu():
+    """Why there is none, in PyTorch's words."""
+    try:
+        torch.cuda.init()
+        return "PyTorch %s sees no GPU" % torch.__version__
+    except Exception as problem:  # AssertionError of a build without CUDA, RuntimeError of a driver that does not fit
+        return "PyTorch %s: %s" % (torch.__version__, problem)
 
 
 def places():
@@ -770,7 +833,7 @@ def places():
         properties = torch.cuda.get_device_properties(gpu)
         found["cuda:%d" % gpu] = {
             "gpu": properties.name, "gpu_memory": "%d MiB" % (properties.total_memory >> 20), "cuda": str(torch.version.cuda),
-            "cudnn": str(torch.backends.cudnn.version()), "tf32": "off", "cudnn_benchmark": "off",
+            "cudnn": str(torch.backends.cudnn.version()),
         }
     return found
 

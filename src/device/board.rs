@@ -45,7 +45,7 @@ pub(super) fn moment(root: &Path) -> Moment {
         throttles: cores.iter().flat_map(|core| throttles(core)).reduce(|sum, count| sum + count),
         busy,
         stolen,
-        others: Vec::new(),
+        ..Moment::default()
     }
 }
 

@@ -3,9 +3,9 @@
 use super::machine::{Invocation, Machine};
 use super::names::DeviceName;
 use super::program::Program;
-use super::protocol::{About, LatencyReading, LayersReading, PROTOCOL, Reply, Request, StepRule};
+use super::protocol::{About, Gpu, LatencyReading, LayersReading, PROTOCOL, Reply, Request, StepRule};
 use super::worker::{End, Legacy};
-use super::{Device, Job, Measurement, Watch};
+use super::{Device, GpuOptions, Job, Measurement, Watch};
 use crate::error::{Error, Result};
 use crate::records::{Conditions, Outcome, Setting};
 use crate::target::{Memory, Target};
@@ -28,8 +28,8 @@ pub struct Hardware {
     pub name: DeviceName,
     /// Where the workers run.
     pub machine: Arc<dyn Machine>,
-    /// Which of several GPUs; those without ignore it.
-    pub gpu: u32,
+    /// Which of several GPUs, and how it is used; those without ignore it.
+    pub gpu: GpuOptions,
     /// What measures.
     pub worker: Program,
     /// Threads of the compute library.
@@ -50,7 +50,13 @@ impl Device for Hardware {
     }
 
     fn capacity(&self) -> Option<Bytes> {
-        self.limit().map(|limit| limit.min(self.machine.description().memory()))
+        let whole = match self.own_gpu() {
+            Some(gpu) if !gpu.unified => Some(Bytes(gpu.memory)),
+            // Nothing is known of the memory of a GPU that its worker does not tell of.
+            _ if self.dedicated() => None,
+            _ => Some(self.machine.description().memory()),
+        };
+        self.limit().into_iter().chain(whole).min()
     }
 
     fn setting(&self) -> Setting {
@@ -62,7 +68,7 @@ impl Device for Hardware {
             ("mem_limit", limit),
             ("target", self.target().map_or_else(|| self.name().to_owned(), |target| target.name)),
         ];
-        let own = own.map(|(name, fact)| (name.to_owned(), fact));
+        let own = own.into_iter().chain(self.arithmetic()).map(|(name, fact)| (name.to_owned(), fact));
         let About { software, places, .. } = &self.worker.about;
         let place = places.get(&self.place()).cloned().unwrap_or_default();
         self.machine.description().facts().into_iter().chain(software.clone()).chain(place).chain(own).collect()
@@ -90,12 +96,41 @@ impl Device for Hardware {
 impl Hardware {
     fn limit(&self) -> Option<Bytes> {
         // Where the memory is not main memory, how much of that is available says nothing.
-        let shared = self.target().is_none_or(|target| target.memory != Memory::Dedicated);
-        self.mem_limit.or_else(|| shared.then(|| self.machine.description().default_limit()))
+        self.mem_limit.or_else(|| (!self.dedicated()).then(|| self.machine.description().default_limit()))
+    }
+
+    fn dedicated(&self) -> bool {
+        self.target().is_some_and(|target| target.memory == Memory::Dedicated)
     }
 
     fn place(&self) -> String {
-        self.name.place(self.gpu)
+        self.name.place(self.gpu.index)
+    }
+
+    /// The GPU that networks run on, where the worker tells of it.
+    fn own_gpu(&self) -> Option<&Gpu> {
+        self.worker.about.gpus.get(&self.place())
+    }
+
+    /// Refuses a GPU that somebody else is computing on.
+    ///
+    /// # Errors
+    /// Who it is.
+    pub fn check_alone(&self) -> Result<()> {
+        match self.own_gpu().map_or(&[][..], |gpu| &gpu.others) {
+            [] => Ok(()),
+            others => Err(Error::device(format!("something else computes on {}: {}", self.place(), others.join("; ")))
+                .help("end it, wait for it, or set gpu_id to another GPU; what two programs share is not what a step costs")),
+        }
+    }
+
+    /// What a GPU may do to be faster, which its rows then depend on.
+    fn arithmetic(&self) -> Vec<(&'static str, String)> {
+        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
+        match self.name.is_gpu() {
+            true => vec![("tf32", word(self.gpu.tf32)), ("cudnn_benchmark", word(self.gpu.cudnn_benchmark))],
+            false => Vec::new(),
+        }
     }
 
     /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
@@ -117,6 +152,8 @@ impl Hardware {
             threads: self.threads,
             mem_limit: self.limit().map(|limit| limit.0),
             seed: self.seed,
+            tf32: self.gpu.tf32,
+            cudnn_benchmark: self.gpu.cudnn_benchmark,
             steps: self.steps,
         }
     }

@@ -9,6 +9,7 @@ pub mod description;
 pub mod hardware;
 pub mod machine;
 pub mod names;
+pub mod nvml;
 mod open;
 pub mod program;
 pub mod protocol;
@@ -21,7 +22,9 @@ mod torch;
 pub mod turn;
 pub mod worker;
 
-pub use open::{Options, open};
+pub use open::{GpuOptions, Options, open};
+#[cfg(feature = "torch")]
+use torch::add_gpus;
 #[cfg(feature = "torch")]
 pub use torch::run_worker;
 
@@ -186,6 +189,14 @@ fn refuse_layers(device: &dyn Device, job: &Job) -> Result<()> {
 /// # Errors
 /// Always: there is nothing to run networks with.
 #[cfg(not(feature = "torch"))]
-pub fn run_worker(_input: impl std::io::BufRead, _output: impl std::io::Write) -> Result<()> {
+pub fn run_worker(
+    _input: impl std::io::BufRead,
+    _output: impl std::io::Write,
+    _libtorch_cuda: Option<&std::path::Path>,
+) -> Result<()> {
     Err(Error::device("this perf4sight was built without libtorch").help("build it with ./main"))
 }
+
+/// A build without libtorch has no worker that could run networks on GPUs.
+#[cfg(not(feature = "torch"))]
+fn add_gpus(_about: &mut protocol::About, _libtorch_cuda: Option<&std::path::Path>) {}

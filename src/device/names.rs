@@ -1,5 +1,6 @@
 //! The devices that may be named in a configuration, and which of them can run here.
 
+use super::LIBTORCH;
 use crate::error::{Error, Result, suggestion};
 
 /// A device by name.
@@ -11,7 +12,7 @@ pub enum DeviceName {
     Simulated,
     /// A device that answers from a profile.
     Recorded,
-    /// A GPU that only a worker of the user's can run networks on: its name, and whose facts its memory follows.
+    /// A GPU: its name, and whose facts its memory follows.
     Gpu(&'static str, &'static str),
 }
 
@@ -68,15 +69,23 @@ impl DeviceName {
         }
     }
 
-    /// Refuses a device that this program's own worker cannot run networks on.
+    /// Whether it is a GPU.
+    pub fn is_gpu(self) -> bool {
+        matches!(self, DeviceName::Gpu(..))
+    }
+
+    /// Refuses a device that this program's own worker cannot run networks on, whatever is installed.
     ///
     /// # Errors
     /// Why it cannot, and what can be done with it all the same.
     pub fn check_runnable(self) -> Result<()> {
-        let DeviceName::Gpu(name, _) = self else { return Ok(()) };
-        Err(Error::device(format!(
-            "{name} cannot be profiled by this program alone: its own worker runs networks on the processor only"
-        ))
+        let name = self.name();
+        let why = match self {
+            DeviceName::Gpu("tx2", _) => "there is no PyTorch newer than 1.10 for it, and its own worker is newer",
+            DeviceName::Gpu(..) if LIBTORCH.is_none() => "it was built without libtorch",
+            _ => return Ok(()),
+        };
+        Err(Error::device(format!("{name} cannot be profiled by this program alone: {why}"))
         .expected("worker = a program that runs networks on it, or device = cpu, simulated or recorded")
         .help(format!(
             "on the device set worker = python3 workers/torch_worker.py; elsewhere set run_profiling = False (create_config and \

@@ -4,7 +4,7 @@ use super::Device;
 use super::hardware::Hardware;
 use super::machine::{Here, Machine};
 use super::names::DeviceName;
-use super::program::Program;
+use super::program::{OWN, Program};
 use super::protocol::StepRule;
 use super::recorded::Recorded;
 use super::remote::{Board, Route};
@@ -27,8 +27,8 @@ pub struct Options {
     pub worker: Vec<String>,
     /// The boards to measure on; empty: this machine.
     pub routes: Vec<Route>,
-    /// Which of several GPUs.
-    pub gpu: u32,
+    /// Which of several GPUs, and how it is used.
+    pub gpu: GpuOptions,
     /// Threads of the compute library; none: as many as the machine runs at the same time.
     pub threads: Option<usize>,
     /// Memory that measurements may take; none: the device's default.
@@ -37,6 +37,19 @@ pub struct Options {
     pub timeout: Duration,
     /// Seed of weights, data and simulated noise.
     pub seed: u64,
+}
+
+/// What a configuration says about a GPU; other devices ignore it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GpuOptions {
+    /// Which of several.
+    pub index: u32,
+    /// Where the CUDA half of libtorch lies; none: the worker looks for it.
+    pub libtorch_cuda: Option<PathBuf>,
+    /// Whether products may be rounded to TF32.
+    pub tf32: bool,
+    /// Whether cuDNN tries its algorithms and takes the fastest.
+    pub cudnn_benchmark: bool,
 }
 
 /// Opens the device; `executable` is this program, which is its own worker. A recorded device holds rows of the known
@@ -75,12 +88,22 @@ impl Options {
             source: None,
             worker: Vec::new(),
             routes: Vec::new(),
-            gpu: 0,
+            gpu: GpuOptions::default(),
             threads: None,
             mem_limit: None,
             timeout: TIMEOUT,
             seed: 0,
         }
+    }
+
+    /// The command of this program's own worker, such that it looks for GPUs where the device is one.
+    fn for_gpus(&self, mut words: Vec<String>) -> Vec<String> {
+        let cuda = match &self.gpu.libtorch_cuda {
+            Some(path) => format!("--cuda={}", path.display()),
+            None => "--cuda".to_owned(),
+        };
+        words.extend(self.name.is_gpu().then_some(cuda));
+        words
     }
 
     /// Refuses a device that nothing here can run networks on.
@@ -106,10 +129,10 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
         None => here(options, executable)?,
         Some(route) => there(route, options, executable)?,
     };
-    worker.check_place(&options.name.place(options.gpu))?;
-    Ok(Hardware {
+    worker.check_place(&options.name.place(options.gpu.index))?;
+    let device = Hardware {
         name: options.name,
-        gpu: options.gpu,
+        gpu: options.gpu.clone(),
         worker,
         threads: options.threads.unwrap_or_else(|| machine.threads()),
         machine,
@@ -117,12 +140,18 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
         timeout: options.timeout,
         seed: options.seed,
         steps: StepRule::default(),
-    })
+    };
+    device.check_alone()?;
+    Ok(device)
 }
 
 /// This machine and the worker on it.
 fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     let worker = match options.worker.as_slice() {
+        [] if options.name.is_gpu() => {
+            let words = vec![executable.display().to_string(), OWN.to_owned()];
+            Program::ask(&Here, options.for_gpus(words), options.timeout)?
+        }
         [] => Program::own(executable)?,
         words => Program::ask(&Here, words.to_vec(), options.timeout)?,
     };
@@ -133,6 +162,7 @@ fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Progr
 fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     let board = Board::connect(route)?;
     let words = board.bring_worker(&options.worker, executable)?;
+    let words = if options.worker.is_empty() { options.for_gpus(words) } else { words };
     let worker = Program::ask(&board, words, options.timeout)?;
     Ok((Arc::new(board), worker))
 }

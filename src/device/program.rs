@@ -3,7 +3,7 @@
 use super::machine::{Invocation, Machine};
 use super::protocol::{self, About, PROTOCOL};
 use super::worker::{End, Legacy};
-use super::{LIBTORCH, Watch};
+use super::{LIBTORCH, Watch, add_gpus};
 use crate::error::{Error, Result};
 use crate::records::Setting;
 use std::collections::BTreeMap;
@@ -40,15 +40,22 @@ pub fn own_about() -> Result<About> {
         software: [("libtorch".to_owned(), libtorch.to_owned())].into(),
         places: BTreeMap::from([("cpu".to_owned(), Setting::new())]),
         layers: true,
+        gpus: BTreeMap::new(),
+        no_gpu: None,
     })
 }
 
-/// Writes [`own_about`] as one line.
+/// Writes [`own_about`] as one line. With `cuda` it looks for GPUs too, which loads the CUDA half of libtorch, from that path where
+/// there is one.
 ///
 /// # Errors
 /// See there; or when the line cannot be written.
-pub fn tell_about(mut output: impl Write) -> Result<()> {
-    let about = serde_json::to_string(&own_about()?).map_err(std::io::Error::from);
+pub fn tell_about(mut output: impl Write, cuda: Option<Option<&Path>>) -> Result<()> {
+    let mut about = own_about()?;
+    if let Some(libtorch_cuda) = cuda {
+        add_gpus(&mut about, libtorch_cuda);
+    }
+    let about = serde_json::to_string(&about).map_err(std::io::Error::from);
     let written = about.and_then(|about| writeln!(output, "{about}"));
     written.map_err(|cause| Error::io("standard output", "tell about the worker", &cause))
 }
@@ -85,8 +92,17 @@ impl Program {
         if self.about.places.contains_key(place) {
             return Ok(());
         }
+        let problem = format!("the worker `{self}` cannot run networks on {place}");
+        if let (true, Some(why)) = (place.starts_with("cuda:"), &self.about.no_gpu) {
+            return Err(Error::device(format!("{problem}: {why}")));
+        }
+        let problem = match self.about.gpus.len() {
+            0 => problem,
+            1 => format!("{problem}: there is 1 GPU"),
+            gpus => format!("{problem}: there are {gpus} GPUs"),
+        };
         let places: Vec<&str> = self.about.places.keys().map(String::as_str).collect();
-        Err(Error::device(format!("the worker `{self}` cannot run networks on {place}"))
+        Err(Error::device(problem)
             .expected(places.join(", "))
             .help("install its software with support for the device, or set another device or gpu_id"))
     }

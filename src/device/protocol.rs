@@ -4,7 +4,7 @@
 //!
 //! ```json
 //! {"protocol":2,"place":"cpu","network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,
-//!  "layers":false,"threads":2,"mem_limit":629145600,"seed":0,
+//!  "layers":false,"threads":2,"mem_limit":629145600,"seed":0,"tf32":false,"cudnn_benchmark":false,
 //!  "steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
 //! ```
 //!
@@ -48,10 +48,14 @@
 //! ```
 //! use perf4sight::device::protocol::About;
 //! let line = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},
-//!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false}"#;
+//!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false,
+//!                "gpus":{"cuda:0":{"name":"NVIDIA Tegra X2","memory":8232402944,"unified":true}}}"#;
 //! assert!(serde_json::from_str::<About>(line)?.places.contains_key("cuda:0"));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
+//!
+//! On a GPU, time is the device's own, between events with nothing else under way; `allocated` and `reserved` are its allocator's
+//! peaks, and running out of memory is what that allocator says.
 
 use crate::records::layers::Pass;
 use crate::records::{Conditions, Setting};
@@ -102,10 +106,16 @@ pub struct Request {
     pub layers: bool,
     /// Threads of the compute library.
     pub threads: usize,
-    /// Bytes past which allocations are refused; none: no limit.
+    /// Bytes past which allocations are refused, the GPU's on a GPU; none: no limit.
     pub mem_limit: Option<u64>,
     /// Seed of weights and data.
     pub seed: u64,
+    /// Whether a GPU may round the factors of products to 10 bits (TF32).
+    #[serde(default)]
+    pub tf32: bool,
+    /// Whether cuDNN tries its algorithms and takes the fastest.
+    #[serde(default)]
+    pub cudnn_benchmark: bool,
     /// When enough steps were timed.
     pub steps: StepRule,
 }
@@ -142,6 +152,29 @@ pub struct About {
     pub places: BTreeMap<String, Setting>,
     /// Whether it times single operations.
     pub layers: bool,
+    /// The GPUs among the places.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gpus: BTreeMap<String, Gpu>,
+    /// Why there is no GPU among the places, of a worker that was to look for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_gpu: Option<String>,
+}
+
+/// A GPU that networks can run on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// What it is called.
+    pub name: String,
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// Whether that is the machine's main memory.
+    pub unified: bool,
+    /// Its address on the bus, such as `0000:3B:00.0`, by which NVIDIA's management library knows it; may be empty.
+    #[serde(default)]
+    pub bus: String,
+    /// The processes that compute on it already, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
 }
 
 /// The line a worker writes to its standard output.
@@ -223,7 +256,7 @@ pub struct LayerTime {
 }
 
 /// Memory counters, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryReading {
     /// Peak of the tensors alive at once.
     pub allocated: u64,
@@ -238,4 +271,10 @@ pub struct MemoryReading {
     /// Peak of the process above its idle value in the timed steps, where a heap keeps what is freed; none without such steps.
     #[serde(default)]
     pub heap: Option<u64>,
+    /// How often the allocator gave cached memory back to serve a request; none of allocators that cache nothing.
+    #[serde(default)]
+    pub retries: Option<u64>,
+    /// How often the allocator had to refuse a request; none as above.
+    #[serde(default)]
+    pub refusals: Option<u64>,
 }

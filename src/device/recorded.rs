@@ -162,5 +162,6 @@ fn memory(row: &Record) -> Option<MemoryReading> {
         available: available?.0,
         free: free.or(available)?.0,
         heap: heap.map(|heap| heap.0),
+        ..MemoryReading::default()
     })
 }

@@ -189,7 +189,7 @@ impl Simulated {
         let reserved = allocated.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let used = reserved.saturating_add(Bytes::from_mib(self.abilities.idle_mib).0);
         let available = self.available().0;
-        MemoryReading { allocated, reserved, used, available, free: available, heap: None }
+        MemoryReading { allocated, reserved, used, available, free: available, ..MemoryReading::default() }
     }
 }
 

@@ -35,6 +35,9 @@ pub struct Moment {
     /// Temperatures in degrees Celsius by the names of their zones.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub temperatures: BTreeMap<String, f64>,
+    /// Power in watts, by what draws it: `gpu`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub powers: BTreeMap<String, f64>,
     /// What holds clocks down, in the words of kernel or driver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<String>,

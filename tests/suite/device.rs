@@ -5,10 +5,10 @@ use perf4sight::device::hardware::Hardware;
 use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
-use perf4sight::device::protocol::{About, PROTOCOL, Request, StepRule};
+use perf4sight::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule};
 use perf4sight::device::recorded::Recorded;
 use perf4sight::device::simulated::{Abilities, Simulated};
-use perf4sight::device::{Device, Job, Measurement, Watch};
+use perf4sight::device::{Device, GpuOptions, Job, Measurement, Watch};
 use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::records::{Outcome, Setting, Variant};
 use perf4sight::units::Bytes;
@@ -41,7 +41,14 @@ pub(crate) fn job(file: &Path) -> Job {
 
 /// A worker in a line of shell, about which nothing was asked.
 pub(crate) fn script_worker(script: String) -> Program {
-    let about = About { protocol: PROTOCOL, software: Setting::new(), places: BTreeMap::new(), layers: true };
+    let about = About {
+        protocol: PROTOCOL,
+        software: Setting::new(),
+        places: BTreeMap::new(),
+        layers: true,
+        gpus: BTreeMap::new(),
+        no_gpu: None,
+    };
     Program { words: vec!["/bin/sh".into(), "-c".into(), script], about }
 }
 
@@ -50,7 +57,7 @@ fn scripted(script: &str) -> Hardware {
     Hardware {
         name: DeviceName::Cpu,
         machine: Arc::new(Here),
-        gpu: 0,
+        gpu: Default::default(),
         worker: script_worker(script.into()),
         threads: 2,
         mem_limit: Some(Bytes(1 << 30)),
@@ -286,6 +293,8 @@ fn a_worker_is_told_everything_it_needs() {
         threads: 2,
         mem_limit: Some(1 << 30),
         seed: 7,
+        tf32: false,
+        cudnn_benchmark: false,
         steps: StepRule::default(),
     };
     assert_eq!(request, expected);
@@ -435,8 +444,31 @@ fn capacity_is_never_more_than_the_machine_has() {
 }
 
 #[test]
+fn the_memory_of_a_gpu_is_its_own_unless_it_shares_the_machines() {
+    let gpu = |memory, unified| Gpu { name: "GPU".into(), memory, unified, ..Gpu::default() };
+    let device = |name, mem_limit, gpus: &[(&str, Gpu)]| {
+        let mut device = Hardware { name: DeviceName::parse(name).unwrap(), mem_limit, ..scripted("") };
+        device.worker.about.gpus = gpus.iter().map(|(place, gpu)| ((*place).to_owned(), gpu.clone())).collect();
+        device
+    };
+    let large = [("cuda:0", gpu(1 << 50, false)), ("cuda:1", gpu(1 << 40, false))];
+    assert_eq!(device("cuda", None, &large).capacity(), Some(Bytes(1 << 50)));
+    assert_eq!(device("cuda", Some(Bytes(8 << 30)), &large).capacity(), Some(Bytes(8 << 30)));
+    assert_eq!(device("2080ti", None, &[]).capacity(), None, "its worker does not tell");
+    let second = Hardware { gpu: GpuOptions { index: 1, ..GpuOptions::default() }, ..device("cuda", None, &large) };
+    assert_eq!(second.capacity(), Some(Bytes(1 << 40)));
+    let board = device("orin", None, &[("cuda:0", gpu(1 << 50, true))]);
+    assert!(board.capacity().unwrap() < Bytes(1 << 50), "a share of what this machine has available");
+}
+
+#[test]
 fn devices_that_need_a_worker_of_their_own_say_so() {
+    let own: &[&str] = if cfg!(feature = "torch") { &["jetson", "orin", "2080ti", "cuda"] } else { &[] };
     for name in ["tx2", "jetson", "orin", "2080ti", "cuda"] {
+        if own.contains(&name) {
+            DeviceName::parse(name).unwrap().check_runnable().unwrap();
+            continue;
+        }
         let error = DeviceName::parse(name).unwrap().check_runnable().unwrap_err().to_string();
         assert!(
             error.contains(&format!("{name} cannot be profiled by this program alone: "))

@@ -14,6 +14,8 @@ mod fingerprint;
 mod fingerprint_report;
 mod fingerprint_stage;
 mod fixtures;
+#[cfg(feature = "torch")]
+mod gpu;
 mod hybrid_memory;
 mod inspect;
 mod invented;

@@ -27,7 +27,7 @@ fn worker() -> Hardware {
     Hardware {
         name: DeviceName::Cpu,
         machine: Arc::new(Here),
-        gpu: 0,
+        gpu: Default::default(),
         worker: Program::own(Path::new(env!("CARGO_BIN_EXE_perf4sight"))).unwrap(),
         threads: 2,
         mem_limit: Some(Bytes(8 << 30)),

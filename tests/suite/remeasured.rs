@@ -49,7 +49,7 @@ impl Profiled {
         let device = Hardware {
             name: DeviceName::Cpu,
             machine: Arc::new(Here),
-            gpu: 0,
+            gpu: Default::default(),
             worker: script_worker(script),
             threads: 1,
             mem_limit: Some(Bytes(1 << 30)),

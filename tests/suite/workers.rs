@@ -30,7 +30,7 @@ pub(crate) fn processor(worker: Program) -> Hardware {
     Hardware {
         name: DeviceName::Cpu,
         machine: Arc::new(Here),
-        gpu: 0,
+        gpu: Default::default(),
         worker,
         // One, so that whatever else runs on the machine costs a fair share of time: OpenMP threads wait for each other.
         threads: 1,
@@ -74,23 +74,22 @@ fn python() -> Option<&'static str> {
     found
 }
 
-fn python_worker() -> Option<Program> {
+pub(crate) fn python_worker() -> Option<Program> {
     Some(asked(&[python()?, PYTHON_WORKER]))
 }
 
 /// What every worker must do.
-fn worker_conforms(worker: &Program) {
-    let device = processor(worker.clone());
+pub(crate) fn conforms_as_worker(device: &Hardware) {
     let (_folder, path) = file(&zoo::build("squeezenet", Dataset::Cifar10).unwrap());
-    conforms(&device, &job(&path));
-    what_it_says_of_itself_is_in_the_setting(&device);
-    memory_repeats(&device, &job(&path));
-    layers_are_timed_or_refused(&device, &job(&path));
-    a_limit_makes_running_out_of_memory_real(&device);
-    what_cannot_run_is_refused_by_name(&device);
-    lines_that_are_no_requests_fail(worker);
-    the_machine_is_told_of(worker, &path);
-    every_operation_runs(&device);
+    conforms(device, &job(&path));
+    what_it_says_of_itself_is_in_the_setting(device);
+    memory_repeats(device, &job(&path));
+    layers_are_timed_or_refused(device, &job(&path));
+    a_limit_makes_running_out_of_memory_real(device);
+    what_cannot_run_is_refused_by_name(device);
+    lines_that_are_no_requests_fail(&device.worker);
+    the_machine_is_told_of(&device.worker, &path);
+    every_operation_runs(device);
 }
 
 fn what_it_says_of_itself_is_in_the_setting(device: &Hardware) {
@@ -275,13 +274,13 @@ pub(crate) fn own_worker() -> Program {
 #[test]
 fn the_libtorch_worker_conforms() {
     assert_eq!(own_worker(), Program::own(env!("CARGO_BIN_EXE_perf4sight").as_ref()).unwrap(), "asked and known");
-    worker_conforms(&own_worker());
+    conforms_as_worker(&processor(own_worker()));
 }
 
 #[test]
 fn the_python_worker_conforms() {
     if let Some(worker) = python_worker() {
-        worker_conforms(&worker);
+        conforms_as_worker(&processor(worker));
     }
 }
 
@@ -312,7 +311,7 @@ fn the_python_worker_is_written_in_python_3_6() {
 }
 
 /// A profile of squeezenet by a worker in a line of shell that tells `about` and measures everything alike.
-fn scripted(device: &str, about: &str, more: &str) -> Scene {
+pub(crate) fn scripted(device: &str, about: &str, more: &str) -> Scene {
     let script = format!(
         "case \"$*\" in *--about*) echo '{about}';; *) read request; echo \"$request\" >> heard; echo '{MEASURED}';; esac"
     );
@@ -365,8 +364,11 @@ fn no_shell_sees_the_command_of_a_worker() {
 #[test]
 fn workers_that_cannot_do_what_is_asked_are_refused_before_anything_runs() {
     let other = TX2.replace("\"protocol\":2", "\"protocol\":1");
+    let told =
+        TX2.replace("\"layers\"", r#""gpus":{"cuda:0":{"name":"X2","memory":8000000000,"unified":true}},"layers""#);
     let cases = [
         (TX2, "device = tx2\ngpu_id = 3", "cannot run networks on cuda:3", "expected: cpu, cuda:0"),
+        (&told, "device = tx2\ngpu_id = 3", "cannot run networks on cuda:3: there is 1 GPU", "expected: cpu, cuda:0"),
         (TX2, "device = tx2\nprofile_variables = ['latency', 'layers']", "does not time single operations", "layers"),
         (&other, "device = tx2", "protocol 1 instead of 2", "--about"),
         ("hello", "device = tx2", "does not say what it can do", "torch_worker.py"),

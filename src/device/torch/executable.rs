@@ -3,7 +3,7 @@
 use super::ops::Call;
 use super::weights::{WeightStore, sizes};
 use crate::network::{Network, Node, NodeId, Op};
-use tch::{TchError, Tensor};
+use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
 pub(super) struct Executable<'a> {
@@ -16,11 +16,11 @@ pub(super) struct Executable<'a> {
 }
 
 impl<'a> Executable<'a> {
-    /// The network with fresh weights, in training or in evaluation mode.
-    pub fn new(network: &'a Network, training: bool) -> Result<Self, TchError> {
+    /// The network with fresh weights on a device, in training or in evaluation mode.
+    pub fn new(network: &'a Network, training: bool, device: Device) -> Result<Self, TchError> {
         let mut uses: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         uses[network.output().index()] += 1;
-        let weights = WeightStore::new(network, training)?;
+        let weights = WeightStore::new(network, training, device)?;
         Ok(Executable { network, weights, training, in_place: network.in_place(), uses })
     }
 
@@ -76,7 +76,6 @@ fn read(id: NodeId, left: &mut [usize], results: &mut [Option<Tensor>]) -> Tenso
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::torch::weights::FLOAT;
     use crate::network::zoo::{self, Dataset};
     use crate::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Shape, Window};
 
@@ -112,7 +111,7 @@ mod tests {
         let flat = builder.add("flatten", Op::Flatten, &[joined]).unwrap();
         let linear = builder.add("linear", Op::Linear(Linear { out_features: 1, bias: true }), &[flat]).unwrap();
         let network = builder.finish(linear);
-        let executable = Executable::new(&network, false).unwrap();
+        let executable = Executable::new(&network, false, Device::Cpu).unwrap();
         executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(1.0)));
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
         // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
@@ -163,9 +162,10 @@ mod tests {
 
     #[track_caller]
     fn runs_as_inferred(network: &Network) {
-        let executable = Executable::new(network, true).unwrap();
+        let executable = Executable::new(network, true, Device::Cpu).unwrap();
         let batch = |dims: &[usize]| [&[2], sizes(dims).as_slice()].concat();
-        let input = Tensor::rand(batch(network.input_shape().dims()), FLOAT).set_requires_grad(true);
+        let input =
+            Tensor::rand(batch(network.input_shape().dims()), (tch::Kind::Float, Device::Cpu)).set_requires_grad(true);
         let output = executable.forward(&input).unwrap_or_else(|error| panic!("{:?}: {error}", network.nodes()[1].op));
         assert_eq!(output.size(), batch(network.output_shape().dims()), "{:?}", network.nodes()[1].op);
         output.sum(tch::Kind::Float).f_backward().unwrap();
@@ -186,7 +186,7 @@ mod tests {
         tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
         for name in zoo::names() {
             let network = zoo::build(name, Dataset::Imagenet).unwrap();
-            let executable = Executable::new(&network, false).unwrap();
+            let executable = Executable::new(&network, false, Device::Cpu).unwrap();
             let held: usize = executable.parameters().map(Tensor::numel).sum();
             assert_eq!(held as u64, network.parameters(), "{name}");
         }

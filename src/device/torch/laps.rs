@@ -1,19 +1,23 @@
 //! Where the time of one step went: a stopwatch with a lap for every operation and pass.
 
+use super::clock::{Clock, Mark};
 use crate::device::protocol::LayerTime;
 use crate::device::sampling::LapSummary;
 use crate::network::{Network, Op};
 use crate::records::layers::Pass;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tch::TchError;
 
 /// The laps of one step. All its time lies in one of them, so that their sum is the step.
 ///
 /// In order: forward of every node, backward of every node, loss, zero_grad, optimizer.
 pub(super) struct Stopwatch {
+    clock: Clock,
     nodes: usize,
-    began: Instant,
-    spent: Vec<Duration>,
     ran: usize,
+    began: Mark,
+    /// Which lap ended when; how long they took is known when a GPU has come that far.
+    ended: Vec<(usize, Mark)>,
 }
 
 /// The laps behind those of the nodes.
@@ -21,9 +25,9 @@ const OTHERS: [Pass; 3] = [Pass::Loss, Pass::ZeroGrad, Pass::Optimizer];
 
 impl Stopwatch {
     /// Starts with nothing spent, for a network of so many nodes.
-    pub fn new(nodes: usize) -> Self {
-        let spent = vec![Duration::ZERO; 2 * nodes + OTHERS.len()];
-        Stopwatch { nodes, spent, ran: 0, began: Instant::now() }
+    pub fn new(nodes: usize, clock: Clock) -> Result<Self, TchError> {
+        let ended = Vec::with_capacity(2 * (nodes + OTHERS.len()));
+        Ok(Stopwatch { clock, nodes, ran: 0, began: clock.now()?, ended })
     }
 
     /// How many nodes the network has.
@@ -32,40 +36,45 @@ impl Stopwatch {
     }
 
     /// The next node ran forward.
-    pub fn forward(&mut self) {
-        self.lap(self.ran);
+    pub fn forward(&mut self) -> Result<(), TchError> {
         self.ran += 1;
+        self.lap(self.ran - 1)
     }
 
     /// This node ran backward.
-    pub fn backward(&mut self, node: usize) {
-        self.lap(self.nodes + node);
+    pub fn backward(&mut self, node: usize) -> Result<(), TchError> {
+        self.lap(self.nodes + node)
     }
 
     /// The loss, or its gradient, is computed.
-    pub fn loss(&mut self) {
-        self.lap(2 * self.nodes);
+    pub fn loss(&mut self) -> Result<(), TchError> {
+        self.lap(2 * self.nodes)
     }
 
     /// Gradients are zero.
-    pub fn zero_grad(&mut self) {
-        self.lap(2 * self.nodes + 1);
+    pub fn zero_grad(&mut self) -> Result<(), TchError> {
+        self.lap(2 * self.nodes + 1)
     }
 
     /// Parameters are updated.
-    pub fn optimizer(&mut self) {
-        self.lap(2 * self.nodes + 2);
+    pub fn optimizer(&mut self) -> Result<(), TchError> {
+        self.lap(2 * self.nodes + 2)
     }
 
-    /// The laps by now.
-    pub fn into_laps(self) -> Vec<Duration> {
-        self.spent
+    /// The laps of a step whose work is done.
+    pub fn into_laps(self) -> Result<Vec<Duration>, TchError> {
+        let mut spent = vec![Duration::ZERO; 2 * self.nodes + OTHERS.len()];
+        let mut began = &self.began;
+        for (lap, end) in &self.ended {
+            spent[*lap] += end.since(began)?;
+            began = end;
+        }
+        Ok(spent)
     }
 
-    fn lap(&mut self, index: usize) {
-        let now = Instant::now();
-        self.spent[index] += now - self.began;
-        self.began = now;
+    fn lap(&mut self, index: usize) -> Result<(), TchError> {
+        self.ended.push((index, self.clock.now()?));
+        Ok(())
     }
 }
 

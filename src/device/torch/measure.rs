@@ -1,17 +1,25 @@
 //! One configuration, run and counted.
 
-use super::allocator;
+use super::clock::Clock;
+use super::gpu::Handle;
 use super::laps::{self, Stopwatch};
-use super::process::{self, Idle};
+use super::memory::{GpuMemory, Memory, ProcessMemory};
 use super::step::Step;
-use crate::device::board;
-use crate::device::protocol::{LatencyReading, LayersReading, MemoryReading, Reply, Request};
+use crate::device::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request};
 use crate::device::sampling::{LapSamples, Sample, time_steps, warm_up};
+use crate::device::{board, nvml};
 use crate::network::Network;
-use crate::records::Conditions;
+use crate::records::{Conditions, Moment};
 use std::path::Path;
-use std::time::Instant;
-use tch::TchError;
+use std::time::{Duration, Instant};
+use tch::{Device, TchError};
+
+/// Where a network runs: what holds its tensors, what times its steps, what counts their memory.
+struct Place {
+    device: Device,
+    clock: Clock,
+    memory: Box<dyn Memory>,
+}
 
 /// What a request asks for, as far as it was measured.
 #[derive(Default)]
@@ -21,67 +29,115 @@ struct Readings {
     layers: Option<LayersReading>,
 }
 
-/// Runs what a request asks for in this process, which must not have run libtorch before.
-pub(super) fn measure(request: &Request, network: &Network) -> Reply {
+/// Runs what a request asks for in this process, which must not have run libtorch before; on a GPU where one is given with its
+/// number.
+pub(super) fn measure(request: &Request, network: &Network, gpu: Option<(usize, Gpu)>) -> Reply {
     tch::set_num_threads(request.threads as i32);
     tch::set_num_interop_threads(1);
+    let bus = gpu.as_ref().map(|(_, gpu)| gpu.bus.clone());
+    let start = moment(bus.as_deref());
+    let place = match Place::prepare(request, gpu) {
+        Ok(place) => place,
+        Err(problem) => return failed(&problem),
+    };
     tch::manual_seed(request.seed as i64);
-    allocator::install(request.mem_limit);
-    let (idle, start) = (Idle::take(), board::moment(Path::new("/")));
     let began = Instant::now();
-    let outcome = run(request, network, &idle);
+    let outcome = run(request, network, &place);
     let seconds = began.elapsed().as_secs_f64();
-    let conditions = Box::new(Conditions { start, end: board::moment(Path::new("/")) });
+    let mut end = moment(bus.as_deref());
+    if !bus.as_deref().is_none_or(nvml::lists_this) {
+        // In a container processes may have other numbers, and nobody can tell which of them is this one.
+        end.others.clone_from(&start.others);
+    }
+    let conditions = Box::new(Conditions { start, end });
     match outcome {
         Ok(Readings { latency, memory, layers }) => Reply::Measured { latency, memory, layers, seconds, conditions },
-        Err(_) if allocator::refused() => Reply::OutOfMemory { memory: idle.reading(allocator::peak()), seconds },
-        Err(problem) => Reply::Failed { reason: without_frames(&problem) },
+        Err(_) if place.memory.refused() => match place.memory.reading() {
+            Ok(memory) => Reply::OutOfMemory { memory, seconds },
+            Err(problem) => failed(&problem),
+        },
+        Err(problem) => failed(&problem),
+    }
+}
+
+/// The machine now, and its GPU where it has that address, with who else computes on that.
+fn moment(bus: Option<&str>) -> Moment {
+    let mut moment = board::moment(Path::new("/"));
+    if let Some(bus) = bus {
+        nvml::add(bus, &mut moment);
+        moment.others = nvml::processes(bus);
+    }
+    moment
+}
+
+impl Place {
+    fn prepare(request: &Request, gpu: Option<(usize, Gpu)>) -> Result<Self, TchError> {
+        let Some((index, gpu)) = gpu else {
+            let memory = Box::new(ProcessMemory::begin(request));
+            return Ok(Place { device: Device::Cpu, clock: Clock::Processor, memory });
+        };
+        let handle = Handle::take(index, &gpu, request)?;
+        let memory = Box::new(GpuMemory::begin(gpu, handle)?);
+        Ok(Place { device: Device::Cuda(index), clock: Clock::Gpu(handle), memory })
     }
 }
 
 /// A warm-up, in which memory is read where it was asked for, then the timed steps.
-fn run(request: &Request, network: &Network, idle: &Idle) -> Result<Readings, TchError> {
-    allocator::map_large(request.memory);
-    let mut step = Step::new(network, request.workload)?;
+fn run(request: &Request, network: &Network, place: &Place) -> Result<Readings, TchError> {
+    let mut step = Step::new(network, request.workload, place.device)?;
     // The first step allocates optimizer state, compiles oneDNN's kernels and faults its memory in.
     step.run()?;
     let mut readings = Readings::default();
     if request.memory {
-        readings.memory = Some(memory(&mut step, idle)?);
+        readings.memory = Some(memory(&mut step, place)?);
     }
     if request.latency || request.layers {
-        // Blocks that were mapped until here stay; the first steps on the heap have it to build up.
-        allocator::map_large(false);
-        process::forget_peak();
-        warm_up(&request.steps, || timed(|| step.run()))?;
-        time(request, network, &mut step, &mut readings)?;
-        readings.memory = readings.memory.map(|memory| MemoryReading { heap: Some(idle.peak()), ..memory });
+        place.memory.begin_timing();
+        warm_up(&request.steps, || place.clock.time(|| step.run()))?;
+        time(request, network, &mut step, place, &mut readings)?;
+        readings.memory = readings.memory.map(|memory| MemoryReading { heap: place.memory.heap(), ..memory });
     }
     Ok(readings)
 }
 
 /// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer state yet,
 /// and three steps; the highest is what has to fit, and it repeats to the byte. The second step has it: from then on steps are alike.
-fn memory(step: &mut Step, idle: &Idle) -> Result<MemoryReading, TchError> {
+fn memory(step: &mut Step, place: &Place) -> Result<MemoryReading, TchError> {
     step.run()?;
-    Ok(idle.reading(allocator::peak()))
+    place.clock.settle()?;
+    place.memory.reading()
 }
 
 /// Times plain steps, and between them steps in laps, so that whatever the machine does falls on both.
-fn time(request: &Request, network: &Network, step: &mut Step, readings: &mut Readings) -> Result<(), TchError> {
+fn time(
+    request: &Request,
+    network: &Network,
+    step: &mut Step,
+    place: &Place,
+    readings: &mut Readings,
+) -> Result<(), TchError> {
     let mut samples = LapSamples::default();
-    let latency = time_steps(&request.steps, request.threads, || -> Result<Sample, TchError> {
-        let plain = timed(|| step.run())?;
+    let threads = place.clock.threads(request.threads);
+    let latency = time_steps(&request.steps, threads, || -> Result<Sample, TchError> {
+        let plain = place.clock.time(|| step.run())?;
         if request.layers {
-            let mut watch = Stopwatch::new(network.nodes().len());
-            let whole = timed(|| step.run_in_laps(&mut watch))?;
-            samples.add(&whole, request.threads, watch.into_laps());
+            let (whole, laps) = in_laps(step, network, place.clock)?;
+            samples.add(&whole, threads, laps);
         }
         Ok(plain)
     })?;
     readings.layers = request.layers.then(|| layers(request, network, samples, &latency));
     readings.latency = request.latency.then_some(latency);
     Ok(())
+}
+
+fn in_laps(step: &mut Step, network: &Network, clock: Clock) -> Result<(Sample, Vec<Duration>), TchError> {
+    let mut watch = None;
+    let whole = clock.time(|| {
+        let watch = watch.insert(Stopwatch::new(network.nodes().len(), clock)?);
+        step.run_in_laps(watch)
+    })?;
+    Ok((whole, watch.map_or(Ok(Vec::new()), Stopwatch::into_laps)?))
 }
 
 fn layers(request: &Request, network: &Network, samples: LapSamples, plain: &LatencyReading) -> LayersReading {
@@ -95,16 +151,8 @@ fn layers(request: &Request, network: &Network, samples: LapSamples, plain: &Lat
     }
 }
 
-fn timed(step: impl FnOnce() -> Result<(), TchError>) -> Result<Sample, TchError> {
-    let before = process::load();
-    let start = Instant::now();
-    step()?;
-    let wall = start.elapsed();
-    Ok(Sample { wall, load: process::load().since(before) })
-}
-
 /// libtorch's message without the C++ stack behind it.
-fn without_frames(problem: &TchError) -> String {
+fn failed(problem: &TchError) -> Reply {
     let text = problem.to_string();
-    text.split("\nException raised from").next().unwrap_or(&text).trim_end().to_string()
+    Reply::Failed { reason: text.split("\nException raised from").next().unwrap_or(&text).trim_end().to_owned() }
 }

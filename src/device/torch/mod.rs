@@ -1,19 +1,29 @@
-//! libtorch on this machine's processor: the worker that runs one configuration and counts what it cost.
+//! libtorch on this machine's processor, or on its GPUs where the user has the CUDA half of it: the worker that runs one
+//! configuration and counts what it cost.
 
 mod allocator;
+mod clock;
+mod cuda;
+mod driver;
 mod executable;
+mod gpu;
 mod laps;
+mod library;
 mod measure;
+mod memory;
 mod ops;
 mod process;
+mod shim;
 mod step;
 mod tape;
 mod weights;
 
-use super::protocol::{self, PROTOCOL, Reply, Request};
+use super::nvml;
+use super::protocol::{self, About, Gpu, PROTOCOL, Reply, Request};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::network::onnx::{self, Loaded};
+use cuda::Cuda;
 use measure::measure;
 use std::io::{BufRead, Write};
 use std::panic::resume_unwind;
@@ -21,40 +31,80 @@ use std::path::Path;
 use std::thread;
 
 /// Reads one [`Request`] line, runs what it asks for and writes one [`Reply`] line. Call it first thing in a process of its own: it
-/// sets up libtorch, and the process, for that one measurement.
+/// sets up libtorch, and the process, for that one measurement. `libtorch_cuda` is where the configuration says that the CUDA half
+/// of libtorch lies.
 ///
 /// # Errors
 /// When the line cannot be read or the reply cannot be written; everything else is a reply.
-pub fn run_worker(mut input: impl BufRead, mut output: impl Write) -> Result<()> {
+pub fn run_worker(mut input: impl BufRead, mut output: impl Write, libtorch_cuda: Option<&Path>) -> Result<()> {
     process::die_with_parent();
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::io("standard input", "read the request", &cause))?;
-    let reply = parse(&line).map_or_else(|problem| failed(&problem), |request| answer(&request));
+    let reply =
+        parse(&line).and_then(|request| answer(&request, libtorch_cuda)).unwrap_or_else(|problem| failed(&problem));
     let written = serde_json::to_string(&reply).map_err(std::io::Error::from);
     let written = written.and_then(|reply| writeln!(output, "{reply}"));
     written.map_err(|cause| Error::io("standard output", "write the reply", &cause))
 }
 
+/// Adds the GPUs that networks can run on here, or why they can on none.
+pub(super) fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
+    match Cuda::load(libtorch_cuda) {
+        Err(problem) => about.no_gpu = Some(problem.to_string()),
+        Ok(Cuda { gpus, software }) => {
+            let driver = nvml::driver().map(|version| ("driver".to_owned(), version));
+            for (index, mut gpu) in gpus.into_iter().enumerate() {
+                gpu.others = nvml::processes(&gpu.bus);
+                let own = [("gpu", gpu.name.clone()), ("gpu_memory", format!("{} MiB", gpu.memory >> 20))];
+                let own = own.map(|(name, fact)| (name.to_owned(), fact));
+                let facts = software.clone().into_iter().chain(driver.clone()).chain(own).collect();
+                about.places.insert(format!("cuda:{index}"), facts);
+                about.gpus.insert(format!("cuda:{index}"), gpu);
+            }
+        }
+    }
+}
+
 fn parse(line: &str) -> Result<Request> {
-    let request: Request = protocol::read(line).map_err(|why| {
+    protocol::read(line).map_err(|why| {
         let expected = format!("one line of JSON in protocol {PROTOCOL}, see device::protocol");
         Error::input(format!("no request: {why}")).expected(expected)
-    })?;
-    match request.place.as_str() {
-        "cpu" => Ok(request),
-        place => Err(Error::input(format!("this worker cannot run networks on {place}")).expected("cpu")),
-    }
+    })
 }
 
 fn failed(problem: &Error) -> Reply {
     Reply::Failed { reason: problem.to_string() }
 }
 
-fn answer(request: &Request) -> Reply {
-    match read(&request.network).and_then(|loaded| runnable(loaded.network)) {
-        Ok(network) => measure(request, &network),
-        Err(problem) => failed(&problem),
+fn answer(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
+    let gpu = gpu_of(&request.place, libtorch_cuda)?;
+    let network = read(&request.network).and_then(|loaded| runnable(loaded.network))?;
+    Ok(measure(request, &network, gpu))
+}
+
+/// The GPU of a place such as `cuda:0`, with its number; none of the processor.
+fn gpu_of(place: &str, libtorch_cuda: Option<&Path>) -> Result<Option<(usize, Gpu)>> {
+    if place == "cpu" {
+        return Ok(None);
     }
+    let refused = |why: &str| Error::device(format!("this worker cannot run networks on {place}{why}"));
+    let index: usize = place
+        .strip_prefix("cuda:")
+        .and_then(|index| index.parse().ok())
+        .ok_or_else(|| refused("").expected("cpu, or cuda: and the number of a GPU"))?;
+    let mut gpus = Cuda::load(libtorch_cuda).map_err(|why| refused(&format!(", only on cpu: {why}")))?.gpus;
+    if index >= gpus.len() {
+        return Err(refused(&format!(": there are {} GPUs", gpus.len())).expected(places(gpus.len())));
+    }
+    Ok(Some((index, gpus.swap_remove(index))))
+}
+
+/// `cpu, cuda:0, cuda:1`.
+fn places(gpus: usize) -> String {
+    std::iter::once("cpu".to_owned())
+        .chain((0..gpus).map(|index| format!("cuda:{index}")))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Reads a network on a thread of its own, which has a heap of its own: the holes that parsing leaves, different in every process,

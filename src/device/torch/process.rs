@@ -46,7 +46,7 @@ impl Idle {
             used: self.peak(),
             available: self.available,
             free: self.free,
-            heap: None,
+            ..MemoryReading::default()
         }
     }
 

@@ -3,7 +3,7 @@
 use super::executable::Executable;
 use super::laps::Stopwatch;
 use super::tape::Tape;
-use super::weights::{FLOAT, sizes};
+use super::weights::sizes;
 use crate::network::Network;
 use crate::workload::{Stage, Workload};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
@@ -26,13 +26,13 @@ struct Training {
 }
 
 impl<'a> Step<'a> {
-    /// Network, data and optimizer for a workload.
-    pub fn new(network: &'a Network, workload: Workload) -> Result<Self, TchError> {
-        let executable = Executable::new(network, workload.stage == Stage::Training)?;
+    /// Network, data and optimizer for a workload, on a device.
+    pub fn new(network: &'a Network, workload: Workload, device: Device) -> Result<Self, TchError> {
+        let executable = Executable::new(network, workload.stage == Stage::Training, device)?;
         let size: Vec<i64> = batch_of(workload.batch, network.input_shape().dims());
-        let batch = Tensor::f_rand(size, FLOAT)?;
+        let batch = Tensor::f_rand(size, (Kind::Float, device))?;
         let training = match workload.stage {
-            Stage::Training => Some(Training::new(network, workload.batch, &executable)?),
+            Stage::Training => Some(Training::new(network, workload.batch, &executable, device)?),
             Stage::Inference => None,
         };
         Ok(Step { executable, batch, training })
@@ -57,50 +57,43 @@ impl<'a> Step<'a> {
         let mut tape = Tape::new();
         let output = self.executable.forward_watched(&self.batch, |result| {
             tape.record(result)?;
-            watch.forward();
-            Ok(())
+            watch.forward()
         })?;
         let loss = training.loss(&output)?;
         drop(output);
         tape.record(&loss)?;
-        watch.loss();
+        watch.loss()?;
         zero_gradients(&self.executable)?;
-        watch.zero_grad();
+        watch.zero_grad()?;
         tape.begin(&loss)?;
         let operations = watch.nodes();
         tape.differentiate(operations)?;
-        watch.loss();
+        watch.loss()?;
         for node in (0..operations).rev() {
             tape.differentiate(node)?;
-            watch.backward(node);
+            watch.backward(node)?;
         }
         training.optimizer.step()?;
-        watch.optimizer();
+        watch.optimizer()?;
         // The plain step lets go of the graph when it ends.
         drop((loss, tape));
-        watch.loss();
-        Ok(())
+        watch.loss()
     }
 
     fn infer_in_laps(&self, watch: &mut Stopwatch) -> Result<(), TchError> {
-        let forward = || {
-            self.executable.forward_watched(&self.batch, |_| {
-                watch.forward();
-                Ok(())
-            })
-        };
+        let forward = || self.executable.forward_watched(&self.batch, |_| watch.forward());
         tch::no_grad(forward).map(drop)
     }
 }
 
 impl Training {
-    fn new(network: &Network, batch: u64, executable: &Executable) -> Result<Self, TchError> {
+    fn new(network: &Network, batch: u64, executable: &Executable, device: Device) -> Result<Self, TchError> {
         let output = network.output_shape();
         // libtorch's own optimizer, so that its momentum buffers come into being as PyTorch's do: in the first step.
         let mut optimizer = COptimizer::sgd(LEARNING_RATE, MOMENTUM, 0.0, WEIGHT_DECAY, false)?;
         executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
         let size = batch_of(batch, output.dims().get(1..).unwrap_or_default());
-        let classes = Tensor::f_randint(output.channels() as i64, size, (Kind::Int64, Device::Cpu))?;
+        let classes = Tensor::f_randint(output.channels() as i64, size, (Kind::Int64, device))?;
         Ok(Training { classes, optimizer })
     }
 
@@ -126,6 +119,7 @@ fn batch_of(batch: u64, dims: &[usize]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::torch::clock::Clock;
     use crate::network::zoo::{self, Dataset};
     use crate::network::{Linear, NetworkBuilder, Op, Shape};
 
@@ -145,7 +139,7 @@ mod tests {
         // Forks and sums, in-place activations, concatenations, depthwise convolutions, a bias that is broadcast.
         for name in ["resnet18", "mobilenetv2", "squeezenet", "googlenet"] {
             let network = without_chance(&zoo::build(name, Dataset::Cifar10).unwrap());
-            let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 2 }).unwrap();
+            let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 2 }, Device::Cpu).unwrap();
             let all = |step: &Step, of: fn(&Tensor) -> Tensor| step.executable.parameters().map(of).collect::<Vec<_>>();
             let weights = all(&step, |weight| weight.detach().copy());
             step.run().unwrap();
@@ -154,7 +148,7 @@ mod tests {
                 let now = step.executable.parameters();
                 now.zip(&weights).for_each(|(weight, then)| weight.shallow_clone().copy_(then));
             });
-            step.run_in_laps(&mut Stopwatch::new(network.nodes().len())).unwrap();
+            step.run_in_laps(&mut Stopwatch::new(network.nodes().len(), Clock::Processor).unwrap()).unwrap();
             for (whole, part) in whole.iter().zip(all(&step, Tensor::grad)) {
                 let apart = f64::try_from((whole - &part).norm()).unwrap();
                 assert!(apart <= 1e-5 * f64::try_from(whole.norm()).unwrap(), "{name}: {apart}");
@@ -167,7 +161,7 @@ mod tests {
         tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
         for name in ["vgg11", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"] {
             let network = zoo::build(name, Dataset::Cifar10).unwrap();
-            let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 2 }).unwrap();
+            let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 2 }, Device::Cpu).unwrap();
             // Matrices and filters; a batch-norm's zeros can have no gradient and nothing to decay.
             let weights: Vec<Tensor> =
                 step.executable.parameters().filter(|weight| weight.dim() > 1).map(Tensor::shallow_clone).collect();
@@ -183,7 +177,7 @@ mod tests {
         let linear = Op::Linear(Linear { out_features: 2, bias: false });
         let output = builder.add("linear", linear, &[builder.input()]).unwrap();
         let network = builder.finish(output);
-        let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 1 }).unwrap();
+        let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 1 }, Device::Cpu).unwrap();
         tch::no_grad(|| {
             drop(step.batch.fill_(2.0));
             drop(step.training.as_mut().unwrap().classes.fill_(0));

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <set>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -19,8 +18,11 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "attempt.h"
+
 namespace {
 
+using perf4sight::attempt;
 using torch::autograd::Edge;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
@@ -106,22 +108,6 @@ class Tape {
   std::unordered_map<Node*, std::vector<std::pair<uint32_t, at::Tensor>>> waiting_;
 };
 
-thread_local std::string problem;
-
-// C++ exceptions end here: Rust cannot unwind them.
-template <typename Action>
-bool attempt(Action action) {
-  try {
-    action();
-    return true;
-  } catch (const std::exception& error) {
-    problem = error.what();
-  } catch (...) {
-    problem = "unknown failure";
-  }
-  return false;
-}
-
 }  // namespace
 
 extern "C" {
@@ -146,6 +132,6 @@ bool p4s_tape_differentiate(void* tape, size_t operation) {
   return attempt([&] { static_cast<Tape*>(tape)->differentiate(operation); });
 }
 
-// Why the last call of this thread returned false.
-const char* p4s_tape_problem() { return problem.c_str(); }
+// Why the last call of this thread that returned false did so; of any file of the shim.
+const char* p4s_problem() { return perf4sight::problem.c_str(); }
 }

@@ -1,12 +1,13 @@
 //! Backward one operation at a time (`tape.cpp`), for timing each: what a step computes, allocates and frees stays the same.
 #![allow(unsafe_code)] // tch differentiates whole graphs only
 
-use std::ffi::{CStr, c_char, c_void};
+use super::shim::checked;
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use tch::{Kind, TchError, Tensor};
 
-mod shim {
-    use super::{c_char, c_void};
+mod functions {
+    use super::c_void;
 
     unsafe extern "C" {
         pub fn p4s_tape_new() -> *mut c_void;
@@ -14,7 +15,6 @@ mod shim {
         pub fn p4s_tape_record(tape: *mut c_void, result: *const c_void) -> bool;
         pub fn p4s_tape_begin(tape: *mut c_void, gradient: *const c_void) -> bool;
         pub fn p4s_tape_differentiate(tape: *mut c_void, operation: usize) -> bool;
-        pub fn p4s_tape_problem() -> *const c_char;
     }
 }
 
@@ -28,41 +28,32 @@ pub(super) struct Tape {
 impl Tape {
     pub fn new() -> Self {
         // SAFETY: makes an object that only this value points to.
-        Tape { tape: unsafe { shim::p4s_tape_new() }, _one_thread: PhantomData }
+        Tape { tape: unsafe { functions::p4s_tape_new() }, _one_thread: PhantomData }
     }
 
     /// Takes note of the result of the operation that just ran.
     pub fn record(&mut self, result: &Tensor) -> Result<(), TchError> {
         // SAFETY: the tape is alive, and so is the tensor, whose pointer tch holds as an `at::Tensor *`.
-        checked(unsafe { shim::p4s_tape_record(self.tape, result.as_ptr().cast()) })
+        checked(unsafe { functions::p4s_tape_record(self.tape, result.as_ptr().cast()) })
     }
 
     /// Begins backward at the last result, a loss.
     pub fn begin(&mut self, loss: &Tensor) -> Result<(), TchError> {
         let one = loss.f_ones_like()?.f_to_kind(Kind::Float)?;
         // SAFETY: as in `record`; the tape keeps a reference of its own.
-        checked(unsafe { shim::p4s_tape_begin(self.tape, one.as_ptr().cast()) })
+        checked(unsafe { functions::p4s_tape_begin(self.tape, one.as_ptr().cast()) })
     }
 
     /// Runs backward of one operation, by its position among the recorded ones; all behind it must have run.
     pub fn differentiate(&mut self, operation: usize) -> Result<(), TchError> {
         // SAFETY: the tape is alive; a position that was never recorded is an exception, which the shim catches.
-        checked(unsafe { shim::p4s_tape_differentiate(self.tape, operation) })
+        checked(unsafe { functions::p4s_tape_differentiate(self.tape, operation) })
     }
 }
 
 impl Drop for Tape {
     fn drop(&mut self) {
         // SAFETY: made by `new`, freed once.
-        unsafe { shim::p4s_tape_free(self.tape) }
+        unsafe { functions::p4s_tape_free(self.tape) }
     }
-}
-
-fn checked(done: bool) -> Result<(), TchError> {
-    if done {
-        return Ok(());
-    }
-    // SAFETY: a C string that lives until this thread's next failure.
-    let problem = unsafe { CStr::from_ptr(shim::p4s_tape_problem()) };
-    Err(TchError::Torch(problem.to_string_lossy().into_owned()))
 }

@@ -84,7 +84,7 @@ pub(super) const TABLE: Table = Table {
             name: "device",
             kind: Kind::Text,
             default: Literal("cpu"),
-            help: "What to measure on: cpu, simulated or recorded; with a worker also tx2, jetson, orin, 2080ti and cuda.",
+            help: "What to measure on: cpu, simulated, recorded, or a GPU: cuda, 2080ti, jetson, orin; with a worker also tx2.",
         },
         Key {
             name: "worker",
@@ -115,6 +115,24 @@ pub(super) const TABLE: Table = Table {
             kind: Kind::Number(0.0),
             default: Literal("300"),
             help: "Seconds to go on trying when the connection to a board was lost.",
+        },
+        Key {
+            name: "libtorch_cuda",
+            kind: Kind::Path,
+            default: Unset,
+            help: "For GPUs: where PyTorch 2.11 with CUDA lies, its folder or libtorch_cuda.so; by default LIBTORCH_CUDA of the environment, else the PyTorch that python3 finds.",
+        },
+        Key {
+            name: "tf32",
+            kind: Kind::Flag,
+            default: Literal("False"),
+            help: "For GPUs: whether products of fp32 numbers may be rounded to TF32.",
+        },
+        Key {
+            name: "cudnn_benchmark",
+            kind: Kind::Flag,
+            default: Literal("False"),
+            help: "For GPUs: whether cuDNN tries its algorithms during the warm-up and takes the fastest.",
         },
         Key {
             name: "till_first_fail",
@@ -168,7 +186,7 @@ pub(super) const TABLE: Table = Table {
             name: "mem_limit",
             kind: Kind::Integer(1, i64::MAX >> 20),
             default: Unset,
-            help: "MiB that a measurement may take before it counts as out of memory; by default 80 % of what is available.",
+            help: "MiB that a measurement may take before it counts as out of memory, on a GPU of its memory; by default 80 % of the main memory that is available, or all of a GPU that has its own.",
         },
         Key {
             name: "timeout",

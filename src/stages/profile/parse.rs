@@ -81,7 +81,12 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
         source: values.get("device_source")?,
         worker: words(values.get::<Option<Vec<String>>>("worker")?.unwrap_or_default()),
         routes: routes(values)?,
-        gpu: values.get("gpu_id")?,
+        gpu: device::GpuOptions {
+            index: values.get("gpu_id")?,
+            libtorch_cuda: values.get("libtorch_cuda")?,
+            tf32: values.get("tf32")?,
+            cudnn_benchmark: values.get("cudnn_benchmark")?,
+        },
         threads: values.get("threads")?,
         mem_limit: values.get::<Option<u64>>("mem_limit")?.map(|mib| Bytes(mib << 20)),
         timeout: seconds(values, "timeout")?,

@@ -154,8 +154,14 @@ mod tests {
         let configuration = Configuration { variant, workload, variables: Variable::ALL.to_vec(), round: 1 };
         let planned = Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() };
         let latency = LatencyReading { median: 2.5, spread: 0.3, steps: 4, discarded: 9, disturbed: true };
-        let memory =
-            MemoryReading { allocated: 1 << 20, reserved: 2 << 20, used: 3 << 20, available: 9, free: 8, heap: None };
+        let memory = MemoryReading {
+            allocated: 1 << 20,
+            reserved: 2 << 20,
+            used: 3 << 20,
+            available: 9,
+            free: 8,
+            ..MemoryReading::default()
+        };
         let measured_under = |latency: LatencyReading, conditions| {
             let (latency, memory, conditions) = (Some(latency), Some(memory), Box::new(conditions));
             let measurement = Measurement::Measured { latency, memory, layers: None, seconds: 0.0, conditions };

@@ -1,0 +1,131 @@
+//! The NVIDIA driver (`libcuda.so.1`): which GPUs there are, in the order that libtorch counts them.
+//!
+//! It is asked before libtorch's CUDA half is loaded, which is a gigabyte and knows only that something is wrong.
+#![allow(unsafe_code)] // calls of NVIDIA's driver interface
+
+use crate::device::protocol::Gpu;
+use crate::error::{Error, Result};
+use libloading::Library;
+use std::ffi::{CStr, c_char, c_int, c_uint};
+
+/// The driver's library. It comes with the kernel module, never with PyTorch.
+const NAME: &str = "libcuda.so.1";
+
+/// `CUdevice_attribute` of a GPU that shares main memory (cuda.h).
+const INTEGRATED: c_int = 18;
+/// Longest name or bus address asked for.
+const TEXT: usize = 256;
+
+/// What `CUresult` says of machines that are not set up, and what helps (cuda.h).
+const REMEDIES: [(c_int, &str); 4] = [
+    (
+        100,
+        "check that there is an NVIDIA GPU and that CUDA_VISIBLE_DEVICES does not hide it; in a container, hand it in (--gpus all)",
+    ),
+    (803, "the kernel module and libcuda.so.1 are of different versions: reboot, or install the same version of both"),
+    (804, "this GPU needs the driver of its own release instead of NVIDIA's forward compatibility package"),
+    (999, "look at the kernel's log (dmesg) for what the NVIDIA module says; loading it anew or a reboot often helps"),
+];
+
+/// A driver that answers.
+pub(super) struct Driver {
+    library: Library,
+}
+
+impl Driver {
+    /// The driver, ready for questions.
+    ///
+    /// # Errors
+    /// There is none, or it cannot use any GPU: in its own words, and what helps.
+    pub fn open() -> Result<Self> {
+        // SAFETY: NVIDIA's driver is made to be loaded at run time; what runs when it is loaded is its own.
+        let library = unsafe { Library::new(NAME) }.map_err(|cause| {
+            Error::device(format!("there is no NVIDIA driver here: {cause}"))
+                .expected(NAME)
+                .help("install the NVIDIA driver; in a container, hand the GPU in (--gpus all, capabilities compute and utility)")
+        })?;
+        let driver = Driver { library };
+        driver.call("cuInit", |function: extern "C" fn(c_uint) -> c_int| function(0))?;
+        Ok(driver)
+    }
+
+    /// The highest CUDA version that it can run, as (major, minor).
+    ///
+    /// # Errors
+    /// In the driver's words.
+    pub fn cuda(&self) -> Result<(i64, i64)> {
+        let mut version: c_int = 0;
+        self.call("cuDriverGetVersion", |function: extern "C" fn(&mut c_int) -> c_int| function(&mut version))?;
+        Ok((i64::from(version / 1000), i64::from(version % 1000 / 10)))
+    }
+
+    /// All GPUs that this process may use.
+    ///
+    /// # Errors
+    /// In the driver's words.
+    pub fn gpus(&self) -> Result<Vec<Gpu>> {
+        let mut count = 0;
+        self.call("cuDeviceGetCount", |function: extern "C" fn(&mut c_int) -> c_int| function(&mut count))?;
+        (0..count).map(|index| self.gpu(index)).collect()
+    }
+
+    fn gpu(&self, index: c_int) -> Result<Gpu> {
+        let (mut device, mut memory, mut integrated) = (0, 0usize, 0);
+        type Get = extern "C" fn(&mut c_int, c_int) -> c_int;
+        self.call("cuDeviceGet", |function: Get| function(&mut device, index))?;
+        type Memory = extern "C" fn(&mut usize, c_int) -> c_int;
+        self.call("cuDeviceTotalMem_v2", |function: Memory| function(&mut memory, device))?;
+        type Attribute = extern "C" fn(&mut c_int, c_int, c_int) -> c_int;
+        self.call("cuDeviceGetAttribute", |function: Attribute| function(&mut integrated, INTEGRATED, device))?;
+        Ok(Gpu {
+            name: self.text("cuDeviceGetName", device)?,
+            memory: memory as u64,
+            unified: integrated != 0,
+            bus: self.text("cuDeviceGetPCIBusId", device)?,
+            others: Vec::new(),
+        })
+    }
+
+    /// What a function writes into a buffer about a device.
+    fn text(&self, name: &str, device: c_int) -> Result<String> {
+        let mut buffer = [0u8; TEXT];
+        type Write = extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
+        self.call(name, |function: Write| function(buffer.as_mut_ptr().cast(), TEXT as c_int, device))?;
+        Ok(CStr::from_bytes_until_nul(&buffer).unwrap_or_default().to_string_lossy().into_owned())
+    }
+
+    /// Calls the driver's function `name`, which is of type `F`.
+    fn call<F: Copy>(&self, name: &str, call: impl FnOnce(F) -> c_int) -> Result<()> {
+        // SAFETY: every caller gives the function's type in cuda.h; references stand for pointers that must not be null.
+        let function = unsafe { self.library.get::<F>(name.as_bytes()) };
+        let function = function.map_err(|cause| Error::device(format!("the NVIDIA driver is too old: {cause}")))?;
+        match call(*function) {
+            0 => Ok(()),
+            code => Err(self.refused(name, code)),
+        }
+    }
+
+    fn refused(&self, name: &str, code: c_int) -> Error {
+        let error = Error::device(format!("the NVIDIA driver refuses ({name}): {}", self.words(code)));
+        match REMEDIES.iter().find(|(known, _)| *known == code) {
+            Some((_, remedy)) => error.help(*remedy),
+            None => error.help("run nvidia-smi: it must list the GPU before anything can be measured on it"),
+        }
+    }
+
+    /// The driver's own name of a failure.
+    fn words(&self, code: c_int) -> String {
+        let mut words: *const c_char = std::ptr::null();
+        type Name = extern "C" fn(c_int, &mut *const c_char) -> c_int;
+        // SAFETY: as in `call`; the driver answers with a string of static lifetime, or leaves null.
+        unsafe {
+            if let Ok(function) = self.library.get::<Name>(b"cuGetErrorName") {
+                function(code, &mut words);
+            }
+            match words.is_null() {
+                true => format!("error {code}"),
+                false => format!("{} ({code})", CStr::from_ptr(words).to_string_lossy()),
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Who counts the memory of a step: our allocator and the kernel on a processor, libtorch's allocator and the driver on a GPU.
+
+use super::allocator;
+use super::gpu::{Counters, Handle};
+use super::process::{self, Idle};
+use crate::device::description::counter;
+use crate::device::nvml;
+use crate::device::protocol::{Gpu, MemoryReading, Request};
+use std::path::Path;
+use tch::{Device, Kind, TchError, Tensor};
+
+/// The counters of a measurement, started before its first tensor.
+pub(super) trait Memory {
+    /// The counters by now.
+    fn reading(&self) -> Result<MemoryReading, TchError>;
+
+    /// Whether an allocation was ever refused: what tells running out of memory from every other failure of libtorch.
+    fn refused(&self) -> bool;
+
+    /// From here on steps are timed, with the allocator as processes usually have it.
+    fn begin_timing(&self);
+
+    /// Peak of the used memory since then, where it differs from the reading.
+    fn heap(&self) -> Option<u64>;
+}
+
+/// Main memory, of a step on the processor.
+pub(super) struct ProcessMemory(Idle);
+
+impl ProcessMemory {
+    /// Puts the counting allocator under all tensors.
+    pub fn begin(request: &Request) -> Self {
+        allocator::install(request.mem_limit);
+        let idle = Idle::take();
+        allocator::map_large(request.memory);
+        ProcessMemory(idle)
+    }
+}
+
+impl Memory for ProcessMemory {
+    fn reading(&self) -> Result<MemoryReading, TchError> {
+        Ok(self.0.reading(allocator::peak()))
+    }
+
+    fn refused(&self) -> bool {
+        allocator::refused()
+    }
+
+    fn begin_timing(&self) {
+        // Blocks that were mapped until here stay; the first steps on the heap have it to build up.
+        allocator::map_large(false);
+        process::forget_peak();
+    }
+
+    fn heap(&self) -> Option<u64> {
+        Some(self.0.peak())
+    }
+}
+
+/// The memory of a GPU: its own, or main memory where the board has only one.
+pub(super) struct GpuMemory {
+    gpu: Gpu,
+    handle: Handle,
+    used: u64,
+    available: u64,
+    free: u64,
+}
+
+impl GpuMemory {
+    /// Counts from a GPU that is ready: its context and libraries, which take some hundred MiB, are there.
+    pub fn begin(gpu: Gpu, handle: Handle) -> Result<Self, TchError> {
+        drop(Tensor::f_zeros([1], (Kind::Float, Device::Cuda(handle.index())))?);
+        handle.settle()?;
+        handle.forget()?;
+        let (available, free) = match gpu.unified {
+            true => (kernel("MemAvailable"), kernel("MemFree")),
+            false => handle.memory().map(|(free, _)| (free, free))?,
+        };
+        let used = used(&gpu, handle)?;
+        Ok(GpuMemory { gpu, handle, used, available, free })
+    }
+}
+
+impl Memory for GpuMemory {
+    fn reading(&self) -> Result<MemoryReading, TchError> {
+        let Counters { allocated, reserved, reserved_now, retries, refusals } = self.handle.count()?;
+        // What the allocator had at its peak and gave back since, to serve a request that else had been refused.
+        let given_back = reserved.saturating_sub(reserved_now);
+        Ok(MemoryReading {
+            allocated,
+            reserved,
+            used: (used(&self.gpu, self.handle)? + given_back).saturating_sub(self.used),
+            available: self.available,
+            free: self.free,
+            heap: None,
+            retries: Some(retries),
+            refusals: Some(refusals),
+        })
+    }
+
+    fn refused(&self) -> bool {
+        self.handle.count().is_ok_and(|counters| counters.refusals > 0)
+    }
+
+    fn begin_timing(&self) {
+        // The caching allocator is the same in both phases.
+    }
+
+    fn heap(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Memory in use, whoever uses it.
+fn used(gpu: &Gpu, handle: Handle) -> Result<u64, TchError> {
+    if gpu.unified {
+        // The published profiler's formula; NVML does not know.
+        let [total, left @ ..] = ["MemTotal", "MemFree", "Buffers", "Cached"].map(kernel);
+        return Ok(total.saturating_sub(left.iter().sum()));
+    }
+    match nvml::used(&gpu.bus) {
+        Some(used) => Ok(used.0),
+        None => handle.memory().map(|(free, total)| total - free),
+    }
+}
+
+fn kernel(name: &str) -> u64 {
+    counter(Path::new("/proc/meminfo"), name).map_or(0, |bytes| bytes.0)
+}
