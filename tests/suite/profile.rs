@@ -557,7 +557,7 @@ fn a_real_profile_stops_where_memory_ends() {
         let mut rows = records::read(&file, quantity, Stage::Training).unwrap().records;
         rows.sort_by_key(|row| row.workload.batch);
         let ended = outcomes(&rows);
-        assert_eq!(ended[..2], ["measured@2", "out_of_memory@512"]);
+        assert!(rows[0].outcome.passed() && ended[1] == "out_of_memory@512", "{ended:?}");
         // Where chance has it run before 512, it fails by itself.
         assert!(["skipped@1024", "out_of_memory@1024"].contains(&ended[2].as_str()), "{ended:?}");
     }
