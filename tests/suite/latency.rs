@@ -57,7 +57,7 @@ fn protocol() -> Protocol {
 
 fn errors(title: &str, evaluation: &Evaluation) -> [f64; 2] {
     let errors = [evaluation.clone(), evaluation.at_level_0(true)].map(|part| part.mean_over_networks().unwrap());
-    println!("{title}: {errors:.2?}, inside their intervals {:.1?} %", evaluation.coverage_90());
+    println!("{title}: {errors:.2?}, {:.1?} % inside their intervals", evaluation.coverage_90());
     errors
 }
 
