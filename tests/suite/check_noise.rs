@@ -15,14 +15,15 @@ fn number(found: &Value, key: &str) -> f64 {
 
 #[test]
 fn simulated_noise_is_found() {
-    for (noise, repeats) in [(0.02, 1..=2), (0.1, 12..=43)] {
+    for (noise, repeatable) in [(0.02, true), (0.1, false)] {
         let found = check(noise);
         // Uniform from -noise to +noise: the mean of its magnitude is half of that, with a standard deviation of 0.29 of it; the
         // mean of 40 is off by 9 % of itself, so by 30 % at most.
         let expected = 100.0 * noise / 2.0;
         let floor = number(&found, "noise_floor");
         assert!((floor / expected - 1.0).abs() < 0.3, "{floor} instead of {expected}");
-        assert!(repeats.contains(&found["repeats"].as_u64().unwrap()), "{found}");
+        // 0.7 to 1.3 % are brought to 1 % by one or two; 3.5 % would need a dozen.
+        assert_eq!(found["repeats"].as_u64().is_some_and(|repeats| repeats <= 2), repeatable, "{found}");
         assert!((number(&found, "within_run") - 100.0 * noise).abs() < 1e-9);
         // Draws in a row do not follow each other.
         let drift = &found["drift"];

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// The noise in percent at which more repeats are not worth their time: predictions are several percent off for other reasons.
 const GOOD_ENOUGH: f64 = 1.0;
+/// With more repeats than this a quieter device is cheaper.
+const MOST_REPEATS: f64 = 10.0;
 /// A slope of more than so many standard errors is no chance (two-sided 5 %).
 const SIGNIFICANT: f64 = 2.0;
 
@@ -91,9 +93,10 @@ impl Noise {
     }
 
     /// How often to measure every configuration so that the mean of its rows is off by [`GOOD_ENOUGH`] at most: noise shrinks with
-    /// the root of their number.
-    pub fn repeats(&self) -> u32 {
-        ((self.floor / GOOD_ENOUGH).powi(2).ceil() as u32).max(1)
+    /// the root of their number. None where that would be too often.
+    pub fn repeats(&self) -> Option<u32> {
+        let needed = (self.floor / GOOD_ENOUGH).powi(2).ceil().max(1.0);
+        (needed <= MOST_REPEATS).then_some(needed as u32)
     }
 }
 
@@ -171,7 +174,8 @@ mod tests {
     #[test]
     fn repeats_shrink_noise_with_the_root_of_their_number() {
         let noise = |floor| Noise { floor, ..Noise::of(&[taken(1, 0.0, 1.0), taken(1, 1.0, 1.0)]).unwrap() };
-        assert_eq!([0.0, 0.4, 1.0, 1.1, 3.0].map(|floor| noise(floor).repeats()), [1, 1, 1, 2, 9]);
+        assert_eq!([0.0, 0.4, 1.0, 1.1, 3.0].map(|floor| noise(floor).repeats()), [1, 1, 1, 2, 9].map(Some));
+        assert_eq!(noise(22.0).repeats(), None);
     }
 
     #[test]

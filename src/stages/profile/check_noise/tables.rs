@@ -55,20 +55,25 @@ fn drift(Drift { percent, error }: Drift) -> String {
 pub(super) fn verdict(noise: &Noise) -> String {
     let floor = Percent(noise.floor);
     let advice = match noise.repeats() {
-        1 => "measuring every configuration once is enough (repeats = 1)".to_owned(),
-        repeats => format!("repeats = {repeats} in [profile] would bring the mean of a configuration to within 1 %"),
+        Some(1) => "measuring every configuration once is enough (repeats = 1)".to_owned(),
+        Some(repeats) => {
+            format!("repeats = {repeats} in [profile] would bring the mean of a configuration to within 1 %")
+        }
+        None => "repeats would have to be too many to make up for it".to_owned(),
     };
-    let drifts = noise.drift.filter(Drift::is_significant).map(|found| {
-        format!(
-            "The device drifts, {} in {}: let it warm up, or cool it.",
-            drift(found),
-            Milliseconds(noise.seconds * 1e3)
-        )
-    });
-    let doubtful = (noise.doubtful > 0)
-        .then(|| "Something else slowed the machine down or used it: find out what before profiling it.".to_owned());
     let first = format!("A prediction cannot be closer than {floor} to single measurements here; {advice}.");
-    [Some(first), drifts, doubtful].into_iter().flatten().collect::<Vec<_>>().join("\n")
+    std::iter::once(first).chain(trouble(noise)).collect::<Vec<_>>().join("\n")
+}
+
+/// What to do something about first.
+fn trouble(noise: &Noise) -> Option<String> {
+    if noise.doubtful > 0 {
+        let why = "something else slowed the machine down or used it: find out what before profiling it";
+        return Some(format!("{} of the runs are doubtful, for {why}.", noise.doubtful));
+    }
+    let found = noise.drift.filter(Drift::is_significant)?;
+    let time = Milliseconds(noise.seconds * 1e3);
+    Some(format!("The device drifts, {} in {time}: let it warm up, or cool it.", drift(found)))
 }
 
 /// The same for programs, percentages as numbers.
