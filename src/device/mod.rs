@@ -22,7 +22,7 @@ mod torch;
 pub mod turn;
 pub mod worker;
 
-pub use open::{GpuOptions, Options, open};
+pub use open::{GpuOptions, Options, open, open_all};
 #[cfg(feature = "torch")]
 use torch::add_gpus;
 #[cfg(feature = "torch")]

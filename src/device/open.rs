@@ -10,6 +10,7 @@ use super::recorded::Recorded;
 use super::remote::{Board, Route};
 use super::simulated::{Abilities, Simulated};
 use crate::error::{Error, Result};
+use crate::records::differences;
 use crate::units::Bytes;
 use crate::workload::Stage;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,30 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
 
 /// Time after which a worker is taken for hung, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Opens the device on every board that is named, or here; there is at least one.
+///
+/// # Errors
+/// See [`open`]; or boards whose rows could not be told apart although they differ.
+pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Result<Vec<Box<dyn Device>>> {
+    let alone = |route: &Route| Options { routes: vec![route.clone()], ..options.clone() };
+    let each: Vec<Options> = match options.routes.as_slice() {
+        [] => vec![options.clone()],
+        routes => routes.iter().map(alone).collect(),
+    };
+    let devices: Vec<Box<dyn Device>> =
+        each.iter().map(|options| open(options, executable, networks)).collect::<Result<_>>()?;
+    let first = devices[0].setting();
+    for (device, route) in devices.iter().zip(&options.routes).skip(1) {
+        let different = differences(&first, &device.setting());
+        if !different.is_empty() {
+            let problem = format!("{} is another kind of board than {}", route.host, options.routes[0].host);
+            return Err(Error::device(format!("{problem}: {}", different.join("; ")))
+                .help("profile it apart, under another device_name"));
+        }
+    }
+    Ok(devices)
+}
 
 impl Options {
     /// A device, and nothing else said about it.

@@ -22,15 +22,17 @@ impl Grid {
 
 impl Plan for Grid {
     fn next(&mut self, ledger: &Ledger, _: f64) -> Result<Turn> {
-        while let Some(configuration) = self.configurations.get(self.at) {
+        let done = |configuration: &&Configuration| ledger.decide(configuration) == Decision::Done;
+        self.at += self.configurations[self.at..].iter().take_while(done).count();
+        for configuration in &self.configurations[self.at..] {
             let only = |variables| Configuration { variables, ..configuration.clone() };
             match ledger.decide(configuration) {
-                Decision::Done => self.at += 1,
+                Decision::Done | Decision::UnderWay => {}
                 Decision::Measure(variables) => return Ok(Turn::Measure(only(variables))),
                 Decision::Skip { missing, .. } => return Ok(Turn::Skip(only(missing))),
             }
         }
-        Ok(Turn::Stop(Ending::Complete))
+        Ok(if ledger.is_under_way() { Turn::Wait } else { Turn::Stop(Ending::Complete) })
     }
 
     fn left(&self, ledger: &Ledger) -> usize {

@@ -3,13 +3,15 @@
 use super::sweep::Configuration;
 use crate::records::{Identity, Outcome, Record, Variant};
 use crate::workload::{Stage, Variable, Workload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ledger {
     /// How often each row was measured.
     done: BTreeMap<Identity, u32>,
+    /// What is being measured now.
+    under_way: BTreeSet<(Variant, Stage)>,
     /// The smallest batch size that failed.
     failed: BTreeMap<(Variant, Stage), u64>,
     rows: Vec<Record>,
@@ -22,6 +24,8 @@ pub enum Decision {
     Done,
     /// Measure these variables of it.
     Measure(Vec<Variable>),
+    /// Ask again later: the variant is being measured at this stage, and how that ends may decide.
+    UnderWay,
     /// Do not run it, because this smaller batch failed; these variables have no row yet.
     Skip {
         /// The batch size that failed.
@@ -66,6 +70,21 @@ impl Ledger {
         *self.done.entry(row).or_default() += 1;
     }
 
+    /// Takes note that a configuration is being measured.
+    pub fn begin(&mut self, configuration: &Configuration) {
+        self.under_way.insert((configuration.variant.clone(), configuration.workload.stage));
+    }
+
+    /// Takes note that it is not any more.
+    pub fn end(&mut self, configuration: &Configuration) {
+        self.under_way.remove(&(configuration.variant.clone(), configuration.workload.stage));
+    }
+
+    /// Whether anything is being measured.
+    pub fn is_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     /// What to do about a configuration, given what is known.
     ///
     /// Larger batches than one that failed are not run. (On a real TX2 three variants of 95 passed at a larger batch
@@ -81,6 +100,7 @@ impl Ledger {
             variables.iter().copied().filter(|&variable| !done(variable) && !without(variable)).collect();
         match failed {
             _ if missing.is_empty() => Decision::Done,
+            _ if self.under_way.contains(&(variant.clone(), workload.stage)) => Decision::UnderWay,
             // What does not fit the first time does not the second time.
             Some(failed) if failed <= workload.batch && *round > 1 => Decision::Done,
             Some(failed) if failed < workload.batch => Decision::Skip { failed, missing },
@@ -145,6 +165,19 @@ mod tests {
         assert_eq!(ledger.decide(&layers(4)), Decision::Measure(vec![Variable::Memory]));
         assert_eq!(ledger.decide(&layers(16)), Decision::Measure(vec![Variable::Memory]));
         assert_eq!(ledger.decide(&layers(32)), Decision::Skip { failed: 16, missing: BOTH.to_vec() });
+    }
+
+    #[test]
+    fn what_is_under_way_may_decide_about_other_batches_of_its_variant() {
+        let mut ledger = Ledger::of(&[row(4, Outcome::Measured)]);
+        ledger.begin(&configuration(8));
+        assert_eq!(ledger.decide(&configuration(16)), Decision::UnderWay);
+        assert_eq!(ledger.decide(&configuration(8)), Decision::UnderWay);
+        let other = Configuration { variant: Variant::new("net", 50), ..configuration(16) };
+        assert_eq!(ledger.decide(&other), Decision::Measure(BOTH.to_vec()));
+        ledger.end(&configuration(8));
+        assert_eq!(ledger.decide(&configuration(16)), Decision::Measure(BOTH.to_vec()));
+        assert!(!ledger.is_under_way());
     }
 
     #[test]

@@ -27,10 +27,12 @@ pub trait Plan {
 /// What a plan says when it is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// Measure this, and be told of its rows before asking again.
+    /// Measure this.
     Measure(Configuration),
     /// Do not run this: a smaller batch failed.
     Skip(Configuration),
+    /// There is nothing to do until something that is under way has ended.
+    Wait,
     /// There is nothing more to do.
     Stop(Ending),
 }

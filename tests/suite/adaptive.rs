@@ -254,7 +254,7 @@ fn measure(tx2: &Path, planned: &[Planned], folder: &Path) -> Tally {
     let mut context = context(Mode::Quiet, &out, &err);
     let journal = Journal::open(folder, planned, &device, 1, &mut context).unwrap();
     let mut plan = adaptive(planned, &device);
-    let campaign = Campaign { device: &device, planned, till_first_fail: false };
+    let campaign = Campaign { devices: &[&device], planned, till_first_fail: false };
     let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
     println!("{}", tally.ending.unwrap());
     for learned in plan.learned() {

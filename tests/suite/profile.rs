@@ -460,7 +460,7 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     let (out, err) = (Sink::default(), Sink::default());
     let mut context = context(Mode::Normal, &out, &err);
     let journal = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
-    let campaign = Campaign { device: &device, planned: &planned, till_first_fail: false };
+    let campaign = Campaign { devices: &[&device], planned: &planned, till_first_fail: false };
     let mut plan = Grid::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
     let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
 

@@ -65,7 +65,7 @@ impl Profiled {
         let mut context = context(Mode::Normal, &out, &err);
         let log_dir = folder.path().join("logs");
         let journal = Journal::open(&log_dir, &planned, &device, 0, &mut context).unwrap();
-        let campaign = Campaign { device: &device, planned: &planned, till_first_fail: false };
+        let campaign = Campaign { devices: &[&device], planned: &planned, till_first_fail: false };
         let mut plan = Grid::new(vec![planned[0].configuration.clone()]);
         let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
         Profiled { folder, tally, warnings: context.warnings().join("\n") }

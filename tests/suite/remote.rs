@@ -358,3 +358,70 @@ fn no_shell_on_the_board_sees_the_words_of_a_worker() {
     let pwned = |folder: &Path| folder.join("pwned").exists();
     assert!(!pwned(&sshd.home()) && !pwned(scene.folder()) && !pwned(Path::new(&std::env::var("HOME").unwrap())));
 }
+
+const SEVERAL: &str = "--config-file config.ini --set profile.host=None --set profile.hosts=['board','second']";
+
+/// Two variants, so that there is something to share out.
+fn two_variants(scene: Scene) -> Scene {
+    let network = fs::read(scene.path("nets/squeezenet_0.onnx")).unwrap();
+    scene.file("nets/squeezenet_50.onnx", network)
+}
+
+fn all_rows(scene: &Scene) -> String {
+    [ROWS, &ROWS.replace("_0-", "_50-")].map(|file| scene.read(file)).concat()
+}
+
+#[test]
+fn boards_of_one_kind_share_a_sweep() {
+    let scene = two_variants(scene("sleep 0.2", "mem_limit = 1000"));
+    let (Some(first), Some(second)) = (Sshd::start(&scene), Sshd::start_with(&scene, "second", "")) else { return };
+    scene.run(SEVERAL).succeeds();
+    let heard = [&first, &second].map(|sshd| fs::read_to_string(sshd.home().join("heard")).unwrap().lines().count());
+    assert_eq!((heard[0] + heard[1], all_rows(&scene).matches("measured").count()), (8, 8));
+    assert!(heard.iter().all(|count| *count >= 2), "{heard:?}");
+}
+
+#[test]
+fn a_board_that_stays_away_leaves_its_work_to_the_others() {
+    let measure = "case $HOME in *second/home) touch \"$HOME/reached\"; sleep 60;; *) sleep 0.1;; esac";
+    let scene = two_variants(scene(measure, "mem_limit = 1000"));
+    let Some(_first) = Sshd::start(&scene) else { return };
+    let Some(mut second) = Sshd::start_with(&scene, "second", "") else { return };
+    let mut command = scene.command();
+    command.args(SEVERAL.split_whitespace()).args(["--set", "profile.reconnect=1"]);
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the second board measures", || second.home().join("reached").exists());
+    second.power_off();
+    end(run).succeeds().says("is left to the other devices").says("second was lost");
+    let rows = all_rows(&scene);
+    assert_eq!(rows.matches("measured").count(), 8, "{rows}");
+}
+
+#[test]
+fn boards_of_different_kinds_are_refused() {
+    let scene = two_variants(scene(":", "")).file("tools/uname", "#!/bin/sh\necho riscv64\n");
+    assert!(Command::new("chmod").arg("+x").arg(scene.path("tools/uname")).status().unwrap().success());
+    let Some(_first) = Sshd::start(&scene) else { return };
+    let path = format!("PATH={}:/usr/bin:/bin", scene.path("tools").display());
+    let Some(_second) = Sshd::start_with(&scene, "second", &path) else { return };
+    let run = scene.run(SEVERAL).fails(5).says("second is another kind of board than board: ");
+    run.says("is riscv64").says("another device_name");
+    scene.run(&SEVERAL.replace("None", "board")).fails(3).says("host and hosts at once");
+}
+
+/// The same sweep here and there by a worker that takes 0.8 s: perf4sight's own takes 0.3 s to start and times half a second of steps.
+#[test]
+#[ignore = "measures time; run with: cargo test --test suite remote -- --ignored --nocapture"]
+fn a_sweep_over_the_loopback_takes_at_most_a_tenth_longer() {
+    let scene = scene("sleep 0.8", "");
+    let Some(_sshd) = Sshd::start(&scene) else { return };
+    let sweep = "--config-file config.ini --set profile.bs=[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]";
+    let seconds = |folder: &str, more: &str| {
+        let began = Instant::now();
+        scene.run(&format!("{sweep} --set profile.log_dir={folder} {more}")).succeeds();
+        began.elapsed().as_secs_f64()
+    };
+    let (here, there) = (seconds("here", "--set profile.host=None"), seconds("there", ""));
+    println!("20 configurations: {here:.2} s here, {there:.2} s there, {:.1} % more", 100.0 * (there / here - 1.0));
+    assert!(there < 1.1 * here, "{there} s there, {here} s here");
+}

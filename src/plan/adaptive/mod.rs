@@ -182,8 +182,11 @@ impl Plan for Adaptive {
             return Ok(Turn::Stop(ending));
         }
         self.learn(&seen);
-        let chosen = self.choose(ledger, &seen, measured)?;
-        Ok(chosen.map_or(Turn::Stop(Ending::Complete), Turn::Measure))
+        Ok(match self.choose(ledger, &seen, measured)? {
+            Some(chosen) if ledger.decide(&chosen) != Decision::UnderWay => Turn::Measure(chosen),
+            _ if ledger.is_under_way() => Turn::Wait,
+            _ => Turn::Stop(Ending::Complete),
+        })
     }
 
     fn left(&self, ledger: &Ledger) -> usize {
@@ -201,7 +204,7 @@ impl Plan for Adaptive {
 fn missing(ledger: &Ledger, configuration: &Configuration) -> Option<Configuration> {
     match ledger.decide(configuration) {
         Decision::Measure(variables) => Some(Configuration { variables, ..configuration.clone() }),
-        Decision::Done | Decision::Skip { .. } => None,
+        Decision::Done | Decision::UnderWay | Decision::Skip { .. } => None,
     }
 }
 

@@ -1,11 +1,12 @@
-//! Measuring what a plan asks for, one configuration after the other; whatever a single one does, the next one follows.
+//! Measuring what a plan asks for, configuration by configuration; whatever a single one does, the next one follows.
 
+use super::crew::{Crew, Done, Word};
 use super::journal::Journal;
 use super::planned::Planned;
 use super::remeasure::Attempts;
 use super::rows::{self, Rows};
 use super::tally::{Spent, Tally};
-use crate::device::{Device, Measurement, Watch};
+use crate::device::{Device, Measurement};
 use crate::error::{Error, Result};
 use crate::plan::{Configuration, Decision, Ledger, Plan, Turn};
 use crate::records::{Identity, Reading, Record};
@@ -14,62 +15,129 @@ use crate::stages::Context;
 use crate::units::Bytes;
 use crate::workload::Variable;
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::thread;
 
-/// Configurations and the device to measure them on.
+/// Configurations and the devices to measure them on.
 #[derive(Clone, Copy)]
 pub struct Campaign<'a> {
-    /// The device.
-    pub device: &'a dyn Device,
+    /// The devices: one, or several of one kind, among which the configurations are shared out.
+    pub devices: &'a [&'a dyn Device],
     /// What the plan chooses from.
     pub planned: &'a [Planned],
     /// Whether batch sizes skipped after a failure leave no row.
     pub till_first_fail: bool,
 }
 
+/// What a campaign has come to.
+struct Course {
+    ledger: Ledger,
+    tally: Tally,
+    journal: Option<Journal>,
+    progress: Progress,
+    /// Seconds that earlier runs took.
+    before: f64,
+}
+
 impl Campaign<'_> {
     /// Measures what `plan` asks for, and keeps every row in `journal` at once; without a journal it shows the rows instead. Ends
-    /// early, with what it has, after Ctrl-C.
+    /// early, with what it has, after Ctrl-C. A device that cannot measure any more leaves its work to the others.
     ///
     /// # Errors
-    /// When a row cannot be kept or the device as a whole fails; rows kept until then stay.
-    pub fn run(&self, plan: &mut dyn Plan, mut journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
+    /// When a row cannot be kept or the last device as a whole fails; rows kept until then stay.
+    pub fn run(&self, plan: &mut dyn Plan, journal: Option<Journal>, context: &mut Context) -> Result<Tally> {
+        let mut course = self.course(plan, journal, context);
+        let cancelled = Arc::clone(&context.cancel);
+        thread::scope(|scope| -> Result<()> {
+            let mut crew = Crew::new(scope, self.devices, &cancelled);
+            loop {
+                self.hand_out(plan, &mut crew, &mut course, context)?;
+                match crew.listen() {
+                    Some(Word::Waiting(what)) => context.console.note(format_args!("waiting: {what}")),
+                    Some(Word::Done(done)) => self.take_in(*done, crew.size(), &mut course, context)?,
+                    None => return Ok(()),
+                }
+            }
+        })?;
+        course.tally.interrupted = context.cancelled();
+        Ok(course.tally)
+    }
+
+    /// What earlier runs left.
+    fn course(&self, plan: &dyn Plan, journal: Option<Journal>, context: &mut Context) -> Course {
         let earlier = journal.as_ref().map_or(Vec::new(), |journal| self.asked(journal.earlier()));
-        let before = journal.as_ref().map_or(0.0, Journal::seconds);
         let mut ledger = Ledger::of(&earlier);
         if let Some(journal) = &journal {
             journal.timed_layers().for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
         }
-        let mut tally = Tally::new(earlier);
         self.announce(&ledger, journal.as_ref(), context);
         let progress = context.console.progress(plan.left(&ledger) as u64, "profile");
-        while !context.cancelled() {
-            let began = context.now();
-            let turn = plan.next(&ledger, before + tally.spent().seconds)?;
-            journal.iter_mut().try_for_each(|journal| journal.learn(plan.learned()))?;
-            let (planned, runs) = match turn {
-                Turn::Measure(configuration) => (self.find(configuration)?, true),
-                Turn::Skip(configuration) => (self.find(configuration)?, false),
-                Turn::Stop(ending) => {
-                    tally.ending = Some(ending);
-                    break;
+        let before = journal.as_ref().map_or(0.0, Journal::seconds);
+        Course { ledger, tally: Tally::new(earlier), journal, progress, before }
+    }
+
+    /// Gives every free device something to do, until there is nothing to do for now.
+    fn hand_out(
+        &self,
+        plan: &mut dyn Plan,
+        crew: &mut Crew<'_, '_>,
+        course: &mut Course,
+        context: &Context,
+    ) -> Result<()> {
+        while crew.has_free() && !context.cancelled() && course.tally.ending.is_none() {
+            let turn = plan.next(&course.ledger, course.before + course.tally.spent().seconds)?;
+            course.journal.iter_mut().try_for_each(|journal| journal.learn(plan.learned()))?;
+            match turn {
+                Turn::Measure(configuration) => {
+                    course.ledger.begin(&configuration);
+                    course.progress.doing(named(&configuration));
+                    crew.start(self.find(configuration)?, context.now());
                 }
-            };
-            let taken =
-                if runs { self.measure(&planned, &progress, context)? } else { Some((self.skip(&planned), 0.0)) };
-            let Some((rows, measuring)) = taken else { break };
-            let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
-            let spent = Spent { seconds, measuring };
-            match journal.as_mut() {
-                Some(journal) if runs || !self.till_first_fail => journal.add(&rows, spent)?,
-                Some(_) => {}
-                None => rows.records.iter().for_each(|row| context.console.line(shown(row))),
+                Turn::Skip(configuration) => self.skip(&self.find(configuration)?, course, context)?,
+                Turn::Wait => return Ok(()),
+                Turn::Stop(ending) => course.tally.ending = Some(ending),
             }
-            enter(&mut ledger, &planned.configuration, &rows);
-            tally.add(&planned.configuration.variant.network, rows, spent);
-            progress.advance(1);
         }
-        tally.interrupted = context.cancelled();
-        Ok(tally)
+        Ok(())
+    }
+
+    /// Keeps what became of a configuration that one of so many devices measured.
+    fn take_in(&self, done: Done, devices: usize, course: &mut Course, context: &mut Context) -> Result<()> {
+        let Done { device, planned, began, attempts } = done;
+        let name = named(&planned.configuration);
+        course.ledger.end(&planned.configuration);
+        let attempts = match attempts {
+            Ok(attempts) => attempts,
+            Err(error) if devices == 0 => return Err(error),
+            Err(error) => {
+                context.warn(format!("{name} is left to the other devices: {error}"));
+                // The plan may have seen nothing more to do.
+                course.tally.ending = None;
+                return Ok(());
+            }
+        };
+        match attempts.kept() {
+            Measurement::Interrupted => return Ok(()),
+            Measurement::Broken { outcome, reason } => context.warn(format!("{name}: {outcome}: {reason}")),
+            Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
+        }
+        attempts.remark().into_iter().for_each(|remark| context.warn(format!("{name}: {remark}")));
+        let rows = self.rows(&planned, &attempts, self.devices[device].capacity(), context);
+        let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
+        course.keep(&planned, rows, Spent { seconds, measuring: attempts.seconds() }, context)
+    }
+
+    /// Rows for what is not run, where they are wanted.
+    fn skip(&self, planned: &Planned, course: &mut Course, context: &Context) -> Result<()> {
+        let capacity = self.devices.first().and_then(|device| device.capacity());
+        let rows = Rows { records: rows::skipped(planned, capacity), ..Rows::default() };
+        match course.journal {
+            Some(_) if self.till_first_fail => {
+                course.enter(planned, rows, Spent::default());
+                Ok(())
+            }
+            _ => course.keep(planned, rows, Spent::default(), context),
+        }
     }
 
     /// What a plan chose, with all that its measurement and its rows need.
@@ -84,36 +152,15 @@ impl Campaign<'_> {
         Ok(Planned { configuration, ..found.clone() })
     }
 
-    fn skip(&self, planned: &Planned) -> Rows {
-        Rows { records: rows::skipped(planned, self.device.capacity()), ..Rows::default() }
-    }
-
     /// The rows of one configuration.
-    fn rows(&self, planned: &Planned, attempts: &Attempts, context: &mut Context) -> Rows {
+    fn rows(&self, planned: &Planned, attempts: &Attempts, capacity: Option<Bytes>, context: &mut Context) -> Rows {
         let measurement = attempts.kept();
-        let records = rows::measured(planned, measurement, self.device.capacity());
+        let records = rows::measured(planned, measurement, capacity);
         let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
             context.warn(error);
             Vec::new()
         });
         Rows { records, layers, attempts: attempts.told(planned) }
-    }
-
-    /// Its rows, and the seconds the device spent in steps; none after Ctrl-C.
-    fn measure(&self, planned: &Planned, progress: &Progress, context: &mut Context) -> Result<Option<(Rows, f64)>> {
-        let Configuration { variant, workload, .. } = &planned.configuration;
-        let name = format!("{variant} {} bs {}", workload.stage, workload.batch);
-        progress.doing(&name);
-        let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-        let watch = Watch { cancelled: &context.cancel, waiting: &waiting };
-        let attempts = Attempts::of(self.device, &planned.job(), &watch)?;
-        match attempts.kept() {
-            Measurement::Interrupted => return Ok(None),
-            Measurement::Broken { outcome, reason } => context.warn(format!("{name}: {outcome}: {reason}")),
-            Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
-        }
-        attempts.remark().into_iter().for_each(|remark| context.warn(format!("{name}: {remark}")));
-        Ok(Some((self.rows(planned, &attempts, context), attempts.seconds())))
     }
 
     /// The rows that were asked for among those of the profile.
@@ -135,12 +182,32 @@ impl Campaign<'_> {
     }
 }
 
-/// Takes note of what became of a configuration. Layers count as timed even where no row came of it: they are tried once a run.
-fn enter(ledger: &mut Ledger, configuration: &Configuration, rows: &Rows) {
-    rows.records.iter().for_each(|row| ledger.enter(row));
-    if configuration.variables.contains(&Variable::Layers) {
-        ledger.enter_layers(&configuration.variant, configuration.workload);
+impl Course {
+    /// Keeps the rows of a configuration, or shows them where nothing is kept.
+    fn keep(&mut self, planned: &Planned, rows: Rows, spent: Spent, context: &Context) -> Result<()> {
+        match self.journal.as_mut() {
+            Some(journal) => journal.add(&rows, spent)?,
+            None => rows.records.iter().for_each(|row| context.console.line(shown(row))),
+        }
+        self.enter(planned, rows, spent);
+        Ok(())
     }
+
+    /// Takes note of what became of a configuration. Layers count as timed even where no row came of it: they are tried once a run.
+    fn enter(&mut self, planned: &Planned, rows: Rows, spent: Spent) {
+        let Configuration { variant, workload, variables, .. } = &planned.configuration;
+        rows.records.iter().for_each(|row| self.ledger.enter(row));
+        if variables.contains(&Variable::Layers) {
+            self.ledger.enter_layers(variant, *workload);
+        }
+        self.tally.add(&variant.network, rows, spent);
+        self.progress.advance(1);
+    }
+}
+
+/// A configuration, for people.
+fn named(Configuration { variant, workload, .. }: &Configuration) -> String {
+    format!("{variant} {} bs {}", workload.stage, workload.batch)
 }
 
 /// A row that is not kept, for people.

@@ -4,6 +4,7 @@ mod asked;
 mod campaign;
 mod check_noise;
 mod choice;
+mod crew;
 mod estimate;
 mod journal;
 mod keys;
@@ -91,23 +92,27 @@ impl Section for Profile {
 
 impl Profile {
     fn measure(&self, tests: &[NetworkTests], present: &Foreseen, context: &mut Context) -> Result<Tally> {
-        let device = self.open_device(tests, &context.executable)?;
-        let planned = self.offered(self.planned(tests, present), &*device);
+        let devices = self.open_devices(tests, &context.executable)?;
+        let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
+        // They are of one kind.
+        let device = devices[0];
+        let planned = self.offered(self.planned(tests, present), device);
         planned.iter().map(Planned::job).try_for_each(|job| device.check(&job))?;
-        let mut plan = self.plan(&planned, &*device)?;
+        let mut plan = self.plan(&planned, device)?;
         let journal = match self.save {
-            true => Some(Journal::open(&self.places.log_dir, &planned, &*device, self.device.seed, context)?),
+            true => Some(Journal::open(&self.places.log_dir, &planned, device, self.device.seed, context)?),
             false => {
                 context.warn(NOT_KEPT);
                 None
             }
         };
-        let campaign = Campaign { device: &*device, planned: &planned, till_first_fail: self.till_first_fail };
+        let campaign = Campaign { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
         campaign.run(&mut *plan, journal, context)
     }
 
-    fn open_device(&self, tests: &[NetworkTests], executable: &Path) -> Result<Box<dyn Device>> {
+    /// At least one device; several are of one kind.
+    fn open_devices(&self, tests: &[NetworkTests], executable: &Path) -> Result<Vec<Box<dyn Device>>> {
         let networks: Vec<&str> = tests.iter().map(|tests| tests.network.as_str()).collect();
-        device::open(&self.device, executable, &networks)
+        device::open_all(&self.device, executable, &networks)
     }
 }

@@ -34,8 +34,9 @@ impl Profile {
     }
 
     fn foresee_runs(&self, tests: &[NetworkTests], foreseen: &Foreseen, outline: &mut Outline) -> Result<()> {
-        let device = self.open_device(tests, &program()?)?;
-        let planned = self.offered(self.planned(tests, foreseen), &*device);
+        let devices = self.open_devices(tests, &program()?)?;
+        let device = &devices[0];
+        let planned = self.offered(self.planned(tests, foreseen), &**device);
         // What an earlier section is going to write cannot be looked at yet.
         let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
         there.map(Planned::job).try_for_each(|job| device.check(&job))?;

@@ -104,7 +104,6 @@ fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
                 .error("hosts", "host and hosts at once")
                 .help("name all boards in hosts, and leave host out"));
         }
-        Some(several) if several.len() > 1 => return Err(values.error("hosts", "only one board at a time so far")),
         Some(_) => distinct(values, "hosts", values.each("hosts", Host::parse)?)?,
         None => host.into_iter().collect(),
     };

@@ -1,0 +1,90 @@
+//! Devices of one kind at work on one campaign, each on one configuration at a time.
+
+use super::planned::Planned;
+use super::remeasure::Attempts;
+use crate::device::{Device, Watch};
+use crate::error::Result;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+use std::time::SystemTime;
+
+/// Devices, who of them is free, and what the others say.
+pub(super) struct Crew<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    devices: &'env [&'env dyn Device],
+    cancelled: &'env AtomicBool,
+    free: Vec<usize>,
+    busy: usize,
+    speak: Sender<Word>,
+    words: Receiver<Word>,
+}
+
+/// What comes from a device at work.
+pub(super) enum Word {
+    /// It waits for this.
+    Waiting(String),
+    /// It is done with a configuration.
+    Done(Box<Done>),
+}
+
+/// What became of a configuration.
+pub(super) struct Done {
+    /// Which device it was.
+    pub device: usize,
+    /// What it was given.
+    pub planned: Planned,
+    /// When.
+    pub began: SystemTime,
+    /// How it went; an error where the device as a whole cannot measure.
+    pub attempts: Result<Attempts>,
+}
+
+impl<'scope, 'env> Crew<'scope, 'env> {
+    /// All devices, free.
+    pub fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        devices: &'env [&'env dyn Device],
+        cancelled: &'env AtomicBool,
+    ) -> Self {
+        let (speak, words) = channel();
+        Crew { scope, devices, cancelled, free: (0..devices.len()).rev().collect(), busy: 0, speak, words }
+    }
+
+    /// Whether one of them has nothing to do.
+    pub fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// How many there are that work or could.
+    pub fn size(&self) -> usize {
+        self.free.len() + self.busy
+    }
+
+    /// Gives a configuration to a free device; does nothing where there is none.
+    pub fn start(&mut self, planned: Planned, began: SystemTime) {
+        let Some(device) = self.free.pop() else { return };
+        self.busy += 1;
+        let (speak, cancelled, measures) = (self.speak.clone(), self.cancelled, self.devices[device]);
+        self.scope.spawn(move || {
+            // Nobody listens any more only when the campaign has failed.
+            let waiting = |what: &str| drop(speak.send(Word::Waiting(what.to_owned())));
+            let attempts = Attempts::of(measures, &planned.job(), &Watch { cancelled, waiting: &waiting });
+            drop(speak.send(Word::Done(Box::new(Done { device, planned, began, attempts }))));
+        });
+    }
+
+    /// The next word of one at work; none when all are free.
+    pub fn listen(&mut self) -> Option<Word> {
+        if self.busy == 0 {
+            return None;
+        }
+        let word = self.words.recv().ok()?;
+        if let Word::Done(done) = &word {
+            self.busy -= 1;
+            // One that cannot measure any more is given nothing again.
+            self.free.extend(done.attempts.is_ok().then_some(done.device));
+        }
+        Some(word)
+    }
+}
