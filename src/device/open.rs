@@ -187,7 +187,9 @@ fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Progr
 fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     let board = Board::connect(route)?;
     let words = board.bring_worker(&options.worker, executable)?;
-    let words = if options.worker.is_empty() { options.for_gpus(words) } else { words };
+    // A command that ends so is this program's, whether it went there or was there.
+    let own = words.last().is_some_and(|word| word == OWN);
+    let words = if own { options.for_gpus(words) } else { words };
     let worker = Program::ask(&board, words, options.timeout)?;
     Ok((Arc::new(board), worker))
 }
