@@ -56,7 +56,8 @@ fn protocol() -> Protocol {
 }
 
 fn errors(title: &str, evaluation: &Evaluation) -> [f64; 2] {
-    let errors = [evaluation.clone(), evaluation.at_level_0(true)].map(|part| part.mean_over_networks().unwrap());
+    let parts = [evaluation.clone(), evaluation.at_level_0(true)];
+    let errors = parts.map(|part| part.mean_over_networks().unwrap_or(f64::NAN));
     println!("{title}: {errors:.2?}, {:.1?} % inside their intervals", evaluation.coverage_90());
     errors
 }
