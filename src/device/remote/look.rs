@@ -86,7 +86,7 @@ mod tests {
         let model = "quill";
         let mode = "pmode:0000";
         let answer = format!(
-            "architecture 7\naarch64\nstore 32\n/home/nvidia/.cache/perf4sight/ok\nthreads 1\n6\nabsent 6\nflock \n\
+            "architecture 7\naarch64\nstore 30\n/home/nvidia/.cache/perf4sight\nthreads 1\n6\nabsent 6\nflock \n\
              /proc/meminfo {}\n{meminfo}\n/proc/device-tree/model {}\n{model}\n/var/lib/nvpmodel/status {}\n{mode}\nend 0\n\n",
             meminfo.len(),
             model.len(),
