@@ -163,7 +163,9 @@ mod tests {
     #[test]
     fn contradictions_blur_the_edge() {
         let edge = Edge::of(&tried(&[100.0, 480.0, 620.0], &[520.0, 900.0]), None, 10.0).unwrap();
-        assert!(edge.fits(100.0) > 0.9 && edge.fits(900.0) < 0.1);
-        assert!((0.1..0.9).contains(&edge.fits(560.0)), "{edge:?}");
+        assert!(edge.fits(100.0) > 0.9, "{edge:?}");
+        // Five tries, two of which contradict each other, make nothing certain: not what fits between them, and not quite what
+        // lies beyond.
+        assert!((0.25..0.75).contains(&edge.fits(560.0)) && edge.fits(900.0) < 0.25, "{edge:?}");
     }
 }
