@@ -40,7 +40,6 @@ pub(super) fn measure(request: &Request, network: &Network, gpu: Option<(usize, 
         Ok(place) => place,
         Err(problem) => return failed(&problem),
     };
-    tch::manual_seed(request.seed as i64);
     let began = Instant::now();
     let outcome = run(request, network, &place);
     let seconds = began.elapsed().as_secs_f64();
@@ -73,10 +72,13 @@ fn moment(bus: Option<&str>) -> Moment {
 impl Place {
     fn prepare(request: &Request, gpu: Option<(usize, Gpu)>) -> Result<Self, TchError> {
         let Some((index, gpu)) = gpu else {
+            // Before memory is counted: libtorch looks for every kind of device it might seed, 34 MiB of code.
+            tch::manual_seed(request.seed as i64);
             let memory = Box::new(ProcessMemory::begin(request));
             return Ok(Place { device: Device::Cpu, clock: Clock::Processor, memory });
         };
         let handle = Handle::take(index, &gpu, request)?;
+        tch::manual_seed(request.seed as i64);
         let memory = Box::new(GpuMemory::begin(gpu, handle)?);
         Ok(Place { device: Device::Cuda(index), clock: Clock::Gpu(handle), memory })
     }
