@@ -39,14 +39,19 @@ pub fn allowances(root: &Path) -> Vec<Allowance> {
     of_process(root).iter().filter_map(|(folder, interface)| interface.allowance(folder)).collect()
 }
 
-/// Kills by the kernel for want of memory so far: on the whole machine, then in each group of this process.
+/// Kills by the kernel for want of memory so far, in each group of this process that counts them: a worker is in the same groups.
+/// Where none does, those on the whole machine, which are other programs' too; of a kernel older than 4.13, which counts none,
+/// nothing.
 ///
-/// When one of the counts grows while a worker is killed, memory was the reason.
-pub fn kills() -> Vec<u64> {
-    let machine = counter(Path::new("/proc/vmstat"), "oom_kill");
-    let groups = of_process(Path::new("/"));
-    let in_groups = groups.iter().map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
-    std::iter::once(machine).chain(in_groups).map(Option::unwrap_or_default).collect()
+/// When one of the counts grows while a worker is killed, memory was the reason: a worker has offered itself to be killed first.
+/// `root` is the root of the file system.
+pub fn kills(root: &Path) -> Vec<u64> {
+    let groups = of_process(root);
+    let counted = groups.iter().filter_map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
+    match counted.collect::<Vec<u64>>() {
+        none if none.is_empty() => counter(&root.join("proc/vmstat"), "oom_kill").into_iter().collect(),
+        counted => counted,
+    }
 }
 
 /// The groups of this process.
@@ -116,6 +121,23 @@ mod tests {
         let found: Vec<Allowance> = groups.iter().filter_map(|(folder, i)| i.allowance(folder)).collect();
         let allowance = |limit, used| Allowance { limit: Bytes(limit), used: Bytes(used) };
         assert_eq!(found, [allowance(2_097_152, 0), allowance(1_048_576, 3072)]);
+    }
+
+    #[test]
+    fn kills_of_this_process_own_groups_count_before_those_of_others() {
+        let root = TempDir::new().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        assert!(kills(root.path()).is_empty(), "a kernel that counts none");
+        write("proc/vmstat", "pgfault 5\noom_kill 7\n");
+        assert_eq!(kills(root.path()), [7]);
+        write("proc/self/cgroup", "0::/a\n");
+        assert_eq!(kills(root.path()), [7], "a group without a counter");
+        write("sys/fs/cgroup/a/memory.events", "oom 3\noom_kill 2\n");
+        assert_eq!(kills(root.path()), [2], "another program was killed five times");
     }
 
     #[test]

@@ -225,6 +225,10 @@ fn silent(status: ExitStatus, legacy: &Legacy) -> Measurement {
         (Some(signal), _) if signal == Signal::SIGKILL as i32 && legacy.for_memory => {
             Measurement::OutOfMemory { memory: None, seconds: 0.0 }
         }
+        (Some(signal), _) if signal == Signal::SIGKILL as i32 => {
+            let reason = format!("the worker was killed, and nothing tells that memory was why{words}");
+            Measurement::broken(Outcome::Crashed, reason)
+        }
         (Some(signal), _) => {
             let name = Signal::try_from(signal).map_or_else(|_| signal.to_string(), |signal| signal.to_string());
             Measurement::broken(Outcome::Crashed, format!("the worker was killed by signal {name}{words}"))

@@ -80,10 +80,10 @@ impl Machine for Here {
 
     fn measure(&self, command: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Legacy>> {
         let Some(_turn) = turn::take(watch)? else { return Ok(None) };
-        let (kills, start) = (cgroup::kills(), board::moment(Path::new("/")));
+        let (kills, start) = (cgroup::kills(Path::new("/")), board::moment(Path::new("/")));
         let legacy = self.ask(command, watch)?;
         let conditions = Box::new(Conditions { start, end: board::moment(Path::new("/")) });
-        let for_memory = cgroup::kills().iter().zip(kills).any(|(after, before)| *after > before);
+        let for_memory = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
         Ok(legacy.map(|legacy| Legacy { for_memory, conditions, ..legacy }))
     }
 

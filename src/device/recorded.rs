@@ -33,7 +33,7 @@ impl Recorded {
                 continue;
             }
             for file in list(&subfolder, known.clone())?.into_values() {
-                for record in read(&file, quantity, stage)?.records {
+                for record in read(&file, quantity, stage)?.settled() {
                     rows.entry(record.identity()).or_insert(record);
                 }
             }

@@ -120,7 +120,7 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     for file in files.into_values().flatten() {
         let log = records::read(&file, selection.quantity, selection.stage)?;
         gathered.warnings.extend(log.warnings());
-        records.extend(log.records.into_iter().filter(|record| record.workload.stage == selection.stage));
+        records.extend(log.settled().into_iter().filter(|record| record.workload.stage == selection.stage));
     }
     Ok(records)
 }

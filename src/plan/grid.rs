@@ -5,7 +5,7 @@ use super::sweep::Configuration;
 use super::turn::{Ending, Plan, Turn};
 use crate::error::Result;
 
-/// Every configuration in turn, but none larger than one that failed.
+/// Every configuration in turn, but none larger than one that ran out of memory.
 #[derive(Debug, Clone)]
 pub struct Grid {
     configurations: Vec<Configuration>,

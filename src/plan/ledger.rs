@@ -10,48 +10,58 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Ledger {
     /// How often each row was measured.
     done: BTreeMap<Identity, u32>,
+    /// What has a row that says why it is not run.
+    skipped: BTreeSet<Identity>,
+    /// What broke in this run, for another reason than memory.
+    broken: BTreeSet<(Variant, Workload)>,
     /// What is being measured now.
     under_way: BTreeSet<(Variant, Stage)>,
-    /// The smallest batch size that failed.
-    failed: BTreeMap<(Variant, Stage), u64>,
+    /// The smallest batch size that ran out of memory.
+    ran_out: BTreeMap<(Variant, Stage), u64>,
     rows: Vec<Record>,
 }
 
 /// What to do about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Every row of it is there.
+    /// Every row of it is there, or this run has tried in vain.
     Done,
     /// Measure these variables of it.
     Measure(Vec<Variable>),
     /// Ask again later: the variant is being measured at this stage, and how that ends may decide.
     UnderWay,
-    /// Do not run it, because this smaller batch failed; these variables have no row yet.
+    /// Do not run it, because this smaller batch ran out of memory; these variables have no row yet.
     Skip {
-        /// The batch size that failed.
-        failed: u64,
+        /// The batch size that did not fit.
+        ran_out: u64,
         /// What would get a row that says so.
         missing: Vec<Variable>,
     },
 }
 
 impl Ledger {
-    /// The ledger of a profile measured earlier.
+    /// The ledger of a profile measured earlier. What broke then is tried again.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut ledger = Ledger::default();
-        for record in records {
+        for record in records.into_iter().filter(|record| !record.outcome.broken()) {
             ledger.enter(record);
         }
         ledger
     }
 
-    /// Takes note of one row.
+    /// Takes note of one row of this run.
     pub fn enter(&mut self, record: &Record) {
-        self.count(record.identity());
         let Workload { stage, batch } = record.workload;
-        if !record.outcome.passed() && record.outcome != Outcome::Skipped {
-            let smallest = self.failed.entry((record.variant.clone(), stage)).or_insert(batch);
-            *smallest = batch.min(*smallest);
+        match record.outcome {
+            Outcome::Skipped => drop(self.skipped.insert(record.identity())),
+            outcome if outcome.broken() => drop(self.broken.insert((record.variant.clone(), record.workload))),
+            outcome => {
+                self.count(record.identity());
+                if outcome == Outcome::OutOfMemory {
+                    let smallest = self.ran_out.entry((record.variant.clone(), stage)).or_insert(batch);
+                    *smallest = batch.min(*smallest);
+                }
+            }
         }
         self.rows.push(record.clone());
     }
@@ -87,23 +97,26 @@ impl Ledger {
 
     /// What to do about a configuration, given what is known.
     ///
-    /// Larger batches than one that failed are not run. (On a real TX2 three variants of 95 passed at a larger batch
-    /// than one they had failed at; running out of memory hundreds of times costs more than they are worth.) What failed
-    /// has no layers either.
+    /// Larger batches than one that ran out of memory are not run. (On a real TX2 three variants of 95 passed at a larger batch
+    /// than one they had failed at; running out of memory hundreds of times costs more than they are worth.) What ran out has no
+    /// layers either. Any other failure says nothing of other batches, and is left to the next run.
     pub fn decide(&self, configuration: &Configuration) -> Decision {
         let Configuration { variant, workload, variables, round } = configuration;
+        let ran_out = self.ran_out.get(&(variant.clone(), workload.stage)).copied();
+        let beyond = ran_out.filter(|ran_out| *ran_out < workload.batch);
         let row = |variable| Identity { variant: variant.clone(), workload: *workload, variable };
-        let done = |variable| self.done.get(&row(variable)).is_some_and(|times| times >= round);
-        let failed = self.failed.get(&(variant.clone(), workload.stage)).copied();
-        let without = |variable| variable == Variable::Layers && failed.is_some_and(|failed| failed <= workload.batch);
-        let missing: Vec<Variable> =
-            variables.iter().copied().filter(|&variable| !done(variable) && !without(variable)).collect();
-        match failed {
-            _ if missing.is_empty() => Decision::Done,
+        let measured = |variable| self.done.get(&row(variable)).is_some_and(|times| times >= round);
+        let told = |variable| beyond.is_some() && self.skipped.contains(&row(variable));
+        let without =
+            |variable| variable == Variable::Layers && ran_out.is_some_and(|ran_out| ran_out <= workload.batch);
+        let settled = |variable| measured(variable) || told(variable) || without(variable);
+        let missing: Vec<Variable> = variables.iter().copied().filter(|&variable| !settled(variable)).collect();
+        match (ran_out, beyond) {
+            _ if missing.is_empty() || self.broken.contains(&(variant.clone(), *workload)) => Decision::Done,
             _ if self.under_way.contains(&(variant.clone(), workload.stage)) => Decision::UnderWay,
             // What does not fit the first time does not the second time.
-            Some(failed) if failed <= workload.batch && *round > 1 => Decision::Done,
-            Some(failed) if failed < workload.batch => Decision::Skip { failed, missing },
+            (Some(ran_out), _) if ran_out <= workload.batch && *round > 1 => Decision::Done,
+            (_, Some(ran_out)) => Decision::Skip { ran_out, missing },
             _ => Decision::Measure(missing),
         }
     }
@@ -140,18 +153,30 @@ mod tests {
     }
 
     #[test]
-    fn larger_batches_than_a_failed_one_are_skipped_and_no_others() {
-        for outcome in [Outcome::OutOfMemory, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled, Outcome::Failed] {
-            let ledger = Ledger::of(&[row(16, outcome), row(8, outcome), row(32, Outcome::Skipped)]);
-            assert_eq!(ledger.decide(&configuration(4)), Decision::Measure(BOTH.to_vec()));
-            assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Variable::Memory]));
-            let missing = BOTH.to_vec();
-            assert_eq!(ledger.decide(&configuration(64)), Decision::Skip { failed: 8, missing });
-            let other_stage = Workload { stage: Stage::Inference, batch: 64 };
-            let inference = Configuration { workload: other_stage, ..configuration(64) };
-            assert!(matches!(ledger.decide(&inference), Decision::Measure(_)));
-            let again = Configuration { round: 2, ..configuration(8) };
-            assert_eq!(ledger.decide(&again), Decision::Done, "failures are not repeated");
+    fn larger_batches_than_one_that_ran_out_of_memory_are_skipped_and_no_others() {
+        let ran_out = Outcome::OutOfMemory;
+        let ledger = Ledger::of(&[row(16, ran_out), row(8, ran_out), row(32, Outcome::Skipped)]);
+        assert_eq!(ledger.decide(&configuration(4)), Decision::Measure(BOTH.to_vec()));
+        assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(vec![Variable::Memory]));
+        assert_eq!(ledger.decide(&configuration(64)), Decision::Skip { ran_out: 8, missing: BOTH.to_vec() });
+        let told = Configuration { variables: vec![Variable::Latency], ..configuration(32) };
+        assert_eq!(ledger.decide(&told), Decision::Done);
+        let other_stage = Workload { stage: Stage::Inference, batch: 64 };
+        let inference = Configuration { workload: other_stage, ..configuration(64) };
+        assert!(matches!(ledger.decide(&inference), Decision::Measure(_)));
+        let again = Configuration { round: 2, ..configuration(8) };
+        assert_eq!(ledger.decide(&again), Decision::Done, "what did not fit is not repeated");
+    }
+
+    #[test]
+    fn any_other_failure_is_tried_again_by_the_next_run_and_says_nothing_of_larger_batches() {
+        for outcome in [Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled, Outcome::Failed] {
+            let mut ledger = Ledger::default();
+            ledger.enter(&row(8, outcome));
+            assert_eq!(ledger.decide(&configuration(8)), Decision::Done, "once a run");
+            assert_eq!(ledger.decide(&configuration(16)), Decision::Measure(BOTH.to_vec()));
+            let next = Ledger::of(ledger.rows());
+            assert_eq!(next.decide(&configuration(8)), Decision::Measure(BOTH.to_vec()), "{outcome}");
         }
     }
 
@@ -164,7 +189,7 @@ mod tests {
         ledger.enter_layers(&configuration(4).variant, configuration(4).workload);
         assert_eq!(ledger.decide(&layers(4)), Decision::Measure(vec![Variable::Memory]));
         assert_eq!(ledger.decide(&layers(16)), Decision::Measure(vec![Variable::Memory]));
-        assert_eq!(ledger.decide(&layers(32)), Decision::Skip { failed: 16, missing: BOTH.to_vec() });
+        assert_eq!(ledger.decide(&layers(32)), Decision::Skip { ran_out: 16, missing: BOTH.to_vec() });
     }
 
     #[test]
@@ -183,6 +208,7 @@ mod tests {
     #[test]
     fn a_skipped_row_is_no_failure_of_its_own() {
         let ledger = Ledger::of(&[row(8, Outcome::Skipped)]);
+        assert_eq!(ledger.decide(&configuration(8)), Decision::Measure(BOTH.to_vec()), "nothing smaller ran out");
         assert!(matches!(ledger.decide(&configuration(16)), Decision::Measure(_)));
     }
 }

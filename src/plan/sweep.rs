@@ -4,6 +4,7 @@ use crate::records::{Identity, Variant};
 use crate::workload::{Stage, Variable, Workload};
 use rand::Rng;
 use rand::seq::SliceRandom;
+use std::fmt;
 
 /// What is to be measured of one network: every combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +50,13 @@ impl Sweep {
             }
         }
         tests
+    }
+}
+
+/// For people.
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} bs {}", self.variant, self.workload.stage, self.workload.batch)
     }
 }
 

@@ -29,7 +29,7 @@ pub trait Plan {
 pub enum Turn {
     /// Measure this.
     Measure(Configuration),
-    /// Do not run this: a smaller batch failed.
+    /// Do not run this: a smaller batch ran out of memory.
     Skip(Configuration),
     /// There is nothing to do until something that is under way has ended.
     Wait,
@@ -40,7 +40,7 @@ pub enum Turn {
 /// Why a profile is finished.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ending {
-    /// Every configuration has its rows, or cannot run.
+    /// Every configuration has its rows, does not fit or was tried in vain.
     Complete,
     /// The budget is spent.
     Budget {

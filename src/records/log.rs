@@ -1,11 +1,11 @@
 //! Reading the rows of one variant, and finding a profile's files.
 
 use super::cells::{Format, Header, Row};
-use super::record::{Identity, Record};
+use super::record::{Identity, Outcome, Record};
 use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Workload};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ pub(super) const ENDING: &str = "-gt.csv";
 pub struct Log {
     /// Where they were read.
     pub file: PathBuf,
-    /// Every whole row, in the order of the file.
+    /// Every whole row, in the order of the file; [`Log::settled`] has those that still say something.
     pub records: Vec<Record>,
     /// Line of a last row that a crash cut off; it is in no record.
     pub torn: Option<usize>,
-    /// Rows that measure the same thing. All of them are in `records`: they are repeats, and fits may use them.
+    /// Rows that measured the same thing. All of them are in `records`: they are repeats, and fits may use them.
     pub duplicates: Vec<Duplicate>,
     /// Bytes up to the end of the last whole row.
     pub(super) whole: u64,
@@ -38,6 +38,31 @@ pub struct Duplicate {
 }
 
 impl Log {
+    /// The rows that still say something.
+    ///
+    /// A failure that memory was not the reason of says nothing once there is a later row of the same step. A step that was skipped
+    /// says that it does not fit only where a smaller batch ran out of memory: profiles of earlier versions also skipped what came
+    /// after a worker that had crashed.
+    pub fn settled(self) -> Vec<Record> {
+        let mut edges: BTreeMap<Stage, u64> = BTreeMap::new();
+        let mut last: BTreeMap<Workload, usize> = BTreeMap::new();
+        for (at, record) in self.records.iter().enumerate() {
+            let Workload { stage, batch } = record.workload;
+            last.insert(record.workload, at);
+            if record.outcome == Outcome::OutOfMemory {
+                let edge = edges.entry(stage).or_insert(batch);
+                *edge = batch.min(*edge);
+            }
+        }
+        let tells = |at: usize, record: &Record| match record.outcome {
+            Outcome::Skipped => edges.get(&record.workload.stage).is_some_and(|edge| *edge < record.workload.batch),
+            outcome if outcome.broken() => last[&record.workload] == at,
+            _ => true,
+        };
+        let rows = self.records.into_iter().enumerate();
+        rows.filter(|(at, record)| tells(*at, record)).map(|(_, record)| record).collect()
+    }
+
     /// What a reader of these rows should be told, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let file = self.file.display();
@@ -96,7 +121,7 @@ pub fn any_rows(log_dir: &Path) -> bool {
 pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
     let rows = Rows::read(file, row::format(quantity), |cells| row::record(cells, quantity, stage))?;
     let mut lines = BTreeMap::new();
-    for (place, record) in &rows.whole {
+    for (place, record) in rows.whole.iter().filter(|(_, record)| !record.outcome.broken()) {
         lines.entry(record.identity()).or_insert_with(Vec::new).push(place.line);
     }
     let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);

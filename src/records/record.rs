@@ -21,7 +21,7 @@ pub enum Outcome {
     Throttled,
     /// The step did not fit: a censored observation, never a regression target.
     OutOfMemory,
-    /// Not run, because a smaller batch of this variant and stage had failed.
+    /// Not run, because a smaller batch of this variant and stage had run out of memory.
     Skipped,
     /// The worker said that it could not run this.
     Failed,
@@ -65,6 +65,11 @@ impl Outcome {
     /// The published column `passed`.
     pub fn passed(self) -> bool {
         self == Outcome::Measured || self.doubtful()
+    }
+
+    /// Whether there is no result although memory was not why: nothing is known of the step, and it is worth another try.
+    pub fn broken(self) -> bool {
+        matches!(self, Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled)
     }
 
     /// Whether the step ran on a machine that was not fit to be measured: its time is doubtful, its memory is not.

@@ -2,6 +2,7 @@
 
 use crate::device::script_worker;
 use crate::fixtures::{Outcome, Scene, Sink, context, shared};
+use crate::workers::MEASURED;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight::device::hardware::Hardware;
@@ -11,9 +12,9 @@ use perf4sight::device::protocol::StepRule;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::plan::{Configuration, Ending, Grid};
-use perf4sight::records::{self, Provenance, Record, Variant};
+use perf4sight::records::{self, Appender, Provenance, Record, Variant};
 use perf4sight::report::Mode;
-use perf4sight::stages::profile::{Campaign, Journal, Planned, test_config};
+use perf4sight::stages::profile::{Campaign, Journal, Planned, Tally, test_config};
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Quantity, Stage, Variable, Workload};
 use std::fs;
@@ -457,18 +458,13 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
     let planned: Vec<Planned> =
         variants.iter().flat_map(|variant| [1, 2, 4].map(|batch| planned(variant, batch))).collect();
     let folder = tempfile::TempDir::new().unwrap();
-    let (out, err) = (Sink::default(), Sink::default());
-    let mut context = context(Mode::Normal, &out, &err);
-    let journal = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
-    let campaign = Campaign { devices: &[&device], planned: &planned, till_first_fail: false };
-    let mut plan = Grid::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
-    let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
+    let (tally, said) = swept(folder.path(), &planned, &device);
 
     let file = |variant| records::log_file(folder.path(), Quantity::Latency, variant);
     let expected = [
-        ["measured@1", "garbled@2", "skipped@4"],
-        ["measured@1", "timed_out@2", "skipped@4"],
-        ["measured@1", "crashed@2", "skipped@4"],
+        ["measured@1", "garbled@2", "measured@4"],
+        ["measured@1", "timed_out@2", "measured@4"],
+        ["measured@1", "crashed@2", "measured@4"],
         ["measured@1", "measured@2", "measured@4"],
     ];
     for (variant, expected) in variants.iter().zip(expected) {
@@ -477,9 +473,97 @@ fn a_worker_that_goes_wrong_costs_one_configuration_and_the_sweep_goes_on() {
         assert!(log.records[0].steps == Some(9) && log.records[0].spread == Some(0.01));
     }
     assert_eq!((tally.rows.len(), tally.ending), (12, Some(Ending::Complete)));
-    let said = context.warnings().join("\n");
+    assert_eq!(tally.failures.count(), 3);
     for words in ["a_0 training bs 2: garbled", "rubbish", "b_0 training bs 2: timed_out", "SIGSEGV"] {
         assert!(said.contains(words), "{said}");
+    }
+
+    // The next run tries again what went wrong, and nothing else; then the failures say nothing any more.
+    let asked = folder.path().join("asked");
+    let mended = scripted(&format!("echo $request >> {}; {answer}", asked.display()));
+    let (tally, said) = swept(folder.path(), &planned, &mended);
+    assert_eq!((tally.failures.count(), said.as_str()), (0, ""));
+    assert_eq!(fs::read_to_string(asked).unwrap().lines().count(), 3);
+    for variant in &variants {
+        let log = records::read(&file(variant), Quantity::Latency, Stage::Training).unwrap();
+        assert!(log.warnings().is_empty());
+        assert_eq!(outcomes(&log.settled()), ["measured@1", "measured@2", "measured@4"], "{variant}");
+    }
+}
+
+/// Sweeps everything there is on a device; the tally, and what was warned of.
+fn swept(log_dir: &Path, planned: &[Planned], device: &Hardware) -> (Tally, String) {
+    let (out, err) = (Sink::default(), Sink::default());
+    let mut context = context(Mode::Normal, &out, &err);
+    let journal = Journal::open(log_dir, planned, device, 0, &mut context).unwrap();
+    let campaign = Campaign { devices: &[device], planned, till_first_fail: false };
+    let mut plan = Grid::new(planned.iter().map(|planned| planned.configuration.clone()).collect());
+    let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
+    (tally, context.warnings().join("\n"))
+}
+
+/// A profile of squeezenet whose worker does what `worker.sh` says.
+fn scene_with_worker(script: &str) -> Scene {
+    let more = "bs = [1, 2]\ndevice = cpu\nworker = sh worker.sh\ndevice_name = simulated";
+    scene(&["squeezenet"], "")
+        .file(
+            "config.ini",
+            format!("[profile]\ndataset = imagenet\nlocal_model_loc = nets\nnetwork = squeezenet\n{more}\n"),
+        )
+        .file("worker.sh", worker(script))
+}
+
+/// A worker that tells of itself, and does `script` when it is to measure.
+fn worker(script: &str) -> String {
+    let about = r#"{"protocol":2,"software":{"shell":"1"},"places":{"cpu":{}},"layers":false}"#;
+    format!("case \"$*\" in *--about*) echo '{about}';; *) read request; {script};; esac")
+}
+
+#[test]
+fn a_sweep_that_measured_nothing_new_is_no_success_and_the_next_one_tries_again() {
+    let scene = scene_with_worker("kill -KILL $$");
+    let outcome = profile(&scene);
+    let outcome = outcome.fails(5).says("nothing new was measured: 2 configurations failed").says("run again");
+    outcome.prints("What failed").prints("squeezenet_0 training bs").prints("nothing tells that memory was why");
+    for quantity in Quantity::ALL {
+        assert_eq!(outcomes(&rows(&scene, quantity, "squeezenet_0")), ["crashed@1", "crashed@2"]);
+    }
+    scene.run("--config-file config.ini --check").succeeds().prints("[profile] 2 runs");
+    fs::write(scene.path("worker.sh"), worker(&format!("echo '{MEASURED}'"))).unwrap();
+    let outcome = profile(&scene).succeeds();
+    assert!(!outcome.stdout().contains("What failed"), "{outcome}");
+    // Nothing is left to do: a success without a new row.
+    profile(&scene).succeeds().says("skipping 2 of 2");
+}
+
+#[test]
+fn what_was_skipped_after_another_failure_than_memory_is_measured_by_the_next_run() {
+    let scene = scene(&["squeezenet"], "bs = [2, 4, 8]");
+    profile(&scene).succeeds();
+    // As earlier versions left it: a worker crashed at 4, and 8 was skipped for that.
+    for quantity in Quantity::ALL {
+        let file = scene.path(LOGS).join(quantity.name()).join("squeezenet_0-gt.csv");
+        let log = records::read(&file, quantity, Stage::Training).unwrap();
+        fs::remove_file(&file).unwrap();
+        let (appender, _) =
+            Appender::open(&scene.path(LOGS), &Variant::new("squeezenet", 0), quantity, Stage::Training).unwrap();
+        for mut row in log.records {
+            row.outcome = match row.workload.batch {
+                2 => row.outcome,
+                4 => records::Outcome::Crashed,
+                _ => records::Outcome::Skipped,
+            };
+            appender.append(&row).unwrap();
+        }
+    }
+    let settled = |scene: &Scene, quantity: Quantity| {
+        let file = scene.path(LOGS).join(quantity.name()).join("squeezenet_0-gt.csv");
+        outcomes(&records::read(&file, quantity, Stage::Training).unwrap().settled())
+    };
+    assert_eq!(settled(&scene, Quantity::Memory), ["measured@2", "crashed@4"]);
+    profile(&scene).succeeds().says("skipping 1 of 3");
+    for quantity in Quantity::ALL {
+        assert_eq!(settled(&scene, quantity), ["measured@2", "measured@4", "measured@8"]);
     }
 }
 

@@ -61,7 +61,7 @@ fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Stage),
         let Workload { stage, batch } = one.configuration.workload;
         let untried = Bracket { ran: 0, failed: u64::MAX, failures: 0 };
         let bracket = brackets.entry((one.variant, stage)).or_insert(untried);
-        if seen.failed {
+        if seen.ran_out {
             (bracket.failed, bracket.failures) = (batch.min(bracket.failed), bracket.failures + 1);
         } else if seen.times > 0 {
             bracket.ran = batch.max(bracket.ran);
@@ -82,7 +82,7 @@ fn edges(candidates: &[Candidate], seen: &[Seen], capacity: Option<f64>) -> Resu
     for (one, seen) in candidates.iter().zip(seen) {
         let (least, tried) = scales.entry(scale(one)).or_insert((f64::INFINITY, Vec::new()));
         *least = one.demand.min(*least);
-        if seen.times > 0 && (seen.ran_out || !seen.failed) {
+        if seen.times > 0 {
             tried.push(Tried { demand: one.demand, fitted: !seen.ran_out });
         }
     }

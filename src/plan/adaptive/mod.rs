@@ -85,7 +85,7 @@ impl Adaptive {
 
     /// The design learns from what ran since it was last asked.
     fn learn(&mut self, seen: &[Seen]) {
-        for (at, seen) in seen.iter().enumerate().filter(|(_, seen)| !seen.failed) {
+        for (at, seen) in seen.iter().enumerate().filter(|(_, seen)| !seen.ran_out) {
             while self.designed[at] < seen.times {
                 self.designed[at] += 1;
                 self.design.observe(&self.candidates, at);
@@ -98,7 +98,9 @@ impl Adaptive {
         if let Some(budget) = self.means.budget.filter(|budget| seconds >= *budget) {
             return Ok(Some(Ending::Budget { seconds: budget }));
         }
-        if is_due(measured, self.share.least) {
+        // What breaks adds no row, and the plan is asked again with what it knew before.
+        let known = self.learned.last().is_some_and(|last| last.measured == measured);
+        if is_due(measured, self.share.least) && !known {
             let rows = self.index.rows(&self.candidates, ledger);
             let estimates = estimates(&rows, &self.means.target, self.means.seed)?;
             self.note(&estimates, measured, seconds);
@@ -161,7 +163,7 @@ impl Adaptive {
     fn again(&self, ledger: &Ledger, seen: &[Seen]) -> Option<Configuration> {
         let repeated = |at: &usize| seen[*at].times > 1;
         let of = |network: usize| (0..seen.len()).filter(move |&at| self.candidates[at].network == network);
-        let once: Vec<usize> = (0..seen.len()).filter(|&at| seen[at].times == 1 && !seen[at].failed).collect();
+        let once: Vec<usize> = (0..seen.len()).filter(|&at| seen[at].times == 1 && !seen[at].ran_out).collect();
         if !self.means.repeats || (0..seen.len()).filter(repeated).count() >= REPEATED {
             return None;
         }

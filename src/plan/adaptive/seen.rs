@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 pub(super) struct Seen {
     /// How often it was measured.
     pub times: u32,
-    /// Whether one of its rows failed, for whatever reason.
-    pub failed: bool,
     /// Whether it did not fit.
     pub ran_out: bool,
 }
@@ -31,9 +29,9 @@ impl Index {
         Index(candidates.iter().enumerate().map(|(at, one)| (key(one), at)).collect())
     }
 
-    /// The rows of candidates that were measured, as they came.
+    /// The rows of candidates that ran or did not fit, as they came: of what broke nothing is known.
     fn measured<'a>(&'a self, ledger: &'a Ledger) -> impl Iterator<Item = (usize, &'a Record)> {
-        let ran = ledger.rows().iter().filter(|record| record.outcome != Outcome::Skipped);
+        let ran = ledger.rows().iter().filter(|record| record.outcome != Outcome::Skipped && !record.outcome.broken());
         ran.filter_map(|record| Some((*self.0.get(&(record.variant.clone(), record.workload))?, record)))
     }
 
@@ -46,7 +44,6 @@ impl Index {
             *rows += 1;
             let one = &mut seen[at];
             one.times = one.times.max(*rows);
-            one.failed |= !record.outcome.passed();
             one.ran_out |= record.outcome == Outcome::OutOfMemory;
         }
         seen

@@ -25,7 +25,7 @@ pub struct Campaign<'a> {
     pub devices: &'a [&'a dyn Device],
     /// What the plan chooses from.
     pub planned: &'a [Planned],
-    /// Whether batch sizes skipped after a failure leave no row.
+    /// Whether batch sizes skipped after one that ran out of memory leave no row.
     pub till_first_fail: bool,
 }
 
@@ -90,7 +90,7 @@ impl Campaign<'_> {
             match turn {
                 Turn::Measure(configuration) => {
                     course.ledger.begin(&configuration);
-                    course.progress.doing(named(&configuration));
+                    course.progress.doing(configuration.to_string());
                     crew.start(self.find(configuration)?, context.now());
                 }
                 Turn::Skip(configuration) => self.skip(&self.find(configuration)?, course, context)?,
@@ -104,7 +104,7 @@ impl Campaign<'_> {
     /// Keeps what became of a configuration that one of so many devices measured.
     fn take_in(&self, done: Done, devices: usize, course: &mut Course, context: &mut Context) -> Result<()> {
         let Done { device, planned, began, attempts } = done;
-        let name = named(&planned.configuration);
+        let name = planned.configuration.to_string();
         course.ledger.end(&planned.configuration);
         let attempts = match attempts {
             Ok(attempts) => attempts,
@@ -118,7 +118,10 @@ impl Campaign<'_> {
         };
         match attempts.kept() {
             Measurement::Interrupted => return Ok(()),
-            Measurement::Broken { outcome, reason } => context.warn(format!("{name}: {outcome}: {reason}")),
+            Measurement::Broken { outcome, reason } => {
+                context.warn(format!("{name}: {outcome}: {reason}"));
+                course.tally.failures.add(&planned.configuration, *outcome, reason);
+            }
             Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
         }
         attempts.remark().into_iter().for_each(|remark| context.warn(format!("{name}: {remark}")));
@@ -203,11 +206,6 @@ impl Course {
         self.tally.add(&variant.network, rows, spent);
         self.progress.advance(1);
     }
-}
-
-/// A configuration, for people.
-fn named(Configuration { variant, workload, .. }: &Configuration) -> String {
-    format!("{variant} {} bs {}", workload.stage, workload.batch)
 }
 
 /// A row that is not kept, for people.

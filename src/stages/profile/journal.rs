@@ -32,17 +32,17 @@ pub struct Journal {
 /// Rows that cannot be read, or that were measured under another setting than `now`.
 pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result<(Ledger, f64)> {
     let seconds = seconds(&provenance(log_dir, now)?);
-    let mut ledger = Ledger::default();
+    let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
     for (variant, variable) in files(planned) {
         let file = row_file(log_dir, &variant, variable);
         match variable.quantity() {
             _ if !file.exists() => {}
-            Some(quantity) => {
-                records::read(&file, quantity, Stage::Training)?.records.iter().for_each(|row| ledger.enter(row));
-            }
-            None => timed(&layers::read(&file)?).for_each(|(variant, workload)| ledger.enter_layers(variant, workload)),
+            Some(quantity) => rows.extend(records::read(&file, quantity, Stage::Training)?.settled()),
+            None => timed_layers.push(layers::read(&file)?),
         }
     }
+    let mut ledger = Ledger::of(&rows);
+    timed_layers.iter().flat_map(timed).for_each(|(variant, workload)| ledger.enter_layers(variant, workload));
     Ok((ledger, seconds))
 }
 
@@ -113,7 +113,7 @@ impl Journal {
         self.appenders.insert((variant, quantity), appender);
         if let Some(log) = log {
             log.warnings().into_iter().for_each(|warning| context.warn(warning));
-            self.earlier.extend(log.records);
+            self.earlier.extend(log.settled());
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ pub(super) const TABLE: Table = Table {
             name: "till_first_fail",
             kind: Kind::Flag,
             default: Literal("False"),
-            help: "Go up the batch sizes in order, and write no rows for those that are skipped after a smaller one failed. By default their order is random.",
+            help: "Go up the batch sizes in order, and write no rows for those that are skipped after a smaller one ran out of memory. By default their order is random.",
         },
         Key {
             name: "repeats",

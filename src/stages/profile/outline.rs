@@ -110,6 +110,6 @@ fn shown(time: Duration) -> humantime::FormattedDuration {
 fn left_out(configurations: usize, log_dir: &Path) -> Option<String> {
     let log_dir = log_dir.display();
     (configurations > 0).then(|| {
-        format!("leaves out {configurations} that {log_dir} already holds or that a failed smaller batch rules out")
+        format!("leaves out {configurations} that {log_dir} already holds or that a smaller batch without enough memory rules out")
     })
 }

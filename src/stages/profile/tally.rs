@@ -1,6 +1,8 @@
 //! What came of a profile: rows by network and outcome, and what they cost in time.
 
+use super::failures::Failures;
 use super::rows::Rows;
+use crate::error::Error;
 use crate::plan::Ending;
 use crate::records::{Outcome, Record};
 use crate::report::{Cell, Column, Table};
@@ -23,6 +25,8 @@ pub struct Tally {
     pub layers: usize,
     /// Configurations of this run that were measured twice, because the machine was throttled or others used it.
     pub remeasured: usize,
+    /// What this run could not measure, memory aside.
+    pub failures: Failures,
     earlier: usize,
     spent: BTreeMap<String, Spent>,
 }
@@ -50,7 +54,7 @@ const COUNTS: [(&str, &str, &[Outcome]); 6] = [
     ("rows_throttled", "throttled", &[Outcome::Throttled]),
     ("rows_out_of_memory", "out of memory", &[Outcome::OutOfMemory]),
     ("rows_skipped", "skipped", &[Outcome::Skipped]),
-    ("rows_broken", "crashed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
+    ("rows_broken", "failed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
 ];
 
 impl Tally {
@@ -76,20 +80,27 @@ impl Tally {
 
     /// The summary of the stage.
     pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
-        let table = self.table();
+        let (table, failures) = (self.table(), self.failures.table());
         let Spent { seconds, measuring } = self.spent();
         let json = json!({
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
-            "remeasured": self.remeasured, "seconds": seconds, "seconds_measuring": measuring,
+            "failures": failures.as_ref().map(Table::to_json), "remeasured": self.remeasured, "seconds": seconds, "seconds_measuring": measuring,
         });
         Summary {
             headline: self.headline(),
             findings: self.findings(),
-            tables: vec![table],
+            tables: [Some(table), failures].into_iter().flatten().collect(),
             files,
             json,
-            ..Summary::default()
+            failure: self.failure(),
         }
+    }
+
+    /// A run that tried and measured nothing is no success, unless Ctrl-C cut it short.
+    fn failure(&self) -> Option<Error> {
+        let new = &self.rows[self.earlier..];
+        let measured = new.iter().any(|row| row.outcome.passed() || row.outcome == Outcome::OutOfMemory);
+        if measured || self.interrupted { None } else { self.failures.error() }
     }
 
     fn headline(&self) -> String {
