@@ -226,7 +226,8 @@ fn silent(status: ExitStatus, legacy: &Legacy) -> Measurement {
             Measurement::OutOfMemory { memory: None, seconds: 0.0 }
         }
         (Some(signal), _) if signal == Signal::SIGKILL as i32 => {
-            let reason = format!("the worker was killed, and nothing tells that memory was why{words}");
+            let reason =
+                format!("the worker was killed by signal SIGKILL, and nothing tells that memory was why{words}");
             Measurement::broken(Outcome::Crashed, reason)
         }
         (Some(signal), _) => {
