@@ -45,7 +45,7 @@ Exit codes:
   4    an input file (network, CSV, fingerprint) cannot be used
   5    the device cannot do what was asked
   6    reading or writing failed
-  130  interrupted by Ctrl-C; the same command goes on where it stopped";
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP; the same command goes on where it stopped";
 
 const CHECK_NOISE_HELP: &str = "\
 Examples:
@@ -375,6 +375,11 @@ impl Verb {
 }
 
 impl Arguments {
+    /// Whether this program was started to measure one configuration.
+    pub fn is_worker(&self) -> bool {
+        matches!(self.verb, Some(Verb::Worker { .. }))
+    }
+
     fn console(&self) -> Console {
         let mode = match (self.json, self.quiet) {
             (true, _) => Mode::Json,

@@ -41,6 +41,7 @@ pub mod memory;
 pub mod network;
 pub mod pipeline;
 pub mod plan;
+pub mod private_folder;
 pub mod pruning;
 pub mod records;
 pub mod report;

@@ -2,8 +2,9 @@
 
 use super::machine::{Invocation, Machine};
 use super::names::DeviceName;
+use super::possible::impossible;
 use super::program::Program;
-use super::protocol::{About, Gpu, LatencyReading, LayersReading, PROTOCOL, Reply, Request, StepRule};
+use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule};
 use super::worker::{End, Legacy};
 use super::{Device, GpuOptions, Job, Measurement, Watch};
 use crate::error::{Error, Result};
@@ -164,12 +165,12 @@ impl Hardware {
                 Outcome::Crashed,
                 format!("the connection was lost {times} times in a row while the worker ran: {}", legacy.complained),
             ),
-            End::TimedOut => Measurement::broken(
-                Outcome::TimedOut,
-                format!("the worker was still running after {} s", self.timeout.as_secs_f64()),
-            ),
-            // A worker that fails while it winds up has answered all the same.
-            End::Exited(status) => match answer(&legacy.said, job) {
+            // A worker that hangs or fails while it winds up has answered all the same.
+            End::TimedOut => answer(&legacy.said, job, self.timeout).unwrap_or_else(|_| {
+                let words = format!("the worker was still running after {} s", self.timeout.as_secs_f64());
+                Measurement::broken(Outcome::TimedOut, words)
+            }),
+            End::Exited(status) => match answer(&legacy.said, job, self.timeout) {
                 Ok(measurement) => measurement,
                 Err(_) if legacy.said.trim().is_empty() => silent(status, legacy),
                 Err(why) => Measurement::broken(Outcome::Garbled, why),
@@ -189,21 +190,16 @@ fn told(mut measurement: Measurement, here: Conditions) -> Measurement {
 }
 
 /// The reply in what a worker said: one line, holding what the job asked for.
-fn answer(said: &str, job: &Job) -> std::result::Result<Measurement, String> {
+fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measurement, String> {
     let reply: Reply = serde_json::from_str(said.trim())
         .map_err(|cause| format!("the worker's answer cannot be understood ({cause}): \"{}\"", quoted(said)))?;
+    if let Some(finding) = impossible(&reply, limit) {
+        return Err(format!("the worker measured {finding}: \"{}\"", quoted(said)));
+    }
     match reply {
         Reply::OutOfMemory { memory, seconds } => Ok(Measurement::OutOfMemory { memory: Some(memory), seconds }),
         Reply::Failed { reason } => Ok(Measurement::broken(Outcome::Failed, reason)),
         Reply::Measured { latency, memory, layers, seconds, conditions } => {
-            let sound = |latency: &LatencyReading| latency.median.is_finite() && latency.median > 0.0;
-            let possible = |layers: &LayersReading| {
-                let times = layers.times.iter().map(|time| time.milliseconds).chain([layers.step]);
-                layers.steps > 0 && times.into_iter().all(|time| time.is_finite() && time > 0.0)
-            };
-            if !latency.as_ref().is_none_or(sound) || !layers.as_ref().is_none_or(possible) {
-                return Err(format!("the worker measured an impossible time: \"{}\"", quoted(said)));
-            }
             let (latency, memory) = (latency.filter(|_| job.latency), memory.filter(|_| job.memory));
             let layers = layers.filter(|_| job.layers);
             let given = [latency.is_some(), memory.is_some(), layers.is_some()];

@@ -6,11 +6,13 @@
 mod board;
 pub mod cgroup;
 pub mod description;
+mod guard;
 pub mod hardware;
 pub mod machine;
 pub mod names;
 pub mod nvml;
 mod open;
+mod possible;
 pub mod program;
 pub mod protocol;
 pub mod recorded;

@@ -4,7 +4,7 @@ use super::Device;
 use super::hardware::Hardware;
 use super::machine::{Here, Machine};
 use super::names::DeviceName;
-use super::program::{OWN, Program};
+use super::program::{OWN, Program, own_words};
 use super::protocol::StepRule;
 use super::recorded::Recorded;
 use super::remote::{Board, Route};
@@ -173,10 +173,7 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
 /// This machine and the worker on it.
 fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     let worker = match options.worker.as_slice() {
-        [] if options.name.is_gpu() => {
-            let words = vec![executable.display().to_string(), OWN.to_owned()];
-            Program::ask(&Here, options.for_gpus(words), options.timeout)?
-        }
+        [] if options.name.is_gpu() => Program::ask(&Here, options.for_gpus(own_words(executable)), options.timeout)?,
         [] => Program::own(executable)?,
         words => Program::ask(&Here, words.to_vec(), options.timeout)?,
     };

@@ -66,8 +66,7 @@ impl Program {
     /// # Errors
     /// See [`own_about`].
     pub fn own(executable: &Path) -> Result<Self> {
-        let words = vec![executable.display().to_string(), OWN.to_owned()];
-        Ok(Program { words, about: own_about()? })
+        Ok(Program { words: own_words(executable), about: own_about()? })
     }
 
     /// Somebody else's worker, asked what it can do on the machine where it will run.
@@ -106,6 +105,11 @@ impl Program {
             .expected(places.join(", "))
             .help("install its software with support for the device, or set another device or gpu_id"))
     }
+}
+
+/// The command of this program's own worker. Where its name is no text, it is named by what the kernel calls any running program.
+pub(super) fn own_words(executable: &Path) -> Vec<String> {
+    vec![executable.to_str().unwrap_or("/proc/self/exe").to_owned(), OWN.to_owned()]
 }
 
 impl std::fmt::Display for Program {

@@ -5,7 +5,7 @@
 
 use super::Watch;
 use crate::error::{Error, Result};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub struct Turn {
 /// # Errors
 /// When the lock file cannot be used.
 pub fn take(watch: &Watch<'_>) -> Result<Option<Turn>> {
-    let path = lock_file();
+    let path = shared_folder();
     let failed = |cause: &std::io::Error| Error::io(&path, "take the lock that keeps measurements apart", cause);
-    let file = open(&path).map_err(|cause| failed(&cause))?;
+    let file = File::open(&path).map_err(|cause| failed(&cause))?;
     let mut told = false;
     loop {
         match file.try_lock() {
@@ -40,13 +40,10 @@ pub fn take(watch: &Watch<'_>) -> Result<Option<Turn>> {
     }
 }
 
-/// The same file for every user, whatever their environment says about temporary folders.
-fn lock_file() -> PathBuf {
+/// What is locked: a folder that is there on every system, that every user may open and that nobody can put something else in the
+/// place of. A file in it would be its maker's, who could keep everybody else from it. The same for all users, whatever their
+/// environment says about temporary folders.
+fn shared_folder() -> PathBuf {
     let shared = PathBuf::from("/tmp");
-    if shared.is_dir() { shared } else { std::env::temp_dir() }.join("perf4sight-measuring.lock")
-}
-
-/// Another user's file in a sticky folder may be opened for reading but not with `create`; reading is enough to lock.
-fn open(path: &PathBuf) -> std::io::Result<File> {
-    File::open(path).or_else(|_| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path))
+    if shared.is_dir() { shared } else { std::env::temp_dir() }
 }

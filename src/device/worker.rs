@@ -1,14 +1,12 @@
 //! A worker process: one line in, one line out, watched until it ends or its time is up.
 
 use super::Watch;
+use super::guard::Guarded;
 use crate::records::Conditions;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use std::collections::VecDeque;
 use std::io::{self, Cursor, Read, Write};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,8 +19,10 @@ const COMPLAINTS: usize = 2048;
 const LOOK: Duration = Duration::from_millis(50);
 /// How often a worker that has answered is looked at: it is about to end.
 const LOOK_CLOSELY: Duration = Duration::from_millis(2);
-/// How long output may take to arrive after the worker has ended; longer means that a stray child holds the pipe.
+/// How long output may take to arrive after the worker has ended; longer means that something else holds the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a worker that has answered may take to end: libraries of GPUs wind up for seconds, and some never get to an end.
+const WIND_UP: Duration = Duration::from_secs(10);
 
 /// How a worker ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,28 +63,30 @@ pub(super) struct Errand {
     pub input: Box<dyn Read + Send>,
     /// Whether its input stays open until it has ended.
     pub held: bool,
+    /// Whether it is a worker: one line is all that it says, and nothing that it starts outlives it.
+    pub worker: bool,
     /// Time after which it is killed.
     pub timeout: Duration,
 }
 
 impl Errand {
-    /// One line.
+    /// One line for a worker.
     pub fn line(line: &str, timeout: Duration) -> Self {
-        Errand { input: Box::new(Cursor::new(format!("{line}\n"))), held: false, timeout }
+        Errand { input: Box::new(Cursor::new(format!("{line}\n"))), held: false, worker: true, timeout }
     }
 }
 
 /// Starts a process, hands it its errand and waits for its end; none after Ctrl-C.
 pub(super) fn ask(command: &mut Command, errand: Errand, watch: &Watch<'_>) -> io::Result<Option<Legacy>> {
-    let deadline = Instant::now() + errand.timeout;
-    // In a group of its own, Ctrl-C reaches only us, and children of the worker can be killed with it.
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child = command.spawn()?;
-    volunteer(&child);
-    let said = child.stdout.take().map(|pipe| reader(pipe, first_bytes));
-    let complained = child.stderr.take().map(|pipe| reader(pipe, last_bytes));
+    let (mut deadline, is_worker) = (Instant::now() + errand.timeout, errand.worker);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut guarded = Guarded::start(command, is_worker)?;
+    let child = &mut guarded.child;
+    volunteer(child);
+    let said = child.stdout.take().map(|pipe| Listener::new(pipe, keep_first));
+    let complained = child.stderr.take().map(|pipe| Listener::new(pipe, keep_last));
     let _held = child.stdin.take().map(|pipe| feed(pipe, errand));
-    let mut heard = None;
+    let mut answered = false;
     let end = loop {
         if let Some(status) = child.try_wait()? {
             break Some(End::Exited(status));
@@ -95,18 +97,17 @@ pub(super) fn ask(command: &mut Command, errand: Errand, watch: &Watch<'_>) -> i
         if Instant::now() >= deadline {
             break Some(End::TimedOut);
         }
-        match (&heard, &said) {
-            (None, Some(said)) => match said.recv_timeout(LOOK) {
-                Err(RecvTimeoutError::Timeout) => {}
-                result => heard = Some(result.unwrap_or_default()),
-            },
-            _ => thread::sleep(LOOK_CLOSELY),
+        if is_worker && !answered && said.as_ref().is_some_and(Listener::has_line) {
+            answered = true;
+            deadline = deadline.min(Instant::now() + WIND_UP);
+        }
+        if said.as_ref().is_none_or(|said| said.ends_within(LOOK)) {
+            thread::sleep(LOOK_CLOSELY);
         }
     };
-    bury(&mut child);
-    let Some(end) = end else { return Ok(None) };
-    let said = heard.unwrap_or_else(|| last_words(said));
-    Ok(Some(Legacy::of(end, said, last_words(complained))))
+    drop(guarded);
+    let last_words = |listener: Option<Listener>| listener.map_or(String::new(), Listener::last_words);
+    Ok(end.map(|end| Legacy::of(end, last_words(said), last_words(complained))))
 }
 
 /// Writes the input on a thread of its own, so that a slow reader can be given up; what is held stays open until the result is
@@ -129,42 +130,54 @@ fn volunteer(child: &Child) {
     let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
 }
 
-/// Ends the worker if it still runs, and whatever it started.
-fn bury(child: &mut Child) {
-    if let Ok(group) = i32::try_from(child.id()) {
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+/// What comes out of a pipe, read on a thread of its own, so that a full pipe never blocks the worker.
+struct Listener {
+    heard: Arc<Mutex<Vec<u8>>>,
+    /// Closed at the pipe's end.
+    ended: Receiver<()>,
+}
+
+impl Listener {
+    /// Listens until the pipe ends or `keep`, which is given what was heard until then, wants no more.
+    fn new(mut pipe: impl Read + Send + 'static, keep: fn(&mut Vec<u8>) -> bool) -> Self {
+        let (open, ended) = channel();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&heard);
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                let mut heard = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                heard.extend_from_slice(&buffer[..count]);
+                if !keep(&mut heard) {
+                    break;
+                }
+            }
+            drop(open);
+        });
+        Listener { heard, ended }
     }
-    let _ = child.wait();
-}
 
-/// Reads a pipe to its end on a thread of its own, so that a full pipe never blocks the worker.
-fn reader<R: Read + Send + 'static>(pipe: R, read: fn(R) -> Vec<u8>) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    thread::spawn(move || {
-        let bytes = read(pipe);
-        // Nobody listens any more when the wait for last words is over.
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    });
-    receiver
-}
-
-fn last_words(receiver: Option<Receiver<String>>) -> String {
-    receiver.and_then(|receiver| receiver.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
-}
-
-fn first_bytes<R: Read>(pipe: R) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // What was read before a failure is kept.
-    let _ = pipe.take(LONGEST_REPLY).read_to_end(&mut bytes);
-    bytes
-}
-
-fn last_bytes<R: Read>(mut pipe: R) -> Vec<u8> {
-    let mut kept = VecDeque::new();
-    let mut buffer = [0; 1024];
-    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-        kept.extend(&buffer[..count]);
-        kept.drain(..kept.len().saturating_sub(COMPLAINTS));
+    /// Waits so long for the end of the pipe, and tells whether it came.
+    fn ends_within(&self, time: Duration) -> bool {
+        self.ended.recv_timeout(time) == Err(RecvTimeoutError::Disconnected)
     }
-    kept.into()
+
+    fn has_line(&self) -> bool {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).contains(&b'\n')
+    }
+
+    /// Everything that was heard; what still holds the pipe when the worker is dead is not waited for.
+    fn last_words(self) -> String {
+        self.ends_within(LAST_WORDS);
+        String::from_utf8_lossy(&self.heard.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+fn keep_first(heard: &mut Vec<u8>) -> bool {
+    (heard.len() as u64) < LONGEST_REPLY
+}
+
+fn keep_last(heard: &mut Vec<u8>) -> bool {
+    heard.drain(..heard.len().saturating_sub(COMPLAINTS));
+    true
 }

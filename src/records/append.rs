@@ -1,10 +1,12 @@
 //! Appending rows one by one, so that nothing measured is lost, and finding out beforehand that it will work.
 
+use super::cells::check_cell;
 use super::log::{Log, log_file, read};
 use super::record::Record;
 use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
+use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -57,6 +59,7 @@ pub(super) struct RowFile {
 impl RowFile {
     /// Writes rows, all or none, and waits until the disk has them.
     pub fn append(&self, rows: &[Vec<String>]) -> Result<()> {
+        rows.iter().flatten().try_for_each(|cell| check_cell(cell)).map_err(|error| error.file(&self.path))?;
         self.write(rows).map_err(|cause| {
             Error::io(&self.path, "append a row", &cause).help("make room or permit writing, then run again")
         })
@@ -69,6 +72,10 @@ impl RowFile {
         let rows: String = rows.iter().map(|cells| cells.join("|") + "\n").collect();
         // One write call: another process never sees half a row, and a failed write is taken back as a whole.
         let written = file.write_all((header + &rows).as_bytes()).and_then(|()| file.sync_data());
+        let written = match before {
+            0 => written.and_then(|()| whole_file::sync_folder(whole_file::folder_of(&self.path))),
+            _ => written,
+        };
         written.inspect_err(|_| drop(file.set_len(before)))
     }
 
@@ -114,11 +121,7 @@ pub fn ensure_writable(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|cause| {
         Error::io(folder, "create the folder", &cause).help("set log_dir to a folder you may write")
     })?;
-    let probe = folder.join(format!(".probe-{}", std::process::id()));
-    let written = fs::write(&probe, [b' '; PROBE_BYTES]).and_then(|()| File::open(&probe)?.sync_all());
-    // The probe may be half there: take it away whether or not it was written.
-    let removed = fs::remove_file(&probe);
-    written.and(removed).map_err(|cause| {
+    whole_file::try_folder(folder, PROBE_BYTES).map_err(|cause| {
         Error::io(folder, "write here", &cause).help("make room or permit writing, or set log_dir to another folder")
     })
 }

@@ -7,6 +7,11 @@ use crate::workload::{Stage, Workload};
 use csv::StringRecord;
 use std::path::Path;
 
+/// No step takes as many milliseconds (31 years) or MiB.
+const MOST: f64 = 1e12;
+/// No step has more samples.
+const LARGEST_BATCH: u64 = 1 << 32;
+
 /// The columns of one kind of file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
@@ -145,7 +150,7 @@ impl Row<'_> {
     }
 
     fn batch(&self) -> Result<u64> {
-        let batch = self.cell("bs").parse().ok().filter(|&batch| batch > 0);
+        let batch = self.cell("bs").parse().ok().filter(|batch| (1..=LARGEST_BATCH).contains(batch));
         batch.ok_or_else(|| self.wrong("bs", "a batch size of 1 or more"))
     }
 
@@ -158,10 +163,18 @@ impl Row<'_> {
     /// and a process that was killed leaves it anywhere.
     pub fn value(&self, column: &str, passed: bool) -> Result<Option<f64>> {
         match self.optional(column, str::parse)? {
-            Some(value) if value > 0.0 && f64::is_finite(value) => Ok(Some(value)),
+            Some(value) if value > 0.0 && value <= MOST => Ok(Some(value)),
             Some(value) if passed || value.is_nan() => Err(self.wrong(column, "a number above 0")),
             None if passed => Err(self.wrong(column, "a number, because the row says passed = True")),
             _ => Ok(None),
+        }
+    }
+
+    /// The half-width of an interval relative to its middle, where the row has one.
+    pub fn spread(&self) -> Result<Option<f64>> {
+        match self.optional("spread", str::parse)? {
+            Some(spread) if !(0.0..=MOST).contains(&spread) => Err(self.wrong("spread", "a number from 0 on")),
+            spread => Ok(spread),
         }
     }
 
@@ -170,6 +183,26 @@ impl Row<'_> {
         match self.present(column) {
             None | Some("None" | "-1" | "-1.0") => Ok(None),
             Some(cell) => parse(cell).map(Some).map_err(|_| self.wrong(column, "a number, None or -1")),
+        }
+    }
+}
+
+/// Whether a row could not be read again with this inside a cell.
+pub(super) fn ends_cell(c: char) -> bool {
+    c == '|' || c.is_control()
+}
+
+/// Refuses words from a configuration that rows would hold and could not be read again with.
+///
+/// # Errors
+/// The word, and what is wrong with it.
+pub fn check_cell(word: &str) -> Result<()> {
+    match word.chars().find(|c| ends_cell(*c)) {
+        None => Ok(()),
+        Some(c) => {
+            Err(Error::config(format!("\"{}\" holds {c:?}, which ends a cell of a profile", word.escape_debug()))
+                .expected("words without | and without control characters")
+                .help("rename it"))
         }
     }
 }

@@ -4,7 +4,7 @@
 //! pass `step`: the plain step, timed in turn with them, whose time the others add up to.
 
 use super::append::RowFile;
-use super::cells::{Format, Row, written};
+use super::cells::{Format, Row, ends_cell, written};
 use super::log::{ENDING, Rows};
 use super::record::Outcome;
 use super::variant::Variant;
@@ -80,7 +80,7 @@ impl Pass {
 /// The operation that a row times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// The node's name in the network file, with `/` for `|`.
+    /// The node's name in the network file, as [`node_cell`] writes it.
     pub node: String,
     /// Its operation by kind: `conv`, `batch-norm`, ...
     pub op: String,
@@ -186,6 +186,11 @@ impl LayerAppender {
     }
 }
 
+/// A node's name as a row holds it: with `/` for what would end a cell or row.
+pub fn node_cell(name: &str) -> String {
+    name.replace(ends_cell, "/")
+}
+
 fn layer(row: &Row<'_>) -> Result<LayerRow> {
     let file = PathBuf::from(row.cell("model"));
     let number = |column| row.value(column, true).map(Option::unwrap_or_default);
@@ -198,7 +203,7 @@ fn layer(row: &Row<'_>) -> Result<LayerRow> {
         pass: pass(row)?,
         time: Milliseconds(number("latency")?),
         steps: number("steps")? as usize,
-        spread: row.optional("spread", str::parse)?.unwrap_or_default(),
+        spread: row.spread()?.unwrap_or_default(),
         outcome: row.outcome()?,
     })
 }
@@ -250,7 +255,7 @@ fn cells(row: &LayerRow) -> Vec<String> {
         row.workload.stage.to_string(),
         row.steps.to_string(),
         row.spread.to_string(),
-        of(&|operation| operation.node.replace('|', "/")),
+        of(&|operation| node_cell(&operation.node)),
         of(&|operation| operation.op.clone()),
         row.pass.name().to_owned(),
         of(&inputs),

@@ -165,7 +165,7 @@ impl<T> Rows<T> {
         let mut rows = Rows { whole: Vec::new(), torn: None, bytes: text.len() as u64 };
         // A crash while the file was created leaves the beginning of a header and nothing else.
         if !text.contains('\n') && format.header().starts_with(text) {
-            return Ok(Rows { torn: Some(1), bytes: 0, ..rows });
+            return Ok(Rows { torn: (!text.is_empty()).then_some(1), bytes: 0, ..rows });
         }
         let mut builder = csv::ReaderBuilder::new();
         let mut reader = builder.delimiter(b'|').flexible(true).quoting(false).from_reader(text.as_bytes());

@@ -16,6 +16,7 @@ mod variant;
 
 pub use append::{Appender, ensure_writable, lock_folder};
 pub use attempts::{Attempt, CONDITIONS_FILE};
+pub use cells::check_cell;
 pub use conditions::{Conditions, Moment};
 pub use log::{Duplicate, Log, any_rows, list, log_file, read};
 pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Run, Setting, differences};

@@ -52,7 +52,7 @@ pub(super) fn record(row: &Row<'_>, quantity: Quantity, stage: Stage) -> Result<
         outcome,
         reading: reading(row, quantity, outcome.passed())?,
         steps: row.optional("steps", str::parse)?,
-        spread: row.optional("spread", str::parse)?,
+        spread: row.spread()?,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Variant names: `{network}_{level}`, with an optional `_{repeat}`.
 
+use super::cells::check_cell;
 use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -85,10 +86,11 @@ fn is_digits(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Refuses a network name that ends in `_digits`, because its variants could not be told from levels and repeats.
+/// Refuses a network name that ends in `_digits`, because its variants could not be told from levels and repeats, one that rows could
+/// not be read again with, and one that a spreadsheet would take for a formula.
 ///
 /// # Errors
-/// Such a name, with a similar one that works.
+/// Such a name, with what would be right.
 ///
 /// ```
 /// use perf4sight::records::check_network_name;
@@ -96,6 +98,11 @@ fn is_digits(word: &str) -> bool {
 /// assert!(check_network_name("net_5").unwrap_err().to_string().contains("net-5"));
 /// ```
 pub fn check_network_name(name: &str) -> Result<()> {
+    check_cell(name)?;
+    if name.is_empty() || name.starts_with(['=', '+', '-', '@', '.']) || name.contains('/') {
+        let problem = format!("\"{name}\" cannot name a network");
+        return Err(Error::config(problem).expected("a word without slashes that begins with a letter or digit"));
+    }
     let Some((stem, digits)) = name.rsplit_once('_') else { return Ok(()) };
     if !is_digits(digits) {
         return Ok(());

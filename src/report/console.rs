@@ -1,5 +1,6 @@
 //! The only place that prints while stages run: results on stdout, progress, notes and warnings on stderr.
 
+use super::printable::{printable, printable_json};
 use super::progress::Progress;
 use super::table::Table;
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ pub struct Settings {
 pub(super) type Sink = Arc<Mutex<Box<dyn Write + Send>>>;
 
 /// Speaks to the person, or the program, that started us.
+///
+/// Whatever it is given may come from anywhere, so it shows it as [`printable`] text.
 ///
 /// Writing never panics and never ends a run: a reader that went away (`perf4sight networks | head`) is simply no longer
 /// written to, any other failure to write is kept for [`Console::finish`].
@@ -85,7 +88,7 @@ impl Console {
 
     /// One line of results.
     pub fn line(&self, text: impl Display) {
-        self.result(&format!("{text}\n"));
+        self.result(&format!("{}\n", printable(&text.to_string())));
     }
 
     /// A table of results, with a blank line before it.
@@ -101,21 +104,21 @@ impl Console {
     /// The summary of the run for programs; printed in [`Mode::Json`] only.
     pub fn json(&self, summary: &serde_json::Value) {
         if self.settings.mode == Mode::Json {
-            self.print(&self.out, &format!("{summary:#}\n"));
+            self.print(&self.out, &format!("{}\n", printable_json(&format!("{summary:#}"))));
         }
     }
 
     /// What is going on, for people who watch.
     pub fn note(&self, text: impl Display) {
         if self.settings.mode != Mode::Quiet {
-            self.print(&self.err, &format!("{text}\n"));
+            self.print(&self.err, &format!("{}\n", printable(&text.to_string())));
         }
     }
 
     /// Something the reader should know although the run goes on.
     pub fn warn(&self, text: impl Display) {
         let mark = if self.settings.bars && self.settings.colour { "\x1b[1;33mwarning\x1b[0m" } else { "warning" };
-        self.print(&self.err, &format!("{mark}: {text}\n"));
+        self.print(&self.err, &format!("{mark}: {}\n", printable(&text.to_string())));
     }
 
     /// Reports on `total` pieces of work called `what` until the returned value is dropped.

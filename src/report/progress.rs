@@ -1,6 +1,7 @@
 //! Progress of one piece of work: what is running, how much is done, how much time is left.
 
 use super::console::{Sink, locked};
+use super::printable::one_line;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::Write;
 
@@ -44,7 +45,7 @@ impl Progress {
 
     /// Names what is running now.
     pub fn doing(&self, item: impl Into<String>) {
-        self.bar.set_message(item.into());
+        self.bar.set_message(one_line(&item.into()));
     }
 
     /// That many more pieces are done.

@@ -144,6 +144,8 @@ impl Cell {
     /// The value without its unit, as a program reads it.
     fn plain(&self) -> String {
         match self {
+            // A spreadsheet would run it as a formula, whoever wrote the name of a network or layer (OWASP, "CSV Injection").
+            Cell::Text(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{text}"),
             Cell::Text(text) => text.clone(),
             Cell::Count(count) => count.to_string(),
             Cell::Bytes(bytes) => bytes.0.to_string(),
@@ -254,6 +256,14 @@ mod tests {
     fn floats_keep_three_significant_digits() {
         let written = [0.0, 0.001234, 1.2345, -12.345, 999.4, 999.6, -12_345.6, f64::NAN].map(significant);
         assert_eq!(written, ["0.00", "0.00123", "1.23", "-12.3", "999", "1,000", "-12,346", "–"]);
+    }
+
+    #[test]
+    fn words_are_no_formulas_in_csv() {
+        let mut table = Table::new("t", [Column::text("name", "name"), Column::number("change", "change")]);
+        table.row(["=HYPERLINK(\"http://example.org\")".into(), (-2.5).into()]);
+        assert_eq!(table.to_csv(), "name,change\n\"'=HYPERLINK(\"\"http://example.org\"\")\",-2.5\n");
+        assert_eq!(table.to_json()[0]["name"], "=HYPERLINK(\"http://example.org\")");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A table as aligned text, cut to the width of a terminal.
 
-use super::table::{Align, Cell, Table};
+use super::printable::one_line;
+use super::table::{Align, Table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Blanks between two columns.
@@ -19,11 +20,12 @@ impl Table {
 
     /// The lines of [`Table::to_text`]: the title if there is one, the headings, the rule, then one per row.
     pub(super) fn lines(&self, width: Option<usize>) -> Vec<String> {
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(Cell::to_string).collect()).collect();
-        let headings: Vec<String> = self.columns.iter().map(|column| column.heading.clone()).collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(|cell| one_line(&cell.to_string())).collect()).collect();
+        let headings: Vec<String> = self.columns.iter().map(|column| one_line(&column.heading)).collect();
         let widths = self.widths(&headings, &rows, width);
         let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-        let title = Some(self.title.clone()).filter(|title| !title.is_empty());
+        let title = Some(one_line(&self.title)).filter(|title| !title.is_empty());
         let body = [headings, rule].into_iter().chain(rows);
         title.into_iter().chain(body.map(|cells| self.line(&cells, &widths))).collect()
     }
@@ -74,7 +76,7 @@ fn cut(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::Column;
+    use super::super::table::{Cell, Column};
     use super::*;
 
     fn table() -> Table {

@@ -1,15 +1,15 @@
 //! A network in a file of its own, for as long as workers read it.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::network::{Network, onnx};
+use crate::private_folder::PrivateFolder;
 use crate::records::Variant;
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The file and its folder, which go when this is dropped.
 pub(super) struct Temporary {
-    folder: PathBuf,
+    _folder: PrivateFolder,
     file: PathBuf,
 }
 
@@ -19,22 +19,14 @@ impl Temporary {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(network: &Network, variant: &Variant) -> Result<Self> {
-        let folder = env::temp_dir().join(format!("perf4sight-{}-{variant}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|cause| Error::io(&folder, "make this folder", &cause))?;
-        let written = Temporary { file: folder.join(format!("{variant}.onnx")), folder };
-        onnx::write(network, &written.file)?;
-        Ok(written)
+        let folder = PrivateFolder::new(&env::temp_dir())?;
+        let file = folder.path().join(format!("{variant}.onnx"));
+        onnx::write(network, &file)?;
+        Ok(Temporary { _folder: folder, file })
     }
 
     /// The file.
     pub fn file(&self) -> &Path {
         &self.file
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Nothing is lost where it stays behind.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -50,6 +50,9 @@ pub enum Memory {
     Unified,
 }
 
+/// A step of more samples is no step.
+const LARGEST_BATCH: u64 = 1_000_000;
+
 /// The embedded files, by name.
 const KNOWN: [(&str, &str); 6] = [
     ("cpu", include_str!("data/cpu.json")),
@@ -110,20 +113,28 @@ impl Target {
         Ok(target)
     }
 
-    /// Sizes that would let a simulation divide by zero or never end.
-    fn check(&self) -> Result<()> {
+    /// Refuses sizes that would let a simulation divide by zero, overflow or never end.
+    ///
+    /// # Errors
+    /// Which they are.
+    pub fn check(&self) -> Result<()> {
         let refused = |what: &str| Err(Error::input(format!("device {}: {what}", self.name)));
         if !self.allocator.is_sound() {
-            return refused("its allocator has a size of 0, or a segment smaller than what it serves");
+            return refused(
+                "its allocator has a size of 0 or beyond a tebibyte, or a segment smaller than what it serves",
+            );
         }
         if self.workspaces.iter().any(|workspace| !workspace.is_sound()) {
-            return refused("one of its workspaces has a tile or block of 0");
+            return refused(
+                "one of its workspaces has a tile of none or more than 16, or a block of none or more than 1024",
+            );
         }
         if let Some(problem) = self.speed.problem() {
             return refused(&problem);
         }
-        if self.batches.contains(&0) || !self.batches.is_sorted() {
-            return refused("its batch sizes are not ascending from 1");
+        let ascend = self.batches.first().is_none_or(|&first| first > 0) && self.batches.is_sorted_by(|a, b| a < b);
+        if !ascend || self.batches.last().is_some_and(|&last| last > LARGEST_BATCH) {
+            return refused("its batch sizes are not ascending from 1 to a million at most");
         }
         Ok(())
     }
@@ -150,5 +161,11 @@ mod tests {
         assert!(refused("\"round\": 512", "\"round\": 0").contains("allocator"));
         assert!(refused("\"output_tile\": 4", "\"output_tile\": 0").contains("workspaces"));
         assert!(refused("[2, 4,", "[0, 4,").contains("batch sizes"));
+        // Sizes that would overflow or never end.
+        assert!(refused("\"output_tile\": 4", "\"output_tile\": 9223372036854775808").contains("workspaces"));
+        assert!(refused("\"round\": 512", "\"round\": 18446744073709551615").contains("allocator"));
+        assert!(refused("\"overlap\": 3", "\"overlap\": 1e300").contains("overlap"));
+        assert!(refused("[2, 4,", "[2, 2,").contains("batch sizes"));
+        assert!(refused("\"step\": [1, ", "\"step\": [1e300, ").contains("speed"));
     }
 }

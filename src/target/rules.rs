@@ -108,12 +108,21 @@ pub enum Workspace {
     },
 }
 
+/// More bytes than any allocator hands out at a time: a tebibyte.
+const MOST_BYTES: u64 = 1 << 40;
+/// Minimal filtering with larger tiles loses all its digits (A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks",
+/// 2016, section 4.1).
+const LARGEST_TILE: u64 = 16;
+/// Floats in the widest vectors there are (SVE, 2048 bits), and to spare.
+const WIDEST_BLOCK: u64 = 1024;
+
 impl Allocator {
     pub(super) fn is_sound(&self) -> bool {
         match *self {
             Allocator::Direct => true,
             Allocator::Caching(CachingSizes { round, small, small_segment, large, medium_segment, large_round }) => {
-                [round, small, large, large_round].iter().all(|&size| size > 0)
+                let sizes = [round, small, small_segment, large, medium_segment, large_round];
+                sizes.iter().all(|size| (1..=MOST_BYTES).contains(size))
                     && small_segment >= small
                     && medium_segment >= large
                     && large >= small
@@ -128,8 +137,8 @@ impl Allocator {
 impl Workspace {
     pub(super) fn is_sound(&self) -> bool {
         match self {
-            Workspace::Winograd { output_tile, .. } => *output_tile > 0,
-            Workspace::BlockedCopies { channels } => *channels > 0,
+            Workspace::Winograd { output_tile, .. } => (1..=LARGEST_TILE).contains(output_tile),
+            Workspace::BlockedCopies { channels } => (1..=WIDEST_BLOCK).contains(channels),
         }
     }
 }

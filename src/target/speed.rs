@@ -140,17 +140,25 @@ impl Parameter {
     ];
 }
 
+/// Sizes and powers beyond this are no device's.
+const MOST: f64 = 1e6;
+/// From a kernel of a femtosecond to an exaflop, in the units of any parameter.
+const TYPICAL: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
+/// Standard deviation of a logarithm beyond which a prior says nothing: a factor of e^20 either way.
+const WIDEST: f64 = 20.0;
+
 impl Speed {
     /// What keeps a fit from starting here, if anything.
     pub fn problem(&self) -> Option<String> {
-        if self.quantum < 1.0 || self.tile < 1.0 || self.overlap < 1.0 {
-            return Some("its quantum, tile or overlap is below 1".into());
+        if ![self.quantum, self.tile, self.overlap].iter().all(|number| (1.0..=MOST).contains(number)) {
+            return Some(format!("its quantum, tile or overlap is not from 1 to {MOST}"));
+        }
+        if matches!(self.depthwise, Depthwise::Cached { widest } if widest as f64 > MOST) {
+            return Some(format!("its widest depthwise kernel is beyond {MOST}"));
         }
         let bad = Parameter::ALL.into_iter().find(|parameter| {
-            !self
-                .priors
-                .get(parameter)
-                .is_some_and(|prior| prior.typical > 0.0 && prior.typical.is_finite() && prior.spread >= 0.0)
+            let prior = self.priors.get(parameter);
+            !prior.is_some_and(|Prior { typical, spread }| TYPICAL.contains(typical) && (0.0..=WIDEST).contains(spread))
         });
         bad.map(|parameter| format!("its speed has no usable prior for {parameter:?}"))
     }

@@ -151,7 +151,8 @@ fn leaves(packed: &Packed, values: &[f64]) -> Result<Vec<Node>, String> {
 /// Puts splits and leaves in the order that `shape` tells, finding roots and right children on the way.
 fn assemble(packed: Packed, shape: &[u8], splits: Vec<Node>, leaves: Vec<Node>) -> Result<Forest, String> {
     let count = splits.len() + leaves.len();
-    if shape.len() != count.div_ceil(8) || leaves.len() != splits.len() + packed.trees {
+    // Every split makes one leaf more; the number of trees may be anything.
+    if shape.len() != count.div_ceil(8) || leaves.len().checked_sub(splits.len()) != Some(packed.trees) {
         return Err(format!(
             "forest arrays do not fit together: {} trees, {} splits, {} leaves, {} bytes of shape",
             packed.trees,

@@ -41,6 +41,11 @@ impl Scene {
         Scene { folder: TempDir::new().expect("a temporary folder") }
     }
 
+    /// The same on the disk that the program lies on.
+    pub fn in_target() -> Self {
+        Scene { folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder") }
+    }
+
     /// Writes a file, with the folders above it.
     pub fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.path(name);
@@ -158,8 +163,7 @@ pub fn simulated_fingerprint() -> PathBuf {
     static MADE: OnceLock<Scene> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         // A static is never dropped; what it leaves behind lies where `cargo clean` finds it.
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
-        let scene = Scene { folder }.file("config.ini", shipped().read("config.ini"));
+        let scene = Scene::in_target().file("config.ini", shipped().read("config.ini"));
         scene.run("--config-file config.ini").succeeds();
         scene
     });

@@ -27,7 +27,7 @@ const MODULES: &[(&str, &[&str])] = &[
 ];
 
 /// Every module may use these; among themselves only the earlier ones.
-const BASE: &[&str] = &["error", "units", "stats", "workload", "whole_file", "checksum"];
+const BASE: &[&str] = &["error", "units", "stats", "workload", "whole_file", "private_folder", "checksum"];
 
 const BELOW_MAIN: &[&str] = &[
     "cli",

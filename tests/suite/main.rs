@@ -1,6 +1,7 @@
 //! The one integration binary: every topic is a module, fixtures are shared.
 
 mod adaptive;
+mod attack;
 mod calibrate;
 mod check_noise;
 mod command_line;
@@ -28,6 +29,8 @@ mod libtorch;
 mod memory;
 #[cfg(feature = "torch")]
 mod memory_on_cpu;
+mod mutated;
+mod mutation;
 mod networks;
 mod onnx_files;
 mod pipeline;

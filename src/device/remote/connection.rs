@@ -6,12 +6,11 @@ use super::failure::Failure;
 use super::host::Host;
 use crate::device::Watch;
 use crate::device::worker::{self, End, Errand, Legacy};
-use crate::error::{Error, Result};
-use std::fs::{self, DirBuilder};
-use std::io::{self, Cursor, Read};
-use std::os::unix::fs::DirBuilderExt;
+use crate::error::Result;
+use crate::private_folder::PrivateFolder;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Asks nothing, trusts no key that the user has not, forwards nothing, and notices within a minute that the board is gone. What the
@@ -80,14 +79,14 @@ pub(super) struct Heard {
 pub(super) struct Connection {
     host: Host,
     config: Option<PathBuf>,
-    folder: PathBuf,
+    /// Who can write to the socket in it is the user on the board.
+    folder: PrivateFolder,
 }
 
 impl Connection {
     /// A connection that is not made yet. `config` is used in place of the user's own ssh configuration.
     pub fn new(host: Host, config: Option<PathBuf>) -> Result<Self> {
-        let folder = own_folder().map_err(|cause| Error::io(SHORT, "make a folder for the connection", &cause))?;
-        Ok(Connection { host, config, folder })
+        Ok(Connection { host, config, folder: PrivateFolder::new(Path::new(SHORT))? })
     }
 
     /// Where the board is.
@@ -97,7 +96,7 @@ impl Connection {
 
     /// A folder that goes with the connection.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// Runs a script; none after Ctrl-C.
@@ -105,7 +104,7 @@ impl Connection {
     /// # Errors
     /// When ssh failed, or the script did not get to its end.
     pub fn run(&self, script: Script, input: Input, watch: &Watch<'_>) -> std::result::Result<Option<Heard>, Failure> {
-        let errand = Errand { input: input.bytes, held: input.held, timeout: input.timeout };
+        let errand = Errand { input: input.bytes, held: input.held, worker: false, timeout: input.timeout };
         let mut command = self.ssh();
         command.args(self.host.arguments()).arg(script.command());
         let legacy = worker::ask(&mut command, errand, watch).map_err(|cause| Failure::no_ssh(&cause))?;
@@ -128,24 +127,11 @@ impl Connection {
         if let Some(config) = &self.config {
             command.arg("-F").arg(config);
         }
-        command.args(["-T", "-S"]).arg(self.folder.join("ssh"));
+        command.args(["-T", "-S"]).arg(self.folder().join("ssh"));
         for option in OPTIONS {
             command.args(["-o", option]);
         }
         command
-    }
-}
-
-/// A new folder that nobody else can look into: who can write to the socket in it is the user on the board.
-fn own_folder() -> io::Result<PathBuf> {
-    let name = |number: u32| Path::new(SHORT).join(format!("perf4sight-{}-{number}", process::id()));
-    let mut number = 0;
-    loop {
-        match DirBuilder::new().mode(0o700).create(name(number)) {
-            Ok(()) => return Ok(name(number)),
-            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(cause) => return Err(cause),
-        }
     }
 }
 
@@ -155,7 +141,6 @@ impl Drop for Connection {
         command.args(["-O", "exit"]).args(self.host.arguments());
         // What cannot be ended now ends by itself in a minute.
         let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

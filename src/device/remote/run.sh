@@ -6,14 +6,20 @@ while IFS= read -r word && [ -n "$word" ]; do set -- "$@" "$word"; done
 IFS= read -r request || exit 1
 printf "\nperf4sight worker\n"
 if [ "$patience" != ask ]; then
-    # The lock of device/turn.rs, which another user may have made.
-    lock=/tmp/perf4sight-measuring.lock
-    [ -e "$lock" ] || : >>"$lock"
-    exec 9<"$lock"
+    # The lock of device/turn.rs.
+    exec 9</tmp
     flock -w "$patience" 9 || { printf "\nperf4sight busy\n"; exit 0; }
 fi
 kills() { while read -r name count; do [ "$name" != oom_kill ] || printf "%s" "$count"; done </proc/vmstat; }
 centiseconds() { read -r up _ </proc/uptime && printf "%s" "${up%.*}${up#*.}"; }
+# What the worker starts dies with it, also what left its group: it inherits this mark.
+mark=PERF4SIGHT_WORKER=$$.$(centiseconds)
+strays() {
+    for file in $(grep -lsxzF "$mark" /proc/[0-9]*/environ); do
+        process=${file#/proc/}
+        kill -KILL "${process%/environ}"
+    done
+}
 killed=$(kills)
 began=$(centiseconds)
 OMP_NUM_THREADS=$threads MKL_NUM_THREADS=$threads
@@ -22,13 +28,13 @@ exec 3<&0
 printf "%s\n" "$request" | {
     # The kernel takes the worker before anything else on the board.
     { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
-    exec timeout -s KILL "$limit" "$@" 3<&-
+    exec env "$mark" timeout -s KILL "$limit" "$@" 3<&- 9<&-
 } &
 worker=$!
-{ cat <&3; kill -KILL "-$worker" "$worker"; } >/dev/null 2>&1 9<&- &
+{ cat <&3; strays; kill -KILL "-$worker" "$worker"; } >/dev/null 2>&1 9<&- &
 guard=$!
 wait "$worker"
 status=$?
-kill "$guard" 2>/dev/null
+{ strays; kill "$guard"; } 2>/dev/null
 [ "$(kills)" = "$killed" ] && memory=0 || memory=1
 printf "\nperf4sight ended %s %s %s\n" "$status" "$(($(centiseconds) - began))" "$memory"

@@ -37,7 +37,6 @@ use std::thread;
 /// # Errors
 /// When the line cannot be read or the reply cannot be written; everything else is a reply.
 pub fn run_worker(mut input: impl BufRead, mut output: impl Write, libtorch_cuda: Option<&Path>) -> Result<()> {
-    process::die_with_parent();
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::io("standard input", "read the request", &cause))?;
     let reply =

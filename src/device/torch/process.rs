@@ -1,21 +1,13 @@
-//! The worker as a process: when it ends, and what the kernel says of its memory and time.
+//! The worker as a process: what the kernel says of its memory and time.
 
 use crate::device::description;
 use crate::device::protocol::MemoryReading;
 use crate::device::sampling::Load;
-use nix::sys::prctl;
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::signal::Signal;
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Ends this process when the one that started it ends, however that comes about. Where the kernel cannot, measuring goes on
-/// without.
-pub(super) fn die_with_parent() {
-    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-}
 
 /// The machine and the process before there was a network.
 pub(super) struct Idle {

@@ -48,7 +48,7 @@ pub(super) fn samples<'a>(row: &Row, parts: &'a Parts) -> Vec<Sample<'a>> {
 
 fn times(row: &Row) -> BTreeMap<Part, f64> {
     let named: BTreeMap<String, NodeId> =
-        row.network.iter().map(|(id, node)| (node.name.replace('|', "/"), id)).collect();
+        row.network.iter().map(|(id, node)| (layers::node_cell(&node.name), id)).collect();
     let mut times: BTreeMap<Part, f64> = BTreeMap::new();
     for layer in &row.layers {
         let node = layer.operation.as_ref().and_then(|operation| named.get(&operation.node).copied());

@@ -131,7 +131,8 @@ impl Latency {
     /// # Errors
     /// Trees of other portraits.
     pub fn check(&self) -> Result<()> {
-        match self.residual.is_sound() && self.corrections.is_sound() && self.target.speed.problem().is_none() {
+        self.target.check()?;
+        match self.residual.is_sound() && self.corrections.is_sound() {
             true => Ok(()),
             false => Err(Error::input("what it fitted to latency does not fit together")),
         }

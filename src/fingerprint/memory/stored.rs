@@ -33,6 +33,7 @@ impl TryFrom<Stored> for Memory {
 
     fn try_from(stored: Stored) -> Result<Self> {
         let Stored { target, seed, curve, limit, spread, known } = stored;
+        target.check()?;
         let residuals = residuals(&known.iter().collect::<Vec<_>>(), &curve, seed)?;
         Ok(Memory { target, seed, curve, limit, spread, known, residuals })
     }

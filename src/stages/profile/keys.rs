@@ -192,7 +192,7 @@ pub(super) const TABLE: Table = Table {
             name: "timeout",
             kind: Kind::Number(0.1),
             default: Literal("600"),
-            help: "Seconds after which a measurement is taken for hung.",
+            help: "Seconds after which a measurement is taken for hung and ended; until then it holds the machine, for nothing tells a hung worker from one with a long step, and a first step on a small board takes minutes.",
         },
         Key {
             name: "optimizer",

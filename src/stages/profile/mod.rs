@@ -76,15 +76,11 @@ impl Section for Profile {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let present = Foreseen::default();
         let tests = self.tests(&present)?;
-        let mut files = Vec::new();
-        if self.create_config {
-            let written = test_config::write(&self.places.test_config, &tests)?;
-            files.extend(written.into_iter().map(|file| ("test configuration", file)));
-        }
         if !self.run_profiling {
+            let files = self.write_tests(&tests)?;
             return Ok(Summary { headline: "wrote the test configuration".to_owned(), files, ..Summary::default() });
         }
-        let tally = self.measure(&tests, &present, context)?;
+        let (tally, mut files) = self.measure(&tests, &present, context)?;
         if self.save {
             files.push(("rows", self.places.log_dir.clone()));
         }
@@ -93,7 +89,21 @@ impl Section for Profile {
 }
 
 impl Profile {
-    fn measure(&self, tests: &[NetworkTests], present: &Foreseen, context: &mut Context) -> Result<Tally> {
+    /// Writes down what is to be measured, where that is wanted, and tells the files.
+    fn write_tests(&self, tests: &[NetworkTests]) -> Result<Vec<(&'static str, PathBuf)>> {
+        if !self.create_config {
+            return Ok(Vec::new());
+        }
+        let written = test_config::write(&self.places.test_config, tests)?;
+        Ok(written.into_iter().map(|file| ("test configuration", file)).collect())
+    }
+
+    fn measure(
+        &self,
+        tests: &[NetworkTests],
+        present: &Foreseen,
+        context: &mut Context,
+    ) -> Result<(Tally, Vec<(&'static str, PathBuf)>)> {
         let devices = self.open_devices(tests, &context.executable)?;
         let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
         // They are of one kind.
@@ -108,8 +118,10 @@ impl Profile {
                 None
             }
         };
+        // Only now is it certain that no other run is at work here.
+        let files = self.write_tests(tests)?;
         let campaign = Campaign { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
-        campaign.run(&mut *plan, journal, context)
+        Ok((campaign.run(&mut *plan, journal, context)?, files))
     }
 
     /// At least one device; several are of one kind.

@@ -8,7 +8,7 @@ use crate::device;
 use crate::device::names::DeviceName;
 use crate::device::remote::{Host, Route};
 use crate::error::Result;
-use crate::records::check_network_name;
+use crate::records::{check_cell, check_network_name};
 use crate::units::Bytes;
 use crate::workload::{Stage, Variable};
 use std::path::PathBuf;
@@ -127,6 +127,9 @@ fn seconds(values: &Values<'_>, key: &str) -> Result<Duration> {
 }
 
 fn places(values: &Values<'_>) -> Result<Places> {
+    for key in ["local_model_loc", "device_model_loc"] {
+        check_cell(&values.get::<String>(key)?).map_err(|error| values.placed(key, error))?;
+    }
     Ok(Places {
         networks: values.get("local_model_loc")?,
         networks_on_device: values.get("device_model_loc")?,
@@ -138,6 +141,7 @@ fn places(values: &Values<'_>) -> Result<Places> {
 /// A word that names a folder.
 fn folder_name(values: &Values<'_>, key: &str) -> Result<String> {
     let name: String = values.get(key)?;
+    check_cell(&name).map_err(|error| values.placed(key, error))?;
     match name.is_empty() || name.starts_with('.') || name.contains('/') {
         true => Err(values.error(key, format!("\"{name}\" cannot name a folder")).expected("a word without slashes")),
         false => Ok(name),

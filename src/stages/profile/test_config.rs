@@ -15,6 +15,7 @@ use crate::config::{Document, FromValue, Section, Value};
 use crate::error::{Error, Result, suggestion};
 use crate::plan::Sweep;
 use crate::records::Variant;
+use crate::whole_file;
 use crate::workload::{Stage, Variable};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,13 +55,11 @@ pub fn write(path: &Path, tests: &[NetworkTests]) -> Result<Vec<PathBuf>> {
     let texts: Vec<String> = tests.iter().map(text).collect();
     let texts = if files.len() == texts.len() { texts } else { vec![texts.join("\n")] };
     for (file, text) in files.iter().zip(texts) {
-        if file.exists() {
+        // An empty file is nobody's work.
+        if fs::metadata(file).is_ok_and(|about| about.len() > 0) {
             read(file).map_err(|error| error.help("set test_config to a file that may be overwritten"))?;
         }
-        let folder = file.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::write(file, text))
-            .map_err(|cause| Error::io(file, "write the test configuration", &cause))?;
+        whole_file::save(file, text)?;
     }
     Ok(files)
 }

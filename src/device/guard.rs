@@ -1,0 +1,105 @@
+//! What a worker starts dies with it, and a worker dies with this program, however either ends.
+//!
+//! A shell guards each worker from before it is started. It waits for the end of a pipe whose other end only this program has, which
+//! the kernel closes after SIGKILL too, and then kills the process group that it shares with the worker. A parent-death signal would
+//! come too late: a worker can ask for one only when its libraries are loaded, and a worker in another language may never do so.
+//!
+//! What left the group (a daemon, `setsid`) is known by a mark in its environment, which children inherit.
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Waits for the end of its input; then ends whatever carries the mark, and the group.
+const GUARD: &str = r#"read -r _
+[ -z "$1" ] || for file in $(grep -lsxzF "$1" /proc/[0-9]*/environ); do
+    process=${file#/proc/}
+    kill -KILL "${process%/environ}"
+done
+kill -KILL 0"#;
+/// The variable that marks what a worker starts.
+const MARK: &str = "PERF4SIGHT_WORKER";
+/// How often what left the group is looked for: it may be starting more of itself.
+const ROUNDS: usize = 5;
+
+/// A process with everything it starts; all of it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    /// The process.
+    pub child: Child,
+    guard: Child,
+    /// `name=value` in the environment of what it starts; none where that may live on.
+    mark: Option<String>,
+}
+
+impl Guarded {
+    /// Starts a process in a group of its own, so that Ctrl-C reaches only us. With `whole`, nothing that it starts outlives it; else
+    /// what leaves the group does.
+    pub fn start(command: &mut Command, whole: bool) -> io::Result<Self> {
+        let mark = whole.then(mark);
+        let mut guard = Command::new("/bin/sh");
+        guard.args(["-c", GUARD, "guard", mark.as_deref().unwrap_or_default()]);
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let mut guard = guard.spawn()?;
+        if let Some((name, value)) = mark.as_deref().and_then(|mark| mark.split_once('=')) {
+            command.env(name, value);
+        }
+        match command.process_group(group(&guard).as_raw()).spawn() {
+            Ok(child) => Ok(Guarded { child, guard, mark }),
+            Err(cause) => {
+                end(&mut guard);
+                Err(cause)
+            }
+        }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        for _ in 0..ROUNDS {
+            let strays = self.mark.as_deref().map_or(Vec::new(), marked);
+            if strays.is_empty() {
+                break;
+            }
+            for stray in strays {
+                // It may have ended by itself meanwhile.
+                let _ = kill(stray, Signal::SIGKILL);
+            }
+        }
+        // The group has members as long as the guard is not waited for, so its number is nobody else's.
+        end(&mut self.guard);
+        let _ = self.child.wait();
+    }
+}
+
+/// A mark that no other worker has.
+fn mark() -> String {
+    static WORKERS: AtomicU64 = AtomicU64::new(0);
+    format!("{MARK}={}.{}", std::process::id(), WORKERS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A process's group, which it leads. Process ids are positive and fit.
+fn group(leader: &Child) -> Pid {
+    Pid::from_raw(leader.id() as i32)
+}
+
+/// Kills a guard's group.
+fn end(guard: &mut Child) {
+    let _ = killpg(group(guard), Signal::SIGKILL);
+    let _ = guard.wait();
+}
+
+/// The processes whose environment has this entry, as far as we may look.
+fn marked(mark: &str) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let is_marked = |id: &i32| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
+    };
+    processes.filter_map(id).filter(is_marked).map(Pid::from_raw).collect()
+}

@@ -1,0 +1,59 @@
+//! Words that came from files, other programs and other machines, as a terminal may be given them.
+
+use std::borrow::Cow;
+
+/// The text with everything escaped that a terminal would obey instead of showing it, such as `\u{1b}`; lines stay lines. A name could
+/// else clear the screen, set the window's title, or turn around the order of what follows.
+///
+/// ```
+/// use perf4sight::report::printable;
+/// assert_eq!(printable("a line\nand \x1b[2Janother"), "a line\nand \\u{1b}[2Janother");
+/// ```
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.escape_default().to_string())
+}
+
+/// The same on one line.
+pub(super) fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n").replace('\t', " ")
+}
+
+/// The same for JSON, in which such characters stand only in strings.
+pub(super) fn printable_json(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect())
+}
+
+fn escaped(text: &str, escape: fn(char) -> String) -> Cow<'_, str> {
+    match text.contains(is_obeyed) {
+        true => text.chars().map(|c| if is_obeyed(c) { escape(c) } else { c.to_string() }).collect(),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Controls (C0 and C1), and what sets the direction of writing (Unicode Standard Annex 9, explicit formatting characters).
+fn is_obeyed(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped_and_the_rest_is_as_it_was() {
+        let harmless = "名前: résumé → 3 ± 1 ms\n\tnext";
+        assert_eq!(printable(harmless), harmless);
+        assert_eq!(printable("\r\u{7}\u{9b}0m\u{202e}cba\u{7f}"), "\\r\\u{7}\\u{9b}0m\\u{202e}cba\\u{7f}");
+        assert_eq!(one_line("a\nb\tc\u{1b}"), "a\\nb c\\u{1b}");
+    }
+
+    #[test]
+    fn json_says_the_same_without_them() {
+        let value = serde_json::json!({ "name": "\u{9b}0m \u{202e} \u{7f}\n" });
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let shown = printable_json(&text);
+        assert!(shown.contains("\\u009b0m \\u202e \\u007f"), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+    }
+}

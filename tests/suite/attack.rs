@@ -1,0 +1,324 @@
+//! Under attack: kills, orphans, strays, names and replies that are meant to do harm, and inputs changed at random.
+
+use crate::device::{job, measure, script_worker};
+use crate::fixtures::Scene;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use perf4sight::device::Measurement;
+use perf4sight::device::hardware::Hardware;
+use perf4sight::device::machine::Here;
+use perf4sight::device::names::DeviceName;
+use perf4sight::device::protocol::StepRule;
+use perf4sight::records::Outcome;
+use perf4sight::units::Bytes;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a worker says of itself, and of a step.
+const ABOUT: &str = r#"{"protocol":2,"software":{},"places":{"cpu":{}},"layers":true}"#;
+const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304},"seconds":0.6}"#;
+/// Longer than anything takes here.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A device whose worker is a line of shell.
+fn scripted(script: &str) -> Hardware {
+    Hardware {
+        name: DeviceName::Cpu,
+        machine: Arc::new(Here),
+        gpu: Default::default(),
+        worker: script_worker(script.to_owned()),
+        threads: 1,
+        mem_limit: Some(Bytes(1 << 30)),
+        timeout: Duration::from_secs(60),
+        seed: 0,
+        steps: StepRule::default(),
+    }
+}
+
+fn outcome_of(script: &str) -> (Option<Outcome>, String) {
+    let measurement = measure(&scripted(script), &job(Path::new("x")));
+    let reason = match &measurement {
+        Measurement::Broken { reason, .. } => reason.clone(),
+        _ => String::new(),
+    };
+    (measurement.outcome(), reason)
+}
+
+/// A profile of squeezenet by a worker in shell; `script` runs for every measurement, with the request in `$request`.
+fn profiled(script: &str) -> Scene {
+    let worker = format!("case \"$*\" in *--about*) echo '{ABOUT}'; exit;; esac\nread -r request\n{script}\n");
+    let config = "[profile]\ndevice = cpu\nworker = sh worker.sh\ndevice_name = board\ndataset = imagenet\n\
+                  network = squeezenet\nbs = [1, 2]\nlocal_model_loc = nets\n";
+    let squeezenet = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/models/imagenet/squeezenet.onnx")).unwrap();
+    Scene::new().file("worker.sh", worker).file("config.ini", config).file("nets/squeezenet_0.onnx", squeezenet)
+}
+
+fn start(scene: &Scene) -> Child {
+    let mut command = scene.command();
+    command.args(["--config-file", "config.ini"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[track_caller]
+fn within_patience(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what} does not come about");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The process whose id stands in a file of the scene, once it does.
+fn process(scene: &Scene, file: &str) -> i32 {
+    let read = || fs::read_to_string(scene.path(file)).ok()?.trim().parse().ok();
+    within_patience(file, || read().is_some());
+    read().unwrap()
+}
+
+fn runs(process: i32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_worker_and_what_it_started_die_with_the_program_however_it_ends() {
+    // The second is in a session of its own; neither reads its input nor asks for a signal.
+    let script = "setsid sleep 300 & echo $! > stray; sleep 300 & echo $! > child; echo $$ > worker; wait";
+    for signal in [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        let scene = profiled(script);
+        let mut program = start(&scene);
+        let started = ["worker", "child", "stray"].map(|file| process(&scene, file));
+        kill(Pid::from_raw(program.id() as i32), signal).unwrap();
+        let status = program.wait().unwrap();
+        within_patience(&format!("the end of the worker after {signal}"), || !started.iter().any(|one| runs(*one)));
+        if matches!(signal, Signal::SIGTERM | Signal::SIGHUP | Signal::SIGINT) {
+            assert_eq!(status.code(), Some(130), "{signal} ends it in order");
+        }
+    }
+}
+
+/// A program that is killed just after it started a worker leaves none, although no library of the worker is loaded yet.
+#[cfg(feature = "torch")]
+#[test]
+fn a_real_worker_is_no_orphan_for_long() {
+    let scene = profiled("");
+    let config = scene.read("config.ini").replace("worker = sh worker.sh\n", "threads = 1\n");
+    let scene = scene.file("config.ini", config);
+    for delay in [0, 2, 5, 10, 40] {
+        let mut program = start(&scene);
+        let threads = format!("/proc/{}/task", program.id());
+        let workers = || {
+            let threads = fs::read_dir(&threads).unwrap().flatten();
+            let children: String =
+                threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok()).collect();
+            children.split_whitespace().filter_map(|id| id.parse::<i32>().ok()).collect::<Vec<_>>()
+        };
+        within_patience("a worker", || workers().len() > 1);
+        thread::sleep(Duration::from_millis(delay));
+        let started = workers();
+        program.kill().unwrap();
+        program.wait().unwrap();
+        within_patience("the end of the workers", || !started.iter().any(|one| runs(*one)));
+    }
+}
+
+#[test]
+fn a_stray_in_its_own_session_costs_no_answer_and_dies() {
+    let scene = Scene::new();
+    let stray = scene.path("stray");
+    let began = Instant::now();
+    for escape in ["setsid sleep 300 &", "env -i setsid sleep 3 &"] {
+        let script = format!("{escape} echo $! > {}; echo '{MEASURED}'", stray.display());
+        assert_eq!(outcome_of(&script).0, Some(Outcome::Measured), "{escape}");
+    }
+    assert!(began.elapsed() < PATIENCE);
+    let script = format!("setsid sleep 300 & echo $! > {}; echo '{MEASURED}'", stray.display());
+    outcome_of(&script);
+    assert!(!runs(process(&scene, "stray")));
+}
+
+#[test]
+fn a_worker_that_answered_and_hangs_keeps_its_answer_and_not_the_machine() {
+    let began = Instant::now();
+    assert_eq!(outcome_of(&format!("echo '{MEASURED}'; sleep 300")).0, Some(Outcome::Measured));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
+fn replies_that_no_machine_gives_are_garbled() {
+    let most = u64::MAX.to_string();
+    let layers = r#""layers":{"step":2.0,"step_spread":0.1,"steps":4,"disturbed":false,"times":[]},"seconds""#;
+    let cases = [
+        ("12.5", "1e308"),
+        ("12.5", "61000.0"),
+        ("12.5", "0.0"),
+        ("12.5", "-3.0"),
+        ("\"spread\":0.01", "\"spread\":-0.01"),
+        ("\"spread\":0.01", "\"spread\":1e300"),
+        ("\"steps\":40", "\"steps\":0"),
+        ("\"steps\":40", &format!("\"steps\":{most}")),
+        ("\"seconds\":0.6", "\"seconds\":-1e9"),
+        ("\"seconds\":0.6", "\"seconds\":1e9"),
+        ("1048576", "0"),
+        ("1048576", &most),
+        ("3145728", "0"),
+        ("3145728", &most),
+        ("\"available\":4194304", "\"available\":0"),
+        ("\"free\":4194304", &format!("\"free\":{most}")),
+        ("\"seconds\"", &layers.replace("2.0", "-2.0")),
+        ("\"seconds\"", &layers.replace("0.1", "-0.1")),
+        ("\"seconds\"", &layers.replace("4,", "0,")),
+        ("\"seconds\"", &layers.replace("[]", r#"[{"node":null,"pass":"step","milliseconds":1,"spread":0}]"#)),
+        ("\"seconds\"", &layers.replace("[]", r#"[{"node":null,"pass":"forward","milliseconds":1,"spread":0}]"#)),
+        ("\"seconds\"", &layers.replace("[]", r#"[{"node":"a","pass":"loss","milliseconds":1,"spread":0}]"#)),
+        ("\"seconds\"", &layers.replace("[]", r#"[{"node":"a","pass":"forward","milliseconds":1e308,"spread":0}]"#)),
+    ];
+    assert_eq!(outcome_of(&format!("echo '{MEASURED}'")).0, Some(Outcome::Measured));
+    assert_eq!(outcome_of(&format!("echo '{}'", MEASURED.replace("\"seconds\"", layers))).0, Some(Outcome::Measured));
+    for (from, to) in cases {
+        let reply = MEASURED.replacen(from, to, 1);
+        assert_ne!(reply, MEASURED);
+        let (outcome, reason) = outcome_of(&format!("echo '{reply}'"));
+        assert_eq!(outcome, Some(Outcome::Garbled), "{from} became {to}");
+        assert!(reason.contains("impossible") || reason.contains("more memory"), "{reason}");
+    }
+    let failed = format!(
+        r#"{{"outcome":"out_of_memory","memory":{{"allocated":{most},"reserved":0,"used":0,"available":0,"free":0}}}}"#
+    );
+    assert_eq!(outcome_of(&format!("echo '{failed}'")).0, Some(Outcome::Garbled));
+}
+
+#[test]
+fn of_many_runs_at_once_one_measures_and_the_others_say_why_they_do_not() {
+    let scene = profiled(&format!("while [ ! -e enough ]; do sleep 0.05; done; echo '{MEASURED}'"));
+    for round in 0..3 {
+        let mut running: Vec<Child> = (0..6).map(|_| start(&scene)).collect();
+        // Whoever has the folder measures until there is enough; the others end.
+        let deadline = Instant::now() + PATIENCE;
+        while running.iter_mut().filter_map(|program| program.try_wait().unwrap()).count() < 5 {
+            assert!(Instant::now() < deadline, "they wait for one another");
+            thread::sleep(Duration::from_millis(5));
+        }
+        fs::write(scene.path("enough"), "").unwrap();
+        let output = |program: Child| {
+            let output = program.wait_with_output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let ended: Vec<_> = running.into_iter().map(output).collect();
+        let refused = ended.iter().filter(|(code, said)| *code == Some(5) && said.contains("another run is writing"));
+        let done = ended.iter().filter(|(code, _)| *code == Some(0));
+        assert_eq!((done.count(), refused.count()), (1, 5), "round {round}: {ended:#?}");
+        fs::remove_dir_all(scene.path("profiling_csvs")).unwrap();
+        fs::remove_file(scene.path("enough")).unwrap();
+    }
+}
+
+#[test]
+fn names_that_rows_cannot_hold_are_refused_before_anything_runs() {
+    let scene = profiled("exit 3");
+    let sets = [
+        "profile.dataset='image|net'",
+        "profile.dataset='image\nnet'",
+        "profile.network=['squeeze|net']",
+        "profile.network=['squeeze\rnet']",
+        "profile.network=['=HYPERLINK(\"http://example.org\")']",
+        "profile.device_model_loc='nets|more'",
+        "profile.local_model_loc='nets\nmore'",
+    ];
+    for set in sets {
+        let output = scene.command().args(["--config-file", "config.ini", "--check", "--set", set]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{set}: {said}");
+        assert!(said.contains("ends a cell of a profile") || said.contains("cannot name a network"), "{set}: {said}");
+        assert!(!said.contains('\r'), "{said:?}");
+    }
+}
+
+#[test]
+fn what_a_worker_says_cannot_steer_a_terminal() {
+    let reason =
+        r#"{"outcome":"failed","reason":"\u001b]0;owned\u0007\u001b[2J\u009b31m no\r\n such \u202eoperation"}"#;
+    let scene = profiled(&format!("printf '%s\\n' '{reason}'"));
+    let outcome = scene.run("--config-file config.ini");
+    let said = format!("{}{}", outcome.stdout(), outcome.stderr());
+    assert!(said.contains("owned"), "{outcome}");
+    let steers = |c: char| (c.is_control() && c != '\n' && c != '\t') || c == '\u{202e}';
+    assert!(!said.contains(steers), "{said:?}");
+}
+
+/// In a file system of its own, where /tmp holds what somebody else may have put there.
+#[test]
+fn what_others_put_into_the_temporary_folder_stops_nobody() {
+    let scene = Scene::in_target().file("worker.sh", "").file("config.ini", "");
+    let made = profiled(&format!("echo '{MEASURED}'"));
+    let scene = ["worker.sh", "config.ini", "nets/squeezenet_0.onnx"]
+        .iter()
+        .fold(scene, |scene, file| scene.file(file, fs::read(made.path(file)).unwrap()));
+    let run = |command: &str| {
+        let script = format!("mount -t tmpfs tmpfs /tmp && {command}");
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--map-root-user", "--mount", "sh", "-c", &script]).current_dir(scene.folder()).output()
+    };
+    if !run("true").is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: this test needs an unshare that may mount");
+    }
+    let program = env!("CARGO_BIN_EXE_perf4sight");
+    for lock in ["mkfifo", "mkdir -m 0", "ln -s /etc/passwd", "install -m 0 /dev/null"] {
+        let command = format!("{lock} /tmp/perf4sight-measuring.lock && timeout 20 {program} --config-file config.ini");
+        let output = run(&command).unwrap();
+        assert!(output.status.success(), "{lock}: {output:?}");
+        fs::remove_dir_all(scene.path("profiling_csvs")).unwrap();
+    }
+}
+
+#[test]
+fn a_program_whose_folder_has_a_name_that_is_no_text_finds_its_worker() {
+    let scene = Scene::in_target();
+    let folder = scene.folder().join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir(&folder).unwrap();
+    let program = folder.join("perf4sight");
+    fs::hard_link(env!("CARGO_BIN_EXE_perf4sight"), &program).unwrap();
+    let about = perf4sight::device::program::Program::own(&program);
+    if let Ok(worker) = about {
+        // What the kernel calls the running program is this test, so only that it is no lossy name can be seen here.
+        assert_eq!(worker.words, ["/proc/self/exe", "worker"]);
+    }
+    let output = Command::new(&program).args(["networks", "--quiet"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Whatever the moment of a kill, the same command ends what was begun, and the rows are those of a run that nobody disturbed.
+#[test]
+fn a_run_that_is_killed_anywhere_goes_on() {
+    let rows = |scene: &Scene| {
+        let read = |file: &str| {
+            let mut lines: Vec<String> = scene.read(file).lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        ["latency", "memory"].map(|name| read(&format!("profiling_csvs/simulated/imagenet/{name}/squeezenet_0-gt.csv")))
+    };
+    let config = "[create_network_dataset]\nnetworks = squeezenet\npruning_perc = [0, 30]\n\
+                  [profile]\ndevice = simulated\ndataset = imagenet\nnetwork = squeezenet\nbs = [1, 2, 4, 8, 16, 32]\n";
+    let scene = || Scene::new().file("config.ini", config);
+    let undisturbed = scene();
+    let began = Instant::now();
+    undisturbed.run("--config-file config.ini").succeeds();
+    let whole = began.elapsed();
+    for kills in 1..=8 {
+        let scene = scene();
+        for kill in 1..=kills {
+            let mut program = start(&scene);
+            thread::sleep(whole * kill / (kills + 1));
+            program.kill().unwrap();
+            program.wait().unwrap();
+        }
+        scene.run("--config-file config.ini").succeeds();
+        assert_eq!(rows(&scene), rows(&undisturbed), "{kills} kills");
+    }
+}

@@ -1,0 +1,225 @@
+//! Inputs changed at random: whatever stands in a file, it is read or refused, and never panics or takes long. The numbers of inputs are
+//! those of every run of the tests; `PERF4SIGHT_MUTATIONS=100` tries a hundred times as many, with other seeds.
+
+use crate::fixtures::{Sink, context};
+use crate::mutation::{Mutator, survives};
+use perf4sight::checksum::checksum;
+use perf4sight::fingerprint::{Fingerprints, file_name};
+use perf4sight::memory::{Optimizer, Simulation};
+use perf4sight::network::Network;
+use perf4sight::network::onnx;
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::pipeline::{self, Options};
+use perf4sight::records::{self, Provenance, Variant, layers, log_file};
+use perf4sight::report::Mode;
+use perf4sight::stages::SPECS;
+use perf4sight::target::Target;
+use perf4sight::workload::{Quantity, Stage};
+use serde_json::{Map, Value, json};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// How many times the usual number of inputs are tried.
+fn times() -> usize {
+    env::var("PERF4SIGHT_MUTATIONS").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
+fn committed(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A seed for each number of times, so that more tries are other tries.
+fn mutator() -> Mutator {
+    Mutator::new(times() as u64)
+}
+
+#[test]
+fn configurations() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("config.ini");
+    let base = fs::read(committed("config.ini")).unwrap();
+    let mut mutator = mutator();
+    survives(
+        300 * times(),
+        |_| mutator.bytes(&base),
+        |bytes| {
+            fs::write(&file, bytes).unwrap();
+            let options = Options { config_file: file.clone(), check: true, ..Options::default() };
+            drop(pipeline::run(SPECS, &options, &mut context(Mode::Quiet, &Sink::default(), &Sink::default())));
+        },
+    );
+}
+
+#[test]
+fn rows() {
+    let profile = committed("profiling_csvs/epyc-1-core/imagenet");
+    let variant = Variant::new("squeezenet", 40);
+    let mut mutator = mutator();
+    for quantity in Quantity::ALL {
+        let folder = TempDir::new().unwrap();
+        let copy = log_file(folder.path(), quantity, &variant);
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        let base = fs::read(log_file(&profile, quantity, &variant)).unwrap();
+        survives(
+            500 * times(),
+            |_| mutator.bytes(&base),
+            |bytes| {
+                fs::write(&copy, bytes).unwrap();
+                drop(records::read(&copy, quantity, Stage::Training));
+                // Opening mends what a crash left; what it leaves is read the same once more.
+                if let Ok((_, Some(log))) = records::Appender::open(folder.path(), &variant, quantity, Stage::Training)
+                {
+                    let again = records::read(&copy, quantity, Stage::Training).unwrap();
+                    assert_eq!((again.records, again.torn), (log.records, None));
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn layer_rows() {
+    let folder = TempDir::new().unwrap();
+    let copy = folder.path().join("squeezenet_40-gt.csv");
+    let base =
+        fs::read(layers::file(&committed("profiling_csvs/epyc-1-core/imagenet"), &Variant::new("squeezenet", 40)));
+    let base = base.unwrap();
+    let mut mutator = mutator();
+    survives(
+        150 * times(),
+        |_| mutator.bytes(&base[..8000]),
+        |bytes| {
+            fs::write(&copy, bytes).unwrap();
+            drop(layers::read(&copy));
+        },
+    );
+}
+
+#[test]
+fn provenance() {
+    let folder = TempDir::new().unwrap();
+    let text = fs::read_to_string(committed("profiling_csvs/epyc-1-core/imagenet/provenance.json")).unwrap();
+    let base: Value = serde_json::from_str(&text).unwrap();
+    let mut mutator = mutator();
+    survives(
+        400 * times(),
+        |number| shaken(&mut mutator, &base, number),
+        |bytes| {
+            fs::write(folder.path().join(records::PROVENANCE_FILE), bytes).unwrap();
+            if let Ok(Some(provenance)) = Provenance::load(folder.path()) {
+                provenance.save(folder.path()).unwrap();
+                assert_eq!(Provenance::load(folder.path()).unwrap(), Some(provenance));
+            }
+        },
+    );
+}
+
+/// JSON with changed parts, and every fourth time with changed bytes.
+fn shaken(mutator: &mut Mutator, base: &Value, number: usize) -> Vec<u8> {
+    match number % 4 {
+        0 => mutator.bytes(base.to_string().as_bytes()),
+        _ => mutator.json(base).to_string().into_bytes(),
+    }
+}
+
+fn squeezenet() -> Network {
+    zoo::build("squeezenet", Dataset::Imagenet).unwrap()
+}
+
+#[test]
+fn devices() {
+    let folder = TempDir::new().unwrap();
+    let (file, network, mut mutator) = (folder.path().join("device.json"), squeezenet(), mutator());
+    for name in Target::names() {
+        let text = fs::read_to_string(committed(&format!("src/target/data/{name}.json"))).unwrap();
+        let base: Value = serde_json::from_str(&text).unwrap();
+        survives(
+            60 * times(),
+            |number| shaken(&mut mutator, &base, number),
+            |bytes| {
+                fs::write(&file, bytes).unwrap();
+                if let Ok(target) = Target::read(&file) {
+                    let simulation = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target);
+                    assert!(simulation.peak(4).reserved >= simulation.peak(1).allocated);
+                }
+            },
+        );
+    }
+}
+
+/// A fingerprint as its program would have sealed it.
+fn sealed(fields: &Map<String, Value>) -> String {
+    let mut fields = fields.clone();
+    fields.retain(|key, _| key != "checksum" && key != "provenance");
+    let content = serde_json::to_string_pretty(&fields).unwrap();
+    let content = content.strip_suffix("\n}").unwrap_or_default();
+    let (sum, provenance) = (checksum(content.bytes()), json!({ "date": "", "seconds": 0.0 }));
+    format!(
+        "{content},\n  \"checksum\": \"{sum}\",\n  \"provenance\": {}\n}}\n",
+        format!("{provenance:#}").replace('\n', "\n  ")
+    )
+}
+
+#[test]
+fn fingerprints() {
+    let networks = [squeezenet(), zoo::build("resnet18", Dataset::Imagenet).unwrap()];
+    let mut mutator = mutator();
+    for quantity in Quantity::ALL {
+        let folder = TempDir::new().unwrap();
+        let name = file_name(Stage::Training, quantity);
+        let text = fs::read_to_string(committed("fingerprinting/epyc-1-core/imagenet").join(&name)).unwrap();
+        let Ok(Value::Object(base)) = serde_json::from_str(&text) else { panic!("{name} is no object") };
+        fs::write(folder.path().join(&name), sealed(&base)).unwrap();
+        Fingerprints::load(folder.path(), Stage::Training).unwrap();
+        let input = |_| {
+            let Value::Object(fields) = mutator.json(&Value::Object(base.clone())) else { return "[]".to_owned() };
+            sealed(&fields)
+        };
+        survives(150 * times(), input, |bytes| {
+            fs::write(folder.path().join(&name), bytes).unwrap();
+            if let Ok(fingerprints) = Fingerprints::load(folder.path(), Stage::Training) {
+                networks.iter().for_each(|network| answers(&fingerprints, network));
+            }
+        });
+    }
+}
+
+/// Everything a prediction says is a number, and lies in its own interval.
+fn answers(fingerprints: &Fingerprints, network: &Network) {
+    for fingerprint in fingerprints.iter() {
+        let about = fingerprint.about(network);
+        for batch in [1, 2, 17, 1 << 20] {
+            let prediction = about.at(batch);
+            let value = prediction.value.value();
+            assert!(value.is_finite() && value >= 0.0, "{value} at {batch}");
+            if let Some(interval) = prediction.interval {
+                assert!(interval.contains(value), "{interval:?} without {value} at {batch}");
+            }
+            let _ = (about.verdict(batch), about.alive(batch), about.shares(batch));
+        }
+        let _ = about.max_batch();
+    }
+}
+
+#[test]
+fn networks() {
+    let mut mutator = mutator();
+    for name in ["squeezenet", "mobilenetv2"] {
+        let base = fs::read(committed(&format!("models/imagenet/{name}.onnx"))).unwrap();
+        survives(
+            150 * times(),
+            |_| mutator.bytes(&base),
+            |bytes| {
+                let Ok(loaded) = onnx::from_bytes("mutated", bytes) else { return };
+                let network = loaded.network;
+                let target = Target::named("cpu").unwrap();
+                drop((network.macs(), network.parameters(), network.activations(), network.coverage()));
+                let _ = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target).peak(2);
+                let written = onnx::to_bytes(&network);
+                onnx::from_bytes("written", &written).unwrap();
+            },
+        );
+    }
+}
