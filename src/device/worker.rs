@@ -83,8 +83,8 @@ pub(super) fn ask(command: &mut Command, errand: Errand, watch: &Watch<'_>) -> i
     let mut guarded = Guarded::start(command, is_worker)?;
     let child = &mut guarded.child;
     volunteer(child);
-    let said = child.stdout.take().map(|pipe| Listener::new(pipe, keep_first));
-    let complained = child.stderr.take().map(|pipe| Listener::new(pipe, keep_last));
+    let said = child.stdout.take().map(|pipe| Listener::new(pipe, Part::Beginning));
+    let complained = child.stderr.take().map(|pipe| Listener::new(pipe, Part::End));
     let _held = child.stdin.take().map(|pipe| feed(pipe, errand));
     let mut answered = false;
     let end = loop {
@@ -138,8 +138,8 @@ struct Listener {
 }
 
 impl Listener {
-    /// Listens until the pipe ends or `keep`, which is given what was heard until then, wants no more.
-    fn new(mut pipe: impl Read + Send + 'static, keep: fn(&mut Vec<u8>) -> bool) -> Self {
+    /// Listens until the pipe ends or the part that is wanted is there.
+    fn new(mut pipe: impl Read + Send + 'static, part: Part) -> Self {
         let (open, ended) = channel();
         let heard = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&heard);
@@ -148,7 +148,7 @@ impl Listener {
             while let Ok(count @ 1..) = pipe.read(&mut buffer) {
                 let mut heard = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 heard.extend_from_slice(&buffer[..count]);
-                if !keep(&mut heard) {
+                if part.is_there(&mut heard) {
                     break;
                 }
             }
@@ -173,11 +173,24 @@ impl Listener {
     }
 }
 
-fn keep_first(heard: &mut Vec<u8>) -> bool {
-    (heard.len() as u64) < LONGEST_REPLY
+/// What is wanted of endless words.
+#[derive(Clone, Copy)]
+enum Part {
+    /// As much as a reply may have.
+    Beginning,
+    /// As much as a report quotes.
+    End,
 }
 
-fn keep_last(heard: &mut Vec<u8>) -> bool {
-    heard.drain(..heard.len().saturating_sub(COMPLAINTS));
-    true
+impl Part {
+    /// Drops what is not wanted, and tells whether no more is.
+    fn is_there(self, heard: &mut Vec<u8>) -> bool {
+        match self {
+            Part::Beginning => heard.len() as u64 >= LONGEST_REPLY,
+            Part::End => {
+                heard.drain(..heard.len().saturating_sub(COMPLAINTS));
+                false
+            }
+        }
+    }
 }

@@ -33,10 +33,13 @@ impl Hybrid {
         }
     }
 
-    /// Refuses what speaks of another quantity than the file says.
+    /// Refuses what speaks of another quantity than the file says, and what no fit gives.
     pub fn check(&self, quantity: Quantity) -> Result<()> {
+        if !self.spread().is_none_or(Spread::is_sound) {
+            return Err(Error::input("its intervals have widths that no fit gives"));
+        }
         match (self, quantity) {
-            (Hybrid::Memory(_), Quantity::Memory) => Ok(()),
+            (Hybrid::Memory(memory), Quantity::Memory) => memory.check(),
             (Hybrid::Latency(latency), Quantity::Latency) => latency.check(),
             _ => Err(Error::input("what this fingerprint fitted is not what it speaks of")),
         }

@@ -14,6 +14,9 @@ const NETWORKS: usize = 10;
 /// Fewer residuals of a network's own levels say nothing of the worst tenth.
 const FEWEST: usize = 20;
 
+/// No interval is wider, in logarithms.
+const WIDEST: f64 = 14.0;
+
 /// How far off predictions were for what was left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +68,11 @@ impl Spread {
         };
         self.profiled = enough.filter_map(width).collect();
         self
+    }
+
+    /// Whether a file holds widths that intervals can have: a factor of a million either way would say nothing.
+    pub fn is_sound(&self) -> bool {
+        self.profiled.values().chain([&self.width]).all(|width| (0.0..=WIDEST).contains(width))
     }
 
     /// The intervals of a network of this architecture.

@@ -1,7 +1,7 @@
 //! Inputs changed at random: whatever stands in a file, it is read or refused, and never panics or takes long. The numbers of inputs are
 //! those of every run of the tests; `PERF4SIGHT_MUTATIONS=100` tries a hundred times as many, with other seeds.
 
-use crate::fixtures::{Sink, context};
+use crate::fixtures::{Scene, Sink, context};
 use crate::mutation::{Mutator, survives};
 use perf4sight::checksum::checksum;
 use perf4sight::fingerprint::{Fingerprints, file_name};
@@ -200,6 +200,59 @@ fn answers(fingerprints: &Fingerprints, network: &Network) {
             let _ = (about.verdict(batch), about.alive(batch), about.shares(batch));
         }
         let _ = about.max_batch();
+    }
+}
+
+/// What a worker measured of squeezenet's first convolution.
+const REPLY: &str = r#"{"outcome":"measured",
+    "latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},
+    "memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304,"heap":3145728},
+    "layers":{"step":13.0,"step_spread":0.02,"steps":4,"disturbed":false,"times":[
+        {"node":"NODE","pass":"forward","milliseconds":6.1,"spread":0.03},
+        {"node":"NODE","pass":"backward","milliseconds":6.1,"spread":0.03},
+        {"node":null,"pass":"loss","milliseconds":0.1,"spread":0.2}]},
+    "seconds":1.9,
+    "conditions":{"start":{"clocks":{"cpu":2000.0},"temperatures":{"zone":41.5},"busy":10.0,"stolen":0.0},
+                  "end":{"clocks":{"cpu":2000.0},"promised":{"cpu":1500.0},"temperatures":{"zone":52.0},"busy":12.0,"stolen":0.0}}}"#;
+
+/// Whatever a worker says, the rows that are kept of it can be read again.
+#[test]
+fn replies() {
+    const VARIANTS: usize = 60;
+    let worker = "case \"$*\" in *--about*) echo '{\"protocol\":2,\"software\":{},\"places\":{\"cpu\":{}},\"layers\":true}'; exit;;\n\
+                  esac\nread -r request\nvariant=${request#*squeezenet_}\ncat \"replies/${variant%%.onnx*}\"\n";
+    let config = "[profile]\ndevice = cpu\nworker = sh worker.sh\ndevice_name = board\ndataset = imagenet\nnetwork = squeezenet\n\
+                  bs = [1]\nlocal_model_loc = nets\nprofile_variables = ['latency', 'memory', 'layers']\n";
+    let bytes = fs::read(committed("models/imagenet/squeezenet.onnx")).unwrap();
+    let network = onnx::from_bytes("squeezenet", &bytes).unwrap().network;
+    let node = &network.nodes()[1].name;
+    let base: Value = serde_json::from_str(&REPLY.replace("NODE", node)).unwrap();
+    let mut mutator = mutator();
+    for _ in 0..times() {
+        let scene = Scene::new().file("worker.sh", worker).file("config.ini", config);
+        let scene = (0..VARIANTS).fold(scene, |scene, variant| {
+            let scene = scene.file(&format!("nets/squeezenet_{variant}.onnx"), &bytes);
+            scene.file(&format!("replies/{variant}"), shaken(&mut mutator, &base, variant))
+        });
+        let first = scene.run("--config-file config.ini");
+        assert!(!first.stderr().contains("panicked"), "{first}");
+        let profile = scene.path("profiling_csvs/board/imagenet");
+        for variant in (0..VARIANTS).map(|level| Variant::new("squeezenet", level as u8)) {
+            for quantity in Quantity::ALL {
+                let file = log_file(&profile, quantity, &variant);
+                let read = file.exists().then(|| records::read(&file, quantity, Stage::Training).map(|log| log.torn));
+                assert!(
+                    read.is_none_or(|read| read == Ok(None)),
+                    "{} after {}",
+                    file.display(),
+                    scene.read(&format!("replies/{}", variant.level))
+                );
+            }
+            let file = layers::file(&profile, &variant);
+            assert!(!file.exists() || layers::read(&file).unwrap().torn.is_none(), "{}", file.display());
+        }
+        let again = scene.run("--config-file config.ini --check");
+        assert!(again.stderr().is_empty(), "{again}");
     }
 }
 

@@ -36,6 +36,9 @@ pub(super) struct Point {
 /// A floor or a cap must take away this much of the mean relative error, or it is not there.
 const WORTH: f64 = 0.0005;
 
+/// MiB beyond any device: a pebibyte.
+const MOST: f64 = (1u64 << 30) as f64;
+
 /// From this batch size on libraries have settled on one kind of kernel.
 const LARGE: f64 = 128.0;
 
@@ -74,6 +77,13 @@ impl Curve {
         }
         let [large, small, floor, cap] = best.0;
         Curve { large, small, floor: (floor > 0.0).then_some(floor), cap: cap.is_finite().then_some(cap) }
+    }
+
+    /// Whether a file holds what a device can have.
+    pub fn is_sound(&self) -> bool {
+        let Curve { large, small, floor, cap } = *self;
+        let bounds = [floor.unwrap_or(0.0), cap.unwrap_or(MOST)];
+        bounds[0] <= bounds[1] && [large, small, bounds[0], bounds[1]].iter().all(|mib| (0.0..=MOST).contains(mib))
     }
 
     fn numbers(&self) -> Numbers {

@@ -42,6 +42,11 @@ const SAFE: f64 = 0.95;
 const CACHING_ROOM: f64 = 0.8;
 
 impl Limit {
+    /// Whether a file holds what a fit can give.
+    pub fn is_sound(&self) -> bool {
+        self.threshold > 0.0 && self.threshold.is_finite() && self.steepness > 0.0 && self.steepness.is_finite()
+    }
+
     /// Probability that a step of this many simulated MiB fits.
     pub fn fits(&self, demand: f64) -> f64 {
         1.0 / (1.0 + (self.steepness * (demand / self.threshold).ln()).exp())

@@ -18,7 +18,7 @@ use super::folds::{FOLDS, Folds};
 use super::observations::{Attempt, Observations};
 use super::rows::Row;
 use super::spread::{Residuals, Spread};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::{Reading, Variant};
 use crate::target::Target;
@@ -79,6 +79,17 @@ impl Memory {
     pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
         let residual = self.residuals.get(&architecture(network));
         Prepared::new(self, residual, network.parameters(), simulation(network, stage, &self.target))
+    }
+
+    /// Refuses what a file says that no fit could have said.
+    ///
+    /// # Errors
+    /// Numbers beyond any device.
+    pub fn check(&self) -> Result<()> {
+        match self.curve.is_sound() && self.limit.is_none_or(|limit| limit.is_sound()) {
+            true => Ok(()),
+            false => Err(Error::input("what it fitted to memory is no device's")),
+        }
     }
 
     pub fn spread(&self) -> Option<&Spread> {
