@@ -227,7 +227,8 @@ class Network(object):
         self.overwriting = in_place(graph)
         self.values = {name: weight(name, dims, device) for name, dims in graph.weights.items()}
         running = {name for node in graph.nodes if node.kind == "BatchNormalization" for name in node.inputs[3:]}
-        self.parameters = [value for name, value in self.values.items() if name not in running]
+        kept = {name for name in self.values if name in running or name.endswith(".buffer")}
+        self.parameters = [value for name, value in self.values.items() if name not in kept]
         for parameter in self.parameters:
             parameter.requires_grad_(training)
 
@@ -365,6 +366,9 @@ class Network(object):
 
     def op_Softmax(self, node, x):
         return torch.softmax(x, node.attributes["axis"])
+
+    def op_ReduceSum(self, node, x):
+        return x.sum()
 
     def op_ReduceMean(self, node, x, axes):
         return x.mean(axes, bool(node.attributes["keepdims"]))

@@ -98,7 +98,8 @@ fn weights(place: Place) -> Vec<Amount> {
     let floats = |elements: u64| Amount::once(ELEMENT.saturating_mul(elements));
     let with_bias = |units: usize, bias: bool| {
         let bias = if bias { units as u64 } else { 0 };
-        let matrix = place.network.parameters_of(node) - bias;
+        // Filters that nobody trains are no parameters.
+        let matrix = place.network.parameters_of(node).saturating_sub(bias);
         [matrix, bias].into_iter().filter(|&elements| elements > 0).map(floats).collect()
     };
     let scale_and_shift = || vec![floats(place.network.parameters_of(node) / 2); 2];

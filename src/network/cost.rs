@@ -1,7 +1,8 @@
 //! What a network's operations cost on paper: parameters, multiply-accumulates, bytes in and out.
 
 use super::graph::{Network, Node};
-use super::op::Op;
+use super::op::{Conv, Op};
+use super::shape::Shape;
 
 /// Bytes of one fp32 element.
 pub const ELEMENT: u64 = 4;
@@ -9,27 +10,12 @@ pub const ELEMENT: u64 = 4;
 impl Network {
     /// Trainable parameters of one node; a batch-norm's running statistics are none, shared weights count at their owner.
     pub fn parameters_of(&self, node: &Node) -> u64 {
-        if node.shares.is_some() { 0 } else { self.weights_of(node) }
+        if node.shares.is_some() { 0 } else { node.trained.unwrap_or_else(|| self.weights_of(node)) }
     }
 
-    /// Trainable elements one node reads, its own or those it shares.
-    fn weights_of(&self, node: &Node) -> u64 {
-        match &node.op {
-            Op::Parameter(shape) => shape.elements(),
-            Op::Conv(conv) => {
-                let filters = conv.out_channels as u64;
-                self.filter_elements(node) * filters + if conv.bias { filters } else { 0 }
-            }
-            Op::Linear(linear) => {
-                let inputs = self.input_of(node, 0).dims().last().copied().unwrap_or(1) as u64;
-                let outputs = linear.out_features as u64;
-                inputs * outputs + if linear.bias { outputs } else { 0 }
-            }
-            Op::BatchNorm => 2 * node.shape.channels() as u64,
-            Op::LayerNorm { axis } => 2 * node.shape.dims()[*axis..].iter().map(|&dim| dim as u64).product::<u64>(),
-            Op::Unknown(unknown) => unknown.parameters,
-            _ => 0,
-        }
+    /// Elements of the weights that one node reads, its own or those it shares.
+    pub(crate) fn weights_of(&self, node: &Node) -> u64 {
+        weights_read(node, node.inputs.first().map(|id| &self.node(*id).shape))
     }
 
     /// Trainable parameters of the whole network.
@@ -40,11 +26,12 @@ impl Network {
     /// Multiply-accumulates of one node's forward pass, per sample.
     pub fn macs_of(&self, node: &Node) -> u64 {
         match &node.op {
-            Op::Conv(_) => self.filter_elements(node).saturating_mul(node.shape.elements()),
+            Op::Conv(conv) => filter_elements(conv, self.input_of(node, 0)).saturating_mul(node.shape.elements()),
             Op::Linear(_) | Op::MatMul => {
                 let inner = self.input_of(node, 0).dims().last().copied().unwrap_or(1) as u64;
                 node.shape.elements().saturating_mul(inner)
             }
+            Op::Unknown(unknown) => unknown.macs,
             _ => 0,
         }
     }
@@ -61,7 +48,7 @@ impl Network {
         let mut has_gradient: Vec<bool> = Vec::new();
         let mut macs = Vec::new();
         for node in self.nodes() {
-            let weighted = self.weights_of(node) > 0;
+            let weighted = node.shares.is_some() || self.parameters_of(node) > 0;
             let inputs = node.inputs.iter().filter(|id| has_gradient[id.index()]).count() as u64;
             macs.push(self.macs_of(node).saturating_mul(u64::from(weighted) + inputs));
             has_gradient.push(weighted || inputs > 0);
@@ -86,12 +73,31 @@ impl Network {
         let samples = if matches!(node.op, Op::Parameter(_)) { 1 } else { batch };
         ELEMENT.saturating_mul(node.shape.elements()).saturating_mul(samples)
     }
+}
 
-    /// Elements of one filter of a convolution: kernel area x channels it sees.
-    fn filter_elements(&self, node: &Node) -> u64 {
-        let Op::Conv(conv) = &node.op else { return 0 };
-        let [height, width] = conv.window.kernel;
-        let seen = self.input_of(node, 0).channels() / conv.groups;
-        height as u64 * width as u64 * seen as u64
+/// Elements of the weights of a node whose first input has a shape of `input`.
+pub(super) fn weights_read(node: &Node, input: Option<&Shape>) -> u64 {
+    let features = || input.and_then(|shape| shape.dims().last().copied()).unwrap_or(1) as u64;
+    match &node.op {
+        Op::Parameter(shape) => shape.elements(),
+        Op::Conv(conv) => {
+            let filters = conv.out_channels as u64;
+            let elements = input.map_or(0, |shape| filter_elements(conv, shape));
+            elements * filters + if conv.bias { filters } else { 0 }
+        }
+        Op::Linear(linear) => {
+            let outputs = linear.out_features as u64;
+            features() * outputs + if linear.bias { outputs } else { 0 }
+        }
+        Op::BatchNorm => 2 * node.shape.channels() as u64,
+        Op::LayerNorm { axis } => 2 * node.shape.dims()[*axis..].iter().map(|&dim| dim as u64).product::<u64>(),
+        Op::Unknown(unknown) => unknown.parameters,
+        _ => 0,
     }
+}
+
+/// Elements of one filter of a convolution: kernel area x channels it sees.
+fn filter_elements(conv: &Conv, input: &Shape) -> u64 {
+    let [height, width] = conv.window.kernel;
+    height as u64 * width as u64 * (input.channels() / conv.groups) as u64
 }

@@ -1,6 +1,7 @@
 //! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
 
 use super::canonical::canonical;
+use super::cost::weights_read;
 use super::op::Op;
 use super::shape::{self, Shape};
 use crate::error::{Error, Result};
@@ -30,6 +31,9 @@ pub struct Node {
     pub shape: Shape,
     /// The earlier node whose weights this one uses too, where weights are tied; they count there.
     pub shares: Option<NodeId>,
+    /// Trained elements, where they are not those the operation reads: filters computed from weights and gains (weight
+    /// standardisation), tables that are looked up or computed, filters that nobody trains (blur-pooling).
+    pub trained: Option<u64>,
 }
 
 /// The layer graph of a network: one image in, one tensor out, weights as shapes only.
@@ -51,6 +55,7 @@ pub struct Network {
     name: String,
     nodes: Vec<Node>,
     output: NodeId,
+    folded: bool,
 }
 
 impl Network {
@@ -63,6 +68,19 @@ impl Network {
     #[must_use]
     pub fn renamed(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// Whether batch normalisation was folded into the convolutions before the network was read: what it costs to train, and how
+    /// many parameters it has, is then not what the network it came from has.
+    pub fn is_folded(&self) -> bool {
+        self.folded
+    }
+
+    /// The same network, known to have had batch normalisation that was folded, or not.
+    #[must_use]
+    pub fn folded(mut self, folded: bool) -> Self {
+        self.folded = folded;
         self
     }
 
@@ -132,7 +150,7 @@ impl NetworkBuilder {
         let name = "input".to_string();
         let names = HashSet::from([name.clone()]);
         let op = Op::Input(input.clone());
-        let node = Node { name, op, inputs: Vec::new(), shape: input, shares: None };
+        let node = Node { name, op, inputs: Vec::new(), shape: input, shares: None, trained: None };
         NetworkBuilder { name: network.into(), nodes: vec![node], names }
     }
 
@@ -175,15 +193,28 @@ impl NetworkBuilder {
         if !self.names.insert(name.to_string()) {
             return Err("is the second node of that name".into());
         }
-        self.nodes.push(Node { name: name.into(), op, inputs: inputs.to_vec(), shape, shares: None });
+        self.nodes.push(Node { name: name.into(), op, inputs: inputs.to_vec(), shape, shares: None, trained: None });
         Ok(NodeId(self.nodes.len() - 1))
     }
 
     /// Gives a fully connected layer a bias.
     pub(super) fn set_bias(&mut self, node: NodeId) {
-        if let Op::Linear(linear) = &mut self.nodes[node.0].op {
+        let node = &mut self.nodes[node.0];
+        if let Op::Linear(linear) = &mut node.op {
             linear.bias = true;
+            node.trained = node.trained.map(|trained| trained + linear.out_features as u64);
         }
+    }
+
+    /// Says how many trained elements a node has, where they are not those its operation reads.
+    pub fn set_trained(&mut self, node: NodeId, elements: u64) {
+        self.nodes[node.0].trained = Some(elements);
+    }
+
+    /// Elements of the weights that a node added before reads, its own or those it shares.
+    pub fn weights_of(&self, node: NodeId) -> u64 {
+        let node = &self.nodes[node.0];
+        weights_read(node, node.inputs.first().map(|id| self.shape(*id)))
     }
 
     /// Ties the weights of `node` to those of `owner`, an earlier node of the same operation.
@@ -202,7 +233,12 @@ impl NetworkBuilder {
     }
 
     /// The finished network, whose result is `output`; what the result does not depend on is dropped.
-    pub fn finish(self, output: NodeId) -> Network {
+    pub fn finish(mut self, output: NodeId) -> Network {
+        for index in 0..self.nodes.len() {
+            let plain =
+                self.nodes[index].shares.is_some() || self.nodes[index].trained == Some(self.weights_of(NodeId(index)));
+            self.nodes[index].trained.take_if(|_| plain);
+        }
         let alive = self.ancestors(output);
         let mut moved: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut heir: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
@@ -217,7 +253,7 @@ impl NetworkBuilder {
             heir[owner].get_or_insert(new);
             nodes.push(node);
         }
-        Network { name: self.name, nodes, output: moved[output.0].unwrap_or(NodeId(0)) }
+        Network { name: self.name, nodes, output: moved[output.0].unwrap_or(NodeId(0)), folded: false }
     }
 
     /// For every node, whether `output` depends on it; the input counts in any case.

@@ -13,5 +13,5 @@ pub mod zoo;
 pub use cost::ELEMENT;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
-pub use op::{Activation, Binary, Conv, Linear, Op, Unknown, Window};
+pub use op::{Activation, Binary, Conv, Layout, Linear, Op, Operand, Original, Unknown, Window};
 pub use shape::{MAX_ELEMENTS, Shape};

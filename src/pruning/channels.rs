@@ -8,8 +8,9 @@ use super::union::Union;
 use crate::network::{Conv, Network, Node, NodeId, Op, Shape};
 use std::sync::Arc;
 
-/// Longer axes than any layer has are not followed: a damaged file must not take all memory.
-const LONGEST: usize = 1 << 22;
+/// More channels than any network has, those of all its tensors together, are not followed: a damaged file must not take all
+/// memory. The largest of torchvision and timm have some two million.
+const MOST: usize = 1 << 22;
 
 /// Where the channels of a tensor lie: an axis, and the channel at each position of it.
 #[derive(Clone)]
@@ -26,9 +27,10 @@ pub(super) struct Followed {
 
 /// Follows all channels of `network` from input to result.
 pub(super) fn follow(network: &Network) -> Followed {
-    let mut follower = Follower { network, union: Union::default(), tensors: Vec::new() };
+    let mut follower = Follower { network, union: Union::default(), tensors: Vec::new(), left: MOST };
     for (_, node) in network.iter() {
         let tensor = follower.visit(node);
+        follower.left = follower.left.saturating_sub(tensor.as_ref().map_or(0, |channels| channels.ids.len()));
         follower.tensors.push(tensor);
         follower.tie_shared(node);
     }
@@ -41,12 +43,15 @@ struct Follower<'a> {
     network: &'a Network,
     union: Union,
     tensors: Vec<Option<Channels>>,
+    /// Channels that may still be followed.
+    left: usize,
 }
 
 impl Follower<'_> {
     fn visit(&mut self, node: &Node) -> Option<Channels> {
-        if node.shape.dims().iter().any(|&dim| dim > LONGEST) {
-            self.fix_inputs(node, Reason::Mixed(node.name.clone()));
+        let longest = node.shape.dims().iter().copied().max().unwrap_or(1);
+        if longest.saturating_mul(node.inputs.len().max(1)) > self.left {
+            self.fix_inputs(node, Reason::TooMany(node.name.as_str().into()));
             return None;
         }
         match &node.op {
@@ -79,11 +84,11 @@ impl Follower<'_> {
                 }
             }),
             Op::MatMul => {
-                self.fix_inputs(node, Reason::MatrixProduct(node.name.clone()));
+                self.fix_inputs(node, Reason::MatrixProduct(node.name.as_str().into()));
                 None
             }
             Op::Unknown(unknown) => {
-                let reason = Reason::Unknown(node.name.clone(), unknown.op_type.clone());
+                let reason = Reason::Unknown(node.name.as_str().into(), unknown.op_type.as_str().into());
                 self.fix_inputs(node, reason.clone());
                 Some(self.fixed(&node.shape, reason))
             }
@@ -179,7 +184,7 @@ impl Follower<'_> {
                 return Some(Channels { axis, ids: input.ids[..dim].into() });
             }
         }
-        self.union.fix(&input.ids, Reason::Mixed(node.name.clone()));
+        self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
         None
     }
 
@@ -193,8 +198,8 @@ impl Follower<'_> {
             if mine.len() == theirs.len() {
                 self.union.join_all(&mine, &theirs);
             } else {
-                self.union.fix(&mine, Reason::FixedPartner(node.name.clone()));
-                self.union.fix(&theirs, Reason::FixedPartner(node.name.clone()));
+                self.union.fix(&mine, Reason::FixedPartner(node.name.as_str().into()));
+                self.union.fix(&theirs, Reason::FixedPartner(node.name.as_str().into()));
             }
         }
     }
@@ -208,7 +213,7 @@ impl Follower<'_> {
     /// none along `axis` they are new and fixed.
     fn fix_elsewhere(&mut self, id: NodeId, axis: Option<usize>, at: &Node) -> Arc<[u32]> {
         let operand = self.network.node(id);
-        let reason = Reason::FixedPartner(at.name.clone());
+        let reason = Reason::FixedPartner(at.name.as_str().into());
         match (&self.tensors[id.index()], axis) {
             (Some(channels), Some(axis)) if channels.axis == axis => return channels.ids.clone(),
             (Some(channels), _) => self.union.fix(&channels.ids.clone(), reason.clone()),
@@ -228,7 +233,7 @@ impl Follower<'_> {
     fn on_axis(&mut self, node: &Node, axis: usize) -> Option<Channels> {
         let input = self.input(node)?;
         if input.axis != axis {
-            self.union.fix(&input.ids, Reason::Mixed(node.name.clone()));
+            self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
             return None;
         }
         Some(input)
@@ -250,6 +255,7 @@ impl Follower<'_> {
     }
 
     fn fresh(&mut self, axis: usize, length: usize) -> Channels {
+        self.left = self.left.saturating_sub(length);
         Channels { axis, ids: self.union.fresh(length).collect() }
     }
 

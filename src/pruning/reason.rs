@@ -1,8 +1,9 @@
 //! Why channels cannot be pruned, in words for a table.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// Why channels cannot be pruned.
+/// Why channels cannot be pruned. Many share a reason, so its words are shared too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// They are the network's input.
@@ -10,13 +11,15 @@ pub enum Reason {
     /// They are the network's result, as a classifier's outputs are.
     Result,
     /// They enter a matrix product, as in attention.
-    MatrixProduct(String),
+    MatrixProduct(Arc<str>),
     /// They enter an operation this crate does not know: its node and its kind.
-    Unknown(String, String),
+    Unknown(Arc<str>, Arc<str>),
     /// A node combines them with a tensor of fixed size.
-    FixedPartner(String),
+    FixedPartner(Arc<str>),
     /// A node treats them as something else than channels, or splits them where no rule follows.
-    Mixed(String),
+    Mixed(Arc<str>),
+    /// The network has more channels than can be followed, from this node on.
+    TooMany(Arc<str>),
     /// No convolution filter is among them, and only those are ranked.
     NoFilter,
 }
@@ -30,6 +33,7 @@ impl fmt::Display for Reason {
             Reason::Unknown(at, kind) => write!(f, "enters the unknown operation {kind} at {at}"),
             Reason::FixedPartner(at) => write!(f, "combined at {at} with a tensor of fixed size"),
             Reason::Mixed(at) => write!(f, "not separable at {at}"),
+            Reason::TooMany(at) => write!(f, "more channels than any network has, not followed from {at} on"),
             Reason::NoFilter => write!(f, "no convolution filter: fully connected layers are not ranked"),
         }
     }

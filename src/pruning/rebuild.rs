@@ -1,5 +1,6 @@
 //! The smaller network: every node again, with the channels that are left.
 
+use super::accounts::Account;
 use super::groups::{Group, Groups};
 use crate::error::Result;
 use crate::network::{Conv, Linear, Network, NetworkBuilder, Node, NodeId, Op, Shape};
@@ -13,12 +14,15 @@ pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Resu
         let inputs: Vec<NodeId> = node.inputs.iter().map(|input| ids[input.index()]).collect();
         let new = builder.add(&node.name, left.op(id, node), &inputs)?;
         debug_assert_eq!(builder.shape(new), &left.shape(id, node), "{} keeps the channels its groups keep", node.name);
+        if let Some(trained) = node.trained {
+            builder.set_trained(new, left.trained(id, node).unwrap_or(trained));
+        }
         if let Some(owner) = node.shares {
             builder.share(new, ids[owner.index()])?;
         }
         ids.push(new);
     }
-    Ok(builder.finish(ids[network.output().index()]))
+    Ok(builder.finish(ids[network.output().index()]).folded(network.is_folded()))
 }
 
 struct Left<'a> {
@@ -50,6 +54,16 @@ impl Left<'_> {
         let depthwise = super::channels::is_depthwise(conv, self.network.input_of(node, 0).channels());
         let groups = if depthwise { self.shape_of(node.inputs[0]).channels() } else { conv.groups };
         Conv { out_channels: self.shape(id, node).channels(), groups, ..conv.clone() }
+    }
+
+    /// Trained elements that are left of a node that has not those its operation reads.
+    fn trained(&self, id: NodeId, node: &Node) -> Option<u64> {
+        let account = Account::of(self.network, node, self.groups.tensors[id.index()].as_ref())?;
+        let left =
+            |id: NodeId| self.groups.tensors[id.index()].as_ref().map(|channels| self.count(&channels.ids) as u64);
+        let inputs = node.inputs.first().and_then(|&input| left(input)).filter(|_| account.inputs > 0);
+        let (inputs, outputs) = (inputs.unwrap_or(account.inputs), left(id).unwrap_or(account.outputs));
+        Some(account.with(inputs, outputs).parameters())
     }
 
     fn shape_of(&self, id: NodeId) -> Shape {

@@ -7,6 +7,7 @@ use crate::network::onnx::{self, Loaded};
 use crate::network::zoo::{self, Dataset};
 use crate::pruning::{Goal, Pruner, Ranking, generator};
 use crate::units::Percent;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A network, and what there is to say about how it was come by.
@@ -52,6 +53,16 @@ impl Named {
 }
 
 impl Remarks {
+    /// What is odd about networks in files, each looked at once. What cannot be read is left to whoever needs it.
+    pub fn about<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
+        let files: BTreeSet<&Path> = files.into_iter().filter(|file| file.is_file()).collect();
+        let loaded = files.into_iter().filter_map(|file| Some((file, onnx::read(file).ok()?)));
+        let warnings = loaded.flat_map(|(file, Loaded { warnings, .. })| {
+            warnings.into_iter().map(move |warning| format!("{}: {warning}", file.display()))
+        });
+        Remarks { warnings: warnings.collect(), notes: Vec::new() }
+    }
+
     /// With those about another network.
     pub fn extend(&mut self, other: Remarks) {
         self.warnings.extend(other.warnings);

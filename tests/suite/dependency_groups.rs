@@ -219,7 +219,7 @@ fn what_cannot_go_is_named_with_the_reason() {
     sketch.join("sum", Op::Binary(Binary::Add), &[sketch.at, input]);
     sketch.conv("read", 6, 1, 1);
     let shape = Shape::new([6, 4, 4]);
-    sketch.add("odd", Op::Unknown(Unknown { op_type: "Odd".into(), shape, parameters: 0 }));
+    sketch.add("odd", Op::Unknown(Unknown::new("Odd", shape, 0)));
     sketch.conv("keys", 4, 1, 1);
     let keys = sketch.add("tokens", Op::Reshape(Shape::new([4, 16])));
     let turned = sketch.add("turned", Op::Transpose { order: vec![1, 0] });
@@ -248,6 +248,21 @@ fn absurdly_long_axes_are_left_alone() {
     let network = sketch.classified();
     let stays = Pruner::new(&network).unprunable();
     assert_eq!((stays[0].layer.as_str(), &stays[0].reason), ("wide", &Reason::Mixed("flatten".into())));
+}
+
+#[test]
+fn channels_of_all_layers_together_are_bounded() {
+    // A file of some hundred bytes may ask for any number of layers of two million channels each.
+    let mut sketch = Sketch::new([1, 1, 1]);
+    for layer in 0..50 {
+        sketch.conv(&format!("wide{layer}"), 1 << 21, 1, 1);
+    }
+    let network = sketch.classified();
+    let pruner = Pruner::new(&network);
+    let stays = pruner.unprunable();
+    assert!(stays.iter().any(|stays| matches!(stays.reason, Reason::TooMany(_))), "{stays:?}");
+    let ranking = Ranking::random(&pruner, &mut generator(1, "wide", 10, 0));
+    assert!(pruner.prune(&ranking, Goal::percent(&network, 10.0)).unwrap().percent >= 0.0);
 }
 
 #[test]
@@ -337,7 +352,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
         }
         _ => {
             let shape = sketch.builder.shape(input).clone();
-            sketch.add("", Op::Unknown(Unknown { op_type: "Odd".into(), shape, parameters: 3 }));
+            sketch.add("", Op::Unknown(Unknown::new("Odd", shape, 3)));
         }
     }
 }

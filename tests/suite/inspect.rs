@@ -33,7 +33,7 @@ fn totals_are_those_of_paper_and_pencil() {
 #[test]
 fn unknown_operations_are_named_with_their_parameters() {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown { op_type: "Frobnicate".into(), shape: Shape::new([3, 8, 8]), parameters: 12 };
+    let unknown = Unknown::new("Frobnicate", Shape::new([3, 8, 8]), 12);
     let odd = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let scene = Scene::new().file("odd.onnx", onnx::to_bytes(&builder.finish(odd)));
     scene.run("inspect odd.onnx").succeeds().prints("0 of 1 operations are known").says("Frobnicate x1");

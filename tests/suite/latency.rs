@@ -144,7 +144,7 @@ fn every_operation() -> Network {
         Op::MaxPool(pool.clone()),
         Op::AvgPool { window: pool, count_include_pad: true },
         Op::Dropout { rate: 0.5 },
-        Op::Unknown(Unknown { op_type: "Mystery".into(), shape: Shape::new([16, 16, 16]), parameters: 7 }),
+        Op::Unknown(Unknown::new("Mystery", Shape::new([16, 16, 16]), 7)),
     ];
     for (index, op) in chain.into_iter().enumerate() {
         at = builder.add(format!("chain{index}"), op, &[at]).unwrap();

@@ -15,6 +15,7 @@ mod fingerprint;
 mod fingerprint_report;
 mod fingerprint_stage;
 mod fixtures;
+mod foreign_exports;
 #[cfg(feature = "torch")]
 mod gpu;
 mod hybrid_memory;

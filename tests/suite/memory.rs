@@ -144,7 +144,7 @@ fn shared_weights_count_once() {
 #[test]
 fn absurd_batches_and_unknown_operations_are_simulated_too() {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown { op_type: "Odd".into(), shape: Shape::new([10]), parameters: 7 };
+    let unknown = Unknown::new("Odd", Shape::new([10]), 7);
     let odd = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let odd = builder.finish(odd);
     for network in [odd, zoo::build("resnet50", Dataset::Imagenet).unwrap()] {

@@ -45,8 +45,8 @@ fn everything() -> Network {
     chain.extend([
         Op::MaxPool(pooling.clone().ceil()),
         Op::AvgPool { window: pooling, count_include_pad: true },
-        Op::Unknown(Unknown { op_type: "com.acme::Frobnicate".into(), shape: Shape::new([8, 12, 12]), parameters: 7 }),
-        Op::Unknown(Unknown { op_type: "Resize".into(), shape: Shape::new([8, 11, 11]), parameters: 0 }),
+        Op::Unknown(Unknown::new("com.acme::Frobnicate", Shape::new([8, 12, 12]), 7)),
+        Op::Unknown(Unknown::new("Resize", Shape::new([8, 11, 11]), 0)),
         Op::AdaptiveAvgPool { output: [4, 4] },
         Op::LayerNorm { axis: 1 },
         Op::Dropout { rate: 0.2 },
@@ -138,6 +138,15 @@ fn what_is_no_network_file_is_refused_by_name() {
 }
 
 #[test]
+fn pipes_are_no_networks_and_nobody_waits_for_their_writers() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.onnx");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(onnx::read(&pipe).unwrap_err().to_string().contains("pipe.onnx: is no file"));
+    assert!(onnx::read_with_magnitudes(&pipe).unwrap_err().to_string().contains("pipe.onnx: is no file"));
+}
+
+#[test]
 fn every_truncation_is_refused_or_at_least_survived() {
     let bytes = onnx::to_bytes(&zoo::build("squeezenet", Dataset::Imagenet).unwrap());
     let mut refused = 0;
@@ -180,9 +189,7 @@ fn op(choice: Choice, shape: &Shape) -> Op {
         12 => Op::Softmax { axis },
         13 if rank > 1 => Op::Mean { axes: vec![axis], keep: flag },
         14 => Op::Dropout { rate: a as f32 / 64.0 },
-        _ => {
-            Op::Unknown(Unknown { op_type: format!("Op{a}"), shape: Shape::new([1 + a, 1 + b]), parameters: b as u64 })
-        }
+        _ => Op::Unknown(Unknown::new(format!("Op{a}"), Shape::new([1 + a, 1 + b]), b as u64)),
     }
 }
 

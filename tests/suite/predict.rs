@@ -82,6 +82,16 @@ fn folders_patterns_and_names_are_answered_together_and_what_is_broken_is_skippe
 }
 
 #[test]
+#[cfg(unix)]
+fn a_name_that_is_no_text_is_told_so() {
+    use std::os::unix::ffi::OsStrExt;
+    let scene = Scene::new().file("nets/some.onnx", file("resnet18", Dataset::Imagenet));
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.onnx");
+    std::fs::rename(scene.path("nets/some.onnx"), scene.path("nets").join(name)).unwrap();
+    predict(&scene, "nets").fails(4).says("has a name that is not UTF-8").says("rename the file");
+}
+
+#[test]
 fn the_section_writes_files_and_takes_its_folder_from_the_fingerprint_section() {
     let config = "[predict]\nnetworks= ['squeezenet', 'nets']\nbs= [1,2]\noutput= ['out/all.csv', 'out/all.json']\n";
     let place = format!("fingerprint= {}\n", simulated_fingerprint().display());

@@ -139,7 +139,7 @@ fn a_limit_makes_running_out_of_memory_real(device: &Hardware) {
 
 fn what_cannot_run_is_refused_by_name(device: &Hardware) {
     let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown { op_type: "Einsum".into(), shape: Shape::new([10]), parameters: 0 };
+    let unknown = Unknown::new("Einsum", Shape::new([10]), 0);
     let output = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let (_folder, path) = file(&builder.finish(output));
     for (path, words) in [(path, "Einsum"), (PathBuf::from("missing.onnx"), "missing.onnx")] {

@@ -18,6 +18,10 @@ pub(super) fn float(name: &str, value: f32) -> AttributeProto {
     AttributeProto { f: Some(value), ..attribute(name, AttributeType::Float) }
 }
 
+pub(super) fn text(name: &str, value: &str) -> AttributeProto {
+    AttributeProto { s: Some(value.as_bytes().to_vec()), ..attribute(name, AttributeType::String) }
+}
+
 pub(super) fn tensor(name: &str, value: TensorProto) -> AttributeProto {
     AttributeProto { t: Some(value), ..attribute(name, AttributeType::Tensor) }
 }

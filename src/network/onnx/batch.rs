@@ -1,6 +1,6 @@
 //! Where the batch lies in a tensor: ONNX counts it as an axis like any other, networks here are per sample.
 
-use crate::network::Shape;
+use crate::network::{Layout, Shape};
 
 /// The batch in the axes of an ONNX tensor: `axis` has length `before` x batch x `after`.
 ///
@@ -22,9 +22,32 @@ impl Batch {
         Batch { axis, before: 1, after: 1 }
     }
 
+    /// In an axis `times` as long as the batch. What lies before it there is as in `source`, where that axis is as long.
+    pub fn holding(axis: usize, times: u64, source: Option<Batch>) -> Batch {
+        let times = times as usize;
+        match source {
+            Some(source) if source.before.checked_mul(source.after) == Some(times) => source.at(axis),
+            _ => Batch { axis, before: 1, after: times },
+        }
+    }
+
+    /// Whether an axis of length `dim` can hold so many samples.
+    pub fn fits(self, dim: u64, batch: u64) -> bool {
+        (self.before as u64).checked_mul(self.after as u64).and_then(|times| times.checked_mul(batch)) == Some(dim)
+    }
+
     /// Whether the axis is the batch and nothing else.
     pub fn alone(self) -> bool {
         self.before == 1 && self.after == 1
+    }
+
+    /// The same, in the words of operations that are kept as they are; `None` where there are none.
+    pub fn layout(self) -> Option<Layout> {
+        match self {
+            Batch { axis, before: 1, after: 1 } => Some(Layout::Alone(axis)),
+            Batch { axis: 0, before: 1, .. } => Some(Layout::Rows),
+            _ => None,
+        }
     }
 
     /// The same batch in an axis that moved to `axis`.

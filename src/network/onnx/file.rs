@@ -36,7 +36,7 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
         let field = wire.field(length)?;
         match (field.number, field.body.clone()) {
             (field::GRAPH, Some(body)) => wire.graph(body, &mut graph_fields, &mut initializers)?,
-            (field::OPSET_IMPORT, _) => wire.keep(&field, &mut model_fields)?,
+            (field::OPSET_IMPORT | field::METADATA_PROPS, _) => wire.keep(&field, &mut model_fields)?,
             (_, body) => wire.skip(body)?,
         }
     }

@@ -6,8 +6,11 @@ use super::tensor::Constant;
 
 /// The value of a node whose inputs are all constants, where it is arithmetic on shapes or scalars.
 pub(super) fn evaluate(call: &Call) -> Option<Constant> {
-    let inputs: Vec<&Constant> = call.inputs.iter().map(|input| input.as_constant()).collect::<Option<_>>()?;
     let name = call.node.op_type();
+    if name == "Clip" {
+        return clip(call);
+    }
+    let inputs: Vec<&Constant> = call.inputs.iter().map(|input| input.as_constant()).collect::<Option<_>>()?;
     match (name, inputs.as_slice()) {
         ("Constant", []) => literal(call),
         ("ConstantOfShape", [shape]) => filled(call, shape),
@@ -104,6 +107,17 @@ fn literal(call: &Call) -> Option<Constant> {
     }
     let values: Vec<f64> = call.floats("value_floats")?.iter().map(|&value| f64::from(value)).collect();
     Some(Constant { dims: vec![values.len()], values, integer: false })
+}
+
+/// Either bound may be left out, and is an attribute in early opsets.
+fn clip(call: &Call) -> Option<Constant> {
+    let data = call.input(0).as_constant()?;
+    let bound = |name, index, none: f64| match call.is_absent(index) && call.float(name).is_none() {
+        true => Some(none),
+        false => call.number(name, index),
+    };
+    let (low, high) = (bound("min", 1, f64::NEG_INFINITY)?, bound("max", 2, f64::INFINITY)?);
+    Some(Constant { values: data.values.iter().map(|&value| value.max(low).min(high)).collect(), ..data.clone() })
 }
 
 fn filled(call: &Call, shape: &Constant) -> Option<Constant> {

@@ -1,13 +1,17 @@
 //! Notices exports whose batch-norm was folded into the convolutions.
 //!
-//! `model.eval()` makes exporters do that. What is left infers as fast, but trains otherwise than the network it came from:
-//! no batch statistics, no saved inputs of the normalisation. A folded network looks like one that never had a batch-norm,
-//! and AlexNet, VGG and SqueezeNet never had one. The signs of folding are therefore
+//! `model.eval()` makes the older exporter do that, and the default one (`dynamo=True`) does it in training mode too. What is left
+//! infers as fast, but trains otherwise than the network it came from: no batch statistics, no saved inputs of the normalisation. A folded
+//! network looks like one that never had a batch-norm, and AlexNet, VGG and SqueezeNet never had one. The signs of folding are therefore
+//! - what the default exporter notes beside the nodes it rewrites, or how it calls the biases that folding makes;
 //! - weights of convolutions that lost their names (`onnx::Conv_498`): the older exporter computed them while folding;
 //! - no normalisation of any kind in a network with residual sums, depthwise convolutions or squeeze-and-excite products: all
-//!   published families with these train with one. (The rare ones that do without, such as NFNet, get a warning too many.)
+//!   published families with these train with one. (The rare ones that do without get a warning too many.)
+//! - our own note, in files written from a network that was folded.
 
-use crate::network::{Binary, Network, Op};
+use super::exporter::holds_batch_norm;
+use super::schema::{GraphProto, ModelProto, StringStringEntryProto};
+use crate::network::{Binary, Network, Node, Op};
 use std::collections::BTreeMap;
 
 /// The export that keeps batch-norm, weightless and with a symbolic batch.
@@ -15,28 +19,51 @@ const EXPORT: &str = "torch.onnx.export(model.train(), torch.randn(1, 3, 224, 22
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False, \
                       input_names=[\"input\"], dynamic_axes={\"input\": {0: \"batch\"}})";
 
-/// The warning for a network that looks folded; `filters` are the names of its convolutions' weights.
-pub(super) fn warning(network: &Network, filters: &BTreeMap<String, String>) -> Option<String> {
-    let renamed = filters.values().any(|name| name.starts_with("onnx::Conv_"));
-    let bare = !normalises(network) && network.nodes().iter().any(|node| needs_normalisation(network, node));
-    (renamed || bare).then(|| {
+/// What files of ours say of a folded network.
+const NOTE: [&str; 2] = ["perf4sight.batch_norm", "folded"];
+
+/// The note for a file of ours.
+pub(super) fn note() -> StringStringEntryProto {
+    let [key, value] = NOTE.map(|word| Some(word.to_string()));
+    StringStringEntryProto { key, value }
+}
+
+/// Whether a network looks folded; `filters` are the names of its convolutions' weights.
+pub(super) fn is_folded(
+    model: &ModelProto,
+    graph: &GraphProto,
+    network: &Network,
+    filters: &BTreeMap<String, String>,
+) -> bool {
+    let noted = model.metadata_props.iter().any(|note| [note.key(), note.value()] == NOTE);
+    let renamed = || filters.values().any(|name| name.starts_with("onnx::Conv_"));
+    let bare = || !normalises(network) && network.nodes().iter().any(|node| needs_normalisation(network, node));
+    noted || graph.node.iter().any(holds_batch_norm) || renamed() || bare()
+}
+
+/// What to tell about a network.
+pub(super) fn warning(network: &Network) -> Option<String> {
+    network.is_folded().then(|| {
         format!(
-            "its batch-norm seems to be folded into the convolutions (an export of model.eval()): what it costs to train \
-             cannot be trusted; export it with\n  {EXPORT}"
+            "its batch-norm is folded into the convolutions, as model.eval() and PyTorch's default exporter (dynamo=True) \
+             export it: its parameters are not the network's, and what it costs to train cannot be trusted, time and memory \
+             come out too low; export it with\n  {EXPORT}"
         )
     })
 }
 
+/// Whether anything is normalised, were it filters.
 fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| match &node.op {
         Op::BatchNorm | Op::LayerNorm { .. } => true,
+        Op::Conv(_) => node.trained.is_some(),
         Op::Unknown(unknown) => unknown.op_type.contains("Normalization"),
         _ => false,
     })
 }
 
 /// Residual sums, depthwise convolutions, products of an image with one factor a channel.
-fn needs_normalisation(network: &Network, node: &crate::network::Node) -> bool {
+fn needs_normalisation(network: &Network, node: &Node) -> bool {
     match &node.op {
         Op::Conv(conv) => conv.groups > 1 && conv.groups == network.input_of(node, 0).channels(),
         Op::Binary(Binary::Add) => node.inputs.len() == 2 && node.shape.rank() == 3,

@@ -98,6 +98,10 @@ fn place(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Resu
 }
 
 fn bytes_of(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {
+    // Looked at before it is opened: opening a pipe waits for a writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "is no file"));
+    }
     let mut file = std::fs::File::open(path)?;
     file.seek(SeekFrom::Start(bytes.start))?;
     let mut raw = Vec::new();

@@ -17,9 +17,11 @@ mod attributes;
 mod batch;
 mod call;
 mod curves;
+mod exporter;
 mod file;
 mod fold;
 mod folded;
+mod infer;
 mod magnitudes;
 mod operators;
 mod rearrange;
@@ -41,7 +43,7 @@ use crate::network::{Network, NetworkBuilder};
 use file::File;
 use schema::{GraphProto, ModelProto};
 use source::Problem;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 use translate::{SYMBOLIC_BATCH, Translation};
@@ -49,6 +51,9 @@ use value::{Feature, Value};
 
 /// Opsets whose operators this reader knows.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
+
+/// The operator set that files are written in, at least: the first in which every activation but SiLU is one operator.
+const OPSET: i64 = 20;
 
 /// The domain of what ONNX has no operator for.
 const DOMAIN: &str = "perf4sight";
@@ -99,11 +104,12 @@ pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<Loaded> {
 
 fn open(path: &Path) -> error::Result<File> {
     let failed = |cause| Error::io(path, "read the network", &cause);
-    let input = std::fs::File::open(path).map_err(failed)?;
-    let metadata = input.metadata().map_err(failed)?;
+    // Looked at before it is opened: opening a pipe waits for a writer.
+    let metadata = std::fs::metadata(path).map_err(failed)?;
     if !metadata.is_file() {
         return Err(Error::input("is no file").file(path).expected("an .onnx file"));
     }
+    let input = std::fs::File::open(path).map_err(failed)?;
     messages(input, metadata.len(), path)
 }
 
@@ -125,9 +131,12 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
         let opset = opset(&file.model, &mut warnings)?;
         let empty = GraphProto::default();
         let graph = file.model.graph.as_ref().unwrap_or(&empty);
-        let (network, filters) = network(file, graph, &name, opset)?;
+        let Translated { network, filters, guessed } = network(file, graph, &name, opset)?;
+        let folded = folded::is_folded(&file.model, graph, &network, &filters);
+        let network = network.folded(folded);
         warnings.extend(unknown_operations(&network));
-        warnings.extend(folded::warning(&network, &filters));
+        warnings.extend(guessed_shapes(&guessed));
+        warnings.extend(folded::warning(&network));
         Ok((Loaded { network, warnings }, filters))
     };
     read().map_err(|(problem, help): Problem| {
@@ -158,12 +167,16 @@ fn opset(model: &ModelProto, warnings: &mut Vec<String>) -> Result<i64, Problem>
     }
 }
 
-fn network(
-    file: &File,
-    graph: &GraphProto,
-    name: &str,
-    opset: i64,
-) -> Result<(Network, BTreeMap<String, String>), Problem> {
+/// What reading a graph gives.
+struct Translated {
+    network: Network,
+    /// The names of its convolutions' filters, by node name.
+    filters: BTreeMap<String, String>,
+    /// The nodes whose shape is a guess.
+    guessed: Vec<String>,
+}
+
+fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Translated, Problem> {
     let image = source::image(graph, &file.initializers)?;
     let output = output(graph)?;
     let builder = NetworkBuilder::new(name, image.shape.clone());
@@ -182,6 +195,8 @@ fn network(
         normalised: HashMap::new(),
         paddings: HashMap::new(),
         owners: HashMap::new(),
+        claimed: HashSet::new(),
+        guessed: Vec::new(),
         values,
     };
     for node in order {
@@ -189,7 +204,8 @@ fn network(
     }
     match translation.values.get(output) {
         Some(Value::Feature(result)) if translation.depends_on_image(result.id) => {
-            Ok((translation.builder.finish(result.id), translation.filters))
+            let (result, Translation { builder, filters, guessed, .. }) = (result.id, translation);
+            Ok(Translated { network: builder.finish(result), filters, guessed })
         }
         _ => Err((format!("output \"{output}\" does not depend on the input"), None)),
     }
@@ -207,6 +223,18 @@ fn output(graph: &GraphProto) -> Result<&str, Problem> {
     }
 }
 
+fn guessed_shapes(nodes: &[String]) -> Option<String> {
+    let first = nodes.first()?;
+    let more = match nodes.len() - 1 {
+        0 => String::new(),
+        more => format!(" and of {more} more"),
+    };
+    Some(format!(
+        "nothing tells the shape of what {first}{more} gives, which is taken for that of its first input: all that follows may be \
+         wrong; run onnx.shape_inference.infer_shapes_path on the file, or export with fixed sizes"
+    ))
+}
+
 fn unknown_operations(network: &Network) -> Option<String> {
     let coverage = network.coverage();
     let list = coverage.unknown.iter().map(|(name, missed)| format!("{name} x{}", missed.operations));
@@ -214,7 +242,7 @@ fn unknown_operations(network: &Network) -> Option<String> {
     (!list.is_empty()).then(|| {
         let known = coverage.known();
         format!(
-            "{known} of {} operations are known; not known, and counted as free: {}",
+            "{known} of {} operations are known; the others are priced as moving what they read and write: {}",
             coverage.operations,
             list.join(", ")
         )

@@ -71,6 +71,25 @@ pub(super) fn bound(place: i64, length: usize) -> usize {
     from_front.clamp(0, length as i64) as usize
 }
 
+/// The first element that a slice of an axis takes, and how many; `None` for a step of 0.
+pub(super) fn span(start: i64, end: i64, step: i64, length: u64) -> Option<(i64, u64)> {
+    let length = i64::try_from(length).ok()?;
+    let counted = |place: i64| if place < 0 { place.saturating_add(length) } else { place };
+    let (first, taken) = match step {
+        0 => return None,
+        1.. => {
+            let first = counted(start).clamp(0, length);
+            (first, counted(end).clamp(0, length) - first)
+        }
+        // Backwards, the end is left out too, so it lies one in front of the last element taken.
+        _ => {
+            let first = counted(start).clamp(-1, length - 1);
+            (first, first - counted(end).clamp(-1, length - 1))
+        }
+    };
+    Some((first, (taken.max(0) as u64).div_ceil(step.unsigned_abs())))
+}
+
 pub(super) fn transpose(call: &Call, data: &Constant) -> Option<Constant> {
     let order = order(call, data.dims.len()).ok()?;
     let dims = order.iter().map(|&from| data.dims[from]).collect();
@@ -88,22 +107,8 @@ pub(super) fn slice(call: &Call, data: &Constant) -> Option<Constant> {
     let (mut dims, mut first, mut step) = (data.dims.clone(), vec![0i64; data.dims.len()], vec![1i64; data.dims.len()]);
     for (((&start, &end), &along), &by) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
         let along = axis(along, data.dims.len()).ok()?;
-        let length = data.dims[along] as i64;
-        let counted = |place: i64| if place < 0 { place.saturating_add(length) } else { place };
-        let span = match by {
-            0 => return None,
-            1.. => {
-                first[along] = counted(start).clamp(0, length);
-                counted(end).clamp(0, length) - first[along]
-            }
-            // Backwards, the end is left out too, so it lies one in front of the last element taken.
-            _ => {
-                first[along] = counted(start).clamp(-1, length - 1);
-                first[along] - counted(end).clamp(-1, length - 1)
-            }
-        };
-        dims[along] = (span.max(0) as u64).div_ceil(by.unsigned_abs()) as usize;
-        step[along] = by;
+        let (from, count) = span(start, end, by, data.dims[along] as u64)?;
+        (first[along], dims[along], step[along]) = (from, count as usize, by);
     }
     let mut source = vec![0; dims.len()];
     picked(data, dims, |place| {

@@ -6,6 +6,8 @@ include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
 pub(super) mod field {
     /// `ModelProto.opset_import`
     pub const OPSET_IMPORT: u64 = 8;
+    /// `ModelProto.metadata_props`
+    pub const METADATA_PROPS: u64 = 14;
     /// `GraphProto.node`, `.input`, `.output`, `.value_info`
     pub const KEPT_OF_GRAPH: [u64; 4] = [1, 11, 12, 13];
     /// `ModelProto.graph`

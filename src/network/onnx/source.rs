@@ -1,5 +1,6 @@
 //! The parts of a file before its operations: which input is the image, which are weights, in what order the nodes run.
 
+use super::exporter::Exporter;
 use super::file::{File, Initializer};
 use super::schema::{
     GraphProto, NodeProto, ValueInfoProto, tensor_proto::DataType, tensor_shape_proto::dimension, type_proto,
@@ -36,12 +37,16 @@ pub(super) fn image(graph: &GraphProto, initializers: &[Initializer]) -> Result<
     let read_as_data = data_names(graph);
     // Where filters are stored in the file, weights are no inputs.
     let stored_weights = initializers.iter().any(|initializer| initializer.tensor.dims.len() > 1);
-    let mut data: Vec<_> = open
-        .iter()
-        .filter(|input| {
-            stored_weights || read_as_data.contains(input.name()) || dims(input).iter().flatten().any(Option::is_none)
-        })
-        .collect();
+    let symbolic: Vec<_> = open.iter().filter(|input| dims(input).iter().flatten().any(Option::is_none)).collect();
+    // Only data has a batch; where none is symbolic, what layers read as data tells.
+    let mut data = match symbolic.len() {
+        1 => symbolic,
+        _ => open
+            .iter()
+            .filter(|input| stored_weights || read_as_data.contains(input.name()) || symbolic.contains(input))
+            .filter(|input| !is_buffer(input.name()))
+            .collect(),
+    };
     data.extend(open.first().filter(|_| data.is_empty()));
     match data.as_slice() {
         [] => Err(("has no input, only weights".into(), Some(ONE_INPUT))),
@@ -51,6 +56,22 @@ pub(super) fn image(graph: &GraphProto, initializers: &[Initializer]) -> Result<
             Err((format!("has {} inputs: {}", names.len(), names.join(", ")), Some(ONE_INPUT)))
         }
     }
+}
+
+/// Whether PyTorch would not train a tensor of this name, by the names its modules, torchvision's and timm's give their buffers.
+/// Graph inputs do not say which of them are parameters.
+pub(super) fn is_buffer(name: &str) -> bool {
+    const BUFFERS: [&str; 8] = [
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+        "filt",
+        "relative_coords_table",
+        "relative_position_index",
+        "attn_mask",
+        "buffer",
+    ];
+    BUFFERS.contains(&name.rsplit('.').next().unwrap_or(name))
 }
 
 /// Values that a layer reads where its data goes, not its weights.
@@ -119,15 +140,18 @@ pub(super) fn givens<'a>(
     graph: &'a GraphProto,
     image: &str,
 ) -> Result<HashMap<&'a str, Value>, Problem> {
+    let exporter = Exporter::of(graph);
     let mut givens = HashMap::new();
     for input in graph.input.iter().filter(|input| input.name() != image) {
-        givens.insert(input.name(), graph_input(input)?);
+        givens.insert(input.name(), graph_input(input, &exporter)?);
     }
     for Initializer { tensor, .. } in &file.initializers {
         let problem = || (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None);
         let dims = tensor::dims(tensor).ok_or_else(problem)?;
         let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
-        let trainable = tensor::is_float(kind) && dims.iter().any(|&dim| dim > 1);
+        let several = dims.iter().any(|&dim| dim > 1);
+        let trainable =
+            tensor::is_float(kind) && (several || exporter.trains(tensor.name())) && !exporter.keeps(tensor.name());
         let value = match Constant::from_message(tensor) {
             values if trainable => {
                 let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);
@@ -142,13 +166,14 @@ pub(super) fn givens<'a>(
 }
 
 /// A graph input that is no image: a weight given when the network runs.
-fn graph_input(input: &ValueInfoProto) -> Result<Value, Problem> {
+fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Problem> {
     let problem = || (format!("input \"{}\" has no shape a weight could have", input.name()), Some(ONE_INPUT));
     let dims = dims(input).ok_or_else(problem)?;
     let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
     let dims = dims.ok_or_else(problem)?;
     match element_type(input) {
         Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(dims)),
+        _ if exporter.keeps(input.name()) => Ok(Value::Opaque(dims)),
         _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
     }
 }
@@ -156,7 +181,15 @@ fn graph_input(input: &ValueInfoProto) -> Result<Value, Problem> {
 /// A weight, unless it is larger than any device holds.
 fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
     let elements = elements(&dims);
-    (elements <= MAX_ELEMENTS).then(|| Weight { tensor: name.into(), dims, elements, plain: true, values: None })
+    (elements <= MAX_ELEMENTS).then(|| Weight {
+        tensor: name.into(),
+        dims,
+        elements,
+        plain: true,
+        computed: false,
+        others: [].into(),
+        values: None,
+    })
 }
 
 /// The shapes the file declares for what its nodes give.

@@ -1,11 +1,11 @@
 //! Small files written message by message: one form or one fault each.
 
 use super::attributes as with;
+use super::attributes::text;
 use super::schema::tensor_shape_proto::{Dimension, dimension};
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
-    TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_proto, tensor_proto::DataType,
-    type_proto,
+    TensorShapeProto, TypeProto, ValueInfoProto, tensor_proto, tensor_proto::DataType, type_proto,
 };
 use super::*;
 use crate::network::{Activation, Binary, Conv, Linear, Op, Shape, Window};
@@ -119,11 +119,6 @@ impl Draft {
     fn ops(&self) -> Vec<Op> {
         self.load().network.nodes()[1..].iter().map(|node| node.op.clone()).collect()
     }
-}
-
-fn text(name: &str, value: &str) -> AttributeProto {
-    let r#type = Some(AttributeType::String as i32);
-    AttributeProto { name: Some(name.into()), s: Some(value.into()), r#type, ..Default::default() }
 }
 
 fn floats(dims: &[i64], values: &[f32]) -> TensorProto {
@@ -474,4 +469,305 @@ fn large_payloads_are_skipped_and_found_again() {
     assert!(file.initializers[0].payload.is_some() && file.initializers[0].tensor.raw_data.is_none());
     let (loaded, magnitudes) = read_with_magnitudes(&path).unwrap();
     assert_eq!((loaded.network.parameters(), &magnitudes["conv"]), (64 * 1024, &vec![0.5; 64]));
+}
+
+impl Draft {
+    /// What an exporter notes beside the node added last.
+    fn noted(mut self, key: &str, value: &str) -> Draft {
+        let note = StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
+        self.graph().node.last_mut().unwrap().metadata_props.push(note);
+        self
+    }
+}
+
+/// The node of a network that has this name.
+fn named<'a>(network: &'a Network, name: &str) -> &'a crate::network::Node {
+    network.nodes().iter().find(|node| node.name == name).unwrap_or_else(|| panic!("no {name} in {network:?}"))
+}
+
+/// What is written is read again, as it was.
+fn rewritten(network: &Network) -> Loaded {
+    let again = from_bytes(network.name(), &to_bytes(network)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(again.network, *network);
+    again
+}
+
+#[test]
+fn padding_that_the_graph_computes_goes_into_the_window() {
+    // timm's pad_same for a stride of 2 and a kernel of 3: max((ceil(8 / 2) - 1) * 2 + 3 - 8, 0) = 1, all of it behind.
+    let draft = Draft::new().weight("w", [4, 3, 3, 3]).node("Shape", &["x"], "s", vec![]);
+    let draft =
+        draft.node("Constant", &[], "two", vec![with::int("value_int", 2)]).number("2.0", 2.0).number("1.0", 1.0);
+    let draft = draft.node("Gather", &["s", "two"], "h", vec![]).number("0.0", 0.0).number("3.0", 3.0);
+    let draft = draft.node("Cast", &["h"], "hf", vec![with::int("to", 1)]).node("Div", &["hf", "2.0"], "d", vec![]);
+    let draft = draft.node("Ceil", &["d"], "c", vec![]).node("Sub", &["c", "1.0"], "m", vec![]);
+    let draft = draft.node("Mul", &["m", "2.0"], "p", vec![]).node("Add", &["p", "3.0"], "a", vec![]);
+    let draft = draft.node("Sub", &["a", "hf"], "r", vec![]).node("Clip", &["r", "0.0", ""], "t", vec![]);
+    let draft = draft.node("Div", &["t", "2.0"], "half", vec![]).node("Floor", &["half"], "front", vec![]);
+    let draft = draft.node("Sub", &["t", "front"], "back", vec![]).numbers("at", &[0]);
+    let whole = || vec![with::int("to", 7)];
+    let draft = draft.node("Cast", &["front"], "fi", whole()).node("Cast", &["back"], "bi", whole());
+    let draft = draft.node("Unsqueeze", &["fi", "at"], "f", vec![]).node("Unsqueeze", &["bi", "at"], "b", vec![]);
+    let draft = draft.numbers("none", &[0, 0]).node(
+        "Concat",
+        &["none", "f", "f", "none", "b", "b"],
+        "pads",
+        vec![with::int("axis", 0)],
+    );
+    let draft = draft.node("Pad", &["x", "pads"], "padded", vec![]);
+    let strides = vec![with::ints("strides", vec![2, 2])];
+    let window = Window { padding: [0, 0, 1, 1], stride: [2, 2], ..Window::square(3, 1, 0) };
+    assert_eq!(draft.node("Conv", &["padded", "w"], "y", strides).output("y").ops(), [conv(4, window)]);
+}
+
+#[test]
+fn a_sum_over_a_stack_loses_the_axis_and_nothing_else() {
+    // Selective kernels: two images stacked on a new axis, which a sum takes away again.
+    let draft = Draft::new().weight("w", [4, 3, 1, 1]).numbers("one", &[1]);
+    let draft = draft.node("Unsqueeze", &["x", "one"], "a", vec![]).node("Unsqueeze", &["x", "one"], "b", vec![]);
+    let draft = draft.node("Concat", &["a", "b"], "stack", vec![with::int("axis", 1)]);
+    let draft = draft.node("ReduceSum", &["stack", "one"], "sum", vec![with::int("keepdims", 0)]);
+    let network = draft.node("Conv", &["sum", "w"], "y", vec![]).output("y").load().network;
+    assert_eq!(named(&network, "sum").shape, Shape::new([3, 8, 8]));
+    assert_eq!((network.output_shape(), network.macs()), (&Shape::new([4, 8, 8]), 4 * 3 * 64));
+    rewritten(&network);
+}
+
+#[test]
+fn shapes_follow_the_operators_rules_where_the_file_is_silent() {
+    // Each from the ONNX operator reference, for an image of 3x8x8.
+    let cases: [(&str, &[&str], Vec<AttributeProto>, &[usize]); 8] = [
+        ("LpPool", &["x"], vec![with::ints("kernel_shape", vec![2, 2]), with::ints("strides", vec![2, 2])], &[3, 4, 4]),
+        ("Tile", &["x", "repeats"], vec![], &[3, 16, 24]),
+        ("ArgMax", &["x"], vec![with::int("axis", 1), with::int("keepdims", 0)], &[8, 8]),
+        ("TopK", &["x", "count"], vec![], &[3, 8, 2]),
+        ("ReduceL2", &["x"], vec![with::ints("axes", vec![-1])], &[3, 8, 1]),
+        ("ConvTranspose", &["x", "w"], vec![with::ints("strides", vec![2, 2])], &[5, 16, 16]),
+        ("SpaceToDepth", &["x"], vec![with::int("blocksize", 2)], &[12, 4, 4]),
+        ("Einsum", &["x", "x"], vec![text("equation", "bchw,bkhw->bck")], &[3, 3]),
+    ];
+    for (operator, inputs, attributes, shape) in cases {
+        let draft = Draft::new().numbers("repeats", &[1, 1, 2, 3]).numbers("count", &[2]).weight("w", [3, 5, 2, 2]);
+        let draft = draft.node(operator, inputs, "u", attributes);
+        let mut draft = draft.node("Relu", &["u"], "y", vec![]).output("y");
+        if operator == "TopK" {
+            draft.graph().node.iter_mut().find(|node| node.op_type() == "TopK").unwrap().output.push("places".into());
+        }
+        let loaded = draft.load();
+        assert_eq!(loaded.network.output_shape(), &Shape::new(shape), "{operator}");
+        assert!(loaded.warnings[0].contains("priced as moving what they read and write"), "{:?}", loaded.warnings);
+        assert_eq!(loaded.warnings.len(), 1, "no guess: {:?}", loaded.warnings);
+        rewritten(&loaded.network);
+    }
+}
+
+#[test]
+fn what_nothing_tells_is_called_a_guess() {
+    let draft = Draft::new().node("Frobnicate", &["x"], "f", vec![]).node("Relu", &["f"], "y", vec![]).output("y");
+    let loaded = draft.load();
+    assert!(
+        loaded.warnings[1].contains("nothing tells the shape of what node \"f\" (Frobnicate) gives"),
+        "{:?}",
+        loaded.warnings
+    );
+}
+
+#[test]
+fn the_default_exporters_zero_biases_are_none() {
+    // dynamo=True, optimize=False: Expand(CastLike(0, x), Shape(weight)[0:1]).
+    let draft = Draft::new().weight("c.weight", [4, 3, 1, 1]).number("zero", 0.0).numbers("one", &[1]);
+    let ends = vec![with::int("start", 0), with::int("end", 1)];
+    let draft = draft.node("Shape", &["c.weight"], "n", ends).node("Expand", &["n", "one"], "count", vec![]);
+    let draft = draft.node("CastLike", &["zero", "x"], "z", vec![]).node("Expand", &["z", "count"], "bias", vec![]);
+    let network = draft.node("Conv", &["x", "c.weight", "bias"], "y", vec![]).output("y").load().network;
+    assert_eq!((network.nodes()[1].op.clone(), network.parameters()), (conv(4, Window::square(1, 1, 0)), 12));
+}
+
+/// One convolution as PyTorch's default exporter leaves it.
+fn one_conv() -> Draft {
+    let draft = Draft::new().weight("c.weight", [4, 3, 1, 1]);
+    draft.node("Conv", &["x", "c.weight"], "y", vec![]).output("y")
+}
+
+#[test]
+fn the_default_exporters_folding_is_noticed_and_stays_known() {
+    let rule =
+        one_conv().noted("pkg.onnxscript.rewriter.rule_name", "FuseBatchNormIntoConv, RemoveOptionalBiasFromConv");
+    let operation =
+        "%_native_batch_norm_legit_functional : call_function[target=torch.ops.aten._native_batch_norm_legit]";
+    let origin = one_conv().noted("pkg.torch.onnx.fx_node", operation);
+    let named = Draft::new().weight("c.weight", [4, 3, 1, 1]).weight("c.weight_bias", [4]);
+    let named = named.node("Conv", &["x", "c.weight", "c.weight_bias"], "y", vec![]).output("y");
+    for draft in [rule, origin, named] {
+        let loaded = draft.load();
+        assert!(loaded.network.is_folded());
+        assert!(
+            loaded.warnings[0].contains("dynamo=True")
+                && loaded.warnings[0].contains("torch.onnx.export(model.train()")
+        );
+        assert_eq!(rewritten(&loaded.network).warnings, loaded.warnings, "in what is written from it too");
+    }
+    let own = one_conv()
+        .noted("pkg.torch.onnx.fx_node", "%conv2d : call_function[target=torch.ops.aten.conv2d.default]")
+        .load();
+    assert!(!own.network.is_folded());
+    assert_eq!(own.warnings, Vec::<String>::new());
+}
+
+/// timm's ScaledStdConv2d: filters normalised over all but their first axis, times a trained gain.
+fn standardised() -> Draft {
+    let draft = Draft::new().weight("c.weight", [4, 3, 2, 2]).weight("c.gain", [4, 1, 1, 1]).weight("c.bias", [4]);
+    let draft =
+        draft.numbers("rows", &[1, 4, -1]).node("Reshape", &["c.weight", "rows"], "flat", vec![]).number("k", 0.25);
+    let draft = draft.numbers("vector", &[-1]).node("Mul", &["c.gain", "k"], "scaled", vec![]);
+    let draft = draft.node("Reshape", &["scaled", "vector"], "scale", vec![]).number("0.0", 0.0).numbers("four", &[4]);
+    let draft = draft.node("Expand", &["0.0", "four"], "shift", vec![]);
+    let axes = |keep| vec![with::ints("axes", vec![0, 2]), with::int("keepdims", keep)];
+    let draft = draft.node("ReduceMean", &["flat"], "mean", axes(0)).node("ReduceMean", &["flat"], "kept", axes(1));
+    let draft =
+        draft.node("Sub", &["flat", "kept"], "centred", vec![]).node("Mul", &["centred", "centred"], "square", vec![]);
+    let draft = draft.node("ReduceMean", &["square"], "variance", axes(0)).numbers("as", &[4, 3, 2, 2]);
+    let draft = draft.node("BatchNormalization", &["flat", "scale", "shift", "mean", "variance"], "normal", vec![]);
+    draft.node("Reshape", &["normal", "as"], "filters", vec![]).node("Conv", &["x", "filters", "c.bias"], "c", vec![])
+}
+
+#[test]
+fn filters_computed_from_weights_are_filters_with_all_that_is_trained() {
+    let network = standardised()
+        .weight("head", [5, 4, 7, 7])
+        .node("Conv", &["c", "head"], "y", vec![])
+        .output("y")
+        .load()
+        .network;
+    assert!(network.coverage().is_full(), "{:?}", network.coverage());
+    let layer = named(&network, "c");
+    assert_eq!(layer.op.kind(), "conv");
+    assert_eq!(network.parameters_of(layer), 4 * 3 * 2 * 2 + 4 + 4, "filters, gains, biases");
+    assert_eq!(network.macs_of(layer), 4 * 3 * 2 * 2 * 49);
+    rewritten(&network);
+}
+
+#[test]
+fn a_table_computed_from_parameters_is_one_leaf_with_their_number() {
+    // Swin v2: a small network turns relative coordinates, a buffer, into a table, of which rows are looked up.
+    let draft = Draft::new()
+        .weight("attn.relative_coords_table", [1, 15, 15, 2])
+        .weight("mlp.0.weight", [2, 16])
+        .weight("mlp.0.bias", [16]);
+    let draft = draft.weight("mlp.2.weight", [16, 3]).node(
+        "MatMul",
+        &["attn.relative_coords_table", "mlp.0.weight"],
+        "p",
+        vec![],
+    );
+    let draft = draft.node("Add", &["p", "mlp.0.bias"], "s", vec![]).node("Relu", &["s"], "r", vec![]);
+    let draft = draft
+        .node("MatMul", &["r", "mlp.2.weight"], "t", vec![])
+        .numbers("list", &[225, 3])
+        .numbers("shape", &[8, 8, 3]);
+    let draft = draft.node("Reshape", &["t", "list"], "rows", vec![]);
+    let index: Vec<i64> = (0..64).collect();
+    let draft = draft.numbers("index", &index).node("Gather", &["rows", "index"], "looked_up", vec![]);
+    let draft = draft.node("Reshape", &["looked_up", "shape"], "table", vec![]);
+    let draft = draft.node("Transpose", &["table"], "bias", vec![with::ints("perm", vec![2, 0, 1])]);
+    let network = draft.node("Add", &["x", "bias"], "y", vec![]).output("y").load().network;
+    assert!(network.coverage().is_full(), "{:?}", network.coverage());
+    assert_eq!(network.parameters(), 2 * 16 + 16 + 16 * 3);
+    assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    rewritten(&network);
+}
+
+#[test]
+fn buffers_are_no_parameters() {
+    let depthwise = || vec![with::int("group", 3), with::ints("strides", vec![2, 2])];
+    let named = Draft::new().weight("pool.filt", [3, 1, 2, 2]).node("Conv", &["x", "pool.filt"], "y", depthwise());
+    let noted = Draft::new().stored("pool.kernel", floats(&[3, 1, 2, 2], &[0.25; 12]));
+    let noted = noted.node("Conv", &["x", "pool.kernel"], "y", depthwise());
+    let noted = noted.noted("pkg.torch.onnx.fx_node", "%conv2d : call(args = (%x, %b_pool_kernel, None, [2, 2]))");
+    let constant =
+        Draft::new().node("Constant", &[], "k", vec![with::tensor("value", floats(&[3, 1, 2, 2], &[0.25; 12]))]);
+    let constant = constant.node("Conv", &["x", "k"], "y", depthwise());
+    for draft in [named, noted, constant] {
+        let network = draft.output("y").load().network;
+        assert_eq!((network.parameters(), network.macs()), (0, 3 * 4 * 16));
+        rewritten(&network);
+    }
+}
+
+#[test]
+fn running_statistics_are_no_parameters_wherever_the_channels_lie() {
+    // LeViT normalises all tokens of all samples together: (B * N) x C.
+    let draft = ["weight", "bias", "running_mean", "running_var"]
+        .iter()
+        .fold(Draft::new(), |draft, name| draft.weight(&format!("bn.{name}"), [8]));
+    let draft = draft.numbers("rows", &[-1, 8]).node("Reshape", &["x", "rows"], "r", vec![]);
+    let inputs = ["r", "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"];
+    let draft = draft.node("BatchNormalization", &inputs, "n", vec![]).numbers("image", &[-1, 3, 8, 8]);
+    let network = draft.node("Reshape", &["n", "image"], "y", vec![]).output("y").load().network;
+    assert_eq!((network.parameters(), network.output_shape()), (16, &Shape::new([3, 8, 8])));
+    rewritten(&network);
+}
+
+#[test]
+fn what_is_not_understood_is_written_as_it_was() {
+    let scales = floats(&[4], &[1.0, 1.0, 2.0, 2.0]);
+    let draft = Draft::new().stored("scales", scales.clone()).stored("c.weight", floats(&[4, 3, 1, 1], &[0.5; 12]));
+    let draft = draft.node("Conv", &["x", "c.weight"], "c", vec![]);
+    let draft = draft.node("Resize", &["c", "", "scales"], "r", vec![text("mode", "nearest")]);
+    let network = draft.node("Relu", &["r"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.output_shape(), &Shape::new([4, 16, 16]));
+    let written =
+        file::read(Cursor::new(to_bytes(&network)), to_bytes(&network).len() as u64).unwrap().model.graph.unwrap();
+    let resize = written.node.iter().find(|node| node.op_type() == "Resize").unwrap();
+    assert_eq!(
+        (resize.domain(), resize.input.len(), resize.attribute.as_slice()),
+        ("", 3, [text("mode", "nearest")].as_slice())
+    );
+    let factors = written.node.iter().find(|node| node.output[0] == resize.input[2]).unwrap();
+    assert_eq!(factors.attribute[0].t.as_ref().unwrap().float_data, [1.0, 1.0, 2.0, 2.0]);
+    rewritten(&network);
+}
+
+#[test]
+fn an_operation_keeps_its_layout_its_domain_and_the_batch_in_its_numbers() {
+    let draft = Draft::new().numbers("sequence", &[2, 0, 1, 3]).node(
+        "Transpose",
+        &["x"],
+        "t",
+        vec![with::ints("perm", vec![2, 0, 1, 3])],
+    );
+    let mut draft = draft.node("Frobnicate", &["t"], "f", vec![with::int("speed", 3)]);
+    draft.graph().node[2].domain = Some("com.acme".into());
+    draft.graph().value_info.push(Draft::typed("f", [Is(8), Named("batch"), Is(3), Is(8)], DataType::Float));
+    // As many rows as the batch times three: Expand to a shape that the graph computes.
+    let draft =
+        draft.node("Shape", &["x"], "s", vec![with::int("start", 0), with::int("end", 1)]).numbers("rest", &[3, 8, 8]);
+    let draft = draft.node("Transpose", &["f"], "back", vec![with::ints("perm", vec![1, 2, 0, 3])]);
+    let draft = draft
+        .node("Concat", &["s", "rest"], "target", vec![with::int("axis", 0)])
+        .numbers("cut", &[2])
+        .numbers("three", &[3]);
+    let one = vec![with::ints("axes", vec![2]), with::int("keepdims", 1)];
+    let draft = draft.node("ReduceMax", &["back"], "m", one).node("Expand", &["m", "target"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    rewritten(&network);
+}
+
+#[test]
+fn sequences_are_their_parts() {
+    let draft = Draft::new().numbers("sizes", &[1, 2]).node(
+        "SplitToSequence",
+        &["x", "sizes"],
+        "q",
+        vec![with::int("axis", 1)],
+    );
+    let draft = draft.node("Constant", &[], "last", vec![with::int("value_int", -1)]).node(
+        "SequenceAt",
+        &["q", "last"],
+        "b",
+        vec![],
+    );
+    let ops = draft.node("Relu", &["b"], "y", vec![]).output("y").ops();
+    assert_eq!(ops, [Op::Slice { axis: 0, start: 1, length: 2 }, Op::Activation(Activation::Relu)]);
 }

@@ -8,9 +8,10 @@ use super::operators;
 use super::operators::normalisation::Normalised;
 use super::schema::NodeProto;
 use super::tensor::Constant;
-use super::value::{Feature, Value, Weight};
+use super::value::{Feature, Value, Weight, elements};
 use crate::network::{NetworkBuilder, NodeId, Op, Shape};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
 /// The network as far as it has been read.
 pub(super) struct Translation<'a> {
@@ -32,6 +33,10 @@ pub(super) struct Translation<'a> {
     pub paddings: HashMap<NodeId, (Feature, [usize; 4])>,
     /// The first node that uses a weight.
     pub owners: HashMap<String, NodeId>,
+    /// The weights whose elements have been counted as a whole.
+    pub claimed: HashSet<Rc<str>>,
+    /// The nodes whose shape is a guess, as messages name them.
+    pub guessed: Vec<String>,
 }
 
 /// A symbolic batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
@@ -90,12 +95,28 @@ impl<'a> Translation<'a> {
         std::iter::once(name.to_string()).chain(numbered).find(|name| !self.builder.has(name)).unwrap_or_default()
     }
 
+    /// Whether the file leaves the batch open.
+    pub fn is_symbolic(&self) -> bool {
+        self.batch == SYMBOLIC_BATCH
+    }
+
     /// The full ONNX shape of a feature.
     pub fn dims(&self, feature: Feature) -> Vec<u64> {
         let sample = self.builder.shape(feature.id);
         match feature.batch {
             Some(batch) => batch.tensor_dims(sample, self.batch),
             None => sample.dims().iter().map(|&dim| dim as u64).collect(),
+        }
+    }
+
+    /// The full ONNX shape of any input, for so many samples.
+    pub fn input_dims(&self, input: &Value, batch: u64) -> Option<Vec<u64>> {
+        match input {
+            Value::Feature(Feature { id, batch: Some(held), .. }) => {
+                Some(held.tensor_dims(self.builder.shape(*id), batch))
+            }
+            Value::Feature(feature) => Some(self.dims(*feature)),
+            other => other.fixed_dims().map(|dims| dims.iter().map(|&dim| dim as u64).collect()),
         }
     }
 
@@ -127,6 +148,28 @@ impl<'a> Translation<'a> {
         }
     }
 
+    /// Notes how many trained elements a node has that reads these weights.
+    pub fn count(&mut self, node: NodeId, weights: &[&Value]) {
+        let trained = weights.iter().map(|weight| self.trained(weight)).fold(0, u64::saturating_add);
+        self.builder.set_trained(node, trained);
+    }
+
+    /// Trained elements that a value brings to the node that reads it: its own, or all it is computed from, once.
+    pub fn trained(&mut self, value: &Value) -> u64 {
+        let Value::Weight(weight) = value else { return 0 };
+        let seen = elements(&weight.dims);
+        let stored = match weight.computed || seen > weight.elements {
+            true => self.claim(&weight.tensor, weight.elements),
+            false => seen,
+        };
+        self.claimed.insert(weight.tensor.clone());
+        weight.others.iter().map(|(tensor, elements)| self.claim(tensor, *elements)).fold(stored, u64::saturating_add)
+    }
+
+    fn claim(&mut self, tensor: &Rc<str>, elements: u64) -> u64 {
+        if self.claimed.insert(tensor.clone()) { elements } else { 0 }
+    }
+
     /// Whether a node is computed from the network's input.
     pub fn depends_on_image(&self, node: NodeId) -> bool {
         let mut open = vec![node];
@@ -151,6 +194,7 @@ impl<'a> Translation<'a> {
         }
         let name = stem(&weight.tensor).unwrap_or(&weight.tensor);
         let node = self.add(name, op, &[])?;
+        self.count(node, &[&Value::Weight(weight.clone())]);
         self.owners.entry(weight.tensor.to_string()).or_insert(node);
         Ok(node)
     }

@@ -16,6 +16,8 @@ pub(super) enum Value {
     Constant(Rc<Constant>),
     /// Fixed, but only its shape is known: large tables, masks, quantised weights.
     Opaque(Vec<usize>),
+    /// Values in a row that are no tensor, as SplitToSequence gives them.
+    Sequence(Rc<[Value]>),
     /// Random numbers, and the share of them that a comparison keeps.
     Random(Option<f64>),
     /// An input left out, or an output nobody should read.
@@ -32,10 +34,10 @@ pub(super) struct Feature {
     pub guessed: bool,
 }
 
-/// A trainable tensor.
+/// A trainable tensor, or what is computed from such and nothing else.
 #[derive(Debug, Clone)]
 pub(super) struct Weight {
-    /// The name of the initializer or graph input.
+    /// The name of the initializer or graph input; of the first, where it is computed from several.
     pub tensor: Rc<str>,
     /// Its shape as seen here.
     pub dims: Vec<usize>,
@@ -43,6 +45,10 @@ pub(super) struct Weight {
     pub elements: u64,
     /// Whether it is seen as it is stored.
     pub plain: bool,
+    /// Whether each element may depend on all that is stored; else it is a part of it, in another order.
+    pub computed: bool,
+    /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers behind a table.
+    pub others: Rc<[(Rc<str>, u64)]>,
     /// Its values, if it is small enough to be something else than a weight (the factors of a Resize).
     pub values: Option<Rc<Constant>>,
 }
@@ -89,8 +95,30 @@ impl Weight {
         self.tensor.starts_with("onnx::") || self.tensor.strip_prefix("val_").is_some_and(numbered)
     }
 
-    /// The same elements in another shape or order.
+    /// The same elements, or some of them, in another shape or order.
     pub fn seen_as(&self, dims: Vec<usize>) -> Value {
         Value::Weight(Weight { dims, plain: false, values: None, ..self.clone() })
+    }
+
+    /// What is computed from all of `weights`, of which there is at least one, in this shape; called after the largest.
+    pub fn computed(weights: &[&Weight], dims: Vec<usize>) -> Option<Value> {
+        let first = weights.iter().rev().max_by_key(|weight| elements(&weight.dims))?;
+        let stored = |weight: &&Weight| {
+            std::iter::once((weight.tensor.clone(), weight.elements))
+                .chain(weight.others.iter().cloned())
+                .collect::<Vec<_>>()
+        };
+        let mut others: Vec<(Rc<str>, u64)> =
+            weights.iter().flat_map(stored).filter(|(name, _)| *name != first.tensor).collect();
+        others.sort();
+        others.dedup();
+        Some(Value::Weight(Weight {
+            dims,
+            plain: false,
+            computed: true,
+            others: others.into(),
+            values: None,
+            ..(*first).clone()
+        }))
     }
 }

@@ -1,5 +1,7 @@
 //! Writes networks as weightless ONNX: weights are graph inputs with a shape, the batch is symbolic, equal networks give equal bytes.
 
+mod original;
+
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
     ValueInfoProto,
@@ -7,16 +9,15 @@ use super::schema::{
     tensor_shape_proto::{Dimension, dimension},
     type_proto,
 };
-use super::{ADAPTIVE, DOMAIN, attributes as with};
+use super::{ADAPTIVE, DOMAIN, OPSET, attributes as with, folded};
 use crate::error::Result;
-use crate::network::{Activation, Binary, Conv, Linear, Network, Node, NodeId, Op, Shape, Window};
+use crate::network::{Activation, Binary, Conv, Linear, Network, Node, Op, Shape, Unknown, Window};
 use crate::whole_file;
 use prost::Message;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The first opset in which every activation but SiLU is one operator, and the IR version that came with it.
-const OPSET: i64 = 20;
+/// The IR version that came with [`OPSET`], which later operator sets do not need more of.
 const IR_VERSION: i64 = 9;
 
 /// What a network is multiplied with, or added to, where only that it is a constant is known. No activation is made of it.
@@ -32,14 +33,12 @@ pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.
 pub fn to_bytes(network: &Network) -> Vec<u8> {
-    let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeSet::new() };
-    for (id, node) in network.iter() {
-        writer.node(id, node);
-    }
+    let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeSet::new(), opset: OPSET };
+    network.nodes().iter().for_each(|node| writer.node(node));
     let result = network.node(network.output());
     writer.graph.output.push(value_info(&result.name, batched(&result.shape)));
     writer.graph.name = Some(network.name().into());
-    let imports = std::iter::once(("", OPSET)).chain(writer.domains.iter().map(|domain| (domain.as_str(), 1)));
+    let imports = std::iter::once(("", writer.opset)).chain(writer.domains.iter().map(|domain| (domain.as_str(), 1)));
     let import =
         |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.into()), version: Some(version) };
     let model = ModelProto {
@@ -48,6 +47,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
         producer_version: Some(env!("CARGO_PKG_VERSION").into()),
         opset_import: imports.map(import).collect(),
         graph: Some(writer.graph),
+        metadata_props: network.is_folded().then(folded::note).into_iter().collect(),
         ..Default::default()
     };
     model.encode_to_vec()
@@ -57,10 +57,11 @@ struct Writer<'a> {
     network: &'a Network,
     graph: GraphProto,
     domains: BTreeSet<String>,
+    opset: i64,
 }
 
 impl Writer<'_> {
-    fn node(&mut self, id: NodeId, node: &Node) {
+    fn node(&mut self, node: &Node) {
         let input = |index: usize| self.network.node(node.inputs[index]).name.clone();
         let axis = |axis: usize| axis as i64 + 1;
         match &node.op {
@@ -107,7 +108,7 @@ impl Writer<'_> {
                 let training = self.constant(node, "training", with::truth(true));
                 self.emit(node, "Dropout", vec![input(0), rate, training], vec![]);
             }
-            Op::Unknown(_) => self.unknown(id, node),
+            Op::Unknown(unknown) => self.unknown(node, unknown),
         }
     }
 
@@ -161,7 +162,11 @@ impl Writer<'_> {
         let seen = self.network.input_of(node, 0).channels() / conv.groups;
         let [height, width] = conv.window.kernel;
         let mut inputs = self.inputs(node);
-        inputs.push(self.weight(node, "weight", &[conv.out_channels, seen, height, width]));
+        inputs.push(self.matrix(
+            node,
+            &[conv.out_channels, seen, height, width],
+            conv.bias.then_some(conv.out_channels),
+        ));
         if conv.bias {
             inputs.push(self.weight(node, "bias", &[conv.out_channels]));
         }
@@ -169,18 +174,47 @@ impl Writer<'_> {
         self.emit(node, "Conv", inputs, attributes.collect());
     }
 
+    /// The filters or the matrix of a layer, from all that is trained of it where that is not just they.
+    fn matrix(&mut self, node: &Node, dims: &[usize], bias: Option<usize>) -> String {
+        let elements = Shape::new(dims).elements();
+        let Some(trained) = node.trained.map(|trained| trained.saturating_sub(bias.unwrap_or(0) as u64)) else {
+            return self.weight(node, "weight", dims);
+        };
+        match trained.checked_sub(elements) {
+            None => self.weight(node, "buffer", dims),
+            Some(more) => {
+                let inputs = vec![self.weight(node, "weight", dims), self.number_from(node, "gain", more as usize)];
+                let computed = format!("{}/weight", node.name);
+                self.step(&computed, "Add", inputs, vec![]);
+                computed
+            }
+        }
+    }
+
+    /// One number made of so many trained elements.
+    fn number_from(&mut self, node: &Node, name: &str, elements: usize) -> String {
+        let inputs = vec![self.weight(node, name, &[elements])];
+        let sum = format!("{}/{name}", node.name);
+        self.step(&sum, "ReduceSum", inputs, vec![with::int("keepdims", 0)]);
+        sum
+    }
+
     /// Gemm for vectors; on more axes what exporters write too, a product and a sum.
     fn linear(&mut self, node: &Node, linear: &Linear) {
         let features = self.network.input_of(node, 0).dims().last().copied().unwrap_or(1);
         let mut inputs = self.inputs(node);
         if node.shape.rank() == 1 {
-            inputs.push(self.weight(node, "weight", &[linear.out_features, features]));
+            inputs.push(self.matrix(
+                node,
+                &[linear.out_features, features],
+                linear.bias.then_some(linear.out_features),
+            ));
             if linear.bias {
                 inputs.push(self.weight(node, "bias", &[linear.out_features]));
             }
             return self.emit(node, "Gemm", inputs, vec![with::int("transB", 1)]);
         }
-        inputs.push(self.weight(node, "weight", &[features, linear.out_features]));
+        inputs.push(self.matrix(node, &[features, linear.out_features], linear.bias.then_some(linear.out_features)));
         if !linear.bias {
             return self.emit(node, "MatMul", inputs, vec![]);
         }
@@ -254,7 +288,10 @@ impl Writer<'_> {
     /// A weight that has no layer: repeated for every sample, so that its readers find a batch.
     fn parameter(&mut self, node: &Node, shape: &Shape) {
         let stored: Vec<usize> = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
-        let weight = self.weight(node, "weight", &stored);
+        let weight = match node.trained {
+            Some(trained) => self.number_from(node, "weight", trained as usize),
+            None => self.weight(node, "weight", &stored),
+        };
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/batch", node.name);
         self.step(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
@@ -267,27 +304,28 @@ impl Writer<'_> {
     /// ONNX has no pooling with overlapping cells.
     fn adaptive(&mut self, node: &Node, output: [usize; 2]) {
         self.push(node, ADAPTIVE, vec![with::ints("output_size", output.map(|size| size as i64).to_vec())]);
-        self.foreign(node, DOMAIN);
+        self.foreign(node);
     }
 
-    /// What was not understood keeps its name, in a domain where nobody expects it to run.
-    fn unknown(&mut self, _id: NodeId, node: &Node) {
-        let Op::Unknown(unknown) = &node.op else { return };
-        let (domain, operator) = unknown.op_type.split_once("::").unwrap_or((DOMAIN, &unknown.op_type));
+    /// What was not understood stays as it was; where that was not kept it is only called so, in a domain where nobody expects it to run.
+    fn unknown(&mut self, node: &Node, unknown: &Unknown) {
+        if let Some(original) = &unknown.original {
+            return self.original(node, unknown, original);
+        }
         let mut inputs = self.inputs(node);
         if unknown.parameters > 0 {
             inputs.push(self.weight(node, "weight", &[unknown.parameters as usize]));
         }
-        self.emit(node, operator, inputs, vec![]);
-        self.foreign(node, domain);
+        self.emit(node, &unknown.op_type, inputs, vec![]);
+        self.foreign(node);
     }
 
-    /// Moves the node just written into another domain, where its shape is known from its declaration only.
-    fn foreign(&mut self, node: &Node, domain: &str) {
-        self.domains.insert(domain.into());
+    /// Moves the node just written into our domain, where its shape is known from its declaration only.
+    fn foreign(&mut self, node: &Node) {
+        self.domains.insert(DOMAIN.into());
         self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
         if let Some(written) = self.graph.node.last_mut() {
-            written.domain = Some(domain.into());
+            written.domain = Some(DOMAIN.into());
         }
     }
 }

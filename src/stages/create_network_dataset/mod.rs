@@ -11,6 +11,7 @@ use crate::network::zoo::Dataset;
 use crate::pruning::{Goal, Pruned, Pruner, Ranking, generator};
 use crate::records::Variant;
 use crate::report::Progress;
+use crate::units::Percent;
 use crate::whole_file;
 use rayon::prelude::*;
 use serde_json::json;
@@ -57,6 +58,13 @@ const KEYS: &[Key] = &[
         help: "Variants per level, only in mode random_weighted.",
     },
     Key {
+        name: "write_unreached",
+        kind: Kind::Flag,
+        default: Missing::Literal("False"),
+        help: "Write networks that stop more than two points short of their level too, under its name, as published; else the \
+               run names them and ends with exit code 4.",
+    },
+    Key {
         name: "model_desc_dir",
         kind: Kind::Path,
         default: Missing::Literal("models/{dataset}"),
@@ -82,6 +90,13 @@ const KEYS: &[Key] = &[
     },
 ];
 
+/// The table of what could not go.
+const UNPRUNABLE: &str = "unprunable.csv";
+
+/// Percentage points by which a network may miss its level. One that stops further off is none of that level: where it would stand,
+/// another would be.
+const TOLERANCE: f64 = 2.0;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Random,
@@ -94,6 +109,7 @@ struct CreateNetworkDataset {
     levels: Vec<u8>,
     mode: Mode,
     repeats: u32,
+    write_unreached: bool,
     seed: u64,
     model_path: PathBuf,
     dataset: Dataset,
@@ -103,6 +119,13 @@ struct CreateNetworkDataset {
 struct Made {
     variant: Variant,
     pruned: Pruned,
+}
+
+impl Made {
+    /// Whether the network got as small as its level says.
+    fn reached(&self) -> bool {
+        self.pruned.limit.is_none() || f64::from(self.variant.level) - self.pruned.percent <= TOLERANCE
+    }
 }
 
 fn parse(values: &Values) -> Result<Box<dyn Stage>> {
@@ -115,6 +138,7 @@ fn parse(values: &Values) -> Result<Box<dyn Stage>> {
         levels: levels.into_iter().collect(),
         mode,
         repeats: values.get("repeats")?,
+        write_unreached: values.get("write_unreached")?,
         seed: values.get("seed")?,
         model_path: values.get("model_path")?,
         dataset,
@@ -194,22 +218,50 @@ impl CreateNetworkDataset {
         let goal = Goal::percent(&loaded.network, f64::from(variant.level));
         let pruned = pruner.prune(&ranking, goal)?;
         let network = pruned.network.renamed(variant.to_string());
-        onnx::write(&network, self.file(&variant))?;
+        let made = Made { variant, pruned: Pruned { network, ..pruned } };
+        let file = self.file(&made.variant);
+        match self.keeps(&made) {
+            true => onnx::write(&made.pruned.network, file)?,
+            // What an earlier run left there is no network of that level either.
+            false if file.is_file() => {
+                fs::remove_file(&file).map_err(|cause| Error::io(&file, "remove this file", &cause))?
+            }
+            false => {}
+        }
         progress.advance(1);
-        Ok(Made { variant, pruned: Pruned { network, ..pruned } })
+        Ok(made)
     }
 
     fn summarise(&self, networks: &[Loaded], made: &[Made]) -> Result<Summary> {
-        let (variants, unprunable) = (tables::variants(made), tables::unprunable(networks));
+        let (written, missed): (Vec<&Made>, Vec<&Made>) = made.iter().partition(|made| self.keeps(made));
+        let (variants, unprunable) = (tables::variants(&written), tables::unprunable(networks));
         let csv = self.folder().join("variants.csv");
         whole_file::save(&csv, variants.to_csv())?;
-        whole_file::save(&self.folder().join("unprunable.csv"), unprunable.to_csv())?;
+        whole_file::save(&self.folder().join(UNPRUNABLE), unprunable.to_csv())?;
         Ok(Summary {
-            headline: format!("{} networks written to {}", made.len(), self.folder().display()),
+            headline: format!("{} networks written to {}", written.len(), self.folder().display()),
             json: json!({ "variants": variants.to_json(), "unprunable": unprunable.to_json() }),
             tables: vec![variants, tables::reasons(&unprunable)],
             files: vec![("pruned networks", csv)],
+            failure: missed.first().map(|first| self.not_reached(first, missed.len() - 1)),
             ..Summary::default()
         })
+    }
+
+    fn keeps(&self, made: &Made) -> bool {
+        self.write_unreached || made.reached()
+    }
+
+    fn not_reached(&self, first: &Made, more: usize) -> Error {
+        let Made { variant, pruned } = first;
+        let others = match more {
+            0 => String::new(),
+            more => format!(", nor {more} more of other levels or networks"),
+        };
+        let why = pruned.limit.map_or(String::new(), |limit| format!(": {limit}"));
+        let reached = Percent(pruned.percent);
+        Error::input(format!("{variant} was not written{others}: only {reached} of its parameters could go{why}"))
+            .expected(format!("networks that come within {TOLERANCE} percentage points of their level"))
+            .help(format!("leave that level out of pruning_perc; {UNPRUNABLE} names the channels that stay, and why"))
     }
 }

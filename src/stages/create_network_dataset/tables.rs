@@ -8,7 +8,7 @@ use crate::units::Percent;
 use std::collections::BTreeMap;
 
 /// One row per variant.
-pub(super) fn variants(made: &[Made]) -> Table {
+pub(super) fn variants(made: &[&Made]) -> Table {
     let mut table = Table::new(
         "Pruned networks",
         [

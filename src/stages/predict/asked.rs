@@ -33,7 +33,7 @@ fn in_folder(folder: &Path) -> Result<Vec<String>> {
     let paths = entries.map(|entry| Ok(entry.map_err(refused)?.path()));
     let paths: Vec<_> = paths.collect::<Result<_>>()?;
     let networks = paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "onnx"));
-    Ok(networks.map(|path| path.display().to_string()).collect())
+    networks.map(|path| text(path)).collect()
 }
 
 fn matching(pattern: &str) -> Result<Vec<String>> {
@@ -41,7 +41,13 @@ fn matching(pattern: &str) -> Result<Vec<String>> {
         Error::usage(format!("\"{pattern}\" is no pattern: {cause}")).expected("such as nets/*.onnx")
     })?;
     // What cannot be looked into is left out, as a shell does.
-    Ok(paths.filter_map(|path| Some(path.ok()?.display().to_string())).collect())
+    paths.filter_map(|path| Some(text(&path.ok()?))).collect()
+}
+
+/// A path as a word. Names of networks end up in tables, which are text.
+fn text(path: &Path) -> Result<String> {
+    let refused = || Error::input("has a name that is not UTF-8").file(path).help("rename the file");
+    path.to_str().map(str::to_owned).ok_or_else(refused)
 }
 
 fn some(mut files: Vec<String>, word: &str, nothing: &str) -> Result<Vec<String>> {

@@ -27,6 +27,7 @@ pub use planned::Planned;
 pub use rows::Rows;
 pub use tally::{Spent, Tally};
 
+use super::named::Remarks;
 use super::{Context, Foreseen, Outline, Spec, Stage as Section, Summary};
 use crate::device::{self, Device};
 use crate::error::Result;
@@ -110,6 +111,7 @@ impl Profile {
         let device = devices[0];
         let planned = self.offered(self.planned(tests, present), device);
         planned.iter().map(Planned::job).try_for_each(|job| device.check(&job))?;
+        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
         let mut plan = self.plan(&planned, device)?;
         let journal = match self.save {
             true => Some(Journal::open(&self.places.log_dir, &planned, device, self.device.seed, context)?),

@@ -3,7 +3,7 @@
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
-use crate::network::{Conv, Op, Shape, Unknown, Window};
+use crate::network::{Conv, Op, Shape, Window};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let (image, padded) = unpadded(to, call)?;
@@ -20,16 +20,26 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
         return Err(Misfit::Wrong(format!("has a kernel_shape that differs from its filters' {height}x{width}")));
     }
     let window = window(call, to.builder.shape(image.id).image(), [height, width], padded)?;
-    let bias = !call.is_absent(2);
+    let bias = is_trained_bias(call.input(2));
     let conv = Conv { out_channels, window, groups, bias };
     let node = to.add_like(&to.name(call), Op::Conv(conv), &[image])?;
     to.own(node.id, call.input(1));
+    to.count(node.id, &[call.input(1), call.input(2)]);
     if let Value::Weight(weight) = call.input(1)
         && weight.plain
     {
         to.filters.insert(to.builder.node(node.id).name.clone(), weight.tensor.to_string());
     }
     single(node)
+}
+
+/// Whether a layer has a bias. PyTorch's default exporter gives one of zeros to those that have none.
+pub(super) fn is_trained_bias(bias: &Value) -> bool {
+    match bias {
+        Value::Weight(_) => true,
+        Value::Constant(values) => values.uniform() != Some(0.0),
+        _ => false,
+    }
 }
 
 /// The image a window moves over, without a padding node in front of it, and that node's padding.
@@ -103,8 +113,8 @@ pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
     let pads = [size(top)?, size(left)?, size(bottom)?, size(right)?];
     let [channels, height, width] = to.builder.shape(image.id).dims() else { return Err(Misfit::Unsupported) };
     let shape = Shape::new([*channels, height + pads[0] + pads[2], width + pads[1] + pads[3]]);
-    let unknown = Unknown { op_type: "Pad".into(), shape, parameters: 0 };
-    let node = to.add_like(own_name(call), Op::Unknown(unknown), &[image])?;
+    let op = super::unknown::unweighted(to, call, shape);
+    let node = to.add_like(own_name(call), op, &[image])?;
     let zeros = matches!(call.text("mode"), "" | "constant");
     if zeros {
         let (source, earlier) = to.paddings.get(&image.id).copied().unwrap_or((image, [0; 4]));

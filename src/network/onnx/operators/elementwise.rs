@@ -4,11 +4,12 @@ use super::normalisation;
 use crate::network::onnx::align::aligned;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::curves::{self, Curve, recognised};
+use crate::network::onnx::exporter::reads_parameter;
 use crate::network::onnx::fold;
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value, elements};
-use crate::network::{Activation, Binary, Linear, Op, Unknown};
+use crate::network::{Activation, Binary, Linear, Op};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     match call.node.op_type() {
@@ -96,8 +97,7 @@ fn numbers(operator: &str, constant: &Constant) -> Result<(TwoNumbers, f64), Mis
 }
 
 fn unknown(to: &Translation, call: &Call, input: Feature) -> Op {
-    let shape = to.builder.shape(input.id).clone();
-    Op::Unknown(Unknown { op_type: call.node.op_type().into(), shape, parameters: 0 })
+    super::unknown::unweighted(to, call, to.builder.shape(input.id).clone())
 }
 
 /// The activation that the curves give away, else `op`.
@@ -116,7 +116,7 @@ fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: V
 fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
     match call.inputs.as_slice() {
         [Value::Feature(x)] => single(*x),
-        [Value::Feature(x), other] | [other, Value::Feature(x)] if is_trained(other) => {
+        [Value::Feature(x), other] | [other, Value::Feature(x)] if is_trained(call, other) => {
             with_weight(to, call, binary, *x)
         }
         [Value::Feature(x), other] | [other, Value::Feature(x)] if !matches!(other, Value::Feature(_)) => {
@@ -137,8 +137,9 @@ fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
     }
 }
 
-fn is_trained(value: &Value) -> bool {
-    matches!(value, Value::Weight(weight) if !weight.is_made_up())
+/// Whether an operand is a parameter. Where an exporter folded one with what is done to it, it notes the parameter beside the node.
+fn is_trained(call: &Call, value: &Value) -> bool {
+    matches!(value, Value::Weight(weight) if !weight.is_made_up() || reads_parameter(call.node))
 }
 
 fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {

@@ -1,13 +1,13 @@
 //! Operations on what does not depend on the image: views of weights, tables, random numbers.
 
 use super::unknown;
-use crate::network::Shape;
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::rearrange;
+use crate::network::onnx::infer;
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::Translation;
 use crate::network::onnx::value::{Feature, Value, Weight, elements};
+use crate::network::{MAX_ELEMENTS, Shape};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     let operator = call.node.op_type();
@@ -18,14 +18,77 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
         return Ok(vec![random]);
     }
     match call.inputs.as_slice() {
-        [same] if matches!(operator, "Identity" | "Cast") => Ok(vec![same.clone()]),
-        [Value::Weight(weight), target] if operator == "Expand" => expand(to, call, weight, target),
-        [fixed, ..] => match fixed.fixed_dims().and_then(|dims| viewed(call, dims)) {
-            Some(dims) => Ok(vec![seen_as(call, dims)]),
-            None => unknown::load(to, call).map_err(Misfit::Wrong),
+        [same, ..] if matches!(operator, "Identity" | "Cast" | "CastLike" | "Dropout") => Ok(vec![same.clone()]),
+        [fixed] if operator == "Shape" => match fixed.fixed_dims() {
+            Some(dims) => super::shapes::of(call, &tensor_dims(dims)),
+            None => Err(Misfit::Unsupported),
         },
-        [] => Err(Misfit::Unsupported),
+        [Value::Weight(weight), target] if operator == "Expand" => expand(to, call, weight, target),
+        _ => derived(to, call),
     }
+}
+
+/// What is computed from weights and tables only: it is the same for every sample and step but for the training of its weights.
+fn derived(to: &mut Translation, call: &Call) -> Outcome {
+    let Some(shapes) = output_shapes(to, call) else { return unknown::load(to, call).map_err(Misfit::Wrong) };
+    let weights: Vec<&Weight> = trained(call).collect();
+    let partial = matches!(
+        call.node.op_type(),
+        "Slice" | "Split" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose"
+    );
+    let value = |dims: Vec<usize>| match weights.as_slice() {
+        [weight] if partial || keeps_elements(call.node.op_type()) => weight.seen_as(dims),
+        weights => Weight::computed(weights, dims.clone()).unwrap_or(Value::Opaque(dims)),
+    };
+    Ok(shapes.into_iter().map(value).collect())
+}
+
+/// The trainable inputs. A tensor that an exporter made up beside one is a constant it folded.
+fn trained<'c>(call: &'c Call) -> impl Iterator<Item = &'c Weight> {
+    let weights = || {
+        call.inputs.iter().filter_map(|input| match input {
+            Value::Weight(weight) => Some(weight),
+            _ => None,
+        })
+    };
+    let named = weights().any(|weight| !weight.is_made_up());
+    weights().filter(move |weight| !named || !weight.is_made_up())
+}
+
+/// Element by element, of one tensor.
+fn keeps_elements(operator: &str) -> bool {
+    const KEEP: [&str; 14] = [
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Pow",
+        "Sqrt",
+        "Exp",
+        "Log",
+        "Abs",
+        "Neg",
+        "Sigmoid",
+        "Tanh",
+        "DequantizeLinear",
+        "QuantizeLinear",
+    ];
+    KEEP.contains(&operator)
+}
+
+fn tensor_dims(dims: &[usize]) -> Vec<u64> {
+    dims.iter().map(|&dim| dim as u64).collect()
+}
+
+/// The shapes of what a call gives: by its operator's rule, else as the file declares them.
+fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
+    let inputs: Vec<_> = call.inputs.iter().map(|input| input.fixed_dims().map(tensor_dims)).collect();
+    let ruled = infer::outputs(call, &inputs).and_then(|shapes| {
+        let shapes = shapes.into_iter().map(|dims| dims.into_iter().map(|dim| usize::try_from(dim).ok()).collect());
+        shapes.collect::<Option<Vec<Vec<usize>>>>()
+    });
+    let declared = || call.node.output.iter().map(|output| unknown::declared_dims(to, output)).collect();
+    ruled.or_else(declared).filter(|shapes| shapes.iter().all(|dims| elements(dims) <= MAX_ELEMENTS))
 }
 
 /// What arithmetic makes of random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
@@ -40,53 +103,20 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
     }))
 }
 
-/// The shape an operation that keeps all elements, or computes one from each, gives to a tensor of shape `dims`.
-fn viewed(call: &Call, dims: &[usize]) -> Option<Vec<usize>> {
-    match call.node.op_type() {
-        "Transpose" => {
-            let order = rearrange::order(call, dims.len()).ok()?;
-            Some(order.into_iter().map(|from| dims[from]).collect())
-        }
-        "DequantizeLinear" | "QuantizeLinear" | "Sqrt" | "Exp" | "Abs" | "Neg" => Some(dims.to_vec()),
-        "Add" | "Sub" | "Mul" | "Div" | "Pow" => {
-            let other = call.inputs.iter().filter_map(Value::fixed_dims).max_by_key(|dims| elements(dims));
-            other.map(<[usize]>::to_vec)
-        }
-        "ConstantOfShape" => call.constant(0)?.as_integers().into_iter().map(|dim| usize::try_from(dim).ok()).collect(),
-        _ => rearrange::view(call, dims),
-    }
-}
-
-/// The largest weight among the inputs in another shape, or a table of that shape.
-fn seen_as(call: &Call, dims: Vec<usize>) -> Value {
-    let weights = call.inputs.iter().filter_map(|input| match input {
-        Value::Weight(weight) => Some(weight),
-        _ => None,
-    });
-    match weights.max_by_key(|weight| weight.elements) {
-        Some(weight) => weight.seen_as(dims),
-        None => Value::Opaque(dims),
-    }
-}
-
-/// One copy of a weight per sample, such as a class token; other copies are unknown operations.
+/// One copy of a weight per sample, such as a class token; other copies are computed like anything else.
 fn expand(to: &mut Translation, call: &Call, weight: &Weight, target: &Value) -> Outcome {
-    let target = target.as_constant().ok_or(Misfit::Unsupported)?.as_integers();
-    let per_sample: &[usize] = match weight.dims.as_slice() {
+    let Some(target) = target.as_constant().map(Constant::as_integers) else { return derived(to, call) };
+    let per_sample = match target.split_first() {
+        Some((&batch, sample)) if batch as u64 == to.batch && weight.dims.len() <= target.len() => sample,
+        _ => return derived(to, call),
+    };
+    let own = match weight.dims.as_slice() {
         [1, sample @ ..] if weight.dims.len() == target.len() => sample,
-        sample if sample.len() + 1 == target.len() => sample,
-        sample => sample,
+        sample if sample.len() < target.len() => sample,
+        _ => return derived(to, call),
     };
-    let kept = |target: &[i64]| {
-        target.len() == per_sample.len()
-            && target.iter().zip(per_sample).all(|(&wanted, &dim)| wanted == 1 || wanted == dim as i64)
-    };
-    match target.split_first() {
-        Some((&batch, rest)) if batch as u64 == to.batch && kept(rest) => {
-            let id = to.leaf(weight, Shape::new(per_sample))?;
-            Ok(vec![Value::Feature(Feature { id, batch: Some(Batch::FIRST), guessed: false })])
-        }
-        _ if kept(&target) => Ok(vec![Value::Weight(weight.clone())]),
-        _ => unknown::load(to, call).map_err(Misfit::Wrong),
-    }
+    let wanted: Option<Vec<u64>> = per_sample.iter().map(|&dim| u64::try_from(dim).ok()).collect();
+    let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(own), &wanted)).ok_or(Misfit::Unsupported)?;
+    let id = to.leaf(weight, Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>()))?;
+    Ok(vec![Value::Feature(Feature { id, batch: Some(Batch::FIRST), guessed: false })])
 }

@@ -49,8 +49,9 @@ fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [
     if features != inputs {
         return Err(Misfit::Wrong(format!("reads {features} features, its weights {inputs}")));
     }
-    let linear = Linear { out_features: outputs, bias: !call.is_absent(2) };
+    let linear = Linear { out_features: outputs, bias: super::convolution::is_trained_bias(call.input(2)) };
     let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
     to.own(node.id, call.input(1));
+    to.count(node.id, &[call.input(1), call.input(2)]);
     single(node)
 }

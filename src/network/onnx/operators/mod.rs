@@ -6,6 +6,7 @@ mod fixed;
 mod linear;
 mod movement;
 pub(super) mod normalisation;
+mod original;
 mod pooling;
 mod shapes;
 pub(super) mod unknown;
@@ -17,6 +18,9 @@ use super::translate::Translation;
 pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
     if !matches!(call.node.domain(), "" | "ai.onnx") {
         return unknown::ours(to, call);
+    }
+    if call.node.op_type() == "SequenceAt" {
+        return movement::sequence_at(call);
     }
     if call.features().next().is_none() {
         return fixed::translate(to, call);
@@ -35,6 +39,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Concat" => movement::concat(to, call),
         "Slice" => movement::slice(to, call),
         "Split" => movement::split(to, call),
+        "SplitToSequence" => movement::split_to_sequence(to, call),
         "Gather" => movement::gather(to, call),
         "Transpose" => movement::transpose(to, call),
         "Reshape" => shapes::reshape(to, call),

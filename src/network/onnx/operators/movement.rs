@@ -14,6 +14,33 @@ pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), Op::Concat { axis }, &inputs)?)
 }
 
+/// Parts of a tensor in a sequence; SequenceAt takes one out.
+pub(super) fn split_to_sequence(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let axis = to.axis(input, call.int("axis").unwrap_or(0))?;
+    let length = to.builder.shape(input.id).dims()[axis];
+    // Without the axis in its parts a sequence is of another operation than this one.
+    let lengths = call.constant(1).filter(|_| call.int("keepdims").unwrap_or(1) != 0).ok_or(Misfit::Unsupported)?;
+    let lengths: Vec<usize> =
+        lengths.as_integers().into_iter().map(super::convolution::size).collect::<Result<_, _>>()?;
+    let lengths = match lengths.as_slice() {
+        &[part] if call.constant(1).is_some_and(|split| split.dims.is_empty()) && part > 0 => {
+            (0..length.div_ceil(part)).map(|index| part.min(length - index * part)).collect()
+        }
+        _ => lengths,
+    };
+    Ok(vec![Value::Sequence(parts(to, call, input, axis, &lengths)?.into())])
+}
+
+pub(super) fn sequence_at(call: &Call) -> Outcome {
+    let (Value::Sequence(values), Some(place)) = (call.input(0), call.constant(1)) else {
+        return Err(Misfit::Unsupported);
+    };
+    let place = place.as_integers().first().map(|&place| if place < 0 { place + values.len() as i64 } else { place });
+    let value = place.and_then(|place| values.get(usize::try_from(place).ok()?));
+    value.map(|value| vec![value.clone()]).ok_or_else(|| Misfit::Wrong("takes what its sequence does not hold".into()))
+}
+
 pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.integers(name, index));
@@ -51,12 +78,20 @@ pub(super) fn split(to: &mut Translation, call: &Call) -> Outcome {
             (0..parts).map(|i| part.min(length.saturating_sub(i.saturating_mul(part)))).collect()
         }
     };
-    if lengths.len() != parts || lengths.iter().sum::<usize>() != length {
+    if lengths.len() != parts {
         return Err(Misfit::Wrong(format!("splits an axis of {length} into {lengths:?} for {parts} outputs")));
+    }
+    self::parts(to, call, input, axis, &lengths)
+}
+
+fn parts(to: &mut Translation, call: &Call, input: Feature, axis: usize, lengths: &[usize]) -> Outcome {
+    let length = to.builder.shape(input.id).dims()[axis];
+    if lengths.iter().fold(0usize, |sum, &part| sum.saturating_add(part)) != length {
+        return Err(Misfit::Wrong(format!("splits an axis of {length} into {lengths:?}")));
     }
     let mut start = 0;
     let mut outputs = Vec::new();
-    for (part, length) in lengths.into_iter().enumerate() {
+    for (part, &length) in lengths.iter().enumerate() {
         let name = format!("{}_{part}", own_name(call));
         outputs.push(Value::Feature(to.add_like(&name, Op::Slice { axis, start, length }, &[input])?));
         start += length;

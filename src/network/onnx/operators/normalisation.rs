@@ -17,7 +17,9 @@ pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
     if scale != [channels] {
         return Err(Misfit::Wrong(format!("normalises {channels} channels with a scale of shape {scale:?}")));
     }
-    single(to.add_like(&to.name(call), Op::BatchNorm, &[input])?)
+    let node = to.add_like(&to.name(call), Op::BatchNorm, &[input])?;
+    to.count(node.id, &[call.input(1), call.input(2)]);
+    single(node)
 }
 
 pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
@@ -33,7 +35,9 @@ pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
     if shift != Some(scale) || input.batch.is_some_and(|batch| batch.axis > axis) {
         return Err(Misfit::Unsupported);
     }
-    single(to.add_like(&to.name(call), Op::LayerNorm { axis }, &[input])?)
+    let node = to.add_like(&to.name(call), Op::LayerNorm { axis }, &[input])?;
+    to.count(node.id, &[call.input(1), call.input(2)]);
+    single(node)
 }
 
 pub(super) fn softmax(to: &mut Translation, call: &Call) -> Outcome {

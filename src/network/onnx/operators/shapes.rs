@@ -9,7 +9,11 @@ use crate::network::onnx::translate::{Translation, known, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
 
 pub(super) fn shape(to: &Translation, call: &Call) -> Outcome {
-    let dims = to.dims(call.feature(0)?);
+    of(call, &to.dims(call.feature(0)?))
+}
+
+/// A shape as a constant, or the part of it that a call asks for.
+pub(super) fn of(call: &Call, dims: &[u64]) -> Outcome {
     let start = bound(call.int("start").unwrap_or(0), dims.len());
     let end = bound(call.int("end").unwrap_or(i64::MAX), dims.len());
     known(Constant::integers(dims[start..end.max(start)].iter().map(|&dim| dim as i64)))
@@ -52,6 +56,10 @@ fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> 
         Some(batch) => batch.sample(target),
         None => crate::network::Shape::new(target.iter().map(|&dim| dim as usize).collect::<Vec<_>>()),
     };
+    // Moving only the batch changes nothing for a sample.
+    if sample == *to.builder.shape(input.id) {
+        return single(input);
+    }
     single(to.add_like(own_name(call), Op::Reshape(sample), &[input])?)
 }
 

@@ -1,8 +1,10 @@
 //! Operations this crate has no word for: loaded with their weights and, as well as can be told, their shape.
 
+use super::original;
 use crate::network::onnx::batch::Batch;
-use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
-use crate::network::onnx::rearrange::bound;
+use crate::network::onnx::call::{Call, Misfit, Outcome};
+use crate::network::onnx::infer::{self, Dims};
+use crate::network::onnx::source::described;
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value, Weight};
 use crate::network::onnx::{ADAPTIVE, DOMAIN};
@@ -30,12 +32,18 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
         let table = call.node.output.iter().map(|output| Value::Opaque(declared_dims(to, output).unwrap_or_default()));
         return Ok(table.collect());
     }
-    let new: Vec<&Weight> = weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).collect();
-    let mut parameters = new.iter().map(|weight| weight.elements).fold(0, u64::saturating_add);
+    let new: Vec<Value> =
+        weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).cloned().map(Value::Weight).collect();
+    let mut parameters = new.iter().map(|weight| to.trained(weight)).fold(0, u64::saturating_add);
     let mut outputs = Vec::new();
     for (index, output) in call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
-        let Extent { shape, batch, guessed } = extent(to, call, output, inputs.first().copied());
-        let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters });
+        let Extent { shape, batch, guessed } = extent(to, call, index, inputs.first().copied());
+        if guessed && !inputs.iter().any(|input| input.guessed) {
+            to.guessed.push(described(call.node));
+        }
+        let original = original::kept(to, call, index, batch, parameters).filter(|_| !guessed);
+        let macs = original.as_ref().map_or(0, |_| macs(to, call, &shape));
+        let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, original });
         let node = to.add(&to.name(call), op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
         for weight in &weights {
             to.owners.entry(weight.tensor.to_string()).or_insert(node);
@@ -47,14 +55,32 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
     Ok(outputs)
 }
 
-/// The trainable inputs; the factors of a Resize are none, whatever their type.
+/// An element-wise operation without weights, or one whose shape is known.
+pub(super) fn unweighted(to: &Translation, call: &Call, shape: Shape) -> Op {
+    let batch = call.features().next().and_then(|input| input.batch);
+    Op::Unknown(Unknown { original: original::kept(to, call, 0, batch, 0), ..Unknown::new(op_type(call), shape, 0) })
+}
+
+/// The trainable inputs.
 fn weights(call: &Call) -> Vec<Weight> {
-    let inputs = call.inputs.iter().filter(|_| !matches!(call.node.op_type(), "Resize" | "Upsample"));
-    let weights = inputs.filter_map(|input| match input {
+    let weights = call.inputs.iter().enumerate().filter(|(place, _)| is_trained(call, *place));
+    let weights = weights.filter_map(|(_, input)| match input {
         Value::Weight(weight) => Some(weight.clone()),
         _ => None,
     });
     weights.collect()
+}
+
+/// Whether a weight at this place of a call is trained there. The factors of a Resize are not, whatever their type; running statistics are
+/// updated by a batch normalisation, not trained; what an exporter made up stands for a constant.
+pub(super) fn is_trained(call: &Call, place: usize) -> bool {
+    let made_up =
+        matches!(call.input(place), Value::Weight(weight) if weight.is_made_up() && weight.tensor.starts_with("val_"));
+    match call.node.op_type() {
+        "Resize" | "Upsample" => false,
+        "BatchNormalization" => place < 3 && !made_up,
+        _ => !made_up,
+    }
 }
 
 /// What tables call the operator: with its domain, where that is a foreign one.
@@ -65,6 +91,22 @@ fn op_type(call: &Call) -> String {
     }
 }
 
+/// Multiply-accumulates of one sample of a product that gives `shape`.
+fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
+    let dims = |place: usize| to.input_dims(call.input(place), 1).unwrap_or_default();
+    let last = |dims: Dims| dims.last().copied().unwrap_or(0);
+    let each = |filters: Dims| filters.iter().skip(1).fold(1u64, |product, &dim| product.saturating_mul(dim));
+    let elements = |dims: Dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
+    match call.node.op_type() {
+        "Conv" => shape.elements().saturating_mul(each(dims(1))),
+        // Every element of its input meets every filter of its group.
+        "ConvTranspose" => elements(dims(0)).saturating_mul(each(dims(1))),
+        "MatMul" => shape.elements().saturating_mul(last(dims(0))),
+        "Gemm" if !call.flag("transA") => shape.elements().saturating_mul(last(dims(0))),
+        _ => 0,
+    }
+}
+
 /// Shape and batch of an unknown output.
 struct Extent {
     shape: Shape,
@@ -72,25 +114,49 @@ struct Extent {
     guessed: bool,
 }
 
-fn extent(to: &Translation, call: &Call, output: &str, input: Option<Feature>) -> Extent {
-    if let Some(dims) = declared_dims(to, output) {
-        let symbolic = to.declared.get(output).and_then(|dims| dims.iter().position(Option::is_none));
-        let held = input.is_some_and(|input| input.batch.is_some());
-        let fixed = || dims.iter().position(|&dim| held && dim as u64 == to.batch);
-        let batch = symbolic.or_else(fixed).map(Batch::alone_at);
+fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) -> Extent {
+    let name = call.node.output[output].as_str();
+    let ruled = ruled(to, call, output);
+    if let Some(dims) = declared_dims(to, name) {
+        let batch =
+            held(to, name, &dims, ruled.and_then(|(dims, batch)| batch.filter(|batch| batch.axis < dims.len())), input);
         return Extent { shape: sample(&dims, batch), batch, guessed: false };
     }
-    let Some(input) = input else {
-        let shape = looked_up(call);
-        let guessed = shape.is_none();
-        return Extent { shape: shape.unwrap_or_else(|| Shape::new([1])), batch: None, guessed };
+    match (ruled, input) {
+        (Some((dims, batch)), _) => {
+            let dims: Vec<usize> = dims.iter().map(|&dim| usize::try_from(dim).unwrap_or(usize::MAX)).collect();
+            Extent { shape: sample(&dims, batch), batch, guessed: false }
+        }
+        (None, Some(input)) => Extent { shape: to.builder.shape(input.id).clone(), batch: input.batch, guessed: true },
+        (None, None) => Extent { shape: Shape::new([1]), batch: None, guessed: true },
+    }
+}
+
+/// Where a declared shape holds the batch: in the symbolic axis, else where the operator's rule says, else in the first axis of that length.
+fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, input: Option<Feature>) -> Option<Batch> {
+    let symbolic = to.declared.get(name).and_then(|dims| dims.iter().position(Option::is_none)).map(Batch::alone_at);
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.batch));
+    let depends = input.is_some_and(|input| input.batch.is_some());
+    let equal = || dims.iter().position(|&dim| depends && dim as u64 == to.batch).map(Batch::alone_at);
+    symbolic.or(ruled.filter(fits)).or_else(equal)
+}
+
+/// Shape of an output by its operator's rule, and the axis that holds the batch: the one that is longer when the batch is larger.
+fn ruled(to: &Translation, call: &Call, output: usize) -> Option<(Dims, Option<Batch>)> {
+    let at = |batch: u64| {
+        let dims: Vec<Option<Dims>> = call.inputs.iter().map(|input| to.input_dims(input, batch)).collect();
+        infer::outputs(call, &dims)?.into_iter().nth(output)
     };
-    let shape = to.builder.shape(input.id);
-    let (shape, guessed) = match computed(to, call, input) {
-        Some(shape) => (shape, false),
-        None => (shape.clone(), !keeps_shape(call.node.op_type())),
-    };
-    Extent { shape, batch: input.batch, guessed }
+    let dims = at(to.batch)?;
+    let longer = at(to.batch.checked_mul(2)?).filter(|longer| longer.len() == dims.len());
+    let axis = longer.and_then(|longer| dims.iter().zip(longer).position(|(&dim, longer)| dim != longer));
+    let source = call.features().find_map(|input| input.batch);
+    // What the rule takes from constants of the file does not move; the batch then lies where it lay.
+    let axis = axis.or_else(|| {
+        source.map(|batch| batch.axis).filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.batch)))
+    });
+    let batch = axis.map(|axis| Batch::holding(axis, dims[axis] / to.batch, source));
+    Some((dims, batch))
 }
 
 fn sample(dims: &[usize], batch: Option<Batch>) -> Shape {
@@ -98,132 +164,9 @@ fn sample(dims: &[usize], batch: Option<Batch>) -> Shape {
     batch.map_or_else(|| Shape::new(dims), |batch| batch.sample(&tensor))
 }
 
-/// Rows taken from a table by a table of indices (relative position bias).
-fn looked_up(call: &Call) -> Option<Shape> {
-    if call.node.op_type() != "Gather" {
-        return None;
-    }
-    let (table, indices) = (call.input(0).fixed_dims()?, call.input(1).fixed_dims()?);
-    let along = axis(call.int("axis").unwrap_or(0), table.len()).ok()?;
-    Some(Shape::new([&table[..along], indices, &table[along + 1..]].concat()))
-}
-
 /// What the file declares, the batch filled in for the one dimension that may be symbolic.
-fn declared_dims(to: &Translation, output: &str) -> Option<Vec<usize>> {
+pub(super) fn declared_dims(to: &Translation, output: &str) -> Option<Vec<usize>> {
     let dims = to.declared.get(output)?;
     let symbolic = dims.iter().filter(|dim| dim.is_none()).count();
     (symbolic <= 1).then(|| dims.iter().map(|dim| dim.unwrap_or(to.batch) as usize).collect())
-}
-
-fn keeps_shape(operator: &str) -> bool {
-    const KEEP: [&str; 24] = [
-        "Abs",
-        "Celu",
-        "Ceil",
-        "Clip",
-        "Cos",
-        "CumSum",
-        "Erf",
-        "Exp",
-        "Floor",
-        "GroupNormalization",
-        "InstanceNormalization",
-        "LRN",
-        "Log",
-        "LpNormalization",
-        "MeanVarianceNormalization",
-        "Neg",
-        "PRelu",
-        "Pow",
-        "RMSNormalization",
-        "Selu",
-        "Sin",
-        "Softsign",
-        "Sqrt",
-        "ThresholdedRelu",
-    ];
-    KEEP.contains(&operator)
-}
-
-/// Shapes of the operators that detection, segmentation and window attention are full of.
-fn computed(to: &Translation, call: &Call, input: Feature) -> Option<Shape> {
-    match call.node.op_type() {
-        "Slice" => strided(to, call, input),
-        "Pad" => padded(to, call, input),
-        _ => computed_image(to, call, input),
-    }
-}
-
-fn computed_image(to: &Translation, call: &Call, input: Feature) -> Option<Shape> {
-    let [channels, height, width] = *to.builder.shape(input.id).dims() else { return None };
-    let block = || usize::try_from(call.int("blocksize")?).ok().filter(|&block| block > 0 && block < 1 << 16);
-    match call.node.op_type() {
-        "Resize" | "Upsample" => resized(call, [channels, height, width]),
-        "ConvTranspose" => transposed(call, [height, width]),
-        "DepthToSpace" => {
-            let block = block()?;
-            Some(Shape::new([channels / (block * block), height.checked_mul(block)?, width.checked_mul(block)?]))
-        }
-        "SpaceToDepth" => {
-            let block = block()?;
-            Some(Shape::new([channels.checked_mul(block * block)?, height / block, width / block]))
-        }
-        _ => None,
-    }
-}
-
-/// A slice with steps.
-fn strided(to: &Translation, call: &Call, input: Feature) -> Option<Shape> {
-    let [starts, ends, axes] = [1, 2, 3].map(|index| Some(call.constant(index)?.as_integers()));
-    let (starts, ends, axes, steps) = (starts?, ends?, axes?, call.constant(4)?.as_integers());
-    let mut dims = to.builder.shape(input.id).dims().to_vec();
-    for (((&start, &end), &along), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
-        let dim = dims.get_mut(to.axis(input, along).ok()?)?;
-        let step = usize::try_from(step).ok().filter(|&step| step > 0)?;
-        *dim = bound(end, *dim).saturating_sub(bound(start, *dim)).div_ceil(step);
-    }
-    Some(Shape::new(dims))
-}
-
-/// A padding of any axes but the batch.
-fn padded(to: &Translation, call: &Call, input: Feature) -> Option<Shape> {
-    let pads = call.integers("pads", 1)?;
-    let rank = to.dims(input).len();
-    let mut dims = to.builder.shape(input.id).dims().to_vec();
-    for onnx_axis in (0..rank).filter(|_| pads.len() == 2 * rank) {
-        let added = pads[onnx_axis].checked_add(pads[onnx_axis + rank])?;
-        if added != 0 {
-            let dim = dims.get_mut(to.axis(input, onnx_axis as i64).ok()?)?;
-            *dim = usize::try_from(i64::try_from(*dim).ok()?.checked_add(added)?).ok()?;
-        }
-    }
-    Some(Shape::new(dims))
-}
-
-/// Resize takes its factors as input 2 (input 1 in opset 10 and in Upsample) or the sizes as input 3.
-fn resized(call: &Call, dims: [usize; 3]) -> Option<Shape> {
-    if let Some(sizes) = call.constant(3) {
-        let sizes: Vec<usize> = sizes.values.iter().map(|&size| size as usize).collect();
-        return (sizes.len() == 4).then(|| Shape::new(&sizes[1..]));
-    }
-    let factors: Vec<f64> = match call.floats("scales") {
-        Some(factors) => factors.iter().map(|&factor| f64::from(factor)).collect(),
-        None => [2, 1].into_iter().filter_map(|i| call.constant(i)).find(|c| c.values.len() == 4)?.values.clone(),
-    };
-    let scaled = dims.iter().zip(factors.get(1..)?).map(|(&dim, factor)| (dim as f64 * factor).floor() as usize);
-    Some(Shape::new(scaled.collect::<Vec<_>>()))
-}
-
-fn transposed(call: &Call, image: [usize; 2]) -> Option<Shape> {
-    let &[_, seen, height, width] = call.input(1).fixed_dims()? else { return None };
-    let channels = seen.checked_mul(usize::try_from(call.int("group").unwrap_or(1)).ok()?)?;
-    let window = super::convolution::window(call, image, [height, width], [0; 4]).ok()?;
-    let extra = call.ints("output_padding").unwrap_or(&[0, 0]);
-    let size = |axis: usize| -> Option<usize> {
-        let reach = (window.kernel[axis].checked_sub(1)?).checked_mul(window.dilation[axis])?.checked_add(1)?;
-        let spread = (image[axis].checked_sub(1)?).checked_mul(window.stride[axis])?;
-        let padded = window.padding[axis].checked_add(window.padding[axis + 2])?;
-        spread.checked_add(reach)?.checked_add(usize::try_from(*extra.get(axis)?).ok()?)?.checked_sub(padded)
-    };
-    Some(Shape::new([channels, size(0)?, size(1)?]))
 }

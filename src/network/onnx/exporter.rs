@@ -1,0 +1,57 @@
+//! What PyTorch's default exporter (`dynamo=True`) leaves beside its nodes: from which operation of PyTorch each of them came.
+//!
+//! `pkg.torch.onnx.fx_node` is a line such as `%conv2d : call_function[target=torch.ops.aten.conv2d.default](args = (%x,
+//! %p_conv1_weight, None))`: `p_` marks parameters, `b_` buffers, dots of their names being underscores.
+
+use super::schema::{GraphProto, NodeProto};
+use super::source::is_buffer;
+use std::collections::HashSet;
+
+const OPERATION: &str = "pkg.torch.onnx.fx_node";
+const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
+
+/// What PyTorch's exporter says of the tensors of a graph.
+pub(super) struct Exporter<'a> {
+    /// Marked names, as in `p_conv1_weight`.
+    marked: HashSet<&'a str>,
+}
+
+impl<'a> Exporter<'a> {
+    pub fn of(graph: &'a GraphProto) -> Self {
+        Exporter { marked: graph.node.iter().flat_map(|node| marked(node)).collect() }
+    }
+
+    /// Whether a tensor is a parameter for certain.
+    pub fn trains(&self, name: &str) -> bool {
+        self.marked.contains(format!("p_{}", name.replace('.', "_")).as_str())
+    }
+
+    /// Whether a tensor is a buffer: nobody trains it.
+    pub fn keeps(&self, name: &str) -> bool {
+        is_buffer(name) || self.marked.contains(format!("b_{}", name.replace('.', "_")).as_str())
+    }
+}
+
+/// The parameters and buffers that the operation read which a node came from.
+fn marked(node: &NodeProto) -> impl Iterator<Item = &str> {
+    let names = note(node, OPERATION).split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '%'));
+    names.filter_map(|name| name.strip_prefix('%')).filter(|name| name.starts_with("p_") || name.starts_with("b_"))
+}
+
+/// Whether the operation that a node came from read a parameter.
+pub(super) fn reads_parameter(node: &NodeProto) -> bool {
+    marked(node).any(|name| name.starts_with("p_"))
+}
+
+/// Whether a layer holds the batch normalisation that followed it.
+pub(super) fn holds_batch_norm(node: &NodeProto) -> bool {
+    let layer = matches!(node.op_type(), "Conv" | "ConvTranspose" | "Gemm" | "MatMul");
+    // Without its notes the exporter is known by how it calls the bias that folding makes: after the filters.
+    let filters = node.input.get(1).filter(|filters| filters.ends_with(".weight"));
+    let named = filters.zip(node.input.get(2)).is_some_and(|(filters, bias)| *bias == format!("{filters}_bias"));
+    layer && (named || note(node, RULES).contains("BatchNorm") || note(node, OPERATION).contains("batch_norm"))
+}
+
+fn note<'a>(node: &'a NodeProto, key: &str) -> &'a str {
+    node.metadata_props.iter().find(|note| note.key() == key).map_or("", |note| note.value())
+}

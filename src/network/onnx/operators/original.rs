@@ -1,0 +1,121 @@
+//! Operations that are not understood, kept as their file has them: operator, attributes, constants, the places of their inputs.
+
+use crate::network::onnx::attributes as with;
+use crate::network::onnx::batch::Batch;
+use crate::network::onnx::call::Call;
+use crate::network::onnx::schema::{AttributeProto, NodeProto, TensorProto, tensor_proto::DataType};
+use crate::network::onnx::tensor::Constant;
+use crate::network::onnx::translate::Translation;
+use crate::network::onnx::value::{Value, elements};
+use crate::network::onnx::{DOMAIN, OPSET};
+use crate::network::{Layout, Operand, Original};
+use prost::Message;
+
+/// What a file needs to do the same; `None` where it cannot be said: subgraphs, operands that are the same for all samples,
+/// weights that are computed.
+pub(super) fn kept(
+    to: &Translation,
+    call: &Call,
+    output: usize,
+    batch: Option<Batch>,
+    parameters: u64,
+) -> Option<Box<Original>> {
+    let (attribute, axes) = modern(call);
+    // What we wrote without knowing more has nothing to keep.
+    if call.node.domain() == DOMAIN
+        || attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
+    {
+        return None;
+    }
+    let mut operands: Vec<Operand> =
+        (0..call.inputs.len()).map(|place| operand(to, call, place)).collect::<Option<_>>()?;
+    open_batch(to, call, batch?, &mut operands);
+    operands
+        .extend(axes.map(|axes| Operand::Integers(vec![axes.len()], axes.into_iter().map(|axis| [0, axis]).collect())));
+    let trained = operands.iter().map(|operand| match operand {
+        Operand::Weight(dims) => elements(dims),
+        _ => 0,
+    });
+    if trained.fold(0, u64::saturating_add) != parameters {
+        return None;
+    }
+    Some(Box::new(Original {
+        attributes: NodeProto { attribute, ..Default::default() }.encode_to_vec(),
+        opset: call.opset.max(OPSET),
+        operands,
+        output,
+        outputs: call.node.output.len(),
+        layout: batch?.layout()?,
+    }))
+}
+
+/// The attributes as the operator sets that we write have them, and axes that moved from an attribute to an input.
+fn modern(call: &Call) -> (Vec<AttributeProto>, Option<Vec<i64>>) {
+    let operator = call.node.op_type();
+    let moved = if operator == "ReduceSum" { 13 } else { 18 };
+    let moves = operator.starts_with("Reduce") && call.opset < moved;
+    let axes = call.ints("axes").filter(|_| moves).map(<[i64]>::to_vec);
+    let renamed = |attribute: AttributeProto| match (operator, attribute.name(), attribute.s()) {
+        ("GridSample", "mode", b"bilinear") => with::text("mode", "linear"),
+        ("GridSample", "mode", b"bicubic") => with::text("mode", "cubic"),
+        _ => attribute,
+    };
+    let kept = call.node.attribute.iter().filter(|attribute| axes.is_none() || attribute.name() != "axes");
+    (kept.cloned().map(renamed).collect(), axes)
+}
+
+fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
+    let input = call.input(place);
+    let trained = super::unknown::is_trained(call, place);
+    Some(match input {
+        Value::Absent => Operand::Absent,
+        Value::Feature(feature) => Operand::Node(feature.batch?.layout()?),
+        // Factors of a Resize are constants whatever their type.
+        Value::Weight(weight) if matches!(call.node.op_type(), "Resize" | "Upsample") => {
+            numbers(weight.values.as_deref()?)
+        }
+        Value::Weight(weight) if weight.plain && trained => Operand::Weight(weight.dims.clone()),
+        Value::Weight(weight) if weight.plain => Operand::Buffer(weight.dims.clone()),
+        Value::Opaque(dims) => Operand::Buffer(dims.clone()),
+        Value::Constant(constant) if constant.integer => {
+            Operand::Integers(constant.dims.clone(), batches(to, constant))
+        }
+        Value::Constant(constant) => numbers(constant),
+        _ => return None,
+    })
+}
+
+/// Integers that were computed from a symbolic batch, as multiples of it.
+fn batches(to: &Translation, constant: &Constant) -> Vec<[i64; 2]> {
+    let batch = to.batch as i64;
+    let symbolic = to.is_symbolic();
+    let multiples = |value: i64| match symbolic && value >= batch {
+        // What is cut to the largest number means "to the end".
+        true if value < 1 << 40 => [value / batch, value % batch],
+        _ => [0, value],
+    };
+    constant.as_integers().into_iter().map(multiples).collect()
+}
+
+/// A size of the result that names a fixed batch is made a multiple of any.
+fn open_batch(to: &Translation, call: &Call, batch: Batch, operands: &mut [Operand]) {
+    let place = match call.node.op_type() {
+        "Expand" => 1,
+        "Resize" => 3,
+        _ => return,
+    };
+    let Some(Operand::Integers(_, sizes)) = operands.get_mut(place) else { return };
+    if let Some(size) = sizes.get_mut(batch.axis).filter(|size| size[0] == 0 && batch.fits(size[1] as u64, to.batch)) {
+        *size = [size[1] / to.batch as i64, 0];
+    }
+}
+
+fn numbers(constant: &Constant) -> Operand {
+    let tensor = TensorProto {
+        dims: constant.dims.iter().map(|&dim| dim as i64).collect(),
+        data_type: Some(DataType::Float as i32),
+        float_data: constant.values.iter().map(|&value| value as f32).collect(),
+        ..Default::default()
+    };
+    Operand::Numbers(tensor.encode_to_vec())
+}
