@@ -97,10 +97,10 @@ fn weights(place: Place) -> Vec<Amount> {
     let node = place.node;
     let floats = |elements: u64| Amount::once(ELEMENT.saturating_mul(elements));
     let with_bias = |units: usize, bias: bool| {
-        let bias = if bias { units as u64 } else { 0 };
+        let bias = bias.then_some(units as u64);
         // Filters that nobody trains are no parameters.
-        let matrix = place.network.parameters_of(node).saturating_sub(bias);
-        [matrix, bias].into_iter().filter(|&elements| elements > 0).map(floats).collect()
+        let matrix = place.network.parameters_of(node).saturating_sub(bias.unwrap_or(0));
+        std::iter::once(matrix).chain(bias).map(floats).collect()
     };
     let scale_and_shift = || vec![floats(place.network.parameters_of(node) / 2); 2];
     match &node.op {

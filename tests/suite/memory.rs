@@ -3,7 +3,7 @@
 use crate::fixtures;
 use perf4sight::memory::{Optimizer, Peak, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Binary, Linear, Network, NetworkBuilder, Op, Shape, Unknown, onnx};
+use perf4sight::network::{Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window, onnx};
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::target::Target;
@@ -147,7 +147,13 @@ fn absurd_batches_and_unknown_operations_are_simulated_too() {
     let unknown = Unknown::new("Odd", Shape::new([10]), 7);
     let odd = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
     let odd = builder.finish(odd);
-    for network in [odd, zoo::build("resnet50", Dataset::Imagenet).unwrap()] {
+    // Blur-pooling: filters that nobody trains.
+    let mut builder = NetworkBuilder::new("pooled", Shape::new([3, 8, 8]));
+    let conv = Conv { out_channels: 3, window: Window::square(3, 2, 1), groups: 3, bias: true };
+    let pooled = builder.add("pool", Op::Conv(conv), &[builder.input()]).unwrap();
+    builder.set_trained(pooled, 3);
+    let pooled = builder.finish(pooled);
+    for network in [odd, pooled, zoo::build("resnet50", Dataset::Imagenet).unwrap()] {
         for target in Target::names().map(|name| Target::named(name).unwrap()) {
             let simulation = Simulation::new(&network, Stage::Training, Optimizer::Adam, &target);
             for batch in [0, 1, 1_000_000_000, u64::MAX] {

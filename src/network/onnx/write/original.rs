@@ -34,9 +34,12 @@ impl Writer<'_> {
         let [name, op_type, domain] = [&node.name, operator, domain].map(|word| Some(word.to_string()));
         self.domains.extend(domain.iter().filter(|domain| !domain.is_empty()).cloned());
         self.graph.node.push(NodeProto { name, op_type, domain, input, output, attribute, ..Default::default() });
-        if first {
-            self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
-        } else {
+        if let Layout::Alone(axis) = original.layout {
+            let mut dims = batched(&node.shape);
+            dims[..=axis].rotate_left(1);
+            self.graph.value_info.push(value_info(&result, dims));
+        }
+        if !first {
             self.batch_first(node, result, original.layout);
         }
     }
