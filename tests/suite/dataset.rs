@@ -96,6 +96,10 @@ fn what_is_odd_about_a_network_is_said_of_what_is_pruned_from_it() {
     let scene = scene(config).file("own/mine.onnx", onnx::to_bytes(&folded));
     scene.run(CONFIG).succeeds().says("mine.onnx: its batch-norm is folded");
     scene.run("inspect models/pruned/random_pruning/imagenet/mine_40.onnx").succeeds().says("its batch-norm is folded");
+    let profile = "[profile]\ndevice = simulated\nnetwork = mine\nbs = 2\ndataset = imagenet\n\
+                   local_model_loc = models/pruned/random_pruning/imagenet\n";
+    let scene = scene.file("profile.ini", profile);
+    scene.run("--config-file profile.ini").succeeds().says("mine_40.onnx: its batch-norm is folded");
 }
 
 #[test]

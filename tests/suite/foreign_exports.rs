@@ -17,14 +17,14 @@ fn exports() -> Vec<PathBuf> {
     exports
 }
 
-/// One line of the table, and whether parameters and multiply-accumulates are PyTorch's or the file is known to have been folded.
+/// One line of the table, and whether the file is read and written again without loss and parameters and multiply-accumulates are PyTorch's, or warned of.
 fn line(path: &Path) -> (String, bool) {
     let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
     let name = stem.rsplit_once('.').unwrap().0;
     let counts = std::fs::read_to_string(path.with_file_name(format!("{name}.json"))).unwrap();
     let counts: Value = serde_json::from_str(&counts).unwrap();
-    let network = match onnx::read(path) {
-        Ok(loaded) => loaded.network,
+    let onnx::Loaded { network, warnings } = match onnx::read(path) {
+        Ok(loaded) => loaded,
         Err(error) => return (format!("{stem:40} {error}"), false),
     };
     let missing = network.parameters() as i64 - counts["parameters"].as_i64().unwrap();
@@ -42,7 +42,8 @@ fn line(path: &Path) -> (String, bool) {
         "{stem:40} {known:4}/{all:4} {missing:+9} {macs:.4} {percent:5.1} % {again:?} {folded} {}",
         unknown.join(" ")
     );
-    let right = (missing == 0 || network.is_folded()) && (macs - 1.0).abs() < 0.005 && again == Ok(true);
+    let warned = warnings.iter().any(|warning| warning.contains("its parameters are not the network's"));
+    let right = (missing == 0 || warned) && (macs - 1.0).abs() < 0.005 && again == Ok(true);
     (line, right)
 }
 
@@ -56,4 +57,6 @@ fn foreign_exports_count_as_pytorch_does() {
     lines.iter().for_each(|(line, right)| println!("{} {line}", if *right { ' ' } else { '!' }));
     let right = lines.iter().filter(|(_, right)| *right).count();
     println!("{right} of {}", lines.len());
+    // Transposed convolutions and fused attention are the arithmetic that is still missing.
+    assert!(right * 10 >= lines.len() * 9, "{right} of {}", lines.len());
 }

@@ -3,8 +3,10 @@
 //! `pkg.torch.onnx.fx_node` is a line such as `%conv2d : call_function[target=torch.ops.aten.conv2d.default](args = (%x,
 //! %p_conv1_weight, None))`: `p_` marks parameters, `b_` buffers, dots of their names being underscores.
 
-use super::schema::{GraphProto, NodeProto};
+use super::file::Initializer;
+use super::schema::{GraphProto, NodeProto, tensor_proto::DataType};
 use super::source::is_buffer;
+use super::tensor;
 use std::collections::HashSet;
 
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
@@ -26,10 +28,31 @@ impl<'a> Exporter<'a> {
         self.marked.contains(format!("p_{}", name.replace('.', "_")).as_str())
     }
 
+    /// Whether a tensor is neither a parameter nor a buffer of the network, whose names have dots or are marked.
+    fn computed(&self, Initializer { tensor, .. }: &Initializer) -> bool {
+        let name = tensor.name();
+        let named = name.contains('.') || name.starts_with("val_") || self.trains(name) || self.keeps(name);
+        let float = DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float);
+        float && !named && tensor.dims.iter().any(|&dim| dim > 1)
+    }
+
     /// Whether a tensor is a buffer: nobody trains it.
     pub fn keeps(&self, name: &str) -> bool {
         is_buffer(name) || self.marked.contains(format!("b_{}", name.replace('.', "_")).as_str())
     }
+}
+
+/// What to tell of tensors that the exporter computed ahead from parameters: they are trained by other numbers than they have.
+pub(super) fn computed_ahead(graph: &GraphProto, initializers: &[Initializer]) -> Option<String> {
+    let exporter = Exporter::of(graph);
+    let computed: Vec<&str> =
+        initializers.iter().filter(|one| exporter.computed(one)).map(|one| one.tensor.name()).collect();
+    let first = computed.first().filter(|_| !exporter.marked.is_empty())?;
+    Some(format!(
+        "the exporter computed {} tensors ahead (\"{first}\" is one), so that its parameters are not the network's: export it with \
+         dynamo=False, or with optimize=False",
+        computed.len()
+    ))
 }
 
 /// The parameters and buffers that the operation read which a node came from.

@@ -136,6 +136,7 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
         let network = network.folded(folded);
         warnings.extend(unknown_operations(&network));
         warnings.extend(guessed_shapes(&guessed));
+        warnings.extend(exporter::computed_ahead(graph, &file.initializers));
         warnings.extend(folded::warning(&network));
         Ok((Loaded { network, warnings }, filters))
     };

@@ -614,6 +614,21 @@ fn the_default_exporters_folding_is_noticed_and_stays_known() {
     assert_eq!(own.warnings, Vec::<String>::new());
 }
 
+#[test]
+fn tensors_that_the_exporter_computed_ahead_are_told() {
+    // A table of 169 rows is trained, 2,401 were looked up in it.
+    let draft =
+        Draft::new().stored("table", floats(&[3, 8, 8], &[0.5; 192])).stored("bias", floats(&[3, 1, 1], &[0.5; 3]));
+    let draft =
+        draft.node("Add", &["x", "table"], "a", vec![]).noted("pkg.torch.onnx.fx_node", "%add(args = (%x, %index))");
+    let draft = draft
+        .node("Add", &["a", "bias"], "y", vec![])
+        .noted("pkg.torch.onnx.fx_node", "%add_1(args = (%add, %p_bias))");
+    let loaded = draft.output("y").load();
+    let [warning] = loaded.warnings.as_slice() else { panic!("{:?}", loaded.warnings) };
+    assert!(warning.contains("computed 1 tensors ahead (\"table\" is one)"), "{warning}");
+}
+
 /// timm's ScaledStdConv2d: filters normalised over all but their first axis, times a trained gain.
 fn standardised() -> Draft {
     let draft = Draft::new().weight("c.weight", [4, 3, 2, 2]).weight("c.gain", [4, 1, 1, 1]).weight("c.bias", [4]);
