@@ -625,8 +625,7 @@ fn tensors_that_the_exporter_computed_ahead_are_told() {
         .node("Add", &["a", "bias"], "y", vec![])
         .noted("pkg.torch.onnx.fx_node", "%add_1(args = (%add, %p_bias))");
     let loaded = draft.output("y").load();
-    let [warning] = loaded.warnings.as_slice() else { panic!("{:?}", loaded.warnings) };
-    assert!(warning.contains("computed 1 tensors ahead (\"table\" is one)"), "{warning}");
+    assert!(loaded.warnings[0].contains("computed 1 tensors ahead (\"table\" is one)"), "{:?}", loaded.warnings);
 }
 
 /// timm's ScaledStdConv2d: filters normalised over all but their first axis, times a trained gain.
@@ -689,6 +688,18 @@ fn a_table_computed_from_parameters_is_one_leaf_with_their_number() {
     assert!(network.coverage().is_full(), "{:?}", network.coverage());
     assert_eq!(network.parameters(), 2 * 16 + 16 + 16 * 3);
     assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    rewritten(&network);
+}
+
+#[test]
+fn a_table_nobody_trains_survives_too() {
+    // Repeated for every sample, and no parameter.
+    let draft =
+        Draft::new().weight("position.buffer", [1, 3, 8, 8]).node("Shape", &["x"], "s", vec![with::int("end", 1)]);
+    let draft = draft.numbers("rest", &[3, 8, 8]).node("Concat", &["s", "rest"], "target", vec![with::int("axis", 0)]);
+    let draft = draft.node("Expand", &["position.buffer", "target"], "p", vec![]);
+    let network = draft.node("Concat", &["x", "p"], "y", vec![with::int("axis", 1)]).output("y").load().network;
+    assert_eq!((network.parameters(), network.output_shape()), (0, &Shape::new([6, 8, 8])));
     rewritten(&network);
 }
 

@@ -289,6 +289,7 @@ impl Writer<'_> {
     fn parameter(&mut self, node: &Node, shape: &Shape) {
         let stored: Vec<usize> = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
         let weight = match node.trained {
+            Some(0) => self.weight(node, "buffer", &stored),
             Some(trained) => self.number_from(node, "weight", trained as usize),
             None => self.weight(node, "weight", &stored),
         };

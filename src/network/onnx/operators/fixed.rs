@@ -5,9 +5,9 @@ use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::infer;
 use crate::network::onnx::tensor::Constant;
-use crate::network::onnx::translate::Translation;
+use crate::network::onnx::translate::{Translation, own_name};
 use crate::network::onnx::value::{Feature, Value, Weight, elements};
-use crate::network::{MAX_ELEMENTS, Shape};
+use crate::network::{MAX_ELEMENTS, Op, Shape};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     let operator = call.node.op_type();
@@ -23,7 +23,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
             Some(dims) => super::shapes::of(call, &tensor_dims(dims)),
             None => Err(Misfit::Unsupported),
         },
-        [Value::Weight(weight), target] if operator == "Expand" => expand(to, call, weight, target),
+        [Value::Weight(Weight { dims, .. }) | Value::Opaque(dims), _] if operator == "Expand" => expand(to, call, dims),
         _ => derived(to, call),
     }
 }
@@ -103,20 +103,29 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
     }))
 }
 
-/// One copy of a weight per sample, such as a class token; other copies are computed like anything else.
-fn expand(to: &mut Translation, call: &Call, weight: &Weight, target: &Value) -> Outcome {
-    let Some(target) = target.as_constant().map(Constant::as_integers) else { return derived(to, call) };
+/// One copy of a tensor per sample, such as a class token; other copies are computed like anything else.
+fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
+    let Some(target) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
     let per_sample = match target.split_first() {
-        Some((&batch, sample)) if batch as u64 == to.batch && weight.dims.len() <= target.len() => sample,
+        Some((&batch, sample)) if batch as u64 == to.batch && own.len() <= target.len() => sample,
         _ => return derived(to, call),
     };
-    let own = match weight.dims.as_slice() {
-        [1, sample @ ..] if weight.dims.len() == target.len() => sample,
+    let own = match own {
+        [1, sample @ ..] if own.len() == target.len() => sample,
         sample if sample.len() < target.len() => sample,
         _ => return derived(to, call),
     };
     let wanted: Option<Vec<u64>> = per_sample.iter().map(|&dim| u64::try_from(dim).ok()).collect();
     let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(own), &wanted)).ok_or(Misfit::Unsupported)?;
-    let id = to.leaf(weight, Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>()))?;
+    let shape = Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>());
+    let id = match call.input(0) {
+        Value::Weight(weight) => to.leaf(weight, shape)?,
+        // Nobody trains it.
+        _ => {
+            let id = to.add(own_name(call), Op::Parameter(shape), &[])?;
+            to.count(id, &[]);
+            id
+        }
+    };
     Ok(vec![Value::Feature(Feature { id, batch: Some(Batch::FIRST), guessed: false })])
 }
