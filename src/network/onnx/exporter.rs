@@ -46,12 +46,13 @@ impl<'a> Exporter<'a> {
 pub(super) fn computed_ahead(graph: &GraphProto, initializers: &[Initializer]) -> Option<String> {
     let exporter = Exporter::of(graph);
     // Random numbers are drawn in the shape of some tensor, whatever it holds.
-    let reads = |node: &NodeProto, name: &str| {
-        !node.op_type().starts_with("Random") && node.input.iter().any(|one| one == name)
-    };
-    let is_read = |one: &Initializer| graph.node.iter().any(|node| reads(node, one.tensor.name()));
-    let computed: Vec<&str> =
-        initializers.iter().filter(|one| exporter.computed(one) && is_read(one)).map(|one| one.tensor.name()).collect();
+    let readers = graph.node.iter().filter(|node| !node.op_type().starts_with("Random"));
+    let read: HashSet<&str> = readers.flat_map(|node| node.input.iter().map(String::as_str)).collect();
+    let computed: Vec<&str> = initializers
+        .iter()
+        .filter(|one| exporter.computed(one) && read.contains(one.tensor.name()))
+        .map(|one| one.tensor.name())
+        .collect();
     let first = computed.first().filter(|_| !exporter.marked.is_empty())?;
     Some(format!(
         "the exporter computed {} tensors ahead (\"{first}\" is one), so that its parameters are not the network's: export it with \
