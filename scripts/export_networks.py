@@ -80,17 +80,17 @@ def main(folder, *names):
     for name in names:
         network, size = build(name)
         counts = counted(network, size)
+        with open(os.path.join(folder, name + ".json"), "w") as file:
+            json.dump(counts, file)
         network.train()
         for way, options in WAYS.items():
             path = os.path.join(folder, "%s.%s.onnx" % (name, way))
             try:
                 torch.onnx.export(network, torch.randn(2, 3, size, size), path, **options)
             except Exception as problem:  # whatever the exporter cannot do: that is one of the results
-                counts[way] = str(problem).splitlines()[0]
+                print(name, way, str(problem).splitlines()[0], flush=True)
             if os.path.exists(path + ".data"):
                 os.remove(path + ".data")
-        with open(os.path.join(folder, name + ".json"), "w") as file:
-            json.dump(counts, file)
         print(name, counts, flush=True)
 
 
