@@ -8,7 +8,7 @@ use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::Translation;
 use crate::network::onnx::value::{Value, elements};
 use crate::network::onnx::{DOMAIN, OPSET};
-use crate::network::{Layout, Operand, Original};
+use crate::network::{Operand, Original};
 use prost::Message;
 
 /// What a file needs to do the same; `None` where it cannot be said: subgraphs, operands that are the same for all samples,

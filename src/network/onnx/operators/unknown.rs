@@ -36,7 +36,7 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
         weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).cloned().map(Value::Weight).collect();
     let mut parameters = new.iter().map(|weight| to.trained(weight)).fold(0, u64::saturating_add);
     let mut outputs = Vec::new();
-    for (index, output) in call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
+    for (index, _) in call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
         let Extent { shape, batch, guessed } = extent(to, call, index, inputs.first().copied());
         if guessed && !inputs.iter().any(|input| input.guessed) {
             to.guessed.push(described(call.node));
