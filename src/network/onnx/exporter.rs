@@ -20,7 +20,7 @@ pub(super) struct Exporter<'a> {
 
 impl<'a> Exporter<'a> {
     pub fn of(graph: &'a GraphProto) -> Self {
-        Exporter { marked: graph.node.iter().flat_map(|node| marked(node)).collect() }
+        Exporter { marked: graph.node.iter().flat_map(marked).collect() }
     }
 
     /// Whether a tensor is a parameter for certain.

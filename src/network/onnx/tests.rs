@@ -536,7 +536,8 @@ fn a_sum_over_a_stack_loses_the_axis_and_nothing_else() {
 #[test]
 fn shapes_follow_the_operators_rules_where_the_file_is_silent() {
     // Each from the ONNX operator reference, for an image of 3x8x8.
-    let cases: [(&str, &[&str], Vec<AttributeProto>, &[usize]); 8] = [
+    type Case = (&'static str, &'static [&'static str], Vec<AttributeProto>, &'static [usize]);
+    let cases: [Case; 8] = [
         ("LpPool", &["x"], vec![with::ints("kernel_shape", vec![2, 2]), with::ints("strides", vec![2, 2])], &[3, 4, 4]),
         ("Tile", &["x", "repeats"], vec![], &[3, 16, 24]),
         ("ArgMax", &["x"], vec![with::int("axis", 1), with::int("keepdims", 0)], &[8, 8]),
