@@ -56,12 +56,13 @@ fn answer(configuration: &Configuration, offers: &[Offer]) -> [Record; 2] {
         reading,
         steps: None,
         spread: None,
+        visits: Vec::new(),
     })
 }
 
 fn means() -> Means {
     let target = Target::named("tx2").expect("a known device");
-    Means { target, capacity: Some(Bytes(8 << 30)), budget: None, repeats: false, seed: 0 }
+    Means { target, capacity: Some(Bytes(8 << 30)), repeats: false, seed: 0 }
 }
 
 /// A plan before its next decision, and the rows it has so far.

@@ -87,7 +87,7 @@ impl Device for Hardware {
         let Some(network) = self.machine.bring(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
         let request = serde_json::to_string(&self.request(job, network))
             .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
-        let Hardware { threads, timeout, .. } = *self;
+        let (threads, timeout) = (self.threads, self.timeout_of(job));
         let command = Invocation { words: &self.worker.words, request: &request, threads, timeout };
         let legacy = self.machine.measure(&command, watch)?;
         Ok(legacy.map_or(Measurement::Interrupted, |legacy| told(self.interpret(&legacy, job), *legacy.conditions)))
@@ -95,6 +95,10 @@ impl Device for Hardware {
 }
 
 impl Hardware {
+    fn timeout_of(&self, job: &Job) -> Duration {
+        job.allowance.timeout.into_iter().chain([self.timeout]).min().unwrap_or(self.timeout)
+    }
+
     fn limit(&self) -> Option<Bytes> {
         // Where the memory is not main memory, how much of that is available says nothing.
         self.mem_limit.or_else(|| (!self.dedicated()).then(|| self.machine.description().default_limit()))
@@ -155,7 +159,7 @@ impl Hardware {
             seed: self.seed,
             tf32: self.gpu.tf32,
             cudnn_benchmark: self.gpu.cudnn_benchmark,
-            steps: self.steps,
+            steps: job.allowance.steps.unwrap_or(self.steps),
         }
     }
 
@@ -166,11 +170,11 @@ impl Hardware {
                 format!("the connection was lost {times} times in a row while the worker ran: {}", legacy.complained),
             ),
             // A worker that hangs or fails while it winds up has answered all the same.
-            End::TimedOut => answer(&legacy.said, job, self.timeout).unwrap_or_else(|_| {
-                let words = format!("the worker was still running after {} s", self.timeout.as_secs_f64());
+            End::TimedOut => answer(&legacy.said, job, self.timeout_of(job)).unwrap_or_else(|_| {
+                let words = format!("the worker was still running after {} s", self.timeout_of(job).as_secs_f64());
                 Measurement::broken(Outcome::TimedOut, words)
             }),
-            End::Exited(status) => match answer(&legacy.said, job, self.timeout) {
+            End::Exited(status) => match answer(&legacy.said, job, self.timeout_of(job)) {
                 Ok(measurement) => measurement,
                 Err(_) if legacy.said.trim().is_empty() => silent(status, legacy),
                 Err(why) => Measurement::broken(Outcome::Garbled, why),

@@ -34,9 +34,10 @@ use crate::error::{Error, Result};
 use crate::records::{Conditions, Outcome, Setting, Variant};
 use crate::units::Bytes;
 use crate::workload::Workload;
-use protocol::{LatencyReading, LayersReading, MemoryReading};
+use protocol::{LatencyReading, LayersReading, MemoryReading, StepRule};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The libtorch that workers of this build run networks with; torch-sys builds against no other.
 pub const LIBTORCH: Option<&str> = if cfg!(feature = "torch") { Some("2.11.0") } else { None };
@@ -71,7 +72,7 @@ pub trait Device: Sync {
 }
 
 /// One configuration to measure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// The network at its level.
     pub variant: Variant,
@@ -87,6 +88,17 @@ pub struct Job {
     pub layers: bool,
     /// The how-manieth time it runs, from 1 on.
     pub round: u32,
+    /// How long it may take.
+    pub allowance: Allowance,
+}
+
+/// How long one run may take, where that is less than the device takes by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Allowance {
+    /// When enough steps were timed; none: as the device has it.
+    pub steps: Option<StepRule>,
+    /// Time after which it is taken for hung, if sooner than the device has it.
+    pub timeout: Option<Duration>,
 }
 
 /// What a measurement looks out for while it runs.

@@ -19,6 +19,8 @@ pub struct Ledger {
     /// The smallest batch size that ran out of memory.
     ran_out: BTreeMap<(Variant, Stage), u64>,
     rows: Vec<Record>,
+    /// How often each row, by its place, was visited again in this run.
+    visited: BTreeMap<usize, u32>,
 }
 
 /// What to do about a configuration.
@@ -69,6 +71,39 @@ impl Ledger {
     /// All rows of whole steps, as they came.
     pub fn rows(&self) -> &[Record] {
         &self.rows
+    }
+
+    /// Takes note that a row was visited again.
+    pub fn visit(&mut self, place: usize) {
+        let visited = self.visited.entry(place).or_default();
+        *visited = visited.saturating_add(1);
+    }
+
+    /// Takes note that visits to a row come to nothing in this run.
+    pub fn give_up(&mut self, place: usize) {
+        self.visited.insert(place, u32::MAX);
+    }
+
+    /// Puts what a row has become in its place.
+    pub fn revise(&mut self, place: usize, row: Record) {
+        self.rows[place] = row;
+    }
+
+    /// How often the row at a place was visited again in this run.
+    pub fn visited(&self, place: usize) -> u32 {
+        self.visited.get(&place).copied().unwrap_or_default()
+    }
+
+    /// How often a configuration was run for its rows.
+    pub fn runs(&self, configuration: &Configuration) -> u32 {
+        let Configuration { variant, workload, .. } = configuration;
+        let own = self.rows.iter().filter(|row| (&row.variant, row.workload) == (variant, *workload));
+        own.map(|row| row.visits.len() as u32).sum()
+    }
+
+    /// Whether something is being measured that another visit to this row would meet.
+    pub fn is_busy(&self, row: &Record) -> bool {
+        self.under_way.contains(&(row.variant.clone(), row.workload.stage))
     }
 
     /// Takes note of layers that were timed.
@@ -138,7 +173,7 @@ mod tests {
         let Configuration { variant, workload, .. } = configuration(batch);
         let (dataset, file) = ("imagenet".into(), "net_30.onnx".into());
         let reading = Reading::Latency(None);
-        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None }
+        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits: Vec::new() }
     }
 
     #[test]

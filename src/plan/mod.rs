@@ -1,13 +1,16 @@
 //! Which configurations to measure, in which order, and which not to any more.
 
 mod adaptive;
+mod expected;
 mod grid;
 mod ledger;
 mod sweep;
 mod turn;
+mod visits;
 
 pub use adaptive::{Adaptive, Means, Offer, Share};
 pub use grid::Grid;
 pub use ledger::{Decision, Ledger};
-pub use sweep::{Configuration, Sweep, Test, regroup, shuffle_batches};
-pub use turn::{Ending, Plan, Turn};
+pub use sweep::{Configuration, Sweep, Test, regroup};
+pub use turn::{Ending, Pace, Plan, Turn};
+pub use visits::{Doubt, Visits, doubts};

@@ -2,8 +2,6 @@
 
 use crate::records::{Identity, Variant};
 use crate::workload::{Stage, Variable, Workload};
-use rand::Rng;
-use rand::seq::SliceRandom;
 use std::fmt;
 
 /// What is to be measured of one network: every combination.
@@ -79,13 +77,6 @@ pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
     groups.flat_map(|(variant, stage)| group(tests, variant, stage)).collect()
 }
 
-/// Shuffles the batch sizes of every variant and stage, so that a machine that gets slower, by heat say, does not make it look
-/// as if large batches were.
-pub fn shuffle_batches(configurations: &mut [Configuration], random: &mut impl Rng) {
-    let alike = |a: &Configuration, b: &Configuration| (&a.variant, a.workload.stage) == (&b.variant, b.workload.stage);
-    configurations.chunk_by_mut(alike).for_each(|batches| batches.shuffle(random));
-}
-
 fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> {
     let tests: Vec<&Test> =
         tests.iter().filter(|test| test.variant == *variant && test.workload.stage == stage).collect();
@@ -105,8 +96,6 @@ fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::SeedableRng;
-    use rand_xoshiro::Xoshiro256PlusPlus;
 
     fn sweep() -> Sweep {
         Sweep {
@@ -160,22 +149,5 @@ mod tests {
             "net_0 inference 8 2",
         ];
         assert_eq!(shown, expected);
-    }
-
-    #[test]
-    fn shuffling_stays_within_a_variant_and_stage() {
-        let sweep = Sweep { batches: (1..=20).collect(), ..sweep() };
-        let ascending = regroup(&sweep.tests());
-        let shuffled = |seed| {
-            let mut configurations = ascending.clone();
-            shuffle_batches(&mut configurations, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
-            configurations
-        };
-        let mut again = shuffled(1);
-        assert_eq!(again, shuffled(1), "a seed decides the order");
-        assert!(again != ascending && again != shuffled(2));
-        // Batch sizes put back into order within each twenty, nothing has changed places between them.
-        again.chunks_mut(20).for_each(|batches| batches.sort_by_key(|configuration| configuration.workload.batch));
-        assert_eq!(again, ascending);
     }
 }

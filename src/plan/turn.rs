@@ -15,6 +15,11 @@ pub trait Plan {
     /// What makes going on impossible.
     fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Turn>;
 
+    /// How fast to measure; none: as the device does by itself.
+    fn pace(&self, _ledger: &Ledger, _seconds: f64) -> Option<Pace> {
+        None
+    }
+
     /// How many turns may be left at most.
     fn left(&self, ledger: &Ledger) -> usize;
 
@@ -24,11 +29,27 @@ pub trait Plan {
     }
 }
 
+/// What there is time for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// How many visits a row is timed in.
+    pub visits: u32,
+    /// Seconds for each of the visits that are left, and in all; none where time is not limited.
+    pub seconds: Option<[f64; 2]>,
+}
+
 /// What a plan says when it is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
     /// Measure this.
     Measure(Configuration),
+    /// Time this again.
+    Visit {
+        /// What is timed.
+        configuration: Configuration,
+        /// The place of its row in the ledger.
+        place: usize,
+    },
     /// Do not run this: a smaller batch ran out of memory.
     Skip(Configuration),
     /// There is nothing to do until something that is under way has ended.

@@ -1,7 +1,7 @@
 //! Appending rows one by one, so that nothing measured is lost, and finding out beforehand that it will work.
 
-use super::cells::check_cell;
-use super::log::{Log, log_file, read};
+use super::cells::{check_cell, list};
+use super::log::{Log, log_file, placed, read};
 use super::record::Record;
 use super::row;
 use super::variant::Variant;
@@ -38,6 +38,22 @@ impl Appender {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.file.path
+    }
+
+    /// Puts a row in the place of the last one that is equal to `old`; a crash leaves one of the two.
+    ///
+    /// # Errors
+    /// When there is no such row any more, or the file cannot be written.
+    pub fn replace(&self, old: &Record, new: &Record) -> Result<()> {
+        let path = &self.file.path;
+        let rows = placed(path, old.quantity(), old.workload.stage)?.whole;
+        let place = rows.iter().rev().find(|(_, row)| row == old).map(|(place, _)| place.line);
+        let gone = || Error::input(format!("the row of {} has gone", old.identity())).file(path);
+        let place = place.ok_or_else(|| gone().help("let nothing else change the profile while it is measured"))?;
+        self.file.rewrite(|line, text| match line == place {
+            true => row::cells(new).join("|"),
+            false => text.to_owned(),
+        })
     }
 
     /// Writes one row and waits until the disk has it; a new file gets its header with the first row.
@@ -82,7 +98,32 @@ impl RowFile {
     /// Makes an existing file ready for more rows: nothing behind its first `whole` bytes, which end a line.
     pub fn mend(&self, whole: u64) -> Result<()> {
         self.repair(whole).map_err(|cause| Error::io(&self.path, "mend the profile", &cause))?;
+        self.modernise()?;
         self.check_columns()
+    }
+
+    /// Writes every line anew, as `change` makes it of its number and text.
+    fn rewrite(&self, change: impl Fn(usize, &str) -> String) -> Result<()> {
+        let text = self.text()?;
+        let lines: Vec<String> = (1..).zip(text.lines()).map(|(line, text)| change(line, text) + "\n").collect();
+        whole_file::save(&self.path, lines.concat())
+    }
+
+    fn text(&self) -> Result<String> {
+        fs::read_to_string(&self.path).map_err(|cause| Error::io(&self.path, "read the profile", &cause))
+    }
+
+    /// Gives a file of an earlier version, which lacks no column but `visits`, that column: nothing is known of visits in its rows.
+    fn modernise(&self) -> Result<()> {
+        let earlier = self.header.replace("|visits|", "|");
+        if earlier == self.header || self.text()?.lines().next() != Some(earlier.as_str()) {
+            return Ok(());
+        }
+        self.rewrite(|line, text| match (line, text.rsplit_once('|')) {
+            (1, _) => self.header.clone(),
+            (_, Some((before, last))) => format!("{before}|{}|{last}", list(&[])),
+            (_, None) => text.to_owned(),
+        })
     }
 
     fn repair(&self, whole: u64) -> std::io::Result<()> {
@@ -98,7 +139,7 @@ impl RowFile {
     }
 
     fn check_columns(&self) -> Result<()> {
-        let text = fs::read_to_string(&self.path).map_err(|cause| Error::io(&self.path, "read the profile", &cause))?;
+        let text = self.text()?;
         let found = text.lines().next().unwrap_or_default();
         if found.is_empty() || found == self.header {
             return Ok(());

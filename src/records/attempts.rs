@@ -1,4 +1,4 @@
-//! `conditions.jsonl` beside the rows: every run of a worker with what the machine told around it, those that were replaced too.
+//! `conditions.jsonl` beside the rows: every run of a worker with what the machine told around it, those that were left out too.
 
 use super::conditions::Conditions;
 use super::record::Outcome;
@@ -27,7 +27,7 @@ pub struct Attempt {
     pub outcome: Outcome,
     /// Why its time is not to be trusted; none where nothing speaks against it.
     pub doubt: Option<String>,
-    /// Whether its values stand in the rows; of two runs one does.
+    /// Whether its values went into the rows.
     pub kept: bool,
     /// Its median time.
     pub milliseconds: Option<Milliseconds>,

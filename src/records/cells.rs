@@ -178,6 +178,15 @@ impl Row<'_> {
         }
     }
 
+    /// The numbers above zero in a cell; none of a file without the column.
+    pub fn numbers(&self, column: &str) -> Result<Vec<f64>> {
+        let cell = self.present(column).filter(|cell| *cell != "None").unwrap_or_default();
+        let number =
+            |word: &str| word.parse().ok().filter(|number: &f64| (0.0..=MOST).contains(number) && *number > 0.0);
+        let numbers: Option<Vec<f64>> = cell.split_whitespace().map(number).collect();
+        numbers.ok_or_else(|| self.wrong(column, "numbers above 0 between blanks, or None"))
+    }
+
     /// What `parse` makes of a cell; `None` and `-1` stand for a value that is missing.
     pub fn optional<T, E>(&self, column: &str, parse: fn(&str) -> std::result::Result<T, E>) -> Result<Option<T>> {
         match self.present(column) {
@@ -205,6 +214,12 @@ pub fn check_cell(word: &str) -> Result<()> {
                 .help("rename it"))
         }
     }
+}
+
+/// Numbers in one cell, or the word for none.
+pub(super) fn list(numbers: &[f64]) -> String {
+    let words: Vec<String> = numbers.iter().map(f64::to_string).collect();
+    written(Some(words.join(" ")).filter(|words| !words.is_empty()))
 }
 
 /// A value, or the word for none.

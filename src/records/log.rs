@@ -119,7 +119,7 @@ pub fn any_rows(log_dir: &Path) -> bool {
 /// A file that cannot be read, a header without a required column, and any cell that is not what its column holds:
 /// with file, line, column, expectation and remedy.
 pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
-    let rows = Rows::read(file, row::format(quantity), |cells| row::record(cells, quantity, stage))?;
+    let rows = placed(file, quantity, stage)?;
     let mut lines = BTreeMap::new();
     for (place, record) in rows.whole.iter().filter(|(_, record)| !record.outcome.broken()) {
         lines.entry(record.identity()).or_insert_with(Vec::new).push(place.line);
@@ -129,6 +129,11 @@ pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
     let (torn, whole) = (rows.torn, rows.bytes);
     let records = rows.whole.into_iter().map(|(_, record)| record).collect();
     Ok(Log { file: file.to_owned(), records, torn, duplicates, whole })
+}
+
+/// The rows of a file with their places.
+pub(super) fn placed(file: &Path, quantity: Quantity, stage: Stage) -> Result<Rows<Record>> {
+    Rows::read(file, row::format(quantity), |cells| row::record(cells, quantity, stage))
 }
 
 /// Where a row begins.

@@ -39,6 +39,9 @@ pub struct Run {
     /// How good the rows were estimated to be as they came, where the plan goes by that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learned: Vec<Learned>,
+    /// How far the visits to its rows lay apart, where these were timed more than once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visits: Option<Wander>,
     /// Its seed.
     pub seed: u64,
     /// Clocks and temperatures at its first measurement's start and its last one's end, where the device tells them.
@@ -46,6 +49,23 @@ pub struct Run {
     pub conditions: Conditions,
     /// The configuration in force.
     pub config: String,
+}
+
+/// How far visits to the same step, apart in time, lay from each other: how well the machine could be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Wander {
+    /// Rows with two visits or more, those of earlier runs included.
+    pub rows: usize,
+    /// Rows with a single one, because time was over.
+    pub single: usize,
+    /// Rows whose first visits disagreed or were not what the other rows let expect, so that there were more.
+    pub more: usize,
+    /// Rows whose time is marked as doubtful.
+    pub marked: usize,
+    /// Median of the rows' spreads: half of the range of a row's visits relative to its time.
+    pub median: f64,
+    /// The spread that nine rows of ten do not exceed.
+    pub most: f64,
 }
 
 /// What the rows of a profile were estimated to be worth at one point.

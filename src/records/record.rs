@@ -19,6 +19,9 @@ pub enum Outcome {
     Disturbed,
     /// The step ran, but the machine slowed itself down, for heat mostly: the value is doubtful.
     Throttled,
+    /// The step ran, visit after visit, but takes far longer or shorter than the other rows of its network let expect: the value is
+    /// doubtful.
+    Unexpected,
     /// The step did not fit: a censored observation, never a regression target.
     OutOfMemory,
     /// Not run, because a smaller batch of this variant and stage had run out of memory.
@@ -35,10 +38,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Outcome; 9] = [
+    pub const ALL: [Outcome; 10] = [
         Outcome::Measured,
         Outcome::Disturbed,
         Outcome::Throttled,
+        Outcome::Unexpected,
         Outcome::OutOfMemory,
         Outcome::Skipped,
         Outcome::Failed,
@@ -53,6 +57,7 @@ impl Outcome {
             Outcome::Measured => "measured",
             Outcome::Disturbed => "disturbed",
             Outcome::Throttled => "throttled",
+            Outcome::Unexpected => "unexpected",
             Outcome::OutOfMemory => "out_of_memory",
             Outcome::Skipped => "skipped",
             Outcome::Failed => "failed",
@@ -72,9 +77,9 @@ impl Outcome {
         matches!(self, Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled)
     }
 
-    /// Whether the step ran on a machine that was not fit to be measured: its time is doubtful, its memory is not.
+    /// Whether the step ran, but its time is doubtful; its memory is not.
     pub fn doubtful(self) -> bool {
-        matches!(self, Outcome::Disturbed | Outcome::Throttled)
+        matches!(self, Outcome::Disturbed | Outcome::Throttled | Outcome::Unexpected)
     }
 }
 
@@ -130,8 +135,11 @@ pub struct Record {
     pub reading: Reading,
     /// Timed steps behind the values, where they were counted.
     pub steps: Option<usize>,
-    /// Half-width of the median's confidence interval relative to the median, where it was computed.
+    /// What visits apart in time disagree by: half of their range relative to the time; of a single visit the half-width of its median's
+    /// confidence interval, where it was computed.
     pub spread: Option<f64>,
+    /// The median milliseconds of every visit behind the time; empty where they were not kept.
+    pub visits: Vec<f64>,
 }
 
 /// What makes two rows measurements of the same thing; a profile is continued by it.

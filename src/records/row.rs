@@ -1,6 +1,6 @@
 //! A record from and to the cells of its row.
 
-use super::cells::{Format, Row, written};
+use super::cells::{Format, Row, list, written};
 use super::record::{MemoryColumns, Reading, Record};
 use crate::error::Result;
 use crate::units::{Bytes, Milliseconds};
@@ -8,14 +8,14 @@ use crate::workload::{Quantity, Stage};
 use std::path::PathBuf;
 
 /// The published columns, then ours; `free` is missing in the published 2080 Ti rows.
-const OPTIONAL: &[&str] = &["free", "stage", "steps", "spread", "mem_heap", "outcome"];
+const OPTIONAL: &[&str] = &["free", "stage", "steps", "spread", "visits", "mem_heap", "outcome"];
 
 /// The columns of a file of that quantity.
 pub(super) fn format(quantity: Quantity) -> Format {
     let columns: &[&str] = match quantity {
         Quantity::Latency => &[
             "passed", "latency", "test_var", "bs", "dataset", "net_name", "model", "stage", "steps", "spread",
-            "outcome",
+            "visits", "outcome",
         ],
         Quantity::Memory => &[
             "passed",
@@ -53,6 +53,7 @@ pub(super) fn record(row: &Row<'_>, quantity: Quantity, stage: Stage) -> Result<
         reading: reading(row, quantity, outcome.passed())?,
         steps: row.optional("steps", str::parse)?,
         spread: row.spread()?,
+        visits: row.numbers("visits")?,
     })
 }
 
@@ -77,11 +78,11 @@ fn reading(row: &Row<'_>, quantity: Quantity, passed: bool) -> Result<Reading> {
 pub(super) fn cells(record: &Record) -> Vec<String> {
     let passed = if record.outcome.passed() { "True" } else { "False" };
     let mib = |bytes: Option<Bytes>| written(bytes.map(Bytes::mib));
-    let (values, heap) = match record.reading {
-        Reading::Latency(latency) => (vec![written(latency.map(|latency| latency.0))], None),
+    let (values, last) = match record.reading {
+        Reading::Latency(latency) => (vec![written(latency.map(|latency| latency.0))], list(&record.visits)),
         Reading::Memory(memory) => {
             let MemoryColumns { allocated, reserved, used, available, free, capacity, heap } = memory;
-            ([allocated, reserved, used, available, free, capacity].map(mib).to_vec(), Some(mib(heap)))
+            ([allocated, reserved, used, available, free, capacity].map(mib).to_vec(), mib(heap))
         }
     };
     let asked = [
@@ -95,5 +96,5 @@ pub(super) fn cells(record: &Record) -> Vec<String> {
         written(record.spread),
     ];
     let outcome = record.outcome.to_string();
-    [vec![passed.to_owned()], values, asked.to_vec(), heap.into_iter().chain([outcome]).collect()].concat()
+    [vec![passed.to_owned()], values, asked.to_vec(), vec![last, outcome]].concat()
 }

@@ -78,7 +78,7 @@ fn bad_plans_and_budgets_are_refused() {
         ("plan = adaptive\nbudget = 20", "a time above 0 such as 20 min"),
         ("plan = adaptive\nbudget = -3 min", "a time above 0 such as 20 min"),
         ("plan = adaptive\nbudget = 0 s", "leaves no time to measure"),
-        ("budget = 20 min", "set plan = adaptive, or leave budget out"),
+        ("budget = 20 parsecs", "a time above 0 such as 20 min, 90 s or 2 h"),
         ("plan = adaptive\nrepeats = 2", "leave repeats out"),
         ("plan = adaptive\ntill_first_fail = True", "leave till_first_fail out"),
     ];
@@ -132,7 +132,7 @@ impl Bench {
 
     fn plan(&self) -> Adaptive {
         let target = Target::named("cpu").unwrap();
-        Adaptive::new(self.offers.clone(), Means { target, capacity: None, budget: None, repeats: true, seed: 0 })
+        Adaptive::new(self.offers.clone(), Means { target, capacity: None, repeats: true, seed: 0 })
     }
 
     fn answer(&self, configuration: &Configuration) -> Vec<Record> {
@@ -152,6 +152,7 @@ impl Bench {
             reading,
             steps: None,
             spread: None,
+            visits: Vec::new(),
         };
         readings.map(record).into()
     }
@@ -246,7 +247,7 @@ fn adaptive(planned: &[Planned], device: &dyn Device) -> Adaptive {
         Offer { configuration: planned.configuration.clone(), network: network.clone() }
     });
     let target = Target::named("tx2").unwrap();
-    let means = Means { target, capacity: device.capacity(), budget: None, repeats: false, seed: 1 };
+    let means = Means { target, capacity: device.capacity(), repeats: false, seed: 1 };
     Adaptive::new(offers.collect(), means)
 }
 

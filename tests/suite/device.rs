@@ -8,7 +8,7 @@ use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule};
 use perf4sight::device::recorded::Recorded;
 use perf4sight::device::simulated::{Abilities, Simulated};
-use perf4sight::device::{Device, GpuOptions, Job, Measurement, Watch};
+use perf4sight::device::{Allowance, Device, GpuOptions, Job, Measurement, Watch};
 use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::records::{Outcome, Setting, Variant};
 use perf4sight::units::Bytes;
@@ -36,6 +36,7 @@ pub(crate) fn job(file: &Path) -> Job {
         memory: true,
         layers: false,
         round: 1,
+        allowance: Allowance::default(),
     }
 }
 

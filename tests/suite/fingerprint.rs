@@ -38,6 +38,7 @@ fn rows(batches: u64) -> Vec<Row> {
             reading: Reading::Latency(Some(Milliseconds(measured))),
             steps: None,
             spread: None,
+            visits: Vec::new(),
         };
         Row { record, measured, network: network.clone(), layers: Vec::new() }
     };

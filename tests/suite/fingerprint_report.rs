@@ -61,6 +61,7 @@ fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -
         },
         steps: outcome.passed().then_some(5),
         spread: None,
+        visits: Vec::new(),
     }
 }
 
@@ -99,6 +100,7 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
         measuring: 70.0,
         rows: 168,
         learned: Vec::new(),
+        visits: None,
         seed: 7,
         conditions: Conditions::default(),
         config: String::new(),

@@ -38,6 +38,7 @@ fn tried(name: &str) -> (Vec<Row>, Vec<Attempt>) {
             reading: Reading::Memory(MemoryColumns { used, ..Default::default() }),
             steps: None,
             spread: None,
+            visits: Vec::new(),
         };
         match used {
             Some(used) => rows.push(Row { record, measured: used.mib(), network: network.clone(), layers: Vec::new() }),

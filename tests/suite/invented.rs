@@ -18,6 +18,7 @@ pub fn row(network: &Arc<Network>, variant: Variant, workload: Workload, millise
         reading: Reading::Latency(Some(Milliseconds(milliseconds))),
         steps: None,
         spread: None,
+        visits: Vec::new(),
     };
     Row { record, measured: milliseconds, network: network.clone(), layers: Vec::new() }
 }

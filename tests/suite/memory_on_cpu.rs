@@ -7,7 +7,7 @@ use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::StepRule;
-use perf4sight::device::{Device, Job, Measurement};
+use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::memory::{Optimizer, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Network, onnx};
@@ -66,7 +66,9 @@ fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<P
     let simulation = Simulation::new(network, stage, Optimizer::Momentum, &target);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload { stage, batch });
-        let job = Job { variant, file: file.clone(), workload, latency: false, memory: true, layers: false, round: 1 };
+        let allowance = Allowance::default();
+        let file = file.clone();
+        let job = Job { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };
         match measure(&worker(), &job) {
             Measurement::Measured { memory: Some(memory), .. } => {
                 Pair { counted: Bytes(memory.allocated), simulated: simulation.peak(batch).allocated }

@@ -406,6 +406,41 @@ fn a_killed_sweep_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn a_sweep_killed_between_visits_makes_those_that_are_left() {
+    let uninterrupted = long_scene();
+    profile(&uninterrupted).succeeds().prints("rows differ by");
+    let scene = long_scene();
+    let mut child = start(&scene);
+    let file = scene.path(LOGS).join("latency/squeezenet_0-gt.csv");
+    let visited = || {
+        let log = records::read(&file, Quantity::Latency, Stage::Training);
+        log.map_or(0, |log| log.records.iter().filter(|row| row.visits.len() > 1).count())
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while visited() < 3 {
+        assert!(Instant::now() < deadline, "no row was visited twice");
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(all_rows(&scene) != all_rows(&uninterrupted), "the sweep was over before it was killed");
+    profile(&scene).succeeds().says("skipping ");
+    assert_eq!(all_rows(&scene), all_rows(&uninterrupted));
+}
+
+#[test]
+fn a_budget_ends_any_plan_with_what_there_is() {
+    let scene = scene(&["squeezenet"], "bs = [1, 2, 4, 8, 16]\nbudget = 1ms");
+    profile(&scene).succeeds().prints("the budget of 0.001 s is spent");
+    let visits = |scene: &Scene| {
+        rows(scene, Quantity::Latency, "squeezenet_0").iter().map(|row| row.visits.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(visits(&scene), [1], "one row, visited once");
+    scene.run("--config-file config.ini --set profile.budget=2h").succeeds();
+    assert!(visits(&scene).len() == 5 && visits(&scene).iter().all(|visits| *visits >= 2));
+}
+
+#[test]
 fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
     let scene = long_scene();
     let child = start(&scene);

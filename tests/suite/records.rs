@@ -145,6 +145,24 @@ fn duplicates_are_kept_counted_and_named() {
 }
 
 #[test]
+fn a_file_of_the_version_before_visits_is_continued() {
+    let folder = TempDir::new().unwrap();
+    let file = written(folder.path(), &[latency_record(4, Some(1.5)), latency_record(8, Some(2.5))]);
+    let now = fs::read_to_string(&file).unwrap();
+    let before = now.replace("|visits|", "|").replace("|None|measured", "|measured");
+    assert!(before.len() < now.len());
+    fs::write(&file, before).unwrap();
+    assert_eq!(read(&file, Quantity::Latency, Stage::Training).unwrap().records[0], latency_record(4, Some(1.5)));
+    let appender = open(folder.path());
+    assert_eq!(fs::read_to_string(&file).unwrap(), now);
+    let visited = Record { visits: vec![2.5, 2.4], ..latency_record(8, Some(2.4)) };
+    appender.replace(&latency_record(8, Some(2.5)), &visited).unwrap();
+    let rows = read(&file, Quantity::Latency, Stage::Training).unwrap().records;
+    assert_eq!(rows, [latency_record(4, Some(1.5)), visited]);
+    assert!(appender.replace(&latency_record(8, Some(2.5)), &rows[0]).unwrap_err().to_string().contains("has gone"));
+}
+
+#[test]
 fn a_file_with_other_columns_is_not_continued() {
     let folder = TempDir::new().unwrap();
     let variant = Variant::new("resnet18", 30);
@@ -157,7 +175,7 @@ fn a_file_with_other_columns_is_not_continued() {
 
 #[test]
 fn the_published_columns_come_first() {
-    assert_eq!(columns(Quantity::Latency).join("|"), format!("{LATENCY}|stage|steps|spread|outcome"));
+    assert_eq!(columns(Quantity::Latency).join("|"), format!("{LATENCY}|stage|steps|spread|visits|outcome"));
     let Some(published) = shared("tx2/profiling_csvs/memory/resnet18_0-gt.csv") else { return };
     let header = fs::read_to_string(published).unwrap().lines().next().unwrap().to_owned();
     assert!(columns(Quantity::Memory).join("|").starts_with(&header));
@@ -187,6 +205,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         measuring: 1.2,
         rows: 3,
         learned: vec![learned],
+        visits: None,
         seed: 7,
         conditions: Conditions::default(),
         config: String::new(),
@@ -217,6 +236,7 @@ fn latency_record(batch: u64, latency: Option<f64>) -> Record {
         reading: Reading::Latency(latency.map(Milliseconds)),
         steps: Some(3),
         spread: Some(0.0125),
+        visits: Vec::new(),
     }
 }
 
@@ -252,12 +272,13 @@ fn any_records() -> impl Strategy<Value = Vec<Record>> {
     let quantity = prop::sample::select(Quantity::ALL.to_vec());
     let one = |quantity| {
         let workload = (prop::sample::select(Stage::ALL.to_vec()), 1..100_000u64);
-        let sampling = (prop::option::of(1..1000usize), prop::option::of(0.0..1.0f64));
+        let visits = prop::collection::vec(1e-6..1e9f64, 0..4);
+        let sampling = (prop::option::of(1..1000usize), prop::option::of(0.0..1.0f64), visits);
         (workload, any_reading(quantity), sampling, prop::sample::select(Outcome::ALL.to_vec()))
     };
     quantity.prop_flat_map(move |quantity| prop::collection::vec(one(quantity), 1..12)).prop_map(|rows| {
         rows.into_iter()
-            .map(|((stage, batch), reading, (steps, spread), outcome)| {
+            .map(|((stage, batch), reading, (steps, spread, visits), outcome)| {
                 let complete = match reading {
                     Reading::Latency(latency) => latency.is_some(),
                     Reading::Memory(m) => {
@@ -266,7 +287,9 @@ fn any_records() -> impl Strategy<Value = Vec<Record>> {
                 };
                 let outcome = if complete { outcome } else { Outcome::OutOfMemory };
                 let workload = Workload { stage, batch };
-                Record { workload, outcome, reading, steps, spread, ..latency_record(1, None) }
+                // Memory is read once.
+                let visits = if matches!(reading, Reading::Latency(_)) { visits } else { Vec::new() };
+                Record { workload, outcome, reading, steps, spread, visits, ..latency_record(1, None) }
             })
             .collect()
     })

@@ -1,4 +1,4 @@
-//! Doubtful measurements: marked, measured once more, kept with what the machine told.
+//! Visits: every step is timed at least twice, apart in time; what is doubtful is visited again, and marked where that does not help.
 
 use crate::device::script_worker;
 use crate::fixtures::{Sink, context};
@@ -6,7 +6,7 @@ use perf4sight::device::hardware::Hardware;
 use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
-use perf4sight::plan::{Configuration, Grid};
+use perf4sight::plan::{Configuration, Grid, Visits};
 use perf4sight::records::{self, CONDITIONS_FILE, Provenance, Record, Variant};
 use perf4sight::report::Mode;
 use perf4sight::stages::profile::{Campaign, Journal, Planned, Tally};
@@ -66,7 +66,8 @@ impl Profiled {
         let log_dir = folder.path().join("logs");
         let journal = Journal::open(&log_dir, &planned, &device, 0, &mut context).unwrap();
         let campaign = Campaign { devices: &[&device], planned: &planned, till_first_fail: false };
-        let mut plan = Grid::new(vec![planned[0].configuration.clone()]);
+        let all = [planned[0].configuration.clone()];
+        let mut plan = Visits::new(Box::new(Grid::new(all.to_vec())), &all, 2, None);
         let tally = campaign.run(&mut plan, Some(journal), &mut context).unwrap();
         Profiled { folder, tally, warnings: context.warnings().join("\n") }
     }
@@ -78,10 +79,15 @@ impl Profiled {
 
     /// Outcome and value of the row.
     fn row(&self) -> (String, Option<f64>) {
+        let row = self.record();
+        (row.outcome.to_string(), row.value())
+    }
+
+    fn record(&self) -> Record {
         let file = records::log_file(&self.folder.path().join("logs"), Quantity::Latency, &Variant::new("net", 0));
         let rows: Vec<Record> = records::read(&file, Quantity::Latency, Stage::Training).unwrap().records;
         let [row] = rows.as_slice() else { panic!("{} rows", rows.len()) };
-        (row.outcome.to_string(), row.value())
+        row.clone()
     }
 
     /// Outcome, time and whether it was kept, of every run of the worker.
@@ -99,45 +105,63 @@ impl Profiled {
 }
 
 #[test]
-fn a_clean_measurement_is_made_once() {
-    let profiled = Profiled::with(&[answer(10.0, false, 3000.0)]);
-    assert_eq!((profiled.asked(), profiled.row()), (1, ("measured".into(), Some(10.0))));
-    assert_eq!(profiled.runs(), [("measured".into(), 10.0, true)]);
-    assert_eq!((profiled.tally.remeasured, profiled.warnings.as_str()), (0, ""));
+fn a_step_is_timed_in_two_visits_whose_disagreement_is_its_spread() {
+    let profiled = Profiled::with(&[answer(10.4, false, 3000.0), answer(10.0, false, 3000.0)]);
+    assert_eq!((profiled.asked(), profiled.row()), (2, ("measured".into(), Some(10.0))));
+    let row = profiled.record();
+    assert_eq!((row.visits, row.steps), (vec![10.4, 10.0], Some(18)));
+    // Half of 0.4 relative to the quicker one.
+    assert!((row.spread.unwrap() - 0.02).abs() < 1e-9);
+    assert_eq!(profiled.runs(), [("measured".into(), 10.4, true), ("measured".into(), 10.0, true)]);
+    assert_eq!(profiled.warnings, "");
+    let told = profiled.tally.wander.unwrap();
+    assert_eq!((told.rows, told.single, told.more, told.marked), (1, 0, 0, 0));
+    assert!((told.median - 0.02).abs() < 1e-9);
+    let provenance = Provenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
+    assert_eq!(provenance.runs[0].visits, Some(told));
 }
 
 #[test]
-fn a_doubtful_measurement_gives_way_to_a_clean_one() {
-    for (doubtful, word, why) in [
-        (answer(15.0, true, 3000.0), "disturbed", "other programs kept using the processor"),
-        (answer(15.0, false, 1200.0), "throttled", "the cpu ran at 1200 MHz, below the 2000 MHz it promises"),
-    ] {
-        let profiled = Profiled::with(&[doubtful, answer(10.0, false, 3000.0)]);
-        assert_eq!((profiled.asked(), profiled.row()), (2, ("measured".into(), Some(10.0))));
-        assert_eq!(profiled.runs(), [(word.into(), 15.0, false), ("measured".into(), 10.0, true)]);
-        assert_eq!(profiled.tally.remeasured, 1);
-        let expected = format!("net_0 training bs 4: {word} ({why}); measured once more, and kept from that");
-        assert_eq!(profiled.warnings, expected);
+fn visits_that_disagree_are_followed_by_more() {
+    let slow = [355.0, 252.0, 254.0].map(|time| answer(time, false, 3000.0));
+    let profiled = Profiled::with(&slow);
+    assert_eq!((profiled.asked(), profiled.row()), (3, ("measured".into(), Some(252.0))));
+    let never = [355.0, 252.0, 300.0, 400.0].map(|time| answer(time, false, 3000.0));
+    let profiled = Profiled::with(&never);
+    assert_eq!((profiled.asked(), profiled.row().0.as_str()), (4, "disturbed"), "as far as it goes, and then marked");
+    assert_eq!(profiled.tally.wander.unwrap().marked, 1);
+}
+
+#[test]
+fn a_doubtful_visit_gives_way_to_clean_ones() {
+    for (doubtful, word) in [(answer(15.0, true, 3000.0), "disturbed"), (answer(15.0, false, 1200.0), "throttled")] {
+        let profiled = Profiled::with(&[doubtful, answer(10.0, false, 3000.0), answer(10.1, false, 3000.0)]);
+        assert_eq!((profiled.asked(), profiled.row()), (3, ("measured".into(), Some(10.0))));
+        assert_eq!(profiled.record().visits, [10.0, 10.1]);
+        let runs = [(word.into(), 15.0, true), ("measured".into(), 10.0, true), ("measured".into(), 10.1, true)];
+        assert_eq!(profiled.runs(), runs);
     }
 }
 
 #[test]
-fn what_stays_doubtful_is_kept_as_it_was_and_marked() {
+fn what_stays_doubtful_is_marked() {
     let profiled = Profiled::with(&[answer(15.0, false, 1200.0), answer(16.0, true, 3000.0)]);
     assert_eq!((profiled.asked(), profiled.row()), (2, ("throttled".into(), Some(15.0))));
-    assert_eq!(profiled.runs(), [("throttled".into(), 15.0, true), ("disturbed".into(), 16.0, false)]);
-    assert!(profiled.warnings.ends_with("measured once more in vain, so its time is marked"), "{}", profiled.warnings);
+    assert_eq!(profiled.runs(), [("throttled".into(), 15.0, true), ("disturbed".into(), 16.0, true)]);
+    let after = Profiled::with(&[answer(15.0, false, 3000.0), answer(30.0, true, 3000.0), answer(15.1, false, 3000.0)]);
+    assert_eq!(after.record().visits, [15.0, 15.1], "a doubtful visit adds nothing to a clean one");
 }
 
 #[test]
-fn a_second_run_that_fails_changes_nothing() {
+fn a_second_visit_that_fails_changes_nothing_and_is_told() {
     let profiled = Profiled::with(&[answer(15.0, true, 3000.0), "rubbish".into()]);
     assert_eq!((profiled.asked(), profiled.row()), (2, ("disturbed".into(), Some(15.0))));
+    assert_eq!(profiled.tally.failures.count(), 1);
 }
 
 #[test]
 fn provenance_holds_the_conditions_at_both_ends_of_a_run() {
-    let profiled = Profiled::with(&[answer(15.0, false, 1200.0), answer(10.0, false, 3000.0)]);
+    let profiled = Profiled::with(&[answer(10.1, false, 1900.0), answer(10.0, false, 3000.0)]);
     let provenance = Provenance::load(&profiled.folder.path().join("logs")).unwrap().unwrap();
     let conditions = &provenance.runs[0].conditions;
     assert_eq!((conditions.start.clocks["cpu"], conditions.end.clocks["cpu"]), (800.0, 3000.0));

@@ -46,8 +46,6 @@ pub struct Means {
     pub target: Target,
     /// The memory it has for networks, where that is known.
     pub capacity: Option<Bytes>,
-    /// Seconds the profile may take; none: as long as it teaches anything.
-    pub budget: Option<f64>,
     /// Whether the device measures anew when it is asked again.
     pub repeats: bool,
     /// The seed of the fits that tell how good the rows are.
@@ -95,9 +93,6 @@ impl Adaptive {
 
     /// Why nothing more is to be measured, if so.
     fn ending(&mut self, ledger: &Ledger, measured: usize, seconds: f64) -> Result<Option<Ending>> {
-        if let Some(budget) = self.means.budget.filter(|budget| seconds >= *budget) {
-            return Ok(Some(Ending::Budget { seconds: budget }));
-        }
         // What breaks adds no row, and the plan is asked again with what it knew before.
         let known = self.learned.last().is_some_and(|last| last.measured == measured);
         if is_due(measured, self.share.least) && !known {

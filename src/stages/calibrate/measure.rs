@@ -4,7 +4,7 @@ use super::Subject;
 use super::rows::Measured;
 use crate::device::names::DeviceName;
 use crate::device::protocol::{LatencyReading, MemoryReading};
-use crate::device::{self, Device, Job, Measurement, Watch};
+use crate::device::{self, Allowance, Device, Job, Measurement, Watch};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::records::{MemoryColumns, Outcome, Reading, Record};
@@ -68,6 +68,7 @@ impl Subject<'_> {
             memory: has(Quantity::Memory),
             layers: false,
             round: 1,
+            allowance: Allowance::default(),
         }
     }
 
@@ -95,6 +96,7 @@ impl Subject<'_> {
             reading,
             steps: None,
             spread: None,
+            visits: Vec::new(),
         }
     }
 }

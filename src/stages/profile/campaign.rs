@@ -1,15 +1,15 @@
 //! Measuring what a plan asks for, configuration by configuration; whatever a single one does, the next one follows.
 
-use super::crew::{Crew, Done, Word};
+use super::crew::{Crew, Done, Errand, Word};
 use super::journal::Journal;
 use super::planned::Planned;
-use super::remeasure::Attempts;
 use super::rows::{self, Rows};
 use super::tally::{Spent, Tally};
-use crate::device::{Device, Measurement};
+use super::visits;
+use crate::device::{Device, Job, Measurement};
 use crate::error::{Error, Result};
-use crate::plan::{Configuration, Decision, Ledger, Plan, Turn};
-use crate::records::{Identity, Reading, Record};
+use crate::plan::{Configuration, Decision, Ledger, Pace, Plan, Turn};
+use crate::records::{Attempt, Identity, Outcome, Reading, Record};
 use crate::report::Progress;
 use crate::stages::Context;
 use crate::units::Bytes;
@@ -37,6 +37,8 @@ struct Course {
     progress: Progress,
     /// Seconds that earlier runs took.
     before: f64,
+    /// How fast the plan wants it.
+    pace: Option<Pace>,
 }
 
 impl Campaign<'_> {
@@ -60,7 +62,7 @@ impl Campaign<'_> {
             }
         })?;
         course.tally.interrupted = context.cancelled();
-        Ok(course.tally)
+        course.close()
     }
 
     /// What earlier runs left.
@@ -73,7 +75,9 @@ impl Campaign<'_> {
         self.announce(&ledger, journal.as_ref(), context);
         let progress = context.console.progress(plan.left(&ledger) as u64, "profile");
         let before = journal.as_ref().map_or(0.0, Journal::seconds);
-        Course { ledger, tally: Tally::new(earlier), journal, progress, before }
+        let tally = Tally::new(ledger.rows().len());
+        let pace = plan.pace(&ledger, before);
+        Course { ledger, tally, journal, progress, before, pace }
     }
 
     /// Gives every free device something to do, until there is nothing to do for now.
@@ -85,13 +89,14 @@ impl Campaign<'_> {
         context: &Context,
     ) -> Result<()> {
         while crew.has_free() && !context.cancelled() && course.tally.ending.is_none() {
-            let turn = plan.next(&course.ledger, course.before + course.tally.spent().seconds)?;
+            let seconds = course.before + course.tally.spent().seconds;
+            let turn = plan.next(&course.ledger, seconds)?;
             course.journal.iter_mut().try_for_each(|journal| journal.learn(plan.learned()))?;
+            course.pace = plan.pace(&course.ledger, seconds);
             match turn {
-                Turn::Measure(configuration) => {
-                    course.ledger.begin(&configuration);
-                    course.progress.doing(configuration.to_string());
-                    crew.start(self.find(configuration)?, context.now());
+                Turn::Measure(configuration) => crew.start(self.errand(configuration, None, course, context)?),
+                Turn::Visit { configuration, place } => {
+                    crew.start(self.errand(configuration, Some(place), course, context)?);
                 }
                 Turn::Skip(configuration) => self.skip(&self.find(configuration)?, course, context)?,
                 Turn::Wait => return Ok(()),
@@ -101,13 +106,31 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// Keeps what became of a configuration that one of so many devices measured.
+    /// A configuration to measure, or to time again for the row at a place.
+    fn errand(
+        &self,
+        configuration: Configuration,
+        place: Option<usize>,
+        course: &mut Course,
+        context: &Context,
+    ) -> Result<Errand> {
+        course.ledger.begin(&configuration);
+        course.progress.doing(configuration.to_string());
+        let planned = self.find(configuration)?;
+        let run = course.ledger.runs(&planned.configuration) + 1;
+        let round = planned.configuration.round.max(run);
+        let job = planned.job();
+        let job = Job { round, allowance: visits::allowance(course.pace, job.layers), ..job };
+        Ok(Errand { planned, place, job, began: context.now() })
+    }
+
+    /// Keeps what became of an errand of one of so many devices.
     fn take_in(&self, done: Done, devices: usize, course: &mut Course, context: &mut Context) -> Result<()> {
-        let Done { device, planned, began, attempts } = done;
+        let Done { device, errand: Errand { planned, place, began, .. }, measurement } = done;
         let name = planned.configuration.to_string();
         course.ledger.end(&planned.configuration);
-        let attempts = match attempts {
-            Ok(attempts) => attempts,
+        let measurement = match measurement {
+            Ok(measurement) => measurement,
             Err(error) if devices == 0 => return Err(error),
             Err(error) => {
                 context.warn(format!("{name} is left to the other devices: {error}"));
@@ -116,18 +139,28 @@ impl Campaign<'_> {
                 return Ok(());
             }
         };
-        match attempts.kept() {
+        match &measurement {
             Measurement::Interrupted => return Ok(()),
             Measurement::Broken { outcome, reason } => {
                 context.warn(format!("{name}: {outcome}: {reason}"));
                 course.tally.failures.add(&planned.configuration, *outcome, reason);
             }
+            Measurement::OutOfMemory { .. } if place.is_some() => {
+                let reason = "it did not fit at another visit, although it had fitted";
+                context.warn(format!("{name}: {reason}"));
+                course.tally.failures.add(&planned.configuration, Outcome::OutOfMemory, reason);
+            }
             Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
         }
-        attempts.remark().into_iter().for_each(|remark| context.warn(format!("{name}: {remark}")));
-        let rows = self.rows(&planned, &attempts, self.devices[device].capacity(), context);
         let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
-        course.keep(&planned, rows, Spent { seconds, measuring: attempts.seconds() }, context)
+        let spent = Spent { seconds, measuring: measurement.seconds() };
+        match place {
+            Some(place) => course.visit(&planned, place, &measurement, spent),
+            None => {
+                let rows = self.rows(&planned, &measurement, self.devices[device].capacity(), context);
+                course.keep(&planned, rows, spent, context)
+            }
+        }
     }
 
     /// Rows for what is not run, where they are wanted.
@@ -156,14 +189,19 @@ impl Campaign<'_> {
     }
 
     /// The rows of one configuration.
-    fn rows(&self, planned: &Planned, attempts: &Attempts, capacity: Option<Bytes>, context: &mut Context) -> Rows {
-        let measurement = attempts.kept();
+    fn rows(
+        &self,
+        planned: &Planned,
+        measurement: &Measurement,
+        capacity: Option<Bytes>,
+        context: &mut Context,
+    ) -> Rows {
         let records = rows::measured(planned, measurement, capacity);
         let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
             context.warn(error);
             Vec::new()
         });
-        Rows { records, layers, attempts: attempts.told(planned) }
+        Rows { records, layers, attempts: visits::told(planned, measurement, true).into_iter().collect() }
     }
 
     /// The rows that were asked for among those of the profile.
@@ -203,8 +241,43 @@ impl Course {
         if variables.contains(&Variable::Layers) {
             self.ledger.enter_layers(variant, *workload);
         }
-        self.tally.add(&variant.network, rows, spent);
+        self.tally.add(&variant.network, &rows, spent);
         self.progress.advance(1);
+    }
+
+    /// Keeps what became of a row by another visit.
+    fn visit(&mut self, planned: &Planned, place: usize, run: &Measurement, spent: Spent) -> Result<()> {
+        self.ledger.visit(place);
+        if !matches!(run, Measurement::Measured { .. }) {
+            self.ledger.give_up(place);
+        }
+        let old = self.ledger.rows()[place].clone();
+        let new = visits::revised(&old, run);
+        let told: Vec<Attempt> = visits::told(planned, run, new.is_some()).into_iter().collect();
+        if let Some(journal) = &mut self.journal {
+            journal.visit(new.as_ref().map(|new| (&old, new)), &told, spent)?;
+        }
+        self.tally.visit(&old.variant.network, new.is_some(), spent);
+        new.into_iter().for_each(|new| self.ledger.revise(place, new));
+        self.progress.advance(1);
+        Ok(())
+    }
+
+    /// What all came to.
+    fn close(mut self) -> Result<Tally> {
+        let visits = self.pace.map_or(1, |pace| pace.visits as usize);
+        if visits > 1 {
+            for (place, new) in visits::marks(self.ledger.rows()) {
+                if let Some(journal) = &self.journal {
+                    journal.mark(&self.ledger.rows()[place], &new)?;
+                }
+                self.ledger.revise(place, new);
+            }
+            self.tally.wander = visits::wander(self.ledger.rows(), visits);
+            self.journal.iter_mut().try_for_each(|journal| journal.close(self.tally.wander))?;
+        }
+        self.tally.rows = self.ledger.rows().to_vec();
+        Ok(self.tally)
     }
 }
 

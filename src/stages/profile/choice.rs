@@ -7,40 +7,42 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::network::Network;
 use crate::network::onnx;
-use crate::plan::{Adaptive, Grid, Means, Offer, Plan};
+use crate::plan::{Adaptive, Configuration, Grid, Means, Offer, Plan, Visits};
 use crate::target::Target;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A plan by name, with its means.
+/// How often every step is timed at least, apart in time.
+const VISITS: u32 = 2;
+
+/// A plan by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Everything, in order.
     Grid,
-    /// What teaches most, within a time.
-    Adaptive { budget: Option<Duration> },
+    /// What teaches most.
+    Adaptive,
 }
 
 impl Choice {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
-        let plan: String = values.get("plan")?;
-        let budget = budget(values)?;
-        match (plan.as_str(), budget) {
-            ("adaptive", budget) => {
+        match values.get::<String>("plan")?.as_str() {
+            "adaptive" => {
                 refuse_order(values)?;
-                Ok(Choice::Adaptive { budget })
+                Ok(Choice::Adaptive)
             }
-            (_, None) => Ok(Choice::Grid),
-            (_, Some(_)) => Err(values
-                .error("budget", "plan = grid measures everything, whatever time that takes")
-                .help("set plan = adaptive, or leave budget out")),
+            _ => Ok(Choice::Grid),
         }
     }
 }
 
-fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
+/// The time that measuring may take.
+pub(super) fn budget(values: &Values<'_>) -> Result<Option<Duration>> {
     let Some(text) = values.get::<Option<String>>("budget")? else { return Ok(None) };
     let expected = "a time above 0 such as 20 min, 90 s or 2 h";
     let parsed = humantime::parse_duration(&text)
@@ -85,22 +87,24 @@ impl Profile {
         }
     }
 
-    /// The plan, ready to be asked.
+    /// The plan, ready to be asked: what is chosen, in as many visits as tell anything.
     ///
     /// # Errors
     /// A network that cannot be read.
     pub(super) fn plan(&self, offered: &[Planned], device: &dyn Device) -> Result<Box<dyn Plan>> {
-        let Choice::Adaptive { budget } = self.choice else {
-            return Ok(Box::new(Grid::new(offered.iter().map(|planned| planned.configuration.clone()).collect())));
+        let mut all: Vec<Configuration> = offered.iter().map(|planned| planned.configuration.clone()).collect();
+        // One that only looks up says the same again.
+        let anew = offered.iter().any(|planned| device.offers(&planned.again().job()));
+        let plan: Box<dyn Plan> = match self.choice {
+            Choice::Grid => Box::new(Grid::new(all.clone())),
+            Choice::Adaptive => {
+                let (target, capacity, seed) = (self.target(device)?, device.capacity(), self.device.seed);
+                all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+                Box::new(Adaptive::new(offers(offered)?, Means { target, capacity, repeats: anew, seed }))
+            }
         };
-        let means = Means {
-            target: self.target(device)?,
-            capacity: device.capacity(),
-            budget: budget.map(|budget| budget.as_secs_f64()),
-            repeats: offered.iter().any(|planned| device.offers(&planned.again().job())),
-            seed: self.device.seed,
-        };
-        Ok(Box::new(Adaptive::new(offers(offered)?, means)))
+        let budget = self.budget.map(|budget| budget.as_secs_f64());
+        Ok(Box::new(Visits::new(plan, &all, if anew { VISITS } else { 1 }, budget)))
     }
 
     /// The facts of the device, where it or its name tells them. Elsewhere those of any processor: a guess only makes the plan choose

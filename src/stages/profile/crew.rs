@@ -1,8 +1,7 @@
 //! Devices of one kind at work on one campaign, each on one configuration at a time.
 
 use super::planned::Planned;
-use super::remeasure::Attempts;
-use crate::device::{Device, Watch};
+use crate::device::{Device, Job, Measurement, Watch};
 use crate::error::Result;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -28,16 +27,26 @@ pub(super) enum Word {
     Done(Box<Done>),
 }
 
-/// What became of a configuration.
+/// What a device is given to do.
+pub(super) struct Errand {
+    /// What it is part of.
+    pub planned: Planned,
+    /// The place of the row that it is another visit to; none: it has no row yet.
+    pub place: Option<usize>,
+    /// What to measure.
+    pub job: Job,
+    /// When it began.
+    pub began: SystemTime,
+}
+
+/// What became of it.
 pub(super) struct Done {
     /// Which device it was.
     pub device: usize,
     /// What it was given.
-    pub planned: Planned,
-    /// When.
-    pub began: SystemTime,
+    pub errand: Errand,
     /// How it went; an error where the device as a whole cannot measure.
-    pub attempts: Result<Attempts>,
+    pub measurement: Result<Measurement>,
 }
 
 impl<'scope, 'env> Crew<'scope, 'env> {
@@ -61,16 +70,16 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         self.free.len() + self.busy
     }
 
-    /// Gives a configuration to a free device; does nothing where there is none.
-    pub fn start(&mut self, planned: Planned, began: SystemTime) {
+    /// Gives an errand to a free device; does nothing where there is none.
+    pub fn start(&mut self, errand: Errand) {
         let Some(device) = self.free.pop() else { return };
         self.busy += 1;
         let (speak, cancelled, measures) = (self.speak.clone(), self.cancelled, self.devices[device]);
         self.scope.spawn(move || {
             // Nobody listens any more only when the campaign has failed.
             let waiting = |what: &str| drop(speak.send(Word::Waiting(what.to_owned())));
-            let attempts = Attempts::of(measures, &planned.job(), &Watch { cancelled, waiting: &waiting });
-            drop(speak.send(Word::Done(Box::new(Done { device, planned, began, attempts }))));
+            let measurement = measures.measure(&errand.job, &Watch { cancelled, waiting: &waiting });
+            drop(speak.send(Word::Done(Box::new(Done { device, errand, measurement }))));
         });
     }
 
@@ -83,7 +92,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         if let Word::Done(done) = &word {
             self.busy -= 1;
             // One that cannot measure any more is given nothing again.
-            self.free.extend(done.attempts.is_ok().then_some(done.device));
+            self.free.extend(done.measurement.is_ok().then_some(done.device));
         }
         Some(word)
     }

@@ -7,7 +7,9 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, Pass};
-use crate::records::{self, Appender, Conditions, Learned, Provenance, Record, Run, Setting, Variant, log_file};
+use crate::records::{
+    self, Appender, Attempt, Conditions, Learned, Provenance, Record, Run, Setting, Variant, Wander, log_file,
+};
 use crate::stages::Context;
 use crate::workload::{Quantity, Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,6 +88,7 @@ impl Journal {
             measuring: 0.0,
             rows: 0,
             learned: Vec::new(),
+            visits: None,
             seed,
             conditions: Conditions::default(),
             config,
@@ -167,24 +170,61 @@ impl Journal {
     /// # Errors
     /// When they cannot be written.
     pub fn add(&mut self, rows: &Rows, spent: Spent) -> Result<()> {
-        if let Some(run) = self.provenance.runs.last_mut() {
-            run.rows += rows.count();
-            run.seconds += spent.seconds;
-            run.measuring += spent.measuring;
-            rows.attempts.iter().for_each(|attempt| run.conditions.extend(&attempt.conditions));
-        }
         // Provenance first: rows without one could not be continued after a crash.
-        self.provenance.save(&self.log_dir)?;
-        for row in &rows.records {
-            let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
-            let unplanned = || Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir);
-            appender.ok_or_else(unplanned)?.append(row)?;
-        }
-        rows.attempts.iter().try_for_each(|attempt| attempt.append(&self.log_dir))?;
+        self.account(rows.count(), &rows.attempts, spent)?;
+        rows.records.iter().try_for_each(|row| self.appender(row)?.append(row))?;
         match rows.layers.first().and_then(|row| self.layer_appenders.get(&row.variant)) {
             Some(appender) => appender.append(&rows.layers),
             None => Ok(()),
         }
+    }
+
+    /// Takes note of a visit to a row, and puts what the row has become in its place.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn visit(&mut self, rows: Option<(&Record, &Record)>, attempts: &[Attempt], spent: Spent) -> Result<()> {
+        self.account(0, attempts, spent)?;
+        rows.map_or(Ok(()), |(old, new)| self.appender(old)?.replace(old, new))
+    }
+
+    /// Puts a row with another mark in its place.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn mark(&self, old: &Record, new: &Record) -> Result<()> {
+        self.appender(old)?.replace(old, new)
+    }
+
+    /// Ends a run with how well the machine could be measured; a run that added nothing leaves no trace.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn close(&mut self, visits: Option<Wander>) -> Result<()> {
+        match self.provenance.runs.last_mut().filter(|run| (run.rows > 0 || run.seconds > 0.0) && run.visits != visits)
+        {
+            Some(run) => {
+                run.visits = visits;
+                self.provenance.save(&self.log_dir)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn account(&mut self, rows: usize, attempts: &[Attempt], spent: Spent) -> Result<()> {
+        if let Some(run) = self.provenance.runs.last_mut() {
+            run.rows += rows;
+            run.seconds += spent.seconds;
+            run.measuring += spent.measuring;
+            attempts.iter().for_each(|attempt| run.conditions.extend(&attempt.conditions));
+        }
+        self.provenance.save(&self.log_dir)?;
+        attempts.iter().try_for_each(|attempt| attempt.append(&self.log_dir))
+    }
+
+    fn appender(&self, row: &Record) -> Result<&Appender> {
+        let appender = self.appenders.get(&(row.variant.clone(), row.quantity()));
+        appender.ok_or_else(|| Error::input(format!("{} was not planned", row.identity())).file(&self.log_dir))
     }
 }
 

@@ -156,7 +156,7 @@ pub(super) const TABLE: Table = Table {
             name: "budget",
             kind: Kind::Text,
             default: Unset,
-            help: "The time that plan = adaptive may take, earlier runs included, such as 20 min, 90 s or 2 h; by default as long as it learns.",
+            help: "The time that measuring may take, earlier runs included, such as 20 min, 90 s or 2 h; by default as long as it needs.",
         },
         Key {
             name: "log_dir",

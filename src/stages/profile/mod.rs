@@ -12,10 +12,10 @@ mod keys;
 mod outline;
 mod parse;
 mod planned;
-mod remeasure;
 mod rows;
 mod tally;
 pub mod test_config;
+mod visits;
 
 pub use campaign::Campaign;
 pub use check_noise::{CheckNoise, device_of};
@@ -33,6 +33,7 @@ use crate::device::{self, Device};
 use crate::error::Result;
 use crate::workload::{Stage, Variable};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use test_config::NetworkTests;
 
 /// What is said before rows are measured for nothing but to be looked at.
@@ -57,6 +58,7 @@ pub struct Profile {
     till_first_fail: bool,
     order: Order,
     choice: Choice,
+    budget: Option<Duration>,
     device_name: String,
 }
 

@@ -54,15 +54,17 @@ impl Profile {
                 outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
                 outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
             }
-            Choice::Adaptive { budget } => {
+            Choice::Adaptive => {
                 let most = Share::of(planned.iter().map(|planned| &planned.configuration)).configurations();
                 outline.runs = most.saturating_sub(planned.len() - ahead.len());
-                let budget = budget.map(|budget| budget.saturating_sub(Duration::from_secs_f64(earlier)));
-                let time = estimate::time_of_part(&ahead, outline.runs, &self.device);
-                outline.time = time.into_iter().chain(budget).min();
+                outline.time = estimate::time_of_part(&ahead, outline.runs, &self.device);
                 outline.steps.push(at_most(outline.runs, ahead.len(), device.name()));
-                outline.steps.extend(budget.map(|left| format!("stops after {} at the latest", shown(left))));
             }
+        }
+        if let Some(budget) = self.budget {
+            let left = budget.saturating_sub(Duration::from_secs_f64(earlier));
+            outline.time = outline.time.into_iter().chain([left]).min();
+            outline.steps.push(format!("stops after {} at the latest", shown(left)));
         }
         if self.save {
             outline.steps.push(format!(

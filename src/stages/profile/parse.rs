@@ -1,6 +1,6 @@
 //! The checked values of the section.
 
-use super::choice::Choice;
+use super::choice::{self, Choice};
 use super::planned::Order;
 use super::{Places, Profile};
 use crate::config::Values;
@@ -46,6 +46,7 @@ impl Profile {
             places: places(values)?,
             device,
             choice,
+            budget: choice::budget(values)?,
             device_name: folder_name(values, "device_name")?,
             save: values.get("save")?,
             till_first_fail,

@@ -1,11 +1,12 @@
 //! A configuration with its network file and dataset: all that its measurement and its rows need.
 
 use super::test_config::NetworkTests;
-use crate::device::Job;
-use crate::plan::{Configuration, regroup, shuffle_batches};
+use crate::device::{Allowance, Job};
+use crate::plan::{Configuration, regroup};
 use crate::records::Identity;
 use crate::workload::{Quantity, Variable};
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,7 @@ impl Planned {
             memory: variables.contains(&Variable::Memory),
             layers: variables.contains(&Variable::Layers),
             round: self.configuration.round,
+            allowance: Allowance::default(),
         }
     }
 
@@ -63,7 +65,8 @@ impl Planned {
 pub(super) struct Order {
     /// How often each of them. All run once before any runs again, so that repeats tell how the machine changes meanwhile.
     pub rounds: u32,
-    /// The seed that batch sizes are shuffled with; none: they run in ascending order.
+    /// The seed that every round is shuffled with, so that a machine that gets slower, by heat say, does not make it look as if large
+    /// batches were, or the networks that come last. None: by variant, in ascending order of the batch sizes.
     pub shuffled: Option<u64>,
 }
 
@@ -72,16 +75,16 @@ pub(super) fn of(tests: &[NetworkTests], order: Order, locate: impl Fn(&Path) ->
     let mut random = order.shuffled.map(Xoshiro256PlusPlus::seed_from_u64);
     let mut planned = Vec::new();
     for round in 1..=order.rounds {
+        let first = planned.len();
         for network in tests {
-            let mut configurations = regroup(&network.sweep.tests());
-            random.iter_mut().for_each(|random| shuffle_batches(&mut configurations, random));
-            for configuration in configurations {
+            for configuration in regroup(&network.sweep.tests()) {
                 let at = network.sweep.variants.iter().position(|variant| *variant == configuration.variant);
                 let Some(file) = at.and_then(|at| network.files.get(at)) else { continue };
                 let configuration = Configuration { round, ..configuration };
                 planned.push(Planned { file: locate(file), dataset: network.dataset.clone(), configuration });
             }
         }
+        random.iter_mut().for_each(|random| planned[first..].shuffle(random));
     }
     planned
 }

@@ -74,6 +74,7 @@ fn record(planned: &Planned, outcome: Outcome, reading: Reading, latency: Option
         reading,
         steps: latency.map(|latency| latency.steps),
         spread: latency.map(|latency| latency.spread),
+        visits: latency.map(|latency| latency.median).into_iter().collect(),
     }
 }
 

@@ -4,10 +4,10 @@ use super::failures::Failures;
 use super::rows::Rows;
 use crate::error::Error;
 use crate::plan::Ending;
-use crate::records::{Outcome, Record};
+use crate::records::{Outcome, Record, Wander};
 use crate::report::{Cell, Column, Table};
 use crate::stages::{Finding, Summary};
-use crate::units::Milliseconds;
+use crate::units::{Milliseconds, Percent};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,8 +23,10 @@ pub struct Tally {
     pub ending: Option<Ending>,
     /// Layer rows of this run.
     pub layers: usize,
-    /// Configurations of this run that were measured twice, because the machine was throttled or others used it.
-    pub remeasured: usize,
+    /// Further visits of this run to rows, and how many of them came to something.
+    pub visits: [usize; 2],
+    /// How far the visits to all rows lie apart, where these were visited more than once.
+    pub wander: Option<Wander>,
     /// What this run could not measure, memory aside.
     pub failures: Failures,
     earlier: usize,
@@ -48,27 +50,33 @@ impl std::ops::AddAssign for Spent {
 }
 
 /// The outcomes that are counted together, with key and heading.
-const COUNTS: [(&str, &str, &[Outcome]); 6] = [
-    ("rows_measured", "measured", &[Outcome::Measured, Outcome::Disturbed, Outcome::Throttled]),
+const COUNTS: [(&str, &str, &[Outcome]); 7] = [
+    ("rows_measured", "measured", &[Outcome::Measured, Outcome::Disturbed, Outcome::Throttled, Outcome::Unexpected]),
     ("rows_disturbed", "of them disturbed", &[Outcome::Disturbed]),
     ("rows_throttled", "throttled", &[Outcome::Throttled]),
+    ("rows_unexpected", "unexpected", &[Outcome::Unexpected]),
     ("rows_out_of_memory", "out of memory", &[Outcome::OutOfMemory]),
     ("rows_skipped", "skipped", &[Outcome::Skipped]),
     ("rows_broken", "failed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
 ];
 
 impl Tally {
-    /// The tally of earlier rows.
-    pub(super) fn new(earlier: Vec<Record>) -> Self {
-        Tally { earlier: earlier.len(), rows: earlier, ..Tally::default() }
+    /// The tally of so many earlier rows.
+    pub(super) fn new(earlier: usize) -> Self {
+        Tally { earlier, ..Tally::default() }
     }
 
-    /// Adds rows of one configuration of a network, which took so long.
-    pub(super) fn add(&mut self, network: &str, rows: Rows, spent: Spent) {
+    /// Takes note of rows of one configuration of a network, which took so long.
+    pub(super) fn add(&mut self, network: &str, rows: &Rows, spent: Spent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
         self.layers += rows.layers.len();
-        self.remeasured += usize::from(rows.attempts.len() > 1);
-        self.rows.extend(rows.records);
+    }
+
+    /// Takes note of a visit to a row of a network, and whether it came to something.
+    pub(super) fn visit(&mut self, network: &str, told: bool, spent: Spent) {
+        *self.spent.entry(network.to_owned()).or_default() += spent;
+        self.visits[0] += 1;
+        self.visits[1] += usize::from(told);
     }
 
     /// What the configurations of this run took.
@@ -84,7 +92,7 @@ impl Tally {
         let Spent { seconds, measuring } = self.spent();
         let json = json!({
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
-            "failures": failures.as_ref().map(Table::to_json), "remeasured": self.remeasured, "seconds": seconds, "seconds_measuring": measuring,
+            "failures": failures.as_ref().map(Table::to_json), "visits": self.visits[0], "wander": self.wander, "seconds": seconds, "seconds_measuring": measuring,
         });
         Summary {
             headline: self.headline(),
@@ -100,7 +108,7 @@ impl Tally {
     fn failure(&self) -> Option<Error> {
         let new = &self.rows[self.earlier..];
         let measured = new.iter().any(|row| row.outcome.passed() || row.outcome == Outcome::OutOfMemory);
-        if measured || self.interrupted { None } else { self.failures.error() }
+        if measured || self.visits[1] > 0 || self.interrupted { None } else { self.failures.error() }
     }
 
     fn headline(&self) -> String {
@@ -108,22 +116,21 @@ impl Tally {
         let ending = if self.interrupted { "; interrupted: run the same command again to go on from here" } else { "" };
         let layers = if self.layers > 0 { format!(" and {} of layers", self.layers) } else { String::new() };
         let earlier = if earlier > 0 { format!(", {earlier} more from earlier runs") } else { String::new() };
-        let (twice, shares) = (self.twice(), self.shares());
+        let (twice, shares) = (self.steadiness(), self.shares());
         let why =
             self.ending.filter(|ending| *ending != Ending::Complete).map_or(String::new(), |why| format!("; {why}"));
         format!("{new} rows{layers}{earlier}{twice}{shares}{why}{ending}")
     }
 
-    /// What became of doubtful measurements.
-    fn twice(&self) -> String {
-        let marked = self.rows[self.earlier..].iter().filter(|row| row.outcome.doubtful()).count();
-        match (self.remeasured, marked) {
-            (0, 0) => String::new(),
-            (twice, 0) => format!("; {twice} configurations measured twice, no time is doubtful any more"),
-            (twice, marked) => {
-                format!("; {twice} configurations measured twice, {marked} times stay marked as doubtful")
-            }
-        }
+    /// How well the machine could be measured.
+    fn steadiness(&self) -> String {
+        let Some(Wander { rows, single, more, marked, median, most }) = self.wander else { return String::new() };
+        let [median, most] = [median, most].map(|spread| Percent(100.0 * spread));
+        let mut told =
+            format!("; visits to {rows} rows differ by {median} to either side (of 9 in 10 by at most {most})");
+        let parts = [(single, "got a single one"), (more, "got more than two"), (marked, "stay marked as doubtful")];
+        parts.iter().filter(|(count, _)| *count > 0).for_each(|(count, what)| told += &format!(", {count} {what}"));
+        told
     }
 
     /// Where the time went; nothing of devices that answer without running anything.
@@ -168,7 +175,7 @@ impl Tally {
 
     /// For the last lines of the run: rows measured, and rows that ran out of memory.
     fn findings(&self) -> Vec<Finding> {
-        let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[3], "out of memory")];
+        let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[4], "out of memory")];
         let of_network = |network: &&str| {
             closing.map(|((key, _, outcomes), heading)| Finding {
                 network: (*network).to_owned(),

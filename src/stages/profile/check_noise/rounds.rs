@@ -1,6 +1,6 @@
 //! The same configurations measured over and over, each time in a fresh worker.
 
-use crate::device::{Device, Job, Measurement, Watch};
+use crate::device::{Allowance, Device, Job, Measurement, Watch};
 use crate::error::{Error, Result};
 use crate::records::{Conditions, Variant};
 use crate::stages::Context;
@@ -51,6 +51,7 @@ pub(super) fn job(variant: &Variant, file: &Path, workload: Workload) -> Job {
         memory: false,
         layers: false,
         round: 1,
+        allowance: Allowance::default(),
     }
 }
 
