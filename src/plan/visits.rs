@@ -149,3 +149,88 @@ fn again(rows: &[Record], place: usize) -> Configuration {
     let round = 1 + rows[..place].iter().filter(same).count() as u32;
     Configuration { variant: row.variant.clone(), workload: row.workload, variables: vec![Variable::Latency], round }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Grid;
+    use crate::records::Outcome;
+    use crate::units::Milliseconds;
+    use crate::workload::Stage;
+
+    fn configurations() -> Vec<Configuration> {
+        // In no order, as a sweep has them.
+        let batches = [4, 1, 2, 8].map(|batch| Workload { stage: Stage::Training, batch });
+        let configuration = |workload| Configuration {
+            variant: Variant::new("net", 0),
+            workload,
+            variables: vec![Variable::Latency],
+            round: 1,
+        };
+        batches.map(configuration).to_vec()
+    }
+
+    fn row(configuration: &Configuration, visits: &[f64]) -> Record {
+        Record {
+            variant: configuration.variant.clone(),
+            workload: configuration.workload,
+            dataset: "imagenet".into(),
+            file: "net_0.onnx".into(),
+            outcome: Outcome::Measured,
+            reading: Reading::Latency(visits.first().copied().map(Milliseconds)),
+            steps: None,
+            spread: Some(0.0),
+            visits: visits.to_vec(),
+        }
+    }
+
+    /// The batch sizes in the order they are visited, each visit taking so many seconds.
+    fn visited(plan: &mut Visits, ledger: &mut Ledger, each: f64) -> (Vec<u64>, Ending) {
+        let mut order: Vec<u64> = Vec::new();
+        loop {
+            let configuration = match plan.next(ledger, each * order.len() as f64).unwrap() {
+                Turn::Measure(configuration) => {
+                    ledger.enter(&row(&configuration, &[1.0]));
+                    configuration
+                }
+                Turn::Visit { configuration, place } => {
+                    ledger.visit(place);
+                    ledger.revise(place, row(&configuration, &[1.0, 1.0]));
+                    configuration
+                }
+                Turn::Stop(ending) => return (order, ending),
+                turn => panic!("{turn:?}"),
+            };
+            order.push(configuration.workload.batch);
+        }
+    }
+
+    fn plan(budget: Option<f64>) -> Visits {
+        Visits::new(Box::new(Grid::new(configurations())), &configurations(), 2, budget)
+    }
+
+    #[test]
+    fn everything_is_visited_once_and_then_again_in_the_same_order() {
+        let mut ledger = Ledger::default();
+        let (order, ending) = visited(&mut plan(None), &mut ledger, 1.0);
+        assert_eq!((order.as_slice(), ending), (&[4, 1, 2, 8, 4, 1, 2, 8][..], Ending::Complete));
+        assert_eq!(visited(&mut plan(None), &mut Ledger::of(ledger.rows()), 1.0).0, [], "nothing is left");
+    }
+
+    #[test]
+    fn what_was_visited_once_in_an_earlier_run_is_visited_again() {
+        let earlier =
+            [row(&configurations()[1], &[1.0]), row(&configurations()[2], &[]), row(&configurations()[0], &[1.0])];
+        // The second row is of a version that kept no visits.
+        assert_eq!(visited(&mut plan(None), &mut Ledger::of(&earlier), 1.0).0, [8, 4, 1, 8]);
+    }
+
+    #[test]
+    fn a_budget_keeps_time_for_second_visits() {
+        let (order, ending) = visited(&mut plan(Some(4.0)), &mut Ledger::default(), 1.0);
+        assert_eq!((order.as_slice(), ending), (&[4, 1, 4, 1][..], Ending::Budget { seconds: 4.0 }));
+        let pace = plan(Some(80.0)).pace(&Ledger::default(), 0.0).unwrap();
+        // Nine tenths of 80 s for two visits to each of four.
+        assert_eq!(pace, Pace { visits: 2, seconds: Some([9.0, 80.0]) });
+    }
+}
