@@ -30,13 +30,13 @@ pub use calibrate::MOST_ROWS;
 pub use estimate::left_out_error;
 pub use file::{Provenance, file_name};
 pub use folder::Fingerprints;
-pub use memory::{Limit, Tried};
+pub use memory::{Likelier, Limit, Tried, likelier};
 pub use method::Method;
 pub use networks::Networks;
 pub use observations::{Attempt, Observations};
 pub use predicted::Predicted;
 pub use prediction::{Basis, Call, Interval, MaxBatch, Prediction, Verdict};
-pub use rows::{Gathered, Levels, Row, Selection, gather};
+pub use rows::{Gathered, Levels, MOST_FITTED, Row, Selection, gather};
 pub use shares::{Share, Shares, TimedOperation};
 pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
 

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::layers::{self, LayerRow};
 use crate::records::{self, Record, Variant};
+use crate::units::grouped;
 use crate::workload::{Quantity, Stage, Workload};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -91,7 +92,7 @@ pub struct Gathered {
 /// Files that are there but cannot be understood. What is missing is counted in the result.
 pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered> {
     let mut gathered = Gathered::default();
-    let records = read_logs(selection, &mut gathered)?;
+    let records = thinned(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
     let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
     gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
     for record in records {
@@ -107,6 +108,33 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
         }
     }
     Ok(gathered)
+}
+
+/// What a fit takes and a report shows within a minute and a gigabyte; more rows of the same steps teach nothing.
+pub const MOST_FITTED: usize = 4000;
+
+/// At most [`MOST_FITTED`] of some rows: as many of every step, the first of them, and where there are more steps than that, steps spread
+/// evenly over variants and batch sizes.
+fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
+    if records.len() <= MOST_FITTED {
+        return records;
+    }
+    let mut steps: BTreeMap<(&Variant, Workload), Vec<usize>> = BTreeMap::new();
+    for (place, record) in records.iter().enumerate() {
+        steps.entry((&record.variant, record.workload)).or_default().push(place);
+    }
+    let (each, stride) = ((MOST_FITTED / steps.len()).max(1), steps.len().div_ceil(MOST_FITTED));
+    let kept: BTreeSet<usize> =
+        steps.values().step_by(stride).flat_map(|rows| rows.iter().take(each).copied()).collect();
+    // Before what readers noticed: only the first is told outside the report.
+    let thinned = format!(
+        "{} rows are more than the {} taken at most: {} of them are, up to {each} of a batch size and every {stride}. of those",
+        grouped(records.len() as u64),
+        grouped(MOST_FITTED as u64),
+        grouped(kept.len() as u64),
+    );
+    warnings.insert(0, thinned);
+    records.into_iter().enumerate().filter(|(place, _)| kept.contains(place)).map(|(_, record)| record).collect()
 }
 
 /// Rows name a file on the device they were measured on; only its stem counts here.

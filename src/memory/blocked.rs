@@ -10,6 +10,9 @@ use crate::network::{Conv, ELEMENT, Shape};
 /// (`use_mkldnn` in aten/src/ATen/native/Convolution.cpp).
 const TOO_SMALL_FOR_ONEDNN: u64 = 20480;
 
+/// Samples from which 1x1 kernels are oneDNN's on a single thread, too (at the same place: "THNN is faster when single-threaded").
+const MANY_SAMPLES: u64 = 16;
+
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
 /// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
 pub(super) struct Blocked<'a> {
@@ -17,6 +20,8 @@ pub(super) struct Blocked<'a> {
     pub conv: &'a Conv,
     /// Channels in a block.
     pub block: u64,
+    /// Whether a single thread computes.
+    pub one_thread: bool,
 }
 
 impl Blocked<'_> {
@@ -41,7 +46,8 @@ impl Blocked<'_> {
         let filters = Take(self.filters());
         if self.strided() && self.conv.groups == 1 {
             // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
-            let [result, source] = [self.place.output(), self.place.input(0)].map(Take);
+            let [result, source] =
+                [self.place.output(), self.place.input(0)].map(|image| Take(self.unless_small(image)));
             return vec![result, filters, source, Drop(1), Drop(1), InputGradient(0), source, Drop(0), Drop(0)];
         }
         vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
@@ -116,12 +122,17 @@ impl Blocked<'_> {
         self.unless_small(Amount::once(product([ELEMENT, inputs, outputs, height, width])))
     }
 
-    /// Nothing is copied for a single small image.
+    /// Nothing is copied by PyTorch's own convolution: for a single small image, and for few samples under 1x1 kernels on one thread.
     fn unless_small(&self, amount: Amount) -> Amount {
         let image = self.place.network.input_of(self.place.node, 0).elements();
         let small = image <= TOO_SMALL_FOR_ONEDNN && self.conv.groups == 1;
         let [height, width] = self.conv.window.kernel;
-        let exempt = small && !(height > 3 && width > 3) && !self.strided();
-        if exempt { amount.starting_at(2) } else { amount }
+        if self.one_thread && self.pointwise() && !self.strided() {
+            amount.starting_at(MANY_SAMPLES)
+        } else if small && !(height > 3 && width > 3) {
+            amount.starting_at(2)
+        } else {
+            amount
+        }
     }
 }

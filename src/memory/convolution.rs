@@ -5,15 +5,17 @@ use super::blocked::Blocked;
 use super::operations::Place;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
-use crate::network::{Conv, ELEMENT};
+use crate::network::{Conv, ELEMENT, Shape};
 use crate::target::{Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
 pub(super) fn rule(rule: Rule, place: Place, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0)]);
     let blocked = place.target.workspaces.iter().find_map(|workspace| match workspace {
-        Workspace::BlockedCopies { channels } => Some(Blocked { place, conv, block: *channels }),
-        Workspace::Winograd { .. } => None,
+        Workspace::BlockedCopies { channels, one_thread } => {
+            Some(Blocked { place, conv, block: *channels, one_thread: *one_thread })
+        }
+        Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
     match blocked {
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
@@ -24,8 +26,13 @@ pub(super) fn rule(rule: Rule, place: Place, conv: &Conv) -> Rule {
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).
 fn borrowing(rule: Rule, place: Place, conv: &Conv) -> Rule {
     let borrowed = |pass: Pass| {
-        let amounts =
-            place.target.workspaces.iter().filter_map(move |workspace| winograd(workspace, place, conv, pass));
+        let amounts = place.target.workspaces.iter().filter_map(move |workspace| match workspace {
+            Workspace::Winograd { output_tile, passes } => {
+                passes.contains(&pass).then(|| winograd(*output_tile, place, conv)).flatten()
+            }
+            Workspace::ChannelsLast { channels } => channels_last(*channels, place, conv),
+            Workspace::BlockedCopies { .. } => None,
+        });
         amounts.flat_map(|amount| [Take(amount), Drop(0)])
     };
     let bias = conv.bias.then_some(WeightGradient(1));
@@ -39,18 +46,29 @@ fn borrowing(rule: Rule, place: Place, conv: &Conv) -> Rule {
 
 /// Transformed tiles of input and result for every sample, and transformed filters: Lavin and Gray, "Fast algorithms for
 /// convolutional neural networks" (2016), F(m x m, 3 x 3) with tiles of (m + 2) x (m + 2), each transform in memory.
-fn winograd(workspace: &Workspace, place: Place, conv: &Conv, pass: Pass) -> Option<Amount> {
-    let Workspace::Winograd { output_tile, passes } = workspace else { return None };
+fn winograd(output_tile: u64, place: Place, conv: &Conv) -> Option<Amount> {
     let window = &conv.window;
     let input = place.network.input_of(place.node, 0);
     // A three-channel image is left to kernels made for it.
-    let applies = passes.contains(&pass)
-        && conv.groups == 1
+    let applies = conv.groups == 1
         && input.channels() > 3
         && (window.kernel, window.stride, window.dilation) == ([3; 2], [1; 2], [1; 2]);
     let [inputs, outputs] = [input.channels(), conv.out_channels].map(|channels| channels as u64);
-    let tiles = product(input.image().map(|side| (side as u64).div_ceil(*output_tile)));
+    let tiles = product(input.image().map(|side| (side as u64).div_ceil(output_tile)));
     let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
     let point = transformed.and(Amount::once(product([inputs, outputs])));
     applies.then(|| point.times(ELEMENT * (output_tile + 2).pow(2)))
+}
+
+/// Copies of both operands and the result of whichever pass, which are the same three tensors in all of them.
+fn channels_last(block: u64, place: Place, conv: &Conv) -> Option<Amount> {
+    let input = place.network.input_of(place.node, 0);
+    let filled = |channels: usize| (channels as u64).next_multiple_of(block);
+    let image = |shape: &Shape| {
+        let sides = shape.image().map(|side| side as u64);
+        Amount::per_sample(product([ELEMENT, filled(shape.channels())].into_iter().chain(sides)))
+    };
+    let kernel = conv.window.kernel.map(|side| side as u64);
+    let filters = product([ELEMENT, filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel));
+    (conv.groups == 1).then(|| image(input).and(image(&place.node.shape)).and(Amount::once(filters)))
 }

@@ -7,6 +7,7 @@ mod amount;
 mod backward;
 mod blocked;
 mod convolution;
+mod normalisation;
 mod operations;
 mod optimizer;
 mod peak;

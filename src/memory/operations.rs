@@ -5,6 +5,7 @@
 
 use super::amount::{Amount, product};
 use super::convolution;
+use super::normalisation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
 use crate::network::{Activation, Binary, ELEMENT, Network, Node, Op};
@@ -83,6 +84,7 @@ pub(super) fn rule(place: Place) -> Rule {
         }
         Op::Softmax { .. } => fresh(rule).saves([Saved::Output]),
         Op::Dropout { .. } => dropout(rule, place),
+        op if normalisation::is_groups(op) => normalisation::groups(rule, place),
         Op::Unknown(_) => unknown(rule, place),
     }
 }
@@ -168,6 +170,9 @@ fn dropout(rule: Rule, place: Place) -> Rule {
 }
 
 fn binary(rule: Rule, place: Place, binary: Binary) -> Rule {
+    if let Some(part) = normalisation::affine(&rule, place, binary) {
+        return part;
+    }
     let rule = rule.forward([Output]);
     let two = place.node.inputs.len() == 2;
     let same = |index: usize| place.network.input_of(place.node, index).dims() == place.node.shape.dims();

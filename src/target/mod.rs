@@ -54,10 +54,11 @@ pub enum Memory {
 const LARGEST_BATCH: u64 = 1_000_000;
 
 /// The embedded files, by name.
-const KNOWN: [(&str, &str); 6] = [
+const KNOWN: [(&str, &str); 7] = [
     ("cpu", include_str!("data/cpu.json")),
     ("cpu_avx2", include_str!("data/cpu_avx2.json")),
     ("cuda", include_str!("data/cuda.json")),
+    ("cuda_tf32", include_str!("data/cuda_tf32.json")),
     ("tx2", include_str!("data/tx2.json")),
     ("jetson", include_str!("data/jetson.json")),
     ("orin", include_str!("data/orin.json")),
@@ -93,6 +94,17 @@ impl Target {
     /// None: the embedded descriptions can be read.
     pub fn processor(wide_vectors: bool) -> Result<Self> {
         Self::named(if wide_vectors { "cpu" } else { "cpu_avx2" })
+    }
+
+    /// The same where so many threads compute, as far as that changes what libraries borrow.
+    #[must_use]
+    pub fn on_threads(mut self, threads: u64) -> Self {
+        for workspace in &mut self.workspaces {
+            if let Workspace::BlockedCopies { one_thread, .. } = workspace {
+                *one_thread = threads == 1;
+            }
+        }
+        self
     }
 
     /// A device described in a file of the user's.
@@ -154,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_unknown_or_absurd_is_refused() {
-        let good = KNOWN[3].1;
+        let good = KNOWN[4].1;
         let refused = |from: &str, to: &str| Target::parse(&good.replace(from, to)).unwrap_err().to_string();
         assert!(refused("\"memory\": \"unified\",", "").contains("missing field `memory`"));
         assert!(refused("\"unified\"", "\"shared\"").contains("unknown variant `shared`"));

@@ -101,10 +101,19 @@ pub enum Workspace {
         /// Where the library chooses it.
         passes: Vec<Pass>,
     },
+    /// cuDNN's kernels for tensor cores, which work channels-last: input, filters and result of dense convolutions are converted, and the
+    /// result back.
+    ChannelsLast {
+        /// Channels are filled up to a multiple of this: 16 bytes are read at a time.
+        channels: u64,
+    },
     /// oneDNN's blocked layouts: input, filters and result are copied into blocks of channels, and the result back.
     BlockedCopies {
         /// Channels in a block: the floats in one vector of the processor.
         channels: u64,
+        /// Whether a single thread computes: PyTorch then leaves small batches of 1x1 kernels to its own convolution.
+        #[serde(default)]
+        one_thread: bool,
     },
 }
 
@@ -138,7 +147,9 @@ impl Workspace {
     pub(super) fn is_sound(&self) -> bool {
         match self {
             Workspace::Winograd { output_tile, .. } => (1..=LARGEST_TILE).contains(output_tile),
-            Workspace::BlockedCopies { channels } => (1..=WIDEST_BLOCK).contains(channels),
+            Workspace::ChannelsLast { channels } | Workspace::BlockedCopies { channels, .. } => {
+                (1..=WIDEST_BLOCK).contains(channels)
+            }
         }
     }
 }

@@ -300,3 +300,35 @@ fn predictions_that_cannot_be_made_say_why() {
     unknown.says("squeezenet");
     ask("absent.onnx", "").fails(6).says("absent.onnx");
 }
+
+/// The TX2's own counters under the name of a device that nothing else tells of.
+#[test]
+fn whose_rules_are_assumed_is_said_and_whose_fit_better() {
+    let Some(folder) = shared("tx2") else { return };
+    let scene = Scene::new().file("config.ini", config("['squeezenet','mobilenetv2']", ""));
+    let more = format!(
+        "--set fingerprint.memory_logs=['{0}/profiling_csvs/memory'] --set fingerprint.pruned_models_storedir={0}/networks \
+         --set fingerprint.method=hybrid --set fingerprint.train_logs=[0,50] --set fingerprint.eval_logs=[30] --set fingerprint.latency_model=False",
+        folder.display()
+    );
+    scene.run(&format!("{RUN} {more} --set fingerprint.device_name=cpu")).succeeds().says("set target = tx2");
+    let named = scene.run(&format!("{RUN} {more} --set fingerprint.model_storedir=other")).succeeds();
+    named.says("taken for tx2");
+}
+
+#[test]
+fn more_rows_than_a_fit_takes_are_thinned_and_it_is_said() {
+    let scene = profile();
+    let rows = |level: u32| {
+        let rows =
+            (0..50_000).map(|index| row(Quantity::Memory, level, 1 + index % 100, 800.0 + f64::from(index % 100)));
+        header(Quantity::Memory).to_owned() + &rows.collect::<String>()
+    };
+    let scene = [0, 30]
+        .into_iter()
+        .fold(scene, |scene, level| scene.file(&format!("logs/memory/squeezenet_{level}-gt.csv"), rows(level)));
+    let run = scene.run(&format!("{RUN} --set fingerprint.latency_model=False")).succeeds();
+    run.says("100,000 rows are more than the 4,000");
+    // 200 steps, so twenty rows of each.
+    assert_eq!(json(&scene, "store/training_stage_mem_used.json")["fitted_on"][0]["rows"], 2000);
+}

@@ -3,7 +3,7 @@
 use crate::fixtures;
 use perf4sight::memory::{Optimizer, Peak, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window, onnx};
+use perf4sight::network::{Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx};
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::target::Target;
@@ -161,4 +161,73 @@ fn absurd_batches_and_unknown_operations_are_simulated_too() {
             }
         }
     }
+}
+
+/// Normalisation of groups as `torch.onnx.export` writes it: reshaped, normalised, reshaped back, scaled, shifted.
+fn group_norm(builder: &mut NetworkBuilder, input: NodeId, shape: [usize; 3]) -> NodeId {
+    let [channels, height, width] = shape;
+    let mut add = |name: &str, op: Op, inputs: &[NodeId]| builder.add(name, op, inputs).unwrap();
+    let groups = Shape::new([4, channels / 4 * height * width]);
+    let split = add("split", Op::Reshape(groups.clone()), &[input]);
+    let normalised = Unknown::new("InstanceNormalization", groups, 0);
+    let normalised = add("normalised", Op::Unknown(normalised), &[split]);
+    let whole = add("whole", Op::Reshape(Shape::new(shape)), &[normalised]);
+    let [scale, shift] = ["scale", "shift"].map(|name| add(name, Op::Parameter(Shape::new([channels, 1, 1])), &[]));
+    let scaled = add("scaled", Op::Binary(Binary::Mul), &[whole, scale]);
+    add("shifted", Op::Binary(Binary::Add), &[scaled, shift])
+}
+
+#[test]
+fn a_group_norm_keeps_its_input_and_makes_one_result() {
+    let shape = [8, 16, 16];
+    let mut builder = NetworkBuilder::new("normed", Shape::new([3, 16, 16]));
+    let conv = Conv { out_channels: 8, window: Window::square(1, 1, 0), groups: 1, bias: false };
+    let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
+    let normed = group_norm(&mut builder, conv, shape);
+    let pooled = builder.add("pooled", Op::Mean { axes: vec![1, 2], keep: false }, &[normed]).unwrap();
+    let network = builder.finish(pooled);
+    let alive =
+        Simulation::new(&network, Stage::Training, Optimizer::Momentum, &Target::named("tx2").unwrap()).alive(64);
+    // native_group_norm (aten/src/ATen/native/group_norm.cpp) saves its input: 64 x 8 x 16 x 16 floats, 512 KiB, and mean and deviation of
+    // four groups a sample, 1 KiB each. Its result is the only other one, freed or not; no product and no sum in between.
+    let image = 64 * 8 * 16 * 16 * 4;
+    let layer = |name: &str| alive.activations.iter().find(|layer| layer.name == name).map_or(0, |layer| layer.bytes.0);
+    assert_eq!(layer("conv"), image);
+    assert!(layer("normalised") <= image + 2 * 64 * 4 * 4, "{:?}", alive.activations);
+    assert_eq!((layer("scaled"), layer("shifted")), (0, 0));
+}
+
+/// The second convolution of VGG, 64 to 64 channels on 224 x 224 images, borrows per sample what two libraries' papers say.
+#[test]
+fn tensor_cores_borrow_copies_where_older_gpus_transform_tiles() {
+    let mut builder = NetworkBuilder::new("wide", Shape::new([64, 224, 224]));
+    let conv = || Op::Conv(Conv { out_channels: 64, window: Window::square(3, 1, 1), groups: 1, bias: false });
+    let first = builder.add("first", conv(), &[builder.input()]).unwrap();
+    let second = builder.add("second", conv(), &[first]).unwrap();
+    let network = builder.finish(second);
+    let borrowed = |name: &str| {
+        let target = Target::named(name).unwrap();
+        let alive =
+            |batch| Simulation::new(&network, Stage::Training, Optimizer::Sgd, &target).alive(batch).workspace.0;
+        alive(3) - alive(2)
+    };
+    // F(4x4, 3x3): 36 points of 56 x 56 tiles of 64 + 64 channels. Channels-last: 64 + 64 channels of 224 x 224 pixels.
+    assert_eq!(borrowed("cuda"), 4 * 36 * 56 * 56 * 128);
+    assert_eq!(borrowed("cuda_tf32"), 4 * 224 * 224 * 128);
+}
+
+/// `use_mkldnn` of aten/src/ATen/native/Convolution.cpp: on one thread few samples under a 1x1 kernel are not oneDNN's, so nothing is copied.
+#[test]
+fn one_thread_copies_nothing_for_few_samples_under_pointwise_kernels() {
+    let mut builder = NetworkBuilder::new("point", Shape::new([32, 64, 64]));
+    let conv = Conv { out_channels: 32, window: Window::square(1, 1, 0), groups: 1, bias: false };
+    let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
+    let network = builder.finish(conv);
+    let allocated = |threads, batch| {
+        let target = Target::named("cpu").unwrap().on_threads(threads);
+        Simulation::new(&network, Stage::Inference, Optimizer::Sgd, &target).peak(batch).allocated.0
+    };
+    let (weights, image) = (32 * 32 * 4, 32 * 64 * 64 * 4);
+    assert_eq!(allocated(1, 15), weights + 15 * 2 * image);
+    assert!(allocated(1, 16) > weights + 16 * 2 * image && allocated(2, 15) > weights + 15 * 2 * image);
 }

@@ -158,7 +158,7 @@ impl Rules<'_> {
             Workspace::Winograd { output_tile, passes } => {
                 passes.contains(&pass).then_some((*output_tile as f64, filter))
             }
-            Workspace::BlockedCopies { .. } => None,
+            Workspace::ChannelsLast { .. } | Workspace::BlockedCopies { .. } => None,
         })
     }
 

@@ -3,9 +3,11 @@
 use super::search::search;
 use serde::{Deserialize, Serialize};
 
-/// `used = clamp(large + (small - large) x smallness + demand, floor, cap)`, in MiB; demand is what the allocator took.
+/// `used = clamp(large + (small - large) x smallness + demand, floor, cap)`, in MiB; demand is what the allocator took, and the code that
+/// was loaded for it.
 ///
-/// Without a floor or cap that the rows show there is none: on a device that was never full nothing says where memory ends.
+/// Without a floor that the rows show there is none. A cap needs more: on a device that was never full nothing says where memory ends, and
+/// the largest of its rows is no more than the largest that was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Curve {
@@ -23,56 +25,80 @@ pub(super) struct Curve {
 /// One measured row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
-    /// MiB that the allocator took: measured where the profile has it, else simulated.
-    pub demand: f64,
-    /// Of [`smallness`].
-    pub smallness: f64,
+    /// What was asked of the device.
+    pub load: Load,
     /// MiB.
     pub used: f64,
     /// How much it counts.
     pub weight: f64,
 }
 
-/// A floor or a cap must take away this much of the mean relative error, or it is not there.
+/// What used memory is a function of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    /// MiB that the allocator took, measured where the profile has it, else simulated; and of code.
+    pub demand: f64,
+    /// Samples.
+    pub batch: u64,
+}
+
+/// What there may be beside the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bends {
+    /// Where a process that starts counts as used memory.
+    pub floor: bool,
+    /// Where the device was seen to be full.
+    pub cap: bool,
+}
+
+/// A number more must take away this much of the mean relative error, or it is not there.
 const WORTH: f64 = 0.0005;
 
 /// MiB beyond any device: a pebibyte.
 const MOST: f64 = (1u64 << 30) as f64;
 
+/// So many rows must lie on a floor or a cap: fewer are chance.
+const FEWEST_BOUND: usize = 5;
+
 /// From this batch size on libraries have settled on one kind of kernel.
 const LARGE: f64 = 128.0;
 
 /// From 1 for one sample to 0 for large batches, by doublings.
-pub(super) fn smallness(batch: u64) -> f64 {
+fn smallness(batch: u64) -> f64 {
     (1.0 - (batch as f64).log2() / LARGE.log2()).clamp(0.0, 1.0)
 }
 
 /// Large, small, floor, cap.
 type Numbers = [f64; 4];
 
+/// Places of those that are not always there.
+const FLOOR: usize = 2;
+const CAP: usize = 3;
+
 impl Curve {
     /// MiB used.
-    pub fn at(&self, demand: f64, batch: u64) -> f64 {
-        value(self.numbers(), demand, smallness(batch))
+    pub fn at(&self, load: &Load) -> f64 {
+        value(self.numbers(), load)
     }
 
     /// The curve of least weighted relative error: outliers pull it no more than their neighbours.
-    pub fn fit(points: &[Point]) -> Self {
+    pub fn fit(points: &[Point], bends: Bends) -> Self {
         let used = |fold: fn(f64, f64) -> f64, from: f64| points.iter().map(|point| point.used).fold(from, fold);
         let (least, most) = (used(f64::min, f64::INFINITY), used(f64::max, 0.0));
         let step = 0.1 * least;
-        let fit = |start: Numbers, [floor, cap]: [f64; 2]| {
-            search(start, [step, step, floor, cap], |numbers| loss(numbers, points))
+        let mut free = [true, true, false, false];
+        let fit = |start: Numbers, free: [bool; 4]| {
+            search(start, free.map(|free| if free { step } else { 0.0 }), |numbers| loss(numbers, points))
         };
-        let mut best = fit([0.5 * least, 0.5 * least, 0.0, f64::INFINITY], [0.0; 2]);
+        let mut best = fit([0.5 * least, 0.5 * least, 0.0, f64::INFINITY], free);
         let worth = WORTH * points.iter().map(|point| point.weight).sum::<f64>();
-        for (index, start) in [(2, least), (3, most)] {
-            let mut numbers = best.0;
-            numbers[index] = start;
-            let steps = [2, 3].map(|bound| if numbers[bound] > 0.0 && numbers[bound].is_finite() { step } else { 0.0 });
-            let bounded = fit(numbers, steps);
-            if bounded.1 < best.1 - worth {
-                best = bounded;
+        let bends = [(FLOOR, least, bends.floor), (CAP, most, bends.cap)];
+        for (place, start, _) in bends.into_iter().filter(|(_, _, allowed)| *allowed) {
+            let (mut numbers, mut more) = (best.0, free);
+            (numbers[place], more[place]) = (start, true);
+            let bent = fit(numbers, more);
+            if bent.1 < best.1 - worth && bound(bent.0, place, points) >= FEWEST_BOUND {
+                (best, free) = (bent, more);
             }
         }
         let [large, small, floor, cap] = best.0;
@@ -91,17 +117,30 @@ impl Curve {
     }
 }
 
-fn value([large, small, floor, cap]: Numbers, demand: f64, smallness: f64) -> f64 {
-    (large + (small - large) * smallness + demand).max(floor).min(cap)
+fn value(numbers: Numbers, load: &Load) -> f64 {
+    line(numbers, load).max(numbers[FLOOR]).min(numbers[CAP])
+}
+
+fn line([large, small, ..]: Numbers, load: &Load) -> f64 {
+    large + (small - large) * smallness(load.batch) + load.demand
+}
+
+/// How many points lie on the floor, or on the cap.
+fn bound(numbers: Numbers, place: usize, points: &[Point]) -> usize {
+    let beyond = |point: &&Point| {
+        let line = line(numbers, &point.load);
+        if place == FLOOR { line < numbers[FLOOR] } else { line > numbers[CAP] }
+    };
+    points.iter().filter(beyond).count()
 }
 
 fn loss(numbers: Numbers, points: &[Point]) -> f64 {
-    let [large, small, floor, cap] = numbers;
     let error = |point: &Point| {
-        let value = value(numbers, point.demand, point.smallness);
+        let value = value(numbers, &point.load);
         // Close to the logarithm of their ratio: too high by a factor counts as much as too low by it.
         point.weight * (value - point.used).abs() / (value * point.used).sqrt()
     };
+    let [large, small, floor, cap] = numbers;
     match floor <= cap && large >= 0.0 && small >= 0.0 {
         true => points.iter().map(error).sum(),
         false => f64::INFINITY,
@@ -112,30 +151,41 @@ fn loss(numbers: Numbers, points: &[Point]) -> f64 {
 mod tests {
     use super::*;
 
+    const ALL: Bends = Bends { floor: true, cap: true };
+
     fn points(curve: Curve) -> Vec<Point> {
         let batches = (0..=8u32).map(|doublings| 1u64 << doublings);
-        let steps = batches.flat_map(|batch| [10.0, 35.0].map(|sample| (batch, 60.0 + sample * batch as f64)));
-        let point =
-            |(batch, demand)| Point { demand, smallness: smallness(batch), used: curve.at(demand, batch), weight: 1.0 };
-        steps.map(point).collect()
+        let steps = batches.flat_map(|batch| {
+            [10.0, 15.0, 35.0, 50.0].map(|sample| Load { demand: 60.0 + sample * batch as f64, batch })
+        });
+        steps.map(|load| Point { load, used: curve.at(&load), weight: 1.0 }).collect()
     }
+
+    const PLAIN: Curve = Curve { large: 90.0, small: 90.0, floor: None, cap: None };
 
     #[test]
     fn the_numbers_behind_the_rows_are_found_again() {
-        let truth = Curve { large: 1100.0, small: 1350.0, floor: Some(1400.0), cap: Some(5000.0) };
-        let found = Curve::fit(&points(truth));
+        let truth = Curve { large: 1100.0, small: 1350.0, floor: Some(1450.0), cap: Some(3000.0), ..PLAIN };
+        let found = Curve::fit(&points(truth), ALL);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 0.02 * b, "{found:?}");
         close(found.large, 1100.0);
         close(found.small, 1350.0);
-        close(found.cap.unwrap(), 5000.0);
-        close(found.floor.unwrap(), 1400.0);
+        close(found.floor.unwrap(), 1450.0);
+        close(found.cap.unwrap(), 3000.0);
     }
 
     #[test]
     fn a_device_that_was_never_full_has_no_cap() {
-        let truth = Curve { large: 90.0, small: 90.0, floor: None, cap: None };
-        let found = Curve::fit(&points(truth));
+        let found = Curve::fit(&points(PLAIN), ALL);
         assert_eq!((found.floor, found.cap), (None, None));
-        assert!((found.at(1e6, 1) - 1e6 - 90.0).abs() < 1.0);
+        let load = Load { demand: 1e6, batch: 1 };
+        assert!((found.at(&load) - 1e6 - 90.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn the_largest_row_is_no_cap_unless_the_device_was_full() {
+        let points = points(Curve { cap: Some(900.0), ..PLAIN });
+        assert!(Curve::fit(&points, ALL).cap.is_some());
+        assert_eq!(Curve::fit(&points, Bends { cap: false, ..ALL }).cap, None);
     }
 }

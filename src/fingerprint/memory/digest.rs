@@ -1,6 +1,7 @@
 //! What is kept of the rows a fit saw, so that more can be added later: simulated and measured numbers instead of networks.
 
-use super::curve::{Point, smallness};
+use super::curve::{Bends, Curve, Load, Point};
+use super::kernels::Kernels;
 use super::limit::Tried;
 use super::simulated::{Simulated, simulation};
 use crate::error::{Error, Result};
@@ -8,6 +9,7 @@ use crate::fingerprint::architecture::architecture;
 use crate::fingerprint::observations::Observations;
 use crate::network::Network;
 use crate::records::{Reading, Record, Variant};
+use crate::target::Allocator;
 use crate::workload::Stage;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -26,9 +28,18 @@ pub(super) struct Known {
     pub architecture: String,
     /// Parameters of the network.
     pub parameters: u64,
+    /// None in files of programs that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<Kernels>,
+    /// Whether a step used all that the device has, though it still fitted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filled: bool,
     /// Its rows.
     pub steps: Vec<Step>,
 }
+
+/// The share of a device's memory that nothing is left of: the kernel and other programs keep some of it.
+const FULL: f64 = 0.95;
 
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -76,11 +87,26 @@ pub(super) fn of_variants<'a>(stage: Stage, observations: &Observations<'a>) -> 
             level: variant.level,
             architecture: architecture(network),
             parameters: network.parameters(),
+            kernels: Some(Kernels::of(network, stage, observations.target)),
+            filled: rows.iter().any(|(record, used)| used.is_some_and(|used| fills(record, used))),
             steps: rows.into_iter().map(step).collect(),
         };
         (variant, known)
     });
     known.collect()
+}
+
+/// Whether so many MiB are all that the device has.
+fn fills(record: &Record, used: f64) -> bool {
+    capacity(record).is_some_and(|capacity| used >= FULL * capacity)
+}
+
+/// MiB that the device has in all.
+pub(super) fn capacity(record: &Record) -> Option<f64> {
+    match record.reading {
+        Reading::Memory(columns) => columns.capacity.map(|bytes| bytes.mib()),
+        Reading::Latency(_) => None,
+    }
 }
 
 fn reserved(record: &Record) -> Option<f64> {
@@ -90,22 +116,40 @@ fn reserved(record: &Record) -> Option<f64> {
     }
 }
 
-impl Step {
-    fn point(&self, weight: f64) -> Option<Point> {
-        let demand = self.reserved.unwrap_or(self.simulated.reserved);
-        Some(Point { demand, smallness: smallness(self.batch), used: self.used?, weight })
+impl Known {
+    /// What its network's library runs; nothing is known of rows of older programs.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels.unwrap_or_default()
+    }
+
+    /// What one of its steps asks of the device, as it was measured where it was.
+    fn load(&self, step: &Step) -> Load {
+        let demand = step.reserved.unwrap_or(step.simulated.reserved);
+        Load { demand: demand + self.kernels().code, batch: step.batch }
     }
 }
 
 /// What a curve is fitted to: every network weighs the same, however many rows it has.
-pub(super) fn points(known: &[&Known]) -> Vec<Point> {
+fn points(known: &[&Known]) -> Vec<Point> {
     let mut rows: BTreeMap<&str, f64> = BTreeMap::new();
     for part in known {
         *rows.entry(&part.network).or_default() += part.steps.iter().filter(|step| step.used.is_some()).count() as f64;
     }
-    let points =
-        known.iter().flat_map(|part| part.steps.iter().filter_map(|step| step.point(1.0 / rows[&*part.network])));
-    points.collect()
+    let of = |part: &Known| {
+        let weight = 1.0 / rows[&*part.network];
+        let point = |step: &Step| Some(Point { load: part.load(step), used: step.used?, weight });
+        part.steps.iter().filter_map(point).collect::<Vec<_>>()
+    };
+    known.iter().flat_map(|part| of(part)).collect()
+}
+
+/// The curve of these rows on a device whose memory is served this way; none where no step fitted.
+pub(super) fn curve(known: &[&Known], allocator: Allocator) -> Option<Curve> {
+    let points = points(known);
+    let full = known.iter().any(|part| part.filled || part.steps.iter().any(|step| step.used.is_none()));
+    // A processor's memory is counted from a process that has started.
+    let bends = Bends { floor: allocator != Allocator::Direct, cap: full };
+    (!points.is_empty()).then(|| Curve::fit(&points, bends))
 }
 
 /// What a limit is fitted to.

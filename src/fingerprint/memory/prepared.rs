@@ -1,10 +1,14 @@
 //! One network before the fitted memory: simulated at a batch size, it is used memory, a verdict, a largest batch.
 
 use super::Memory;
-use super::residual::{Query, Residual};
-use super::simulated::Simulated;
+use super::kernels::Kernels;
+use super::residual::Query;
+use super::simulated::{Simulated, simulation};
+use crate::fingerprint::architecture::architecture;
 use crate::fingerprint::prediction::{MaxBatch, Verdict};
 use crate::memory::{Alive, Simulation};
+use crate::network::Network;
+use crate::workload::Stage;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -14,29 +18,31 @@ const LARGEST_BATCH: u64 = 1 << 20;
 /// One network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
     memory: &'a Memory,
-    residual: Option<&'a Residual>,
+    architecture: String,
     parameters: u64,
+    kernels: Kernels,
     simulation: Simulation<'a>,
     /// What was simulated already: value and verdict of a batch size share it.
     simulated: RefCell<BTreeMap<u64, Simulated>>,
 }
 
 impl<'a> Prepared<'a> {
-    pub(super) fn new(
-        memory: &'a Memory,
-        residual: Option<&'a Residual>,
-        parameters: u64,
-        simulation: Simulation<'a>,
-    ) -> Self {
-        Prepared { memory, residual, parameters, simulation, simulated: RefCell::default() }
+    pub(super) fn new(memory: &'a Memory, stage: Stage, network: &'a Network) -> Self {
+        Prepared {
+            memory,
+            architecture: architecture(network),
+            parameters: network.parameters(),
+            kernels: Kernels::of(network, stage, &memory.target),
+            simulation: simulation(network, stage, &memory.target),
+            simulated: RefCell::default(),
+        }
     }
 
     /// MiB used.
     pub fn at(&self, batch: u64) -> f64 {
-        let simulated = self.simulate(batch);
-        let curve = self.memory.curve.at(simulated.reserved, batch);
-        let query = Query { batch, parameters: self.parameters, simulated, curve };
-        self.residual.map_or(curve, |residual| residual.at(query))
+        let &Prepared { parameters, kernels, .. } = self;
+        let query = Query { batch, parameters, kernels, simulated: self.simulate(batch) };
+        self.memory.model.used(&self.architecture, &query)
     }
 
     /// What is alive at the peak.

@@ -1,26 +1,40 @@
-//! What the curve leaves over, for networks of an architecture that was profiled: trees on the simulated numbers.
+//! What the curve leaves over, for networks of an architecture that was profiled: trees on the simulated numbers where many levels were
+//! measured, else offsets that a few rows tell.
 //!
 //! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`ACCURACY.md`).
 
-use super::curve::Curve;
+use super::curve::{Curve, Load};
 use super::digest::{Known, Step};
+use super::kernels::Kernels;
+use super::offset::Offset;
 use super::simulated::Simulated;
 use crate::error::Result;
+use crate::target::Allocator;
 use crate::trees::{ExtraTrees, Forest};
 use linfa::dataset::Dataset;
 use linfa::traits::Fit;
 use ndarray::{Array1, Array2};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Trees of each forest: more change nothing that is measured.
 const TREES: usize = 50;
 
-/// Fewer rows of an architecture say nothing beyond the curve.
+/// Of fewer levels trees say what was measured at the nearest of them, however small the network asked about is.
+const FEWEST_LEVELS: usize = 4;
+
+/// Fewer rows of an architecture grow no trees.
 const FEWEST_ROWS: usize = 10;
+
+/// What is known of one architecture beyond the curve.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Residual {
+    Trees(Box<Trees>),
+    Offset(Offset),
+}
 
 /// Two forests for one architecture, which err differently: the mean of both is better than either.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Residual {
+pub(super) struct Trees {
     /// The logarithm of used memory, without the curve's help.
     whole: Forest,
     /// What is left of it when the curve's is taken away.
@@ -29,17 +43,21 @@ pub(super) struct Residual {
     range: [f64; 2],
 }
 
-/// What is asked of the trees.
+/// What is asked of one step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query {
     pub batch: u64,
     pub parameters: u64,
+    pub kernels: Kernels,
     pub simulated: Simulated,
-    /// MiB, by the curve.
-    pub curve: f64,
 }
 
 impl Query {
+    /// MiB by the curve.
+    pub(super) fn curve(&self, curve: &Curve) -> f64 {
+        curve.at(&Load { demand: self.simulated.reserved + self.kernels.code, batch: self.batch })
+    }
+
     fn whole(&self) -> Vec<f64> {
         vec![self.simulated.reserved, self.simulated.allocated, self.parameters as f64, self.batch as f64]
     }
@@ -50,20 +68,30 @@ impl Query {
 }
 
 impl Residual {
+    /// MiB used.
+    pub fn at(&self, query: &Query, curve: f64) -> f64 {
+        match self {
+            Residual::Trees(trees) => trees.at(query, curve),
+            Residual::Offset(offset) => offset.at(query, curve),
+        }
+    }
+}
+
+impl Trees {
     /// MiB used. Beyond what was profiled it grows as the curve does.
-    pub fn at(&self, query: Query) -> f64 {
-        let curve = query.curve.ln();
+    fn at(&self, query: &Query, curve: f64) -> f64 {
+        let curve = curve.ln();
         let [low, high] = self.range;
         let whole = self.whole.predict_row(&query.whole()) + curve - curve.clamp(low, high);
         let rest = self.rest.predict_row(&query.rest()) + curve;
         (0.5 * (whole + rest)).exp()
     }
 
-    fn fit(rows: &[(Query, f64)], seed: u64) -> Result<Self> {
-        let curve = || rows.iter().map(|(query, _)| query.curve.ln());
+    fn fit(rows: &[(Query, f64)], curve: &Curve, seed: u64) -> Result<Self> {
+        let curve = || rows.iter().map(|(query, _)| query.curve(curve).ln());
         let whole = rows.iter().map(|(query, used)| (query.whole(), used.ln()));
-        let rest = rows.iter().map(|(query, used)| (query.rest(), used.ln() - query.curve.ln()));
-        Ok(Residual {
+        let rest = rows.iter().zip(curve()).map(|((query, used), curve)| (query.rest(), used.ln() - curve));
+        Ok(Trees {
             whole: forest(whole, seed)?,
             rest: forest(rest, seed)?,
             range: [curve().fold(f64::INFINITY, f64::min), curve().fold(f64::NEG_INFINITY, f64::max)],
@@ -80,19 +108,45 @@ fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Fore
 
 impl Known {
     /// What is asked of the trees about one of its steps.
-    pub(super) fn query(&self, step: &Step, curve: &Curve) -> Query {
+    pub(super) fn query(&self, step: &Step) -> Query {
         let &Step { batch, simulated, .. } = step;
-        Query { batch, parameters: self.parameters, simulated, curve: curve.at(simulated.reserved, batch) }
+        Query { batch, parameters: self.parameters, kernels: self.kernels(), simulated }
     }
 }
 
-/// One for every architecture with rows enough.
-pub(super) fn residuals(known: &[&Known], curve: &Curve, seed: u64) -> Result<BTreeMap<String, Residual>> {
-    let mut rows: BTreeMap<&String, Vec<(Query, f64)>> = BTreeMap::new();
-    for part in known {
-        let queries = part.steps.iter().filter_map(|step| Some((part.query(step, curve), step.used?)));
-        rows.entry(&part.architecture).or_default().extend(queries);
+/// The rows of one architecture.
+#[derive(Default)]
+struct Rows {
+    levels: BTreeSet<u8>,
+    rows: Vec<(Query, f64)>,
+}
+
+impl Rows {
+    /// A processor's allocator gives what is asked for: there is nothing but offsets to learn.
+    fn residual(&self, curve: &Curve, allocator: Allocator, seed: u64) -> Result<Residual> {
+        let many = self.rows.len() >= FEWEST_ROWS && self.levels.len() >= FEWEST_LEVELS;
+        match many && allocator != Allocator::Direct {
+            true => Ok(Residual::Trees(Box::new(Trees::fit(&self.rows, curve, seed)?))),
+            false => Ok(Residual::Offset(Offset::fit(&self.rows, curve))),
+        }
     }
-    let enough = rows.into_iter().filter(|(_, rows)| rows.len() >= FEWEST_ROWS);
-    enough.map(|(architecture, rows)| Ok((architecture.clone(), Residual::fit(&rows, seed)?))).collect()
+}
+
+/// One for every architecture of which a step fitted.
+pub(super) fn residuals(
+    known: &[&Known],
+    curve: &Curve,
+    allocator: Allocator,
+    seed: u64,
+) -> Result<BTreeMap<String, Residual>> {
+    let mut architectures: BTreeMap<&String, Rows> = BTreeMap::new();
+    for part in known {
+        let fitted = part.steps.iter().filter_map(|step| Some((part.query(step), step.used?)));
+        let rows = architectures.entry(&part.architecture).or_default();
+        rows.rows.extend(fitted);
+        rows.levels.insert(part.level);
+    }
+    let fitted = architectures.into_iter().filter(|(_, rows)| !rows.rows.is_empty());
+    let residual = |(name, rows): (&String, Rows)| Ok((name.clone(), rows.residual(curve, allocator, seed)?));
+    fitted.map(residual).collect()
 }

@@ -4,7 +4,7 @@ use super::Memory;
 use super::curve::Curve;
 use super::digest::Known;
 use super::limit::Limit;
-use super::residual::residuals;
+use super::model::Model;
 use crate::error::{Error, Result};
 use crate::fingerprint::spread::Spread;
 use crate::target::Target;
@@ -23,8 +23,8 @@ pub(super) struct Stored {
 
 impl From<Memory> for Stored {
     fn from(memory: Memory) -> Self {
-        let Memory { target, seed, curve, limit, spread, known, .. } = memory;
-        Stored { target, seed, curve, limit, spread, known }
+        let Memory { target, seed, model, limit, spread, known } = memory;
+        Stored { target, seed, curve: model.curve, limit, spread, known }
     }
 }
 
@@ -34,7 +34,7 @@ impl TryFrom<Stored> for Memory {
     fn try_from(stored: Stored) -> Result<Self> {
         let Stored { target, seed, curve, limit, spread, known } = stored;
         target.check()?;
-        let residuals = residuals(&known.iter().collect::<Vec<_>>(), &curve, seed)?;
-        Ok(Memory { target, seed, curve, limit, spread, known, residuals })
+        let model = Model::grown(curve, &known.iter().collect::<Vec<_>>(), target.allocator, seed)?;
+        Ok(Memory { target, seed, model, limit, spread, known })
     }
 }

@@ -70,7 +70,9 @@ impl FingerprintStage {
         tell(&gathered, "to fit on", source.quantity, context);
         let begin = context.now();
         let subject = self.subject(source.quantity);
-        let target = self.target(source)?;
+        let facts = self.target(source)?;
+        facts.tell(self.stage, &gathered.rows, context);
+        let target = facts.target;
         let mut fingerprint = Fingerprint::fit(subject, self.method, self.seed, &gathered.observations(&target))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
         fingerprint.provenance = Provenance {
@@ -85,7 +87,7 @@ impl FingerprintStage {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let rows = gather(&selection, networks)?;
         match stored.was_fitted_on(&rows.rows) {
-            true => Ok(Basis { rows, target: self.target(source)? }),
+            true => Ok(Basis { rows, target: self.target(source)?.target }),
             false => {
                 Err(Error::input("the stored fingerprint was fitted on other rows than those of the configuration"))
             }

@@ -97,7 +97,7 @@ pub(super) const TABLE: Table = Table {
             name: "target",
             kind: Kind::Text,
             default: Unset,
-            help: "What kind of device was profiled: cpu, cpu_avx2, cuda, tx2, jetson, orin, or a file that describes one; by default what the profile's provenance says, else device_name.",
+            help: "What kind of device was profiled: cpu, cpu_avx2, cuda, cuda_tf32 (a GPU from Ampere on with tf32 on), tx2, jetson, orin, or a file that describes one; by default what the profile's provenance says, else device_name.",
         },
         Key {
             name: "method",
