@@ -53,6 +53,23 @@ pub struct Series<T> {
     pub name: String,
     /// What is drawn.
     pub data: Vec<T>,
+    /// What its colour stands for.
+    pub colour: Colour,
+}
+
+/// What the colour of a series stands for: one thing throughout a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// One of several of a kind that all charts name in the same order.
+    Member,
+    /// What the page is about.
+    Subject,
+    /// The same under other circumstances.
+    Variation,
+    /// What it is compared with.
+    Rival,
+    /// What really happened.
+    Truth,
 }
 
 /// One point of a [`Scatter`].
@@ -101,6 +118,8 @@ pub struct Bars {
     pub series: Vec<Series<Option<f64>>>,
     /// A length to compare all bars with, drawn across them.
     pub reference: Option<f64>,
+    /// Where the axis ends; longer bars break off there. `None` shows all of them.
+    pub most: Option<f64>,
 }
 
 /// A grid of cells, such as which batch size fits at which level.
@@ -177,7 +196,13 @@ impl Axis {
 impl<T> Series<T> {
     /// Named data.
     pub fn new(name: impl Into<String>, data: impl IntoIterator<Item = T>) -> Self {
-        Series { name: name.into(), data: data.into_iter().collect() }
+        Series { name: name.into(), data: data.into_iter().collect(), colour: Colour::Member }
+    }
+
+    /// In another colour than that of its place.
+    #[must_use]
+    pub fn coloured(self, colour: Colour) -> Self {
+        Series { colour, ..self }
     }
 }
 

@@ -18,6 +18,19 @@ pub enum Mode {
     Quiet,
     /// One JSON summary on stdout and nothing else there; progress, notes and warnings on stderr.
     Json,
+    /// The same without progress and notes.
+    QuietJson,
+}
+
+impl Mode {
+    /// Whether results are one JSON summary.
+    pub fn is_json(self) -> bool {
+        matches!(self, Mode::Json | Mode::QuietJson)
+    }
+
+    fn is_quiet(self) -> bool {
+        matches!(self, Mode::Quiet | Mode::QuietJson)
+    }
 }
 
 /// What a console looks like.
@@ -101,16 +114,16 @@ impl Console {
         self.result(&format!("\n{}\n", lines.join("\n")));
     }
 
-    /// The summary of the run for programs; printed in [`Mode::Json`] only.
+    /// The summary of the run for programs; printed where [`Mode::is_json`] only.
     pub fn json(&self, summary: &serde_json::Value) {
-        if self.settings.mode == Mode::Json {
+        if self.settings.mode.is_json() {
             self.print(&self.out, &format!("{}\n", printable_json(&format!("{summary:#}"))));
         }
     }
 
     /// What is going on, for people who watch.
     pub fn note(&self, text: impl Display) {
-        if self.settings.mode != Mode::Quiet {
+        if !self.settings.mode.is_quiet() {
             self.print(&self.err, &format!("{}\n", printable(&text.to_string())));
         }
     }
@@ -123,8 +136,8 @@ impl Console {
 
     /// Reports on `total` pieces of work called `what` until the returned value is dropped.
     pub fn progress(&self, total: u64, what: &str) -> Progress {
-        match (self.settings.mode, self.settings.bars) {
-            (Mode::Quiet, _) => Progress::silent(total),
+        match (self.settings.mode.is_quiet(), self.settings.bars) {
+            (true, _) => Progress::silent(total),
             (_, true) => Progress::bar(total, what, &self.bars),
             (_, false) => Progress::lines(total, what, Arc::clone(&self.err)),
         }
@@ -144,7 +157,7 @@ impl Console {
     }
 
     fn result(&self, text: &str) {
-        if self.settings.mode != Mode::Json {
+        if !self.settings.mode.is_json() {
             self.print(&self.out, text);
         }
     }

@@ -75,6 +75,10 @@ fn block_html(block: &Block) -> String {
             format!("<details>\n<summary>{title}</summary>\n{}</details>\n", table_html(table, ""))
         }
         Block::Chart(chart) => chart_html(chart),
+        Block::Source(title, text) => {
+            let (title, text) = (escape(title), escape(text));
+            format!("<details>\n<summary>{title}</summary>\n<pre tabindex=\"0\">{text}</pre>\n</details>\n")
+        }
     }
 }
 
@@ -114,7 +118,9 @@ fn table_html(table: &Table, caption: &str) -> String {
         })
         .collect();
     format!(
-        "<div class=\"table\">\n<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n"
+        // What is wider than the page can be scrolled, with the keyboard too.
+        "<div class=\"table\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n",
+        escape(&table.title)
     )
 }
 

@@ -13,7 +13,9 @@ mod svg;
 mod table;
 mod text;
 
-pub use chart::{Axis, Bars, Chart, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scale, Scatter, Series, State};
+pub use chart::{
+    Axis, Bars, Chart, Colour, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scale, Scatter, Series, State,
+};
 pub use console::{Console, Mode, Settings};
 pub use page::{Block, Fact, Page, Section, Tone};
 pub use printable::printable;

@@ -42,6 +42,8 @@ pub enum Block {
     Folded(Table),
     /// A chart; neighbours stand side by side where there is room.
     Chart(Chart),
+    /// A title, and text to be shown as it is, such as a file: folded until asked for.
+    Source(String, String),
 }
 
 /// Whether the reader should rejoice; the better one is the smaller.

@@ -4,13 +4,16 @@ use super::console::{Sink, locked};
 use super::printable::one_line;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::Write;
+use std::time::Duration;
 
 /// Without a terminal, one line each time another tenth of the work is done: enough to follow a log, not enough to fill it.
 const LINES: u64 = 10;
 
+/// How often a bar redraws itself, so that the time on it goes on while a single piece of work takes long. A line a second takes
+/// microseconds: too little to be seen in the measurements it reports on.
+const TICK: Duration = Duration::from_secs(1);
+
 /// Counts work done; what it shows disappears when it is dropped.
-///
-/// No thread ticks behind it: a bar that redraws by itself would disturb the measurements it reports on.
 pub struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
@@ -29,12 +32,13 @@ impl Progress {
 
     /// A bar among the others of a terminal.
     pub(super) fn bar(total: u64, what: &str, bars: &MultiProgress) -> Self {
-        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {left}  {wide_msg}")
+        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {elapsed} {left}  {wide_msg}")
             .expect("the template is well-formed")
             .with_key("left", left)
             .progress_chars("━╸─");
         let bar = bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_string());
         bar.tick();
+        bar.enable_steady_tick(TICK);
         Progress { bar, log: None }
     }
 
@@ -72,8 +76,10 @@ impl Progress {
             0 => "done".to_string(),
             _ => format!("{} left", HumanDuration(self.bar.eta())),
         };
+        let took = HumanDuration(self.bar.elapsed());
         let item = Some(self.bar.message()).filter(|item| !item.is_empty()).map(|item| format!(" ({item})"));
-        let line = format!("{}: {done}/{}{}, {left}\n", log.what, self.total(), item.unwrap_or_default());
+        let line =
+            format!("{}: {done}/{}{} after {took:#}, {left}\n", log.what, self.total(), item.unwrap_or_default());
         // A log that cannot be written must not end the work it reports on; results are checked by Console::finish.
         let _ = locked(&log.sink).write_all(line.as_bytes());
     }

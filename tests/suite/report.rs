@@ -2,8 +2,8 @@
 
 use crate::fixtures::{Sink, settings};
 use perf4sight::report::{
-    Axis, Bars, Block, Chart, Column, Console, Fact, Histogram, Line, Matrix, MatrixCell, Mode, Page, Plot, Point,
-    Scatter, Series, State, Table, Tone,
+    Axis, Bars, Block, Chart, Colour, Column, Console, Fact, Histogram, Line, Matrix, MatrixCell, Mode, Page, Plot,
+    Point, Scatter, Series, State, Table, Tone,
 };
 use perf4sight::units::{Milliseconds, Percent};
 use std::io::{self, Write};
@@ -43,8 +43,8 @@ fn say_everything(mode: Mode) -> (String, String) {
 fn results_go_to_stdout_and_the_rest_to_stderr() {
     let (out, err) = say_everything(Mode::Normal);
     assert_eq!(out, "line\n\nn\n─\n3\n");
-    assert!(err.starts_with("note\nwarning: careful\nruns: 4/40, "), "{err}");
-    assert!(err.ends_with("runs: 40/40, done\n"), "{err}");
+    assert!(err.starts_with("note\nwarning: careful\nruns: 4/40 after 0s, "), "{err}");
+    assert!(err.ends_with("runs: 40/40 after 0s, done\n"), "{err}");
     assert_eq!(err.lines().filter(|line| line.starts_with("runs:")).count(), 10);
 }
 
@@ -56,9 +56,11 @@ fn quiet_keeps_results_and_warnings() {
 
 #[test]
 fn json_mode_puts_one_document_on_stdout() {
-    let (out, err) = say_everything(Mode::Json);
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&out).unwrap(), serde_json::json!({ "rows": 3 }));
-    assert!(err.contains("careful"));
+    for (mode, said) in [(Mode::Json, "note\nwarning: careful\nruns: "), (Mode::QuietJson, "warning: careful\n")] {
+        let (out, err) = say_everything(mode);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&out).unwrap(), serde_json::json!({ "rows": 3 }));
+        assert!(err.starts_with(said) && (err == said) == (mode == Mode::QuietJson), "{err}");
+    }
 }
 
 #[test]
@@ -129,8 +131,13 @@ fn bars() -> Chart {
     let series =
         ["latency", "memory"].map(|name| Series::new(name, (0..6).map(|n| (n != 2).then_some(3.5 + n as f64))));
     let categories = NETWORKS.map(String::from).to_vec();
-    let plot =
-        Bars { categories, value: Axis::linear("mean error (%)"), series: series.to_vec(), reference: Some(2.0) };
+    let plot = Bars {
+        categories,
+        value: Axis::linear("mean error (%)"),
+        series: series.to_vec(),
+        reference: Some(2.0),
+        most: None,
+    };
     Chart::new("Error by network", "Shorter is better.", Plot::Bars(plot))
 }
 
@@ -198,6 +205,107 @@ fn drawings_take_their_colours_from_the_page() {
     let scatter = drawings.iter().find(|svg| svg.contains("Predicted against measured")).unwrap();
     assert!(scatter.contains("<title>&lt;b&gt;own &amp; odd&lt;/b&gt; row 3</title>"));
     assert_eq!(scatter.matches("<title>").count(), 120, "one text under the pointer per point");
+}
+
+/// The colours that a stylesheet names, on paper and in the dark.
+fn colours(css: &str) -> [std::collections::BTreeMap<String, [f64; 3]>; 2] {
+    let (light, dark) = css.split_once("prefers-color-scheme: dark").unwrap();
+    [light, dark].map(|scheme| {
+        let named = scheme.split("--").skip(1).filter_map(|rest| {
+            let (name, value) = rest.split_once(": #")?;
+            let part = |at: usize| Some(f64::from(u8::from_str_radix(value.get(at..at + 2)?, 16).ok()?));
+            Some((name.to_owned(), [part(0)?, part(2)?, part(4)?]))
+        });
+        named.collect()
+    })
+}
+
+/// Contrast as WCAG 2.2 defines it, of a colour that covers so much of its background.
+fn contrast(colour: [f64; 3], alpha: f64, paper: [f64; 3]) -> f64 {
+    let luminance = |rgb: [f64; 3]| {
+        let linear = rgb
+            .map(|part| part / 255.0)
+            .map(|part| if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) });
+        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    };
+    let seen = std::array::from_fn(|part| alpha * colour[part] + (1.0 - alpha) * paper[part]);
+    let [one, other] = [luminance(seen), luminance(paper)].map(|luminance| luminance + 0.05);
+    f64::max(one / other, other / one)
+}
+
+#[test]
+fn marks_stand_out_from_the_paper_in_light_and_dark() {
+    for scheme in colours(include_str!("../../src/report/page.css")) {
+        let marks = scheme
+            .iter()
+            .filter(|(name, _)| name.starts_with("series-") || ["filled", "failed"].contains(&name.as_str()));
+        for (name, colour) in marks {
+            // WCAG asks for 3:1 of graphics; markers let a fifth of the paper through.
+            let contrast = contrast(*colour, 0.8, scheme["paper"]);
+            assert!(contrast >= 3.0, "--{name}: {contrast:.2}");
+        }
+        for name in ["subject", "variation", "rival", "truth"] {
+            // Numbers are written on these in the colour of the paper.
+            let least = if name == "variation" || name == "truth" { 3.0 } else { 4.5 };
+            let contrast = contrast(scheme[name], 1.0, scheme["paper"]);
+            assert!(contrast >= least, "--{name}: {contrast:.2}");
+        }
+        assert!(scheme.len() >= 20, "the stylesheet names its colours otherwise: {scheme:?}");
+    }
+}
+
+#[test]
+fn charts_can_be_read_on_a_phone() {
+    let html = page().to_html();
+    for figure in html.split("<figure>").skip(1) {
+        let svg = figure.split("role=\"img\"").next().unwrap().rsplit("<svg ").next().unwrap();
+        let width: f64 = svg.split('"').nth(1).unwrap().parse().unwrap();
+        let text = figure.split("font-size=\"").nth(1).unwrap().split('"').next().unwrap();
+        // 420 px less the margins of page and figure leave 374; the drawing has half pixels; plotters writes size / 1.24.
+        let shown = text.parse::<f64>().unwrap() / 2.0 * f64::min(1.0, 374.0 / width);
+        assert!(shown >= 10.0, "{shown} px in a drawing {width} wide");
+    }
+}
+
+#[test]
+fn bars_break_off_at_the_end_of_their_axis() {
+    let bars = |most| {
+        let series = vec![
+            Series::new("own", [Some(5.0), Some(12.0)]).coloured(Colour::Subject),
+            Series::new("other", [Some(20.0), Some(135.0)]).coloured(Colour::Rival),
+        ];
+        let categories = ["a", "b"].map(String::from).to_vec();
+        let plot = Bars { categories, value: Axis::linear("error"), series, reference: None, most };
+        let mut page = Page::new("", "");
+        page.section("", [Block::Chart(Chart::new("", "", Plot::Bars(plot)))]);
+        page.to_html()
+    };
+    let broken = bars(Some(30.0));
+    // All four numbers are told, the axis ends at 30.
+    for number in ["5.00", "12.0", "20.0", "135", "30"] {
+        assert!(
+            broken.contains(&format!(">\n{number}\n</text>")) || broken.contains(&format!(">{number}</text>")),
+            "{number}"
+        );
+    }
+    assert!(!broken.contains(">100<") && bars(None).contains(">100<"), "the axis goes beyond its end");
+    assert!(
+        broken.matches("var(--paper)").count() > bars(None).matches("var(--paper)").count(),
+        "the break is not shown"
+    );
+}
+
+#[test]
+fn wide_tables_and_sources_can_be_scrolled_with_the_keyboard() {
+    let mut page = page();
+    page.section("", [Block::Source("config.ini".into(), "[a]\nb = '<c>'\n".into())]);
+    let html = page.to_html();
+    assert_eq!(
+        html.matches("<div class=\"table\" role=\"region\" aria-label=").count(),
+        html.matches("<table>").count()
+    );
+    assert_eq!(html.matches("tabindex=\"0\"").count(), html.matches("<table>").count() + html.matches("<pre").count());
+    assert!(html.contains("[a]\nb = &#39;&lt;c&gt;&#39;\n</pre>"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! plotters knows RGB only. So each shape is drawn in a code, the role in the red channel and the number of the text
 //! shown under the pointer in the other two, and the finished markup is rewritten line by line.
 
+use super::super::chart::Colour;
 use plotters::coord::Shift;
 use plotters::element::{Drawable, PointCollection};
 use plotters::prelude::*;
@@ -13,7 +14,7 @@ use std::fmt::Write as _;
 /// Half pixels: SVG units per CSS pixel, because plotters places everything on whole units.
 pub const UNITS: i32 = 2;
 /// Font size of labels, in pixels.
-pub const FONT: i32 = 12;
+pub const FONT: i32 = 14;
 /// Series before colours repeat; then the shape of the marker tells them apart.
 const COLOURS: usize = 8;
 
@@ -30,6 +31,10 @@ pub enum Ink {
     Filled,
     Failed,
     Skipped,
+    Subject,
+    Variation,
+    Rival,
+    Truth,
     Series(usize),
 }
 
@@ -48,7 +53,7 @@ pub struct Canvas<'a> {
 }
 
 impl Ink {
-    const PLAIN: [(Ink, &'static str); 7] = [
+    const PLAIN: [(Ink, &'static str); 11] = [
         (Ink::Text, "ink"),
         (Ink::Muted, "muted"),
         (Ink::Grid, "grid"),
@@ -56,7 +61,22 @@ impl Ink {
         (Ink::Filled, "filled"),
         (Ink::Failed, "failed"),
         (Ink::Skipped, "skipped"),
+        (Ink::Subject, "subject"),
+        (Ink::Variation, "variation"),
+        (Ink::Rival, "rival"),
+        (Ink::Truth, "truth"),
     ];
+
+    /// That of a series at its place among the others of a chart.
+    pub fn of(colour: Colour, place: usize) -> Ink {
+        match colour {
+            Colour::Member => Ink::Series(place),
+            Colour::Subject => Ink::Subject,
+            Colour::Variation => Ink::Variation,
+            Colour::Rival => Ink::Rival,
+            Colour::Truth => Ink::Truth,
+        }
+    }
 
     /// The colour code of this role without a text under the pointer.
     pub fn code(self) -> RGBColor {
@@ -119,11 +139,10 @@ impl Canvas<'_> {
         self.put(&PathElement::new(points, ink.code().stroke_width(width)));
     }
 
-    /// The marker of a series: its colour and its shape both tell which one it is.
-    pub fn marker(&self, (x, y): Pixel, series: usize, tip: &str) {
+    /// The marker of the series at a place: its colour and its shape both tell which one it is.
+    pub fn marker(&self, (x, y): Pixel, (place, ink): (usize, Ink), tip: &str) {
         const ALPHA: f64 = 0.8;
-        let ink = Ink::Series(series);
-        match series % 4 {
+        match place % 4 {
             0 => self.put(&Circle::new((x, y), 8, self.colour(ink, tip).mix(ALPHA).filled())),
             1 => self.rect([(x - 7, y - 7), (x + 7, y + 7)], ink, ALPHA, tip),
             2 => self.polygon(vec![(x, y - 10), (x + 9, y + 7), (x - 9, y + 7)], ink, ALPHA, tip),
@@ -165,6 +184,11 @@ impl Canvas<'_> {
 /// The font of all labels; plotters divides by 1.24 what it calls a size.
 pub fn font() -> TextStyle<'static> {
     ("sans-serif", f64::from(FONT * UNITS) * 1.24).into_font().into()
+}
+
+/// About how many pixels wide a text is: a digit of a sans-serif font is 0.56 em wide, capitals are wider but rarer than narrow letters.
+pub fn text_width(text: &str) -> i32 {
+    text.chars().count() as i32 * FONT * 62 / 100
 }
 
 fn render(size: (u32, u32), attributes: &str, draw: impl FnOnce(&Canvas)) -> String {

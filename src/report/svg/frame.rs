@@ -1,6 +1,6 @@
 //! Axes, grid and labels around a plot, and where a pair of values lies in it.
 
-use super::canvas::{Canvas, FONT, Ink, Pixel, UNITS, font};
+use super::canvas::{Canvas, FONT, Ink, Pixel, UNITS, font, text_width};
 use super::ruler::Ruler;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
@@ -16,14 +16,12 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Draws both axes with their grid.
     pub fn new(canvas: &Canvas<'a>, x: Ruler, y: Ruler) -> Self {
-        let longest = y.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0) as i32;
-        // A digit of a sans-serif font is 0.56 em wide, capitals are wider but rarer than narrow letters.
-        let text_width = longest * FONT * 62 / 100;
+        let text_width = y.ticks.iter().map(|(_, text)| text_width(text)).max().unwrap_or(0);
         let label_height = if y.label.is_empty() { 0 } else { FONT * 2 };
         let mut plane = ChartBuilder::on(&canvas.area)
             .margin_top(8 * UNITS)
             .margin_right(16 * UNITS)
-            .x_label_area_size(44 * UNITS)
+            .x_label_area_size(48 * UNITS)
             .y_label_area_size((text_width + label_height + 14) * UNITS)
             .build_cartesian_2d(x.clone(), y.clone())
             .expect("writing into a string cannot fail");

@@ -6,7 +6,7 @@ use super::frame::Frame;
 use super::ruler::Ruler;
 use std::collections::BTreeMap;
 
-const SIZE: (u32, u32) = (540, 300);
+const SIZE: (u32, u32) = (480, 290);
 
 /// The chart as SVG.
 pub fn draw(plot: &Histogram, description: &str) -> String {
@@ -28,7 +28,7 @@ pub fn draw(plot: &Histogram, description: &str) -> String {
                     canvas,
                     &frame,
                     Bin { centre: *bin as f64, width: plot.bin, from: *bottom, count: *count },
-                    (i, &tip),
+                    (Ink::of(plot.series[i].colour, i), &tip),
                 );
                 *bottom += count;
             }
@@ -44,10 +44,10 @@ struct Bin {
     count: u64,
 }
 
-fn draw_bin(canvas: &Canvas, frame: &Frame, bin: Bin, (series, tip): (usize, &str)) {
+fn draw_bin(canvas: &Canvas, frame: &Frame, bin: Bin, (ink, tip): (Ink, &str)) {
     let (left, bottom) = frame.at_position((bin.centre - 0.5) * bin.width, bin.from as f64);
     let (right, top) = frame.at_position((bin.centre + 0.5) * bin.width, (bin.from + bin.count) as f64);
-    canvas.rect([(left + 1, top), (right - 1, bottom)], Ink::Series(series), 0.9, tip);
+    canvas.rect([(left + 1, top), (right - 1, bottom)], ink, 0.9, tip);
 }
 
 fn count(plot: &Histogram, values: &[f64]) -> BTreeMap<i64, u64> {

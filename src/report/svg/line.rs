@@ -6,7 +6,7 @@ use super::canvas::{Canvas, Ink, Pixel};
 use super::frame::Frame;
 use super::ruler::Ruler;
 
-const SIZE: (u32, u32) = (540, 330);
+const SIZE: (u32, u32) = (480, 320);
 
 /// The chart as SVG.
 pub fn draw(plot: &Line, description: &str) -> String {
@@ -17,8 +17,9 @@ pub fn draw(plot: &Line, description: &str) -> String {
         for (i, series) in plot.series.iter().enumerate() {
             let placed: Vec<(Pixel, String)> =
                 series.data.iter().filter_map(|(x, y)| Some((frame.at(*x, *y)?, tip(&series.name, *x, *y)))).collect();
-            canvas.path(placed.iter().map(|(at, _)| *at).collect(), Ink::Series(i), 3);
-            placed.iter().for_each(|(at, tip)| canvas.marker(*at, i, tip));
+            let ink = Ink::of(series.colour, i);
+            canvas.path(placed.iter().map(|(at, _)| *at).collect(), ink, 3);
+            placed.iter().for_each(|(at, tip)| canvas.marker(*at, (i, ink), tip));
         }
     })
 }

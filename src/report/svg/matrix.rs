@@ -5,13 +5,13 @@ use super::SIGN;
 use super::canvas::{Anchor, Canvas, FONT, Ink, Pixel, UNITS};
 
 /// Height of a row in pixels.
-const ROW: i32 = 18;
+const ROW: i32 = 20;
 /// Widest and narrowest a column gets, in pixels.
-const COLUMN: std::ops::RangeInclusive<i32> = 24..=44;
+const COLUMN: std::ops::RangeInclusive<i32> = 26..=48;
 /// Width the columns share where there are many, in pixels.
-const WIDTH: i32 = 460;
+const WIDTH: i32 = 400;
 /// Height of the column names and of what they are, in pixels.
-const HEAD: i32 = 40;
+const HEAD: i32 = 44;
 
 /// Places in the grid, in pixels.
 struct Layout {

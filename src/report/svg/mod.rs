@@ -9,7 +9,7 @@ mod matrix;
 mod ruler;
 mod scatter;
 
-use super::chart::{Chart, Plot};
+use super::chart::{Chart, Plot, Series};
 use canvas::{Canvas, Ink};
 
 /// A drawn chart and the signs used in it.
@@ -24,29 +24,26 @@ pub(super) struct Drawing {
 pub(super) fn draw(chart: &Chart) -> Drawing {
     let description = format!("{}. {}", chart.title, chart.caption);
     match &chart.plot {
-        Plot::Scatter(plot) => Drawing { svg: scatter::draw(plot, &description), legend: markers(names(&plot.series)) },
-        Plot::Line(plot) => Drawing { svg: line::draw(plot, &description), legend: markers(names(&plot.series)) },
-        Plot::Bars(plot) => Drawing { svg: bars::draw(plot, &description), legend: swatches(names(&plot.series)) },
-        Plot::Histogram(plot) => {
-            Drawing { svg: histogram::draw(plot, &description), legend: swatches(names(&plot.series)) }
-        }
+        Plot::Scatter(plot) => Drawing { svg: scatter::draw(plot, &description), legend: markers(&plot.series) },
+        Plot::Line(plot) => Drawing { svg: line::draw(plot, &description), legend: markers(&plot.series) },
+        Plot::Bars(plot) => Drawing { svg: bars::draw(plot, &description), legend: swatches(&plot.series) },
+        Plot::Histogram(plot) => Drawing { svg: histogram::draw(plot, &description), legend: swatches(&plot.series) },
         Plot::Matrix(plot) => Drawing { svg: matrix::draw(plot, &description), legend: matrix::legend(plot) },
     }
-}
-
-fn names<T>(series: &[super::chart::Series<T>]) -> Vec<String> {
-    series.iter().map(|series| series.name.clone()).collect()
 }
 
 /// Side of a legend's sign, in pixels.
 const SIGN: u32 = 14;
 
-fn markers(names: Vec<String>) -> Vec<(String, String)> {
-    let sign = |i| Canvas::sign(SIGN, |canvas| canvas.marker(canvas.middle(), i, ""));
-    names.into_iter().enumerate().map(|(i, name)| (sign(i), name)).collect()
+fn markers<T>(series: &[Series<T>]) -> Vec<(String, String)> {
+    legend(series, |place, ink| Canvas::sign(SIGN, |canvas| canvas.marker(canvas.middle(), (place, ink), "")))
 }
 
-fn swatches(names: Vec<String>) -> Vec<(String, String)> {
-    let sign = |i| Canvas::sign(SIGN, |canvas| canvas.rect(canvas.whole(), Ink::Series(i), 1.0, ""));
-    names.into_iter().enumerate().map(|(i, name)| (sign(i), name)).collect()
+fn swatches<T>(series: &[Series<T>]) -> Vec<(String, String)> {
+    legend(series, |_, ink| Canvas::sign(SIGN, |canvas| canvas.rect(canvas.whole(), ink, 1.0, "")))
+}
+
+fn legend<T>(series: &[Series<T>], sign: impl Fn(usize, Ink) -> String) -> Vec<(String, String)> {
+    let entry = |(place, one): (usize, &Series<T>)| (sign(place, Ink::of(one.colour, place)), one.name.clone());
+    series.iter().enumerate().map(entry).collect()
 }

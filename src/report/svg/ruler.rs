@@ -34,6 +34,11 @@ impl Ruler {
         Self::spanning(&Axis { scale: Scale::Linear, ..axis.clone() }, 0.0, (high / step - 1e-9).ceil() * step)
     }
 
+    /// Spans zero and `most`, whatever the values are.
+    pub fn up_to(axis: &Axis, most: f64) -> Self {
+        Self::spanning(&Axis { scale: Scale::Linear, ..axis.clone() }, 0.0, most)
+    }
+
     /// Spans the values with a tick at each one, where these are few and far apart enough to be read.
     pub fn at_values(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.filter(|value| axis.scale.position(*value).is_some()).collect();

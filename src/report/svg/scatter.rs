@@ -6,7 +6,7 @@ use super::frame::Frame;
 use super::ruler::Ruler;
 
 /// Nearly square, so that the line of equality rises at 45 degrees.
-const SIZE: (u32, u32) = (540, 500);
+const SIZE: (u32, u32) = (480, 450);
 /// Points on either edge of the band; on a linear scale two would do.
 const EDGE: usize = 24;
 
@@ -42,7 +42,7 @@ fn draw_band(canvas: &Canvas, frame: &Frame, plot: &Scatter) {
 fn draw_points(canvas: &Canvas, frame: &Frame, i: usize, series: &Series<super::super::chart::Point>) {
     for point in &series.data {
         if let Some(at) = frame.at(point.x, point.y) {
-            canvas.marker(at, i, &point.label);
+            canvas.marker(at, (i, Ink::of(series.colour, i)), &point.label);
         }
     }
 }

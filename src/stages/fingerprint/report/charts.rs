@@ -1,10 +1,12 @@
 //! The charts of a fingerprint's report.
 
 use super::tables::{title, value};
-use super::{Assessment, Evidence, unit};
+use super::{Assessment, Evidence, protocols::label, unit};
 use crate::evaluation::Case;
 use crate::records::{Outcome, Reading, Record};
-use crate::report::{Axis, Bars, Chart, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scatter, Series, State};
+use crate::report::{
+    Axis, Bars, Chart, Colour, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scatter, Series, State,
+};
 use crate::stats::Scores;
 use crate::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,25 +52,21 @@ pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
     Chart::new(format!("{}: errors", title(part.quantity())), caption, Plot::Histogram(plot))
 }
 
-/// Mean error and share of good predictions per network, quantities side by side.
-pub fn by_network(evidence: &Evidence) -> [Chart; 2] {
-    let chart = |title: &str, axis: &str, caption: &str, of: fn(&Scores) -> f64| {
+/// Mean error and share of good predictions per network.
+pub fn by_network(evidence: &Evidence, part: &Assessment) -> [Chart; 2] {
+    let scores = part.evaluation().by(|case| case.variant.network.clone());
+    let chart = |what: &str, axis: &str, caption: &str, most: Option<f64>, of: fn(&Scores) -> f64| {
         let categories = evidence.networks();
-        let series = evidence.assessments.iter().map(|part| {
-            let scores = part.evaluation().by(|case| case.variant.network.clone());
-            Series::new(part.quantity().name(), categories.iter().map(|name| scores.get(name).map(of)))
-        });
-        let plot = Bars {
-            series: series.collect(),
-            value: Axis::linear(axis),
-            categories: categories.clone(),
-            reference: None,
-        };
-        Chart::new(title, caption, Plot::Bars(plot))
+        let lengths = categories.iter().map(|name| scores.get(name).map(of));
+        let series = vec![Series::new(label(part.fingerprint.method()), lengths).coloured(Colour::Subject)];
+        let plot = Bars { series, value: Axis::linear(axis), categories: categories.clone(), reference: None, most };
+        Chart::new(format!("{}: {what}", title(part.quantity())), caption, Plot::Bars(plot))
     };
     [
-        chart("Mean error", "mean error (%)", "Shorter is better.", |scores| scores.mape),
-        chart("Good predictions", "rows at most 10 % off (%)", "Longer is better.", |scores| scores.within_10),
+        chart("mean error", "mean error (%)", "Shorter is better.", None, |scores| scores.mape),
+        chart("good predictions", "rows at most 10 % off (%)", "Longer is better.", Some(100.0), |scores| {
+            scores.within_10
+        }),
     ]
 }
 

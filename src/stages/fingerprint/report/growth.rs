@@ -1,8 +1,8 @@
 //! How good a profile was estimated to be while it grew, and what that took: profiles whose plan goes by it say so.
 
-use super::{Evidence, tables};
+use super::Evidence;
 use crate::records::Learned;
-use crate::report::{Axis, Block, Chart, Column, Line, Plot, Series, Table};
+use crate::report::{Axis, Block, Chart, Colour, Column, Line, Plot, Series, Table};
 use crate::units::{Milliseconds, Percent};
 use crate::workload::Quantity;
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     if learned.is_empty() {
         return Vec::new();
     }
-    vec![Block::Chart(chart(&learned)), Block::Folded(table(&learned))]
+    let charts = Quantity::ALL.into_iter().filter_map(|quantity| chart(&learned, quantity));
+    charts.map(Block::Chart).chain([Block::Folded(table(&learned))]).collect()
 }
 
 /// By what it is about and the measurements it rests on; of several runs that estimated the same the first.
@@ -28,19 +29,17 @@ fn learned(evidence: &Evidence) -> Growth {
     growth
 }
 
-fn chart(growth: &Growth) -> Chart {
-    let series = Quantity::ALL.into_iter().filter_map(|quantity| {
-        let own = growth.values().filter(|learned| learned.quantity == quantity);
-        let points: Vec<(f64, f64)> = own.map(|learned| (learned.measured as f64, learned.error)).collect();
-        (!points.is_empty()).then(|| Series::new(tables::title(quantity), points))
-    });
+fn chart(growth: &Growth, quantity: Quantity) -> Option<Chart> {
+    let own = growth.values().filter(|learned| learned.quantity == quantity);
+    let points: Vec<(f64, f64)> = own.map(|learned| (learned.measured as f64, learned.error)).collect();
     let plot = Line {
         x: Axis::linear("configurations measured"),
         y: Axis::linear("estimated error (%)"),
-        series: series.collect(),
+        series: vec![Series::new("estimate", points).coloured(Colour::Subject)],
     };
     let caption = "What the plan estimated while it measured, from its own rows alone: the error for what was left out of the fit.";
-    Chart::new("As the profile grew", caption, Plot::Line(plot))
+    let title = format!("As the profile grew: {quantity}");
+    (!plot.series[0].data.is_empty()).then(|| Chart::new(title, caption, Plot::Line(plot)))
 }
 
 fn table(growth: &Growth) -> Table {

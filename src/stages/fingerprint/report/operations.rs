@@ -2,12 +2,8 @@
 
 use super::{Assessment, tables};
 use crate::evaluation::{ClassScores, ClassTime};
-use crate::report::{Axis, Bars, Block, Chart, Column, Plot, Point, Scatter, Series, Table};
+use crate::report::{Axis, Bars, Block, Chart, Colour, Column, Plot, Series, Table};
 use crate::units::Percent;
-use std::collections::BTreeMap;
-
-/// Half width of the band that counts as a good prediction.
-const BAND: f64 = 0.1;
 
 /// Charts and a table; nothing where no operation was timed.
 pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
@@ -21,7 +17,7 @@ pub(super) fn blocks(part: &Assessment) -> Vec<Block> {
     vec![
         Block::Text(format!("Steps of {how} whose operations were timed one by one, in place.")),
         Block::Chart(shares(&costliest)),
-        Block::Chart(scatter(&costliest, times)),
+        Block::Chart(errors(&costliest)),
         Block::Table(table(&costliest)),
     ]
 }
@@ -40,28 +36,30 @@ fn shares(classes: &[(&str, ClassScores)]) -> Chart {
     let plot = Bars {
         categories: classes.iter().map(|(class, _)| (*class).to_owned()).collect(),
         value: Axis::linear("share of the time of all operations (%)"),
-        series: vec![series("measured", |one| one.share), series("predicted", |one| one.predicted_share)],
+        series: vec![
+            series("measured", |one| one.share).coloured(Colour::Truth),
+            series("predicted", |one| one.predicted_share).coloured(Colour::Subject),
+        ],
         reference: None,
+        most: None,
     };
     Chart::new("Where the time goes", "Bars of a pair should be equally long.", Plot::Bars(plot))
 }
 
-fn scatter(classes: &[(&str, ClassScores)], times: &[ClassTime]) -> Chart {
-    let mut points: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
-    for time in times {
-        let label = format!(
-            "{}, {} batch {}: measured {}, predicted {}",
-            time.class, time.variant, time.batch, time.measured, time.predicted
-        );
-        points.entry(time.class).or_default().push(Point { x: time.measured.0, y: time.predicted.0, label });
-    }
-    let series = classes.iter().map(|(class, _)| Series::new(*class, points.remove(class).unwrap_or_default()));
-    let plot =
-        Scatter { x: Axis::log("measured (ms)"), y: Axis::log("predicted (ms)"), band: BAND, series: series.collect() };
+/// A class is judged by the mean over its steps: a point for every class in every step would be thousands.
+fn errors(classes: &[(&str, ClassScores)]) -> Chart {
+    let lengths = classes.iter().map(|(_, one)| Some(one.scores.mape));
+    let plot = Bars {
+        categories: classes.iter().map(|(class, _)| (*class).to_owned()).collect(),
+        value: Axis::linear("mean error (%)"),
+        series: vec![Series::new("predicted", lengths).coloured(Colour::Subject)],
+        reference: None,
+        most: None,
+    };
     Chart::new(
-        "Classes of operations",
-        "One point for each class in each step; in the band they differ by at most 10 %.",
-        Plot::Scatter(plot),
+        "How far off classes are",
+        "Shorter is better. The classes that take the most time come first.",
+        Plot::Bars(plot),
     )
 }
 

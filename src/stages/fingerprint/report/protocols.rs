@@ -3,18 +3,20 @@
 use super::{Assessment, Evidence, tables};
 use crate::evaluation::{Case, Evaluation, Learned, Protocols};
 use crate::fingerprint::Method;
-use crate::report::{Axis, Bars, Cell, Chart, Column, Line, Plot, Series, Table};
+use crate::report::{Axis, Bars, Cell, Chart, Colour, Column, Line, Plot, Series, Table};
 use crate::stats::Scores;
 use crate::units::Percent;
 use std::collections::BTreeSet;
 
 /// Share of measurements that intervals promise to hold, in percent.
 const PROMISED: f64 = 90.0;
+/// Bars so many times as long as the fingerprint's own longest would flatten these.
+const FLATTENING: f64 = 2.5;
 
 /// A way to test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// Levels that were not fitted on, of networks that were.
+    /// Levels that were not fitted on, of networks that were; where no such level was tested, those that were fitted on.
     Unseen,
     /// The same rows, answered by fits without their network.
     SameRowsLeftOut,
@@ -29,9 +31,10 @@ impl Protocol {
     pub const ALL: [Protocol; 4] =
         [Protocol::Unseen, Protocol::SameRowsLeftOut, Protocol::UnprunedLeftOut, Protocol::PrunedLeftOut];
 
-    fn name(self) -> &'static str {
+    fn name(self, part: &Assessment) -> &'static str {
         match self {
-            Protocol::Unseen => "profiled networks, new levels",
+            Protocol::Unseen if part.tests_unseen() => "profiled networks, new levels",
+            Protocol::Unseen => "profiled networks, levels fitted on",
             Protocol::SameRowsLeftOut => "same rows, network left out",
             Protocol::UnprunedLeftOut => "left out, unpruned",
             Protocol::PrunedLeftOut => "left out, pruned",
@@ -80,7 +83,7 @@ pub fn table(evidence: &Evidence) -> Table {
             let published = part.study.published().and_then(|published| protocol.scores(part, published));
             table.row([
                 name.into(),
-                protocol.name().into(),
+                protocol.name(part).into(),
                 cases.cases.len().into(),
                 percent(cases.scores_over_networks()),
                 percent(published),
@@ -105,14 +108,9 @@ fn percent(scores: Option<Scores>) -> Cell {
 pub fn side_by_side(part: &Assessment) -> Chart {
     let series = methods(part).map(|protocols| {
         let errors = Protocol::ALL.map(|protocol| Some(protocol.scores(part, protocols)?.mape));
-        Series::new(label(protocols.method), errors)
+        of_method(part, protocols, errors)
     });
-    let plot = Bars {
-        categories: Protocol::ALL.map(|protocol| protocol.name().to_owned()).into(),
-        value: Axis::linear("mean error (%)"),
-        series: series.collect(),
-        reference: part.study.noise.map(|noise| noise.mape),
-    };
+    let plot = errors(part, Protocol::ALL.map(|protocol| protocol.name(part).to_owned()).into(), series.collect());
     Chart::new(tables::title(part.quantity()), format!("Shorter is better. {}", noise(part)), Plot::Bars(plot))
 }
 
@@ -135,11 +133,10 @@ pub fn networks_left_out(evidence: &Evidence, part: &Assessment) -> Option<Chart
         .filter_map(|protocols| {
             let scores = protocols.left_out.as_ref()?.evaluation.by(|case| case.variant.network.clone());
             let errors = categories.iter().map(|name| scores.get(name).map(|scores| scores.mape));
-            Some(Series::new(label(protocols.method), errors))
+            Some(of_method(part, protocols, errors))
         })
         .collect();
-    let reference = part.study.noise.map(|noise| noise.mape);
-    let plot = Bars { series, categories, value: Axis::linear("mean error (%)"), reference };
+    let plot = errors(part, categories, series);
     let caption = format!("Every network answered by a fit that never saw it, at all its levels. {}", noise(part));
     let title = format!("{}: networks left out", tables::title(part.quantity()));
     (!plot.series.is_empty()).then(|| Chart::new(title, caption, Plot::Bars(plot)))
@@ -149,13 +146,13 @@ pub fn networks_left_out(evidence: &Evidence, part: &Assessment) -> Option<Chart
 pub fn coverage(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
     let basis = part.basis()?;
     let own = &part.study.own;
-    let trials =
-        [("profiled", Some(part.telling())), ("left out", own.left_out.as_ref().map(|trial| trial.evaluation.clone()))];
+    let left_out = own.left_out.as_ref().map(|trial| trial.evaluation.clone());
+    let trials = [("profiled", Some(part.telling()), Colour::Variation), ("left out", left_out, Colour::Subject)];
     let categories = evidence.networks();
-    let series = trials.into_iter().filter_map(|(name, evaluation)| {
+    let series = trials.into_iter().filter_map(|(name, evaluation, colour)| {
         let evaluation = evaluation?;
         let covered = |network: &String| evaluation.only(|case| case.variant.network == *network).coverage_90();
-        Some(Series::new(name, categories.iter().map(covered)))
+        Some(Series::new(format!("{}, {name}", label(own.method)), categories.iter().map(covered)).coloured(colour))
     });
     let series: Vec<_> = series.collect();
     let plot = Bars {
@@ -163,6 +160,7 @@ pub fn coverage(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
         categories: categories.clone(),
         value: Axis::linear("rows inside their interval (%)"),
         reference: Some(PROMISED),
+        most: Some(100.0),
     };
     let title = format!("{}: 90 % intervals", tables::title(part.quantity()));
     Some(Chart::new(title, format!("The line is what they promise; {basis}."), Plot::Bars(plot)))
@@ -171,7 +169,7 @@ pub fn coverage(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
 /// Error against rows fitted on, a line per method.
 pub fn learning(part: &Assessment) -> Option<Chart> {
     let points = |point: &Learned| (point.rows as f64, point.mape);
-    let line = |protocols: &Protocols| Series::new(label(protocols.method), protocols.learning.iter().map(points));
+    let line = |protocols: &Protocols| of_method(part, protocols, protocols.learning.iter().map(points));
     let series: Vec<_> = methods(part).filter(|protocols| protocols.learning.len() > 1).map(line).collect();
     let plot = Line { x: Axis::log("rows fitted on"), y: Axis::linear("mean error (%)"), series };
     let caption = "Error at levels not fitted on. Where a line is still falling, profiling more helps; where it is flat, it does not.";
@@ -182,7 +180,29 @@ fn methods<'a>(part: &Assessment<'a>) -> impl Iterator<Item = &'a Protocols> {
     [&part.study.own].into_iter().chain(&part.study.published)
 }
 
-fn label(method: Method) -> &'static str {
+/// Bars of errors. Those of a method that misses by far end at the edge: drawn in full they would leave nothing of the others.
+fn errors(part: &Assessment, categories: Vec<String>, series: Vec<Series<Option<f64>>>) -> Bars {
+    let own = series.iter().filter(|series| series.colour == Colour::Subject).flat_map(|series| &series.data);
+    let longest = own.flatten().copied().fold(0.0, f64::max);
+    let all = series.iter().flat_map(|series| &series.data).flatten();
+    let flattened = longest > 0.0 && all.copied().fold(0.0, f64::max) > FLATTENING * longest;
+    Bars {
+        categories,
+        value: Axis::linear("mean error (%)"),
+        series,
+        reference: part.study.noise.map(|noise| noise.mape),
+        most: flattened.then_some(FLATTENING * longest),
+    }
+}
+
+/// Data of a method in its colour: the fingerprint's own, or the one it is compared with.
+fn of_method<T>(part: &Assessment, protocols: &Protocols, data: impl IntoIterator<Item = T>) -> Series<T> {
+    let colour = if protocols.method == part.study.own.method { Colour::Subject } else { Colour::Rival };
+    Series::new(label(protocols.method), data).coloured(colour)
+}
+
+/// A method's name in legends.
+pub fn label(method: Method) -> &'static str {
     match method {
         Method::Hybrid => "hybrid",
         Method::Perf4sight => "published method",
