@@ -33,6 +33,8 @@ pub struct Confusion {
     pub borderline: usize,
     /// Verdicts that were right.
     pub accuracy: f64,
+    /// What saying that everything fits would have been right for: verdicts are worth something where they beat it.
+    pub always_fits: f64,
     /// Of those called unfit, the share that was; none where none was called so.
     pub precision: Option<f64>,
     /// Of those unfit, the share called so; none where all fitted.
@@ -42,6 +44,11 @@ pub struct Confusion {
 }
 
 impl Confusion {
+    /// How many steps did not fit.
+    pub fn unfit(&self) -> usize {
+        self.found + self.missed
+    }
+
     /// How many verdicts there were.
     pub fn rows(&self) -> usize {
         self.found + self.false_alarms + self.missed + self.cleared
@@ -67,6 +74,7 @@ impl Confusion {
             cleared,
             borderline: judged.iter().filter(|one| one.verdict.call == Call::Borderline).count(),
             accuracy: 100.0 * (found + cleared) as f64 / judged.len() as f64,
+            always_fits: 100.0 * (cleared + false_alarms) as f64 / judged.len() as f64,
             precision: share(found, found + false_alarms),
             recall: share(found, found + missed),
             brier: mean(&judged.iter().map(surprise).collect::<Vec<f64>>()),
@@ -87,10 +95,13 @@ mod tests {
             Judged { variant: Variant::new("net", 0), batch: 1, fitted, verdict }
         });
         let judged: Vec<Judged> = judged.collect();
-        let Confusion { found, false_alarms, missed, cleared, borderline, accuracy, precision, recall, brier } =
-            Confusion::of(&judged).unwrap();
+        let scores = Confusion::of(&judged).unwrap();
+        let Confusion { found, false_alarms, missed, cleared, borderline, accuracy, precision, recall, brier, .. } =
+            scores;
         assert_eq!([found, false_alarms, missed, cleared, borderline], [1, 1, 1, 2, 2]);
         assert_eq!((accuracy, precision, recall), (60.0, Some(50.0), Some(50.0)));
+        // Three of five fitted.
+        assert_eq!((scores.unfit(), scores.always_fits), (2, 60.0));
         // (0 + 0.16 + 1 + 0 + 0.64) / 5
         assert!((brier - 0.36).abs() < 1e-12);
         assert_eq!(Confusion::of(&judged[..1]).unwrap().recall, None);

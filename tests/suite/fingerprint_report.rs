@@ -11,7 +11,7 @@ use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -40,6 +40,7 @@ fn gathered(quantity: Quantity, levels: &[u8]) -> Gathered {
 }
 
 fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -> Record {
+    let variant_level = variant.level;
     let scatter = 1.0 + 0.04 * ((batch * 31 + u64::from(variant.level) * 7) % 11) as f64 / 11.0;
     let used = 150.0 + network.activations() as f64 * batch as f64 * 30.0 / 1e6 * scatter;
     let latency = 2.0 + network.macs() as f64 * batch as f64 / 2e7 * scatter;
@@ -60,7 +61,8 @@ fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -
             Quantity::Memory => Reading::Memory(memory),
         },
         steps: outcome.passed().then_some(5),
-        spread: None,
+        // From 0.1 % at level 0 to 8.1 % at level 80.
+        spread: outcome.passed().then_some(0.001 * (1.0 + f64::from(variant_level))),
         visits: Vec::new(),
     }
 }
@@ -75,7 +77,10 @@ struct Part {
 
 impl Part {
     fn new(quantity: Quantity, method: Method) -> Self {
-        let (fitted, tested) = (gathered(quantity, &[0, 30, 60]), gathered(quantity, &[10, 40, 60, 80]));
+        Self::of([gathered(quantity, &[0, 30, 60]), gathered(quantity, &[10, 40, 60, 80])], quantity, method)
+    }
+
+    fn of([fitted, tested]: [Gathered; 2], quantity: Quantity, method: Method) -> Self {
         let subject = Subject { device: "bench".into(), dataset: "imagenet".into(), stage: Stage::Training, quantity };
         let target = Target::named("cpu").unwrap();
         let fingerprint = Fingerprint::fit(subject, method, 7, &fitted.observations(&target)).unwrap();
@@ -110,9 +115,26 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
         dataset: "imagenet",
         stage: Stage::Training,
         assessments: parts.iter().map(Part::assessment).collect(),
-        profiles: vec![Provenance { setting: BTreeMap::new(), runs: vec![run] }],
+        profiles: vec![Provenance { setting: setting(), runs: vec![run] }],
         date: date.into(),
+        config: "",
     }
+}
+
+fn setting() -> BTreeMap<String, String> {
+    let told = [("processor", "Abacus 9000"), ("threads", "3"), ("mem_limit", "1234 MiB")];
+    told.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+/// The page of some parts, or the part of it that a reader sees first.
+fn html(parts: &[Part], config: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let written = Evidence { config, ..evidence(parts, "2026-01-01T00:00:00Z") }.write(folder.path()).unwrap();
+    fs::read_to_string(written.html).unwrap()
+}
+
+fn first_screen(html: &str) -> &str {
+    html.split("<h2>").nth(1).unwrap()
 }
 
 fn fresh_parts() -> Vec<Part> {
@@ -379,4 +401,125 @@ fn repeats_tell_how_much_the_device_differs_from_itself() {
     let expected = 100.0 * 0.01 / 1.01 * 2f64.sqrt();
     assert!((noise["mape"].as_f64().unwrap() - expected).abs() < 1e-9, "{noise}");
     assert_eq!(noise["repeated"], 1);
+}
+
+/// A memory profile of which just two steps did not fit, one of those fitted on and one of those tested.
+fn hardly_failing() -> Part {
+    let few = [gathered(Quantity::Memory, &[0, 30, 60]), gathered(Quantity::Memory, &[10, 40])].map(|mut gathered| {
+        gathered.failed.retain(|attempt| attempt.record.outcome == Outcome::OutOfMemory);
+        gathered.failed.truncate(1);
+        gathered
+    });
+    Part::of(few, Quantity::Memory, Method::Hybrid)
+}
+
+#[test]
+fn verdicts_that_saw_few_failures_are_not_called_good() {
+    let parts = [hardly_failing()];
+    let [fitted, tested] = [&parts[0].fitted, &parts[0].tested];
+    let html = html(&parts, "");
+    let verdict = first_screen(&html).lines().find(|line| line.contains("Whether a step fits")).unwrap();
+    assert!(verdict.contains("class=\"verdict caution\"") || verdict.contains("class=\"verdict bad\""), "{verdict}");
+    // Every network left out at all levels: the rows of both, and both failures.
+    let rows = (fitted.rows.len() + tested.rows.len()) as f64;
+    let always = 100.0 * rows / (rows + 2.0);
+    assert!(verdict.contains(&format!("always saying &quot;fits&quot; would be right for {always:.1} %")), "{verdict}");
+    for failed in [&fitted.failed[0].record, &tested.failed[0].record] {
+        let name = format!("{} at batch {}", failed.variant, failed.workload.batch);
+        assert!(verdict.contains(&name), "{name} is not in {verdict}");
+    }
+    let told = evidence(&parts, "").json()["memory"]["left_out"]["verdict"]["always_fits"].as_f64().unwrap();
+    assert!((told - always).abs() < 1e-9, "{told}");
+}
+
+#[test]
+fn the_first_screen_says_what_it_rests_on() {
+    let html = html(parts(), "");
+    let screen = first_screen(&html);
+    for words in ["Abacus 9000", "<dd>3</dd>", "1234 MiB", "2026-01-01", "3: mobilenetv2, resnet18, squeezenet"] {
+        assert!(screen.contains(words), "{words} is not in {screen}");
+    }
+    let report = evidence(parts(), "").json();
+    for quantity in ["latency", "memory"] {
+        let networks = report[quantity]["left_out"]["networks"].as_object().unwrap();
+        let error = |of: &Value| of["mape"].as_f64().unwrap();
+        let (name, worst) = networks.iter().max_by(|a, b| error(a.1).total_cmp(&error(b.1))).unwrap();
+        let held = worst["coverage_90"].as_f64().unwrap();
+        let words =
+            format!("Worst is {name}, {:.1} % off; its 90 % intervals hold {held:.1} % of its rows.", error(worst));
+        assert!(screen.contains(&words), "{words} is not in {screen}");
+    }
+    // Levels 0, 10, 30, 40, 60 and 80, as many rows of each: 0.1, 1.1, 3.1, 4.1, 6.1, 8.1 %; a tenth and more are at 80.
+    assert!(screen.contains("3.6 %, a tenth of the rows by more than 8.1 %"), "{screen}");
+}
+
+#[test]
+fn what_is_left_of_the_error_is_the_machines_where_it_is() {
+    let mut part = Part::new(Quantity::Latency, Method::Hybrid);
+    let page = |part: &mut Part, factor: f64| {
+        let mut fitted = part.fitted.clone();
+        let again = fitted
+            .rows
+            .iter()
+            .map(|row| perf4sight::fingerprint::Row { measured: row.measured * factor, ..row.clone() });
+        let again: Vec<Row> = again.collect();
+        fitted.rows.extend(again);
+        let target = Target::named("cpu").unwrap();
+        part.study =
+            Fits::new(&part.fingerprint, fitted.observations(&target), part.tested.observations(&target)).run(|| {});
+        let parts = std::slice::from_ref(part);
+        first_screen(&html(parts, "")).to_owned()
+    };
+    assert!(page(&mut part, 1.5).contains("most is the machine"), "half as long again is worse than any error here");
+    assert!(page(&mut part, 1.0001).contains("are left to the fit"));
+}
+
+#[test]
+fn levels_that_were_fitted_on_are_not_called_new() {
+    let rows = || gathered(Quantity::Memory, &[0, 30, 60]);
+    let parts = [Part::of([rows(), rows()], Quantity::Memory, Method::Hybrid)];
+    let evidence = evidence(&parts, "");
+    let console = evidence.protocols().to_text(None);
+    assert!(!console.contains("new levels") && console.contains("levels fitted on"), "{console}");
+    let html = html(&parts, "");
+    assert!(!html.contains("new levels") && first_screen(&html).contains("memory: levels fitted on"));
+}
+
+#[test]
+fn where_nothing_was_tested_the_method_is_not_blamed() {
+    let mut part = hardly_failing();
+    part.tested = Gathered { missing_logs: vec!["resnet18_77".into()], ..Gathered::default() };
+    part.study = Study::without_fits(&part.fingerprint, &part.tested, "nothing to test on");
+    let html = html(&[part], "");
+    let screen = first_screen(&html);
+    assert!(screen.contains("nothing to judge by") && screen.contains("resnet18_77"), "{screen}");
+    assert!(!html.contains("gives no verdicts"));
+}
+
+#[test]
+fn the_configuration_that_was_run_is_in_the_page() {
+    let html = html(parts(), "[fingerprint]\ntrain_nets = ['<odd>']\n");
+    assert!(html.contains("Configuration of this report") && html.contains("train_nets = [&#39;&lt;odd&gt;&#39;]"));
+}
+
+#[test]
+fn a_colour_means_one_thing() {
+    let html = html(parts(), "");
+    let names = |sign: &str| -> BTreeSet<String> {
+        let entries =
+            html.split("<li><svg").skip(1).filter(|entry| entry.split("</svg>").next().unwrap().contains(sign));
+        entries
+            .map(|entry| entry.split("</svg>").nth(1).unwrap().split("</li>").next().unwrap().trim().to_owned())
+            .collect()
+    };
+    for series in 0..NETWORKS.len() {
+        assert_eq!(
+            names(&format!("var(--series-{series})")).len(),
+            1,
+            "{:?}",
+            names(&format!("var(--series-{series})"))
+        );
+    }
+    assert_eq!(names("var(--rival)"), BTreeSet::from(["published method".to_owned()]));
+    assert!(names("var(--subject)").iter().all(|name| name.starts_with("hybrid")), "{:?}", names("var(--subject)"));
 }

@@ -93,7 +93,7 @@ impl FingerprintStage {
         }
     }
 
-    fn evidence<'a>(&'a self, assessed: &'a [Assessed], context: &Context) -> Result<Evidence<'a>> {
+    fn evidence<'a>(&'a self, assessed: &'a [Assessed], context: &'a Context) -> Result<Evidence<'a>> {
         Ok(Evidence {
             device: &self.device,
             dataset: &self.dataset,
@@ -101,6 +101,7 @@ impl FingerprintStage {
             assessments: assessed.iter().map(Assessed::assessment).collect(),
             profiles: profiles(self.sources.iter().flat_map(|source| source.fit.iter().chain(&source.test)))?,
             date: humantime::format_rfc3339_seconds(context.now()).to_string(),
+            config: &context.config,
         })
     }
 }

@@ -17,7 +17,10 @@ pub fn report(evidence: &Evidence) -> Value {
     json.insert("warnings".into(), json!(evidence.warnings()));
     json.insert("fingerprints".into(), parts.iter().map(fingerprint).collect());
     let fits = parts.iter().map(|part| json!(part.fingerprint.provenance)).collect::<Vec<_>>();
-    json.insert("provenance".into(), json!({ "date": evidence.date, "fits": fits, "profiles": evidence.profiles }));
+    json.insert(
+        "provenance".into(),
+        json!({ "date": evidence.date, "config": evidence.config, "fits": fits, "profiles": evidence.profiles }),
+    );
     Value::Object(json)
 }
 

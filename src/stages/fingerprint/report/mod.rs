@@ -6,6 +6,7 @@ mod fit;
 mod growth;
 mod json;
 mod operations;
+mod origin;
 mod page;
 mod predictions;
 mod protocols;
@@ -39,6 +40,8 @@ pub struct Evidence<'a> {
     pub profiles: Vec<Provenance>,
     /// When the report was made, in RFC 3339.
     pub date: String,
+    /// The configuration that made it; empty where there was none.
+    pub config: &'a str,
 }
 
 /// A fingerprint beside what was measured.
@@ -156,6 +159,11 @@ impl Assessment<'_> {
     /// Its predictions for the rows it was tested on.
     fn evaluation(&self) -> &Evaluation {
         &self.study.own.whole.evaluation
+    }
+
+    /// Whether there are rows at levels that it was not fitted on: the others say nothing about new networks.
+    fn tests_unseen(&self) -> bool {
+        !self.evaluation().unseen().cases.is_empty()
     }
 
     /// The cases that say how far it can be trusted for networks it knows: those at levels it was not fitted on, where there are any.

@@ -17,7 +17,8 @@ pub fn page(evidence: &Evidence) -> Page {
     let parts = &evidence.assessments;
     page.section("Can I trust it?", trust::blocks(evidence));
     page.section("Known networks, new networks", side_by_side(evidence));
-    page.section("Does it fit?", parts.iter().filter(|part| part.quantity() == Quantity::Memory).flat_map(fit::blocks));
+    let memory = parts.iter().filter(|part| part.quantity() == Quantity::Memory);
+    page.section("Does it fit?", memory.flat_map(|part| fit::blocks(evidence, part)));
     let learning = parts.iter().filter_map(protocols::learning).map(Block::Chart);
     let learning: Vec<Block> = learning.chain(growth::blocks(evidence)).collect();
     page.section("Would more rows help?", said(learning, "Too few rows, or no level that was not fitted on, to tell."));
@@ -30,7 +31,8 @@ pub fn page(evidence: &Evidence) -> Page {
         page.section("Inside a step", inside);
     }
     let tables = parts.iter().map(|part| Block::Table(tables::by_network(part)));
-    page.section("Error by network", charts::by_network(evidence).into_iter().map(Block::Chart).chain(tables));
+    let by_network = parts.iter().flat_map(|part| charts::by_network(evidence, part)).map(Block::Chart);
+    page.section("Error by network", by_network.chain(tables));
     let folded = parts.iter().map(|part| Block::Folded(tables::by_level(part)));
     let by_level = parts.iter().map(|part| Block::Chart(charts::by_level(evidence, part)));
     page.section("Error by level", by_level.chain(folded));
@@ -89,7 +91,22 @@ fn provenance(evidence: &Evidence) -> Vec<Block> {
         let facts = setting.iter().map(|(name, value)| Fact::new(name, value.as_str())).collect();
         [Block::Text("Measured with:".into()), Block::Facts(facts)]
     }));
+    blocks.extend(configurations(evidence));
     blocks
+}
+
+/// What was run: the configuration of this report, and those of the profile's runs that differ from it and from one another.
+fn configurations(evidence: &Evidence) -> Vec<Block> {
+    let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
+    let runs = runs.map(|run| (format!("Configuration of the profile's run of {}", run.date), run.config.as_str()));
+    let own = ("Configuration of this report".to_owned(), evidence.config);
+    let mut told: Vec<(String, &str)> = Vec::new();
+    for (title, config) in [own].into_iter().chain(runs) {
+        if !config.is_empty() && told.iter().all(|(_, other)| *other != config) {
+            told.push((title, config));
+        }
+    }
+    told.into_iter().map(|(title, config)| Block::Source(title, config.to_owned())).collect()
 }
 
 fn fit_facts(part: &Assessment) -> Vec<Fact> {

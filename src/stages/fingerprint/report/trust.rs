@@ -1,7 +1,8 @@
 //! Whether it can be trusted, in words: the top of the page.
 
 use super::protocols::Protocol;
-use super::{Assessment, Evidence, fit, tables};
+use super::{Assessment, Evidence, fit, origin, tables};
+use crate::evaluation::Evaluation;
 use crate::report::{Block, Fact, Tone};
 use crate::stats::Scores;
 use crate::units::Percent;
@@ -14,32 +15,46 @@ pub fn blocks(evidence: &Evidence) -> Vec<Block> {
     let fits = parts.iter().filter(|part| part.quantity() == Quantity::Memory).map(fit::verdict);
     let verdicts = judged.chain(fits).map(|(tone, text)| Block::Verdict(tone, text));
     let headline = parts.iter().flat_map(headline);
-    verdicts.chain([Block::Headline(headline.collect())]).collect()
+    verdicts.chain([Block::Headline(headline.collect())]).chain(origin::blocks(evidence)).collect()
 }
 
 /// What the scores mean for someone who wants to rely on predictions.
 fn judge(part: &Assessment) -> (Tone, String) {
     let name = tables::title(part.quantity());
-    let Some(known) = part.telling().scores_over_networks() else {
-        return (Tone::Bad, format!("{name}: there was no row to test it on."));
+    let telling = part.telling();
+    let Some(known) = telling.scores_over_networks() else {
+        return (Tone::Bad, format!("{name}: there was no row to test it on ({}).", part.tested));
     };
-    let tested = match part.evaluation().unseen().cases.is_empty() {
-        true => "at levels it was fitted on, which flatters it",
-        false => "at levels it was not fitted on",
+    let tested = match part.tests_unseen() {
+        true => "at levels it was not fitted on",
+        false => "at levels it was fitted on, which flatters it",
     };
     let familiar = format!("{} off on average for networks it knows, {tested}", Percent(known.mape));
-    let Some(new) = left_out(part) else {
+    let (Some(new), Some(left_out)) = (left_out(part), &part.study.own.left_out) else {
         let reason = part.study.missing.join("; ");
-        let text = format!("{name} predictions are {familiar}. For other networks nobody knows: {reason}.");
+        let worst = worst(&telling);
+        let text = format!("{name} predictions are {familiar}.{worst} For other networks nobody knows: {reason}.");
         return (tone(&known).max(Tone::Caution), text);
     };
     let text = format!(
-        "{name} predictions are {} off on average for networks it has never seen, nine in ten at most {}{}; {familiar}.",
+        "{name} predictions are {} off on average for networks it has never seen, nine in ten at most {}{}; {familiar}.{}",
         Percent(new.mape),
         Percent(new.p90),
-        lean(&new)
+        lean(&new),
+        worst(&left_out.evaluation)
     );
     (tone(&new), text)
+}
+
+/// The network that predictions miss most, by how much, and how often its intervals held.
+fn worst(evaluation: &Evaluation) -> String {
+    let networks = evaluation.by(|case| case.variant.network.clone()).into_iter();
+    let Some((name, scores)) = networks.max_by(|(_, a), (_, b)| a.mape.total_cmp(&b.mape)) else {
+        return String::new();
+    };
+    let held = evaluation.only(|case| case.variant.network == name).coverage_90();
+    let held = held.map(|held| format!("; its 90 % intervals hold {} of its rows", Percent(held)));
+    format!(" Worst is {name}, {} off{}.", Percent(scores.mape), held.unwrap_or_default())
 }
 
 /// With fewer than 20 rows a mean error is itself mostly chance. The published method reaches 2 to 8 % at unseen levels of
@@ -77,5 +92,6 @@ fn headline(part: &Assessment) -> Vec<Fact> {
     let intervals = Fact::new(format!("{name}: 90 % intervals hold"), inside.map(Percent));
     let basis = part.basis().map_or("none given".to_owned(), |basis| basis.to_string());
     let unseen = Protocol::Unseen.cases(part, &part.study.own).and_then(|cases| cases.scores_over_networks());
-    vec![error("new networks", left_out(part)), error("known networks", unseen), intervals.remark(basis)]
+    let familiar = if part.tests_unseen() { "known networks" } else { "levels fitted on" };
+    vec![error("new networks", left_out(part)), error(familiar, unseen), intervals.remark(basis)]
 }
