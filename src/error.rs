@@ -116,6 +116,15 @@ impl Error {
         self
     }
 
+    /// The same failure found in a configuration: what is wrong usage on a command line is a wrong value there.
+    #[must_use]
+    pub fn configured(self) -> Self {
+        match self.kind {
+            Kind::Usage => Error { kind: Kind::Config, ..self },
+            _ => self,
+        }
+    }
+
     /// The sort of failure.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -59,6 +59,14 @@ pub enum Missing {
     Literal(&'static str),
 }
 
+impl Key {
+    /// Whether an empty list says something: that there are no values, as the default does, or no folders to look into.
+    pub(super) fn may_be_empty(&self) -> bool {
+        let unset = matches!(self.default, Missing::Unset | Missing::Literal("[]"));
+        unset || matches!(self.kind, Kind::List(Kind::Path))
+    }
+}
+
 impl Table {
     /// The key of that name.
     pub fn key(&self, name: &str) -> Option<&'static Key> {

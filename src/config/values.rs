@@ -37,8 +37,8 @@ impl<'a> Values<'a> {
     /// Checks a section against its table. Defaults may refer to the keys of the `others` tables.
     ///
     /// # Errors
-    /// A key the table does not name (the nearest is suggested), a value of another kind, a required key that is missing;
-    /// each with file and line.
+    /// A key the table does not name (the nearest is suggested), a value of another kind, an empty list where the default is none, a
+    /// required key that is missing; each with file and line.
     pub fn check(
         document: &'a Document,
         section: &'a Section,
@@ -56,6 +56,12 @@ impl<'a> Values<'a> {
             let help = suggestion(&entry.key, self.table.keys.iter().map(|key| key.name));
             return Err(self.error(&entry.key, "no such key in this section").help(help));
         };
+        if entry.value == Value::List(Vec::new()) && !key.may_be_empty() {
+            let none = self
+                .error(key.name, "the list is empty")
+                .expected(format!("at least one value: {}", key.kind.expected()));
+            return Err(none.help(format!("{}: {}", key.name, key.help)));
+        }
         if entry.value == Value::None || key.kind.admits(&entry.value) {
             return Ok(());
         }
@@ -117,6 +123,7 @@ impl<'a> Values<'a> {
 
     /// Any error, placed where a key is written, or at its section where it is not.
     pub fn placed(&self, key: &str, error: Error) -> Error {
+        let error = error.configured();
         match self.section.and_then(|section| section.entry(key)).map(|entry| &entry.origin) {
             Some(Origin::Override(text)) => error.file(text),
             Some(Origin::Line(line)) => error.file(self.document.file()).line(*line),

@@ -149,6 +149,18 @@ impl Options {
     }
 }
 
+/// More threads than run at the same time wait for one another: such times are no property of the device.
+fn threads(asked: Option<usize>, there_are: usize) -> Result<usize> {
+    match asked.unwrap_or(there_are) {
+        many if many > there_are => {
+            Err(Error::config(format!("threads = {many}, but this machine runs {there_are} at the same time"))
+                .expected(format!("a number of threads from 1 to {there_are}"))
+                .help("leave threads out to use all of them"))
+        }
+        threads => Ok(threads),
+    }
+}
+
 fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
     let (machine, worker) = match options.routes.first() {
         None => here(options, executable)?,
@@ -159,7 +171,7 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
         name: options.name,
         gpu: options.gpu.clone(),
         worker,
-        threads: options.threads.unwrap_or_else(|| machine.threads()),
+        threads: threads(options.threads, machine.threads())?,
         machine,
         mem_limit: options.mem_limit,
         timeout: options.timeout,

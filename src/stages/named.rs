@@ -79,6 +79,15 @@ impl Remarks {
     }
 }
 
+/// Refuses a word that means no file, no known network and no level of one.
+///
+/// # Errors
+/// An unknown name, a level outside 0 to 99.
+pub(super) fn check(word: &str) -> Result<()> {
+    let (name, level) = word.split_once('@').unwrap_or((word, "0"));
+    if is_file(word) { Ok(()) } else { zoo::check_name(name).and_then(|()| parse_level(level).map(drop)) }
+}
+
 /// Whether a word means a file, there or not.
 pub(super) fn is_file(word: &str) -> bool {
     let path = Path::new(word);

@@ -86,6 +86,14 @@ fn build_with(name: &str, family: Family, size: usize, classes: usize) -> Result
     Ok(layers.finish())
 }
 
+/// Refuses a name that is not among [`names`].
+///
+/// # Errors
+/// An unknown name; the nearest known one is suggested.
+pub fn check_name(name: &str) -> Result<()> {
+    family(name).map(drop)
+}
+
 fn family(name: &str) -> Result<Family> {
     let found = FAMILIES.iter().find(|(known, _)| *known == name);
     found.map(|(_, family)| *family).ok_or_else(|| {

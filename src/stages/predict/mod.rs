@@ -15,7 +15,7 @@ use super::{Context, Foreseen, Outline, Place, Spec, Stage as Section, Summary};
 use crate::error::Result;
 use crate::fingerprint::Fingerprints;
 use crate::network::zoo::Dataset;
-use crate::report::{Mode, Progress};
+use crate::report::Progress;
 use crate::whole_file;
 use crate::workload::Stage;
 use answer::{Answer, Question, check_input};
@@ -72,7 +72,7 @@ impl Predict {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
         let words = asked::expand(&self.networks)?;
-        let breakdown = words.len() == 1 || context.console.mode() == Mode::Json;
+        let breakdown = words.len() == 1 || context.console.mode().is_json();
         let question = Question { fingerprints: &fingerprints, batches: &self.batches, breakdown };
         let heard = ask_all(&words, &question, context);
         let answers = Answers::collect(words, heard, fingerprints, context)?;

@@ -1,8 +1,9 @@
 //! The checked values of the section.
 
-use super::{Form, Predict};
+use super::{Form, Predict, asked};
 use crate::config::Values;
 use crate::error::Result;
+use crate::stages::named;
 use crate::workload::Stage;
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ impl Predict {
                 .expected("files that end in .csv or .json"));
         }
         Ok(Predict {
-            networks: values.get("networks")?,
+            networks: values.each("networks", |word| check_named(word).map(|()| word.to_owned()))?,
             fingerprints: values.get("fingerprint")?,
             batches: values.get("bs")?,
             stage: values.named("stage", Stage::parse)?,
@@ -26,4 +27,9 @@ impl Predict {
             form: Form::Tables,
         })
     }
+}
+
+/// Names and levels can be judged before anything runs; files may be written by then.
+fn check_named(word: &str) -> Result<()> {
+    if asked::is_pattern(word) { Ok(()) } else { named::check(word) }
 }

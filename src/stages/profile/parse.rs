@@ -151,9 +151,6 @@ fn folder_name(values: &Values<'_>, key: &str) -> Result<String> {
 
 /// A list that says nothing twice, and something at all.
 fn distinct<T: PartialEq + std::fmt::Display>(values: &Values<'_>, key: &str, list: Vec<T>) -> Result<Vec<T>> {
-    if list.is_empty() {
-        return Err(values.error(key, "the list is empty").expected("at least one value"));
-    }
     match list.iter().enumerate().find(|(at, item)| list[..*at].contains(item)) {
         Some((_, twice)) => Err(values.error(key, format!("{twice} is there twice")).help("write it once")),
         None => Ok(list),

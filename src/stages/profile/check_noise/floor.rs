@@ -131,10 +131,12 @@ fn drift(groups: &BTreeMap<u64, Vec<&Taken>>) -> Option<Drift> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn taken(batch: u64, at: f64, milliseconds: f64) -> Taken {
         let conditions = Conditions::default();
-        Taken { batch, at, milliseconds, spread: 0.01, steps: 9, disturbed_steps: 1, doubtful: false, conditions }
+        let took = Duration::from_secs(1);
+        Taken { batch, at, took, milliseconds, spread: 0.01, steps: 9, disturbed_steps: 1, doubtful: false, conditions }
     }
 
     #[test]
