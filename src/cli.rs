@@ -1,12 +1,15 @@
 //! Arguments to a plain struct to a run.
 
+mod words;
+
 use crate::device;
 use crate::device::names::DeviceName;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, suggestion};
 use crate::network::zoo::Dataset;
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
 use crate::stages::calibrate::Source;
+use crate::stages::fingerprints::Fingerprints;
 use crate::stages::networks::Networks;
 use crate::stages::predict::{Form, LARGEST_BATCH};
 use crate::stages::{self, Context};
@@ -27,9 +30,10 @@ const VERSION: &str = match cfg!(feature = "torch") {
 
 const AFTER_HELP: &str = "\
 Examples:
-  perf4sight --config-file config.ini                      run every section in order
+  perf4sight config.ini                                    run every section in order
   perf4sight --config-file config.ini --check              show what would run and how long it takes
   perf4sight --config-file config.ini --only profile --set profile.bs=[1,8]
+  perf4sight fingerprints                                  list the stored fingerprints
   perf4sight networks --export models/imagenet             list the known networks, write seven of them
   perf4sight profile --check-noise                         how far measurements here lie apart, in a minute
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
@@ -40,11 +44,11 @@ Examples:
 
 Exit codes:
   0    everything asked for was done
-  2    the command line is wrong
-  3    the configuration is wrong; nothing was run
-  4    an input file (network, CSV, fingerprint) cannot be used
-  5    the device cannot do what was asked
-  6    reading or writing failed
+  2    the command line is wrong, or a level in it such as resnet18@100
+  3    the configuration is wrong, or a network or device has an unknown name; nothing was run
+  4    an input file (network, CSV, fingerprint) is there but cannot be used
+  5    the device cannot do what was asked, or measured nothing of it
+  6    reading or writing failed, as where a file is missing
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; the same command goes on where it stopped";
 
 const CHECK_NOISE_HELP: &str = "\
@@ -56,26 +60,30 @@ Examples:
 
 /// Tells what training or running a neural network will cost on a device, before it runs there.
 #[derive(Debug, Parser)]
-#[command(name = "perf4sight", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[command(name = "perf4sight", version = VERSION, after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Run the sections of this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "configuration")]
     config_file: Option<PathBuf>,
 
+    /// The same
+    #[arg(value_name = "CONFIG.ini", group = "configuration", value_parser = configuration)]
+    config: Option<PathBuf>,
+
     /// Run only this section; may be given several times
-    #[arg(long, value_name = "SECTION", requires = "config_file")]
+    #[arg(long, value_name = "SECTION", requires = "configuration", value_parser = words::sections(), hide_possible_values = true)]
     only: Vec<String>,
 
     /// Use this value instead of the file's; may be given several times
-    #[arg(long, value_name = "SECTION.KEY=VALUE", requires = "config_file")]
+    #[arg(long, value_name = "SECTION.KEY=VALUE", requires = "configuration", value_parser = words::keys(), hide_possible_values = true)]
     set: Vec<String>,
 
     /// Check everything and show the plan, the number of runs and about how long they take; run nothing
-    #[arg(long, requires = "config_file")]
+    #[arg(long, requires = "configuration")]
     check: bool,
 
     /// Print results and warnings only
-    #[arg(long, global = true, conflicts_with = "json")]
+    #[arg(long, global = true)]
     quiet: bool,
 
     /// Print one JSON summary instead of tables
@@ -96,6 +104,12 @@ enum Verb {
         /// Whose images and classes: imagenet, cifar10 or cifar100
         #[arg(long, default_value_t, value_parser = Dataset::parse)]
         dataset: Dataset,
+    },
+    /// List the stored fingerprints below a folder: of what device, stage and networks, and how good
+    Fingerprints {
+        /// Where to look
+        #[arg(value_name = "DIR", default_value = "fingerprinting")]
+        folder: PathBuf,
     },
     /// Show a network layer by layer: shapes, parameters, MACs, bytes, and how much of it is understood
     Inspect(Inspect),
@@ -125,7 +139,7 @@ enum Verb {
 #[derive(Debug, Args)]
 struct Predict {
     /// ONNX files, folders of them, patterns, names of known networks, NAME@LEVEL for one pruned to that percentage
-    #[arg(value_name = "NET.onnx|DIR|NAME|NAME@LEVEL", required = true)]
+    #[arg(value_name = "NET.onnx|DIR|NAME|NAME@LEVEL", required = true, value_parser = words::networks(), hide_possible_values = true)]
     networks: Vec<String>,
 
     /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
@@ -156,7 +170,7 @@ struct Predict {
 #[derive(Debug, Args)]
 struct Calibrate {
     /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
-    #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL")]
+    #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL", value_parser = words::networks(), hide_possible_values = true)]
     network: String,
 
     /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
@@ -239,7 +253,7 @@ struct CheckNoise {
     threads: Option<u16>,
 
     /// The name of a known network, or NAME@LEVEL for one pruned to that percentage
-    #[arg(long, value_name = "NAME", default_value = "squeezenet")]
+    #[arg(long, value_name = "NAME", default_value = "squeezenet", value_parser = words::networks(), hide_possible_values = true)]
     network: String,
 
     /// Batch sizes
@@ -250,7 +264,7 @@ struct CheckNoise {
     #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
     stage: String,
 
-    /// About how long to measure; three rounds are made in any case
+    /// How long to measure; one batch size is measured twice in any case
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     seconds: u64,
 
@@ -337,6 +351,7 @@ impl Predict {
 /// # Errors
 /// Whatever stopped it; [`Error::kind`] decides the exit code.
 pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
+    arguments.check_one_thing()?;
     let mut context = pipeline::context(arguments.console(), cancel)?;
     let ending = match arguments.verb {
         Some(verb) => {
@@ -356,6 +371,7 @@ impl Verb {
                 let summary = Networks { export, dataset }.run(context)?;
                 pipeline::present(summary, &context.console)
             }
+            Verb::Fingerprints { folder } => pipeline::present(Fingerprints { folder }.run(context)?, &context.console),
             Verb::Inspect(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
             Verb::Profile(arguments) => pipeline::present(arguments.into_verb()?.run(context)?, &context.console),
             Verb::Predict(arguments) => pipeline::present(arguments.into_verb()?.predict(context)?, &context.console),
@@ -380,19 +396,42 @@ impl Arguments {
         matches!(self.verb, Some(Verb::Worker { .. }))
     }
 
+    /// A verb runs no configuration.
+    fn check_one_thing(&self) -> Result<()> {
+        match self.config_file.as_ref().or(self.config.as_ref()) {
+            Some(file) if self.verb.is_some() => {
+                Err(Error::usage(format!("a configuration ({}) and a subcommand at once", file.display()))
+                    .expected("one of them"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn console(&self) -> Console {
         let mode = match (self.json, self.quiet) {
-            (true, _) => Mode::Json,
-            (_, true) => Mode::Quiet,
-            _ => Mode::Normal,
+            (true, true) => Mode::QuietJson,
+            (true, false) => Mode::Json,
+            (false, true) => Mode::Quiet,
+            (false, false) => Mode::Normal,
         };
         Console::new(Settings::of_terminal(mode, env::var_os("NO_COLOR").is_none()))
     }
 
     fn into_options(self) -> Result<pipeline::Options> {
-        let config_file = self.config_file.ok_or_else(nothing_asked)?;
+        let config_file = self.config_file.or(self.config).ok_or_else(nothing_asked)?;
         Ok(pipeline::Options { config_file, only: self.only, set: self.set, check: self.check })
     }
+}
+
+/// A configuration without its flag; whatever else stands there was meant to be a subcommand.
+fn configuration(word: &str) -> std::result::Result<PathBuf, String> {
+    if word.ends_with(".ini") || Path::new(word).exists() {
+        return Ok(PathBuf::from(word));
+    }
+    let command = Arguments::command();
+    let verbs: Vec<&str> =
+        command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name()).collect();
+    Err(format!("no such file or subcommand; {}", suggestion(word, verbs)))
 }
 
 fn nothing_asked() -> Error {

@@ -12,6 +12,7 @@ pub mod calibrate;
 mod context;
 pub mod create_network_dataset;
 pub mod fingerprint;
+pub mod fingerprints;
 pub mod inspect;
 mod named;
 pub mod networks;

@@ -1,6 +1,6 @@
 //! The real program: arguments, exit codes, help, and messages for what cannot work.
 
-use crate::fixtures::{Scene, shipped};
+use crate::fixtures::{Scene, shipped, simulated_fingerprint};
 use std::fs;
 use std::io::Read;
 use std::process::Stdio;
@@ -31,6 +31,12 @@ fn completions_know_the_arguments() {
     for shell in ["bash", "zsh", "fish"] {
         Scene::new().run(&format!("completions {shell}")).succeeds().prints("config-file");
     }
+    let bash = Scene::new().run("completions bash").succeeds();
+    for word in
+        [" resnet18 ", " mobilenetv2 ", " create_network_dataset ", " profile.bs= ", " fingerprint.train_nets= "]
+    {
+        assert!(bash.stdout().contains(word), "{word:?} cannot be completed");
+    }
     Scene::new().run("completions tcsh").fails(2).says("possible values");
 }
 
@@ -39,6 +45,124 @@ fn unknown_arguments_are_refused_with_the_nearest_one() {
     Scene::new().run("--config-fil config.ini").fails(2).says("--config-file");
     Scene::new().run("--check").fails(2).says("--config-file");
     Scene::new().run("--only profile completions bash").fails(2);
+    Scene::new().run("predcit resnet18 --fingerprint store").fails(2).says("did you mean \"predict\"?");
+}
+
+#[test]
+fn a_configuration_needs_no_flag() {
+    let scene = shipped();
+    scene.run("config.ini --check").succeeds().prints("[profile] 120 runs");
+    scene.run("config.ini --check --only fingerprint --set profile.bs=[2]").succeeds();
+    scene.run("absent.ini").fails(6).says("absent.ini: cannot read this file");
+    scene.run("config.ini --config-file config.ini").fails(2).says("cannot be used");
+    scene.run("config.ini networks").fails(2).says("at once");
+    scene.run("--config-file config.ini networks").fails(2).says("at once");
+}
+
+#[test]
+fn quiet_and_json_stand_anywhere_and_together() {
+    for arguments in ["--quiet --json networks", "networks --json --quiet", "--json networks --quiet"] {
+        let run = Scene::new().run(arguments).succeeds();
+        assert!(run.json().as_array().is_some_and(|all| all.len() > 10) && run.stderr().is_empty(), "{run}");
+    }
+    Scene::new().run("--quiet networks").succeeds().prints("resnet18");
+}
+
+#[test]
+fn names_levels_and_files_have_the_exit_codes_of_the_help() {
+    let folder = simulated_fingerprint();
+    let scene = Scene::new().file("nets/readme.txt", "").file("broken.onnx", "no network");
+    let config = format!("[predict]\nnetworks = resnet18\nfingerprint = {}\n", folder.display());
+    let scene = scene.file("predict.ini", config);
+    for (word, code, in_configuration) in
+        [("vgg61", 3, 3), ("resnet18@100", 2, 3), ("absent.onnx", 6, 3), ("broken.onnx", 4, 4), ("nets", 4, 4)]
+    {
+        for verb in ["predict", "calibrate"] {
+            if (verb, word) != ("calibrate", "nets") {
+                scene.run(&format!("{verb} {word} --fingerprint {}", folder.display())).fails(code);
+            }
+        }
+        scene.run(&format!("predict.ini --set predict.networks={word}")).fails(in_configuration);
+    }
+    // Names are wrong before anything runs.
+    scene.run("predict.ini --check --set predict.networks=vgg61").fails(3).says("predict.networks=vgg61").says("vgg11");
+    scene.run("predict.ini --check --set predict.networks=resnet18@100").fails(3).says("\"100\" is no level");
+}
+
+#[test]
+fn empty_lists_are_refused_where_they_would_ask_for_nothing() {
+    let scene = shipped();
+    for key in [
+        "create_network_dataset.networks",
+        "create_network_dataset.pruning_perc",
+        "profile.network",
+        "profile.bs",
+        "profile.stage",
+        "profile.profile_variables",
+        "fingerprint.train_nets",
+        "fingerprint.train_logs",
+        "fingerprint.eval_nets",
+    ] {
+        scene
+            .run(&format!("config.ini --check --set {key}=[]"))
+            .fails(3)
+            .says("the list is empty")
+            .says("at least one");
+    }
+    // Here nothing listed means whatever there is.
+    scene.run("config.ini --check --set fingerprint.eval_logs=[] --set fingerprint.eval_memory_logs=[]").succeeds();
+}
+
+#[test]
+fn more_threads_than_the_machine_runs_are_refused() {
+    if cfg!(feature = "torch") {
+        let run = shipped().run("config.ini --check --set profile.device=cpu --set profile.threads=4096").fails(3);
+        run.says("threads = 4096, but this machine runs ");
+        Scene::new()
+            .run("profile --check-noise --threads 4096")
+            .fails(3)
+            .says("threads = 4096, but this machine runs ");
+    }
+}
+
+#[test]
+fn stored_fingerprints_are_listed() {
+    let folder = simulated_fingerprint();
+    let root = folder.ancestors().nth(2).unwrap();
+    let list = Scene::new().run(&format!("fingerprints {} --json", root.display())).succeeds().json();
+    let [row] = list.as_array().unwrap().as_slice() else { panic!("{list}") };
+    assert_eq!(row["folder"], folder.display().to_string());
+    for (key, value) in [
+        ("device", "simulated"),
+        ("dataset", "imagenet"),
+        ("stage", "training"),
+        ("quantities", "latency, memory"),
+        ("networks", "mobilenetv2, resnet18, squeezenet"),
+    ] {
+        assert_eq!(row[key], value);
+    }
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("report.json")).unwrap()).unwrap();
+    for quantity in ["latency", "memory"] {
+        let error = &row[format!("{quantity}_left_out_mape").as_str()];
+        assert!(error.is_number() && *error == report[quantity]["left_out"]["mape"], "{row}");
+    }
+    assert_eq!(row["fitted"].as_str().unwrap().len(), "2026-01-01".len());
+}
+
+#[test]
+fn fingerprints_that_cannot_be_listed_are_named_and_the_others_stand() {
+    let good = simulated_fingerprint();
+    let read = |name: &str| fs::read(good.join(name)).unwrap();
+    let scene = Scene::new()
+        .file("store/a/training_stage_latency.json", read("training_stage_latency.json"))
+        .file("store/b/training_stage_latency.json", "{}");
+    let run = scene.run("fingerprints store").fails(4).says("store/b/training_stage_latency.json").says("damaged");
+    assert!(run.stdout().contains("store/a") && run.stdout().contains("latency"), "{run}");
+    // Without a report of this fit nothing is said of its error.
+    assert!(scene.run("fingerprints store/a --json").succeeds().json()[0]["latency_left_out_mape"].is_null());
+    Scene::new().run("fingerprints").fails(6).says("fingerprinting").says("[fingerprint] fits them");
+    Scene::new().file("store/notes.txt", "").run("fingerprints store").succeeds().prints("no fingerprints below store");
 }
 
 #[test]

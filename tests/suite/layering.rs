@@ -55,7 +55,7 @@ const BELOW_STAGES: &[&str] = BELOW_MAIN.split_at(3).1;
 const EFFECTS: &[(&[&str], &[&str])] = &[
     (&["tch::"], &["device/torch"]),
     (&["unsafe"], &["device/torch"]),
-    (&["clap::", "clap_complete::"], &["cli.rs", "main.rs"]),
+    (&["clap::", "clap_complete::"], &["cli.rs", "cli/", "main.rs"]),
     (&["env::var", "env::vars", "env::var_os", "env::set_var"], &["cli.rs", "main.rs", "device/"]),
     (&["print!", "println!", "eprint!", "eprintln!", "dbg!"], &["report/console.rs", "cli.rs", "main.rs"]),
     (&["io::stdout", "io::stderr"], &["report/console.rs", "cli.rs", "main.rs", "device/worker"]),

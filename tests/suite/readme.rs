@@ -1,5 +1,7 @@
 //! The README tells what the program does: its reference of the configuration is what the sections say of themselves.
 
+use clap::Parser;
+use perf4sight::cli::Arguments;
 use perf4sight::config::{Key, Kind, Missing};
 use perf4sight::stages::{SPECS, Spec};
 use std::path::{Path, PathBuf};
@@ -72,5 +74,19 @@ fn exit_codes_are_those_of_the_help() {
         let (code, meaning) = line.trim().split_once(' ').unwrap();
         let row = format!("| {code} | {} |", meaning.trim());
         assert!(readme.contains(&row), "README.md lacks {row}");
+    }
+}
+
+#[test]
+fn every_command_it_shows_is_understood() {
+    let readme = fs::read_to_string(path()).unwrap();
+    let lines = readme.lines().map(|line| line.trim().trim_start_matches("$ "));
+    let shown = lines.filter(|line| line.starts_with("perf4sight ") || line.starts_with("./main --"));
+    // What a command does stands behind two blanks; where its output goes is the shell's business.
+    let commands: Vec<&str> = shown.map(|line| line.split("  ").next().unwrap().split(" >").next().unwrap()).collect();
+    assert!(commands.len() >= 10, "{commands:?}");
+    for command in commands {
+        let parsed = Arguments::try_parse_from(command.split_whitespace());
+        assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
     }
 }
