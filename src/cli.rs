@@ -14,6 +14,7 @@ use crate::stages::networks::Networks;
 use crate::stages::predict::{Form, LARGEST_BATCH};
 use crate::stages::{self, Context};
 use crate::workload::{Stage, Workload};
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use std::env;
@@ -423,15 +424,36 @@ impl Arguments {
     }
 }
 
+/// The arguments of this process; what cannot be understood is said, and ends it.
+///
+/// clap would complain of what follows a mistyped subcommand, not of the subcommand.
+pub fn arguments() -> Arguments {
+    Arguments::try_parse().unwrap_or_else(|error| {
+        let first = env::args_os().nth(1).and_then(|word| word.into_string().ok());
+        let verb = first.filter(|word| !word.starts_with('-') && !verbs().contains(word));
+        match verb.map(|word| configuration(&word)) {
+            Some(Err(problem)) => Arguments::command().error(ErrorKind::InvalidSubcommand, problem).exit(),
+            _ => error.exit(),
+        }
+    })
+}
+
 /// A configuration without its flag; whatever else stands there was meant to be a subcommand.
 fn configuration(word: &str) -> std::result::Result<PathBuf, String> {
-    if word.ends_with(".ini") || Path::new(word).exists() {
-        return Ok(PathBuf::from(word));
+    match word.ends_with(".ini") || Path::new(word).exists() {
+        true => Ok(PathBuf::from(word)),
+        false => {
+            let verbs = verbs();
+            let known = verbs.iter().map(String::as_str);
+            Err(format!("there is no file and no subcommand \"{word}\"; {}", suggestion(word, known)))
+        }
     }
+}
+
+fn verbs() -> Vec<String> {
     let command = Arguments::command();
-    let verbs: Vec<&str> =
-        command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name()).collect();
-    Err(format!("no such file or subcommand; {}", suggestion(word, verbs)))
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    shown.map(|verb| verb.get_name().to_owned()).collect()
 }
 
 fn nothing_asked() -> Error {

@@ -1,7 +1,6 @@
 //! Reads the arguments, runs, prints the error, picks the exit code.
 
-use clap::Parser;
-use perf4sight::cli::{self, Arguments};
+use perf4sight::cli;
 use perf4sight::pipeline::Ending;
 use perf4sight::report::printable;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -16,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = cli::arguments();
     let cancel = Arc::new(AtomicBool::new(false));
     // A worker has nothing to finish.
     if !arguments.is_worker() {

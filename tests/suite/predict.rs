@@ -108,7 +108,7 @@ fn the_section_writes_files_and_takes_its_folder_from_the_fingerprint_section() 
     wrong("output=['a.txt']").says(".csv or .json");
     wrong("networks=['absent/net.onnx']").says("absent/net.onnx does not exist");
     // Without the key the folder is where [fingerprint] would have written.
-    let scene = Scene::new().file("config.ini", config);
+    let scene = Scene::new().file("config.ini", config).file("nets/a.onnx", file("resnet18", Dataset::Imagenet));
     scene.run("--config-file config.ini").fails(3).says("fingerprinting/cpu/imagenet does not exist");
 }
 

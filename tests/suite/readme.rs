@@ -80,8 +80,9 @@ fn exit_codes_are_those_of_the_help() {
 #[test]
 fn every_command_it_shows_is_understood() {
     let readme = fs::read_to_string(path()).unwrap();
-    let lines = readme.lines().map(|line| line.trim().trim_start_matches("$ "));
-    let shown = lines.filter(|line| line.starts_with("perf4sight ") || line.starts_with("./main --"));
+    let starts = ["    perf4sight ", "$ perf4sight ", "    ./main --"];
+    let shown = readme.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
+    let shown = shown.map(|line| line.trim().trim_start_matches("$ "));
     // What a command does stands behind two blanks; where its output goes is the shell's business.
     let commands: Vec<&str> = shown.map(|line| line.split("  ").next().unwrap().split(" >").next().unwrap()).collect();
     assert!(commands.len() >= 10, "{commands:?}");

@@ -10,9 +10,9 @@ mod tell;
 
 pub use keys::LARGEST_BATCH;
 
-use super::named::{Named, Remarks, is_file};
+use super::named::{self, Named, Remarks, is_file};
 use super::{Context, Foreseen, Outline, Place, Spec, Stage as Section, Summary};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
 use crate::network::zoo::Dataset;
 use crate::report::Progress;
@@ -94,6 +94,10 @@ impl Predict {
 
 impl Section for Predict {
     fn outline(&self, foreseen: &Foreseen) -> Result<Outline> {
+        // What an earlier section will have written by then is no name; nor is a pattern, which may come to match it.
+        let mut names =
+            self.networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
+        names.try_for_each(|word| named::check(word)).map_err(Error::configured)?;
         let files = self.networks.iter().filter(|word| is_file(word) && !foreseen.exists(Path::new(word)));
         // A pattern may come to match what an earlier section writes.
         let absent = files.filter(|word| !asked::is_pattern(word));

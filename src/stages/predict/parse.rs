@@ -1,9 +1,8 @@
 //! The checked values of the section.
 
-use super::{Form, Predict, asked};
+use super::{Form, Predict};
 use crate::config::Values;
 use crate::error::Result;
-use crate::stages::named;
 use crate::workload::Stage;
 use std::path::PathBuf;
 
@@ -17,7 +16,7 @@ impl Predict {
                 .expected("files that end in .csv or .json"));
         }
         Ok(Predict {
-            networks: values.each("networks", |word| check_named(word).map(|()| word.to_owned()))?,
+            networks: values.get("networks")?,
             fingerprints: values.get("fingerprint")?,
             batches: values.get("bs")?,
             stage: values.named("stage", Stage::parse)?,
@@ -27,9 +26,4 @@ impl Predict {
             form: Form::Tables,
         })
     }
-}
-
-/// Names and levels can be judged before anything runs; files may be written by then.
-fn check_named(word: &str) -> Result<()> {
-    if asked::is_pattern(word) { Ok(()) } else { named::check(word) }
 }

@@ -99,10 +99,10 @@ fn nothing(part: &Assessment) -> String {
         _ if tried == 0 => {
             format!("Whether a step fits: nothing to judge by, for there is no row to test on ({}).", part.tested)
         }
-        method @ Method::Perf4sight => format!("The method {method} gives no verdicts on whether a step fits."),
-        Method::Hybrid if failures == 0 => format!(
+        _ if failures == 0 => format!(
             "Nothing in this profile ran out of memory, so there are no verdicts on whether a step fits, and no largest batch: {REMEDY}."
         ),
+        method @ Method::Perf4sight => format!("The method {method} gives no verdicts on whether a step fits."),
         Method::Hybrid => {
             "Whether a step fits: what failed here follows no limit of memory, so there are no verdicts.".to_owned()
         }
