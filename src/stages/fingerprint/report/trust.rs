@@ -7,6 +7,11 @@ use crate::report::{Block, Fact, Tone};
 use crate::stats::Scores;
 use crate::units::Percent;
 use crate::workload::Quantity;
+use std::collections::BTreeSet;
+
+/// Percent of every network's rows that its 90 % intervals hold where they are to be relied on: few rows of one network scatter by
+/// as much.
+const LEAST_HELD: f64 = 60.0;
 
 /// What a reader needs who reads nothing else.
 pub fn blocks(evidence: &Evidence) -> Vec<Block> {
@@ -43,7 +48,15 @@ fn judge(part: &Assessment) -> (Tone, String) {
         lean(&new),
         worst(&left_out.evaluation)
     );
-    (tone(&new), text)
+    (tone(&new).max(held(&left_out.evaluation)), text)
+}
+
+/// Intervals that hold few of a network's rows are nothing to plan by, however small the mean error.
+fn held(evaluation: &Evaluation) -> Tone {
+    let networks: BTreeSet<&String> = evaluation.cases.iter().map(|case| &case.variant.network).collect();
+    let held =
+        networks.into_iter().filter_map(|name| evaluation.only(|case| case.variant.network == *name).coverage_90());
+    if held.fold(100.0, f64::min) < LEAST_HELD { Tone::Caution } else { Tone::Good }
 }
 
 /// The network that predictions miss most, by how much, and how often its intervals held.
