@@ -430,7 +430,7 @@ impl Arguments {
 pub fn arguments() -> Arguments {
     Arguments::try_parse().unwrap_or_else(|error| {
         let first = env::args_os().nth(1).and_then(|word| word.into_string().ok());
-        let verb = first.filter(|word| !word.starts_with('-') && !verbs().contains(word));
+        let verb = first.filter(|word| !word.starts_with('-') && !is_verb(word));
         match verb.map(|word| configuration(&word)) {
             Some(Err(problem)) => Arguments::command().error(ErrorKind::InvalidSubcommand, problem).exit(),
             _ => error.exit(),
@@ -448,6 +448,10 @@ fn configuration(word: &str) -> std::result::Result<PathBuf, String> {
             Err(format!("there is no file and no subcommand \"{word}\"; {}", suggestion(word, known)))
         }
     }
+}
+
+fn is_verb(word: &str) -> bool {
+    word == "help" || Arguments::command().find_subcommand(word).is_some()
 }
 
 fn verbs() -> Vec<String> {
