@@ -309,7 +309,7 @@ struct Inspect {
     network: String,
 
     /// Batch size that the costs are for
-    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
     bs: u64,
 
     /// What one step does; training adds the backward pass
