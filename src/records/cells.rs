@@ -201,6 +201,11 @@ pub(super) fn ends_cell(c: char) -> bool {
     c == '|' || c.is_control()
 }
 
+/// Whether a spreadsheet would run it instead of showing it.
+pub(super) fn begins_formula(word: &str) -> bool {
+    word.starts_with(['=', '+', '-', '@'])
+}
+
 /// Refuses words from a configuration that rows would hold and could not be read again with.
 ///
 /// # Errors

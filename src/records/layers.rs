@@ -4,7 +4,7 @@
 //! pass `step`: the plain step, timed in turn with them, whose time the others add up to.
 
 use super::append::RowFile;
-use super::cells::{Format, Row, ends_cell, written};
+use super::cells::{Format, Row, begins_formula, ends_cell, written};
 use super::log::{ENDING, Rows};
 use super::record::Outcome;
 use super::variant::Variant;
@@ -186,9 +186,11 @@ impl LayerAppender {
     }
 }
 
-/// A node's name as a row holds it: with `/` for what would end a cell or row.
+/// A node's name as a row holds it: with `/` for what would end a cell or row, and before what would be read as something else than a
+/// name.
 pub fn node_cell(name: &str) -> String {
-    name.replace(ends_cell, "/")
+    let cell = name.replace(ends_cell, "/");
+    if cell == "None" || begins_formula(&cell) { format!("/{cell}") } else { cell }
 }
 
 fn layer(row: &Row<'_>) -> Result<LayerRow> {
@@ -263,4 +265,15 @@ fn cells(row: &LayerRow) -> Vec<String> {
         of(&|operation| operation.parameters.to_string()),
         row.outcome.to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodes_name_is_one_cell_and_no_formula() {
+        let cells = ["/features/conv", "a|b", "a\nb\u{1b}", "=1+1", "None"].map(node_cell);
+        assert_eq!(cells, ["/features/conv", "a/b", "a/b/", "/=1+1", "/None"]);
+    }
 }

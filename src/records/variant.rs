@@ -1,6 +1,6 @@
 //! Variant names: `{network}_{level}`, with an optional `_{repeat}`.
 
-use super::cells::check_cell;
+use super::cells::{begins_formula, check_cell};
 use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -99,7 +99,7 @@ fn is_digits(word: &str) -> bool {
 /// ```
 pub fn check_network_name(name: &str) -> Result<()> {
     check_cell(name)?;
-    if name.is_empty() || name.starts_with(['=', '+', '-', '@', '.']) || name.contains('/') {
+    if name.is_empty() || begins_formula(name) || name.starts_with('.') || name.contains('/') {
         let problem = format!("\"{name}\" cannot name a network");
         return Err(Error::config(problem).expected("a word without slashes that begins with a letter or digit"));
     }

@@ -2,6 +2,7 @@
 
 use super::chart::Chart;
 use super::page::{Block, Fact, Page, Section, Tone};
+use super::printable::is_obeyed;
 use super::svg;
 use super::table::{Align, Cell, Column, Table};
 
@@ -36,6 +37,8 @@ pub(super) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
+            // No control may stand in HTML, and marks of direction would turn around what follows.
+            other if is_obeyed(other) => out.push(char::REPLACEMENT_CHARACTER),
             other => out.push(other),
         }
     }

@@ -31,7 +31,7 @@ fn escaped(text: &str, escape: fn(char) -> String) -> Cow<'_, str> {
 }
 
 /// Controls (C0 and C1), and what sets the direction of writing (Unicode Standard Annex 9, explicit formatting characters).
-fn is_obeyed(c: char) -> bool {
+pub(super) fn is_obeyed(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
