@@ -310,7 +310,7 @@ fn a_run_that_is_killed_anywhere_goes_on() {
     let began = Instant::now();
     undisturbed.run("--config-file config.ini").succeeds();
     let whole = began.elapsed();
-    for kills in 1..=8 {
+    for kills in [1, 3, 6] {
         let scene = scene();
         for kill in 1..=kills {
             let mut program = start(&scene);
