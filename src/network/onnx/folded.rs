@@ -19,13 +19,18 @@ const EXPORT: &str = "torch.onnx.export(model.train(), torch.randn(1, 3, 224, 22
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False, \
                       input_names=[\"input\"], dynamic_axes={\"input\": {0: \"batch\"}})";
 
-/// What files of ours say of a folded network.
-const NOTE: [&str; 2] = ["perf4sight.batch_norm", "folded"];
+/// What files of ours say of batch-norm: that it was folded, or that there never was one although it looks so.
+const KEY: &str = "perf4sight.batch_norm";
+const FOLDED: &str = "folded";
+const NONE: &str = "none";
 
-/// The note for a file of ours.
-pub(super) fn note() -> StringStringEntryProto {
-    let [key, value] = NOTE.map(|word| Some(word.to_string()));
-    StringStringEntryProto { key, value }
+/// The note for a file of ours, where it is needed.
+pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
+    let value = match network.is_folded() {
+        true => Some(FOLDED),
+        false => is_bare(network).then_some(NONE),
+    };
+    value.map(|value| StringStringEntryProto { key: Some(KEY.into()), value: Some(value.into()) })
 }
 
 /// Whether a network looks folded; `filters` are the names of its convolutions' weights.
@@ -35,10 +40,16 @@ pub(super) fn is_folded(
     network: &Network,
     filters: &BTreeMap<String, String>,
 ) -> bool {
-    let noted = model.metadata_props.iter().any(|note| [note.key(), note.value()] == NOTE);
-    let renamed = || filters.values().any(|name| name.starts_with("onnx::Conv_"));
-    let bare = || !normalises(network) && network.nodes().iter().any(|node| needs_normalisation(network, node));
-    noted || graph.node.iter().any(holds_batch_norm) || renamed() || bare()
+    if let Some(note) = model.metadata_props.iter().find(|note| note.key() == KEY) {
+        return note.value() == FOLDED;
+    }
+    let renamed = filters.values().any(|name| name.starts_with("onnx::Conv_"));
+    renamed || graph.node.iter().any(holds_batch_norm) || is_bare(network)
+}
+
+/// Whether nothing is normalised in a network that could not be trained so.
+fn is_bare(network: &Network) -> bool {
+    !normalises(network) && network.nodes().iter().any(|node| needs_normalisation(network, node))
 }
 
 /// What to tell about a network.

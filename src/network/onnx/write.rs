@@ -47,7 +47,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
         producer_version: Some(env!("CARGO_PKG_VERSION").into()),
         opset_import: imports.map(import).collect(),
         graph: Some(writer.graph),
-        metadata_props: network.is_folded().then(folded::note).into_iter().collect(),
+        metadata_props: folded::note(network).into_iter().collect(),
         ..Default::default()
     };
     model.encode_to_vec()
