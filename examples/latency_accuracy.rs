@@ -1,8 +1,8 @@
 //! How far predicted latencies are from a profile's: the tables of `src/fingerprint/latency/ACCURACY.md`.
 //!
 //! `cargo run --release --no-default-features --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants]`
-//! where TARGET is a known device or a JSON file that describes one. `variants` compares changed descriptions of the device, and
-//! chooses among them by leaving out once more; that takes some minutes.
+//! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. `variants` compares changed descriptions of
+//! the device, and chooses among them by leaving out once more; that takes some minutes.
 
 use perf4sight::error::Result;
 use perf4sight::evaluation::{Candidate, Evaluation, Noise, Protocol};
@@ -28,7 +28,11 @@ struct Profile {
 
 impl Profile {
     fn read(latency: &str, networks: &str, target: &str, names: &str) -> Result<Self> {
-        let target = if target.ends_with(".json") { Target::read(Path::new(target)) } else { Target::named(target) }?;
+        let target = match target.split_once('@') {
+            Some((name, threads)) => Target::named(name)?.on_threads(threads.parse().expect("a number of threads")),
+            None if target.ends_with(".json") => Target::read(Path::new(target))?,
+            None => Target::named(target)?,
+        };
         let names: Vec<String> = names.split(',').map(str::to_owned).collect();
         let (stage, quantity) = (Stage::Training, Quantity::Latency);
         let selection = Selection {

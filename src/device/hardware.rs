@@ -141,7 +141,8 @@ impl Hardware {
     /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
     fn target(&self) -> Option<Target> {
         let processor = || Target::processor(self.machine.description().wide_vectors());
-        self.name.target().map_or_else(processor, Target::named).ok()
+        let target = self.name.target().map_or_else(processor, Target::named).ok()?;
+        Some(target.on_threads(self.threads as u64))
     }
 
     /// The request for a job whose network lies at `network` on the machine.

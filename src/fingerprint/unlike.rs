@@ -20,6 +20,13 @@ pub const LEAST_COVERAGE: f64 = 0.8;
 pub enum Unlike {
     /// A kind of operation, kernel, stride or grouping that no profiled network has.
     Operation(String),
+    /// An input of another shape, such as smaller images, than any profiled.
+    Input {
+        /// This network's.
+        shape: String,
+        /// Those profiled.
+        profiled: Vec<String>,
+    },
     /// A size beyond what was profiled.
     Size {
         /// Of what.
@@ -49,6 +56,9 @@ impl fmt::Display for Unlike {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unlike::Operation(what) => write!(f, "no profiled network has {what}"),
+            Unlike::Input { shape, profiled } => {
+                write!(f, "an input of {shape}, profiled {}", profiled.join(", "))
+            }
             Unlike::Size { what, value, profiled: [low, high] } => {
                 write!(f, "{what}: {}, profiled {} to {}", grouped(*value), grouped(*low), grouped(*high))
             }
@@ -67,6 +77,7 @@ impl fmt::Display for Unlike {
 #[serde(deny_unknown_fields)]
 pub(super) struct Profiled {
     operations: BTreeSet<String>,
+    inputs: BTreeSet<String>,
     sizes: BTreeMap<String, [u64; 2]>,
     largest_batch: u64,
 }
@@ -91,6 +102,7 @@ impl Profiled {
 
     fn add(&mut self, network: &Network) {
         self.operations.extend(operations(network));
+        self.inputs.insert(network.input_shape().to_string());
         for (what, size) in sizes(network) {
             let [low, high] = self.sizes.entry(what.to_owned()).or_insert([size; 2]);
             (*low, *high) = ((*low).min(size), (*high).max(size));
@@ -111,11 +123,14 @@ impl Profiled {
             let beyond = value as f64 > high * REACH || value as f64 * REACH < low;
             beyond.then(|| Unlike::Size { what: what.to_owned(), value, profiled })
         });
+        let shape = network.input_shape().to_string();
+        let profiled = || self.inputs.iter().cloned().collect();
+        let input = (!self.inputs.contains(&shape)).then(|| Unlike::Input { profiled: profiled(), shape });
         let coverage = network.coverage();
         let missed =
             Unlike::NotUnderstood { unknown: coverage.operations - coverage.known(), operations: coverage.operations };
         let missed = (!coverage.is_full()).then_some(missed);
-        missed.into_iter().chain(unseen.map(Unlike::Operation)).chain(sizes).collect()
+        missed.into_iter().chain(input).chain(unseen.map(Unlike::Operation)).chain(sizes).collect()
     }
 
     /// What sets a batch size apart.
@@ -203,11 +218,9 @@ fn grouping(conv: &Conv, channels: usize) -> &'static str {
 }
 
 /// Sizes that cost grows with.
-fn sizes(network: &Network) -> [(&'static str, u64); 5] {
-    let elements = |shape: &crate::network::Shape| shape.dims().iter().map(|&dim| dim as u64).product();
+fn sizes(network: &Network) -> [(&'static str, u64); 4] {
     let channels = network.nodes().iter().map(|node| node.shape.channels() as u64).max();
     [
-        ("elements of one input", elements(network.input_shape())),
         ("parameters", network.parameters()),
         ("multiply-accumulates of one sample", network.macs()),
         ("activations of one sample", network.activations()),
@@ -218,6 +231,7 @@ fn sizes(network: &Network) -> [(&'static str, u64); 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::zoo::{Dataset, build};
     use crate::network::{NetworkBuilder, Shape, Unknown};
 
     #[test]
@@ -232,5 +246,14 @@ mod tests {
         assert!(check_sizes(&with(Shape::new([1 << 18, 1 << 12]))).is_ok());
         let refused = check_sizes(&with(Shape::new([1 << 20, 1 << 19]))).unwrap_err().to_string();
         assert!(refused.contains("\"wrong\"") && refused.contains("1 TiB"), "{refused}");
+    }
+
+    #[test]
+    fn images_of_another_size_are_a_reason() {
+        let mut profiled = Profiled::default();
+        profiled.add(&build("resnet18", Dataset::Imagenet).unwrap());
+        assert_eq!(profiled.unlike(&build("resnet18", Dataset::Imagenet).unwrap()), []);
+        let small = profiled.unlike(&build("resnet18", Dataset::Cifar10).unwrap());
+        assert_eq!(small[0].to_string(), "an input of 3x32x32, profiled 3x224x224");
     }
 }

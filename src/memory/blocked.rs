@@ -5,13 +5,7 @@ use super::operations::Place;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::network::{Conv, ELEMENT, Shape};
-
-/// Elements of a single image up to which PyTorch leaves small kernels to its own convolution, which copies nothing
-/// (`use_mkldnn` in aten/src/ATen/native/Convolution.cpp).
-const TOO_SMALL_FOR_ONEDNN: u64 = 20480;
-
-/// Samples from which 1x1 kernels are oneDNN's on a single thread, too (at the same place: "THNN is faster when single-threaded").
-const MANY_SAMPLES: u64 = 16;
+use crate::target::Kept;
 
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
 /// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
@@ -20,8 +14,8 @@ pub(super) struct Blocked<'a> {
     pub conv: &'a Conv,
     /// Channels in a block.
     pub block: u64,
-    /// Whether a single thread computes.
-    pub one_thread: bool,
+    /// What the library is not asked for.
+    pub kept: Kept,
 }
 
 impl Blocked<'_> {
@@ -105,7 +99,7 @@ impl Blocked<'_> {
     fn padded(&self, image: &Shape) -> Amount {
         let [height, width] = image.image().map(|side| side as u64);
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        self.unless_small(Amount::per_sample(product([ELEMENT, channels, height, width])))
+        self.unless_kept(Amount::per_sample(product([ELEMENT, channels, height, width])))
     }
 
     /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both.
@@ -119,20 +113,14 @@ impl Blocked<'_> {
             _ if inputs == groups => [1, whole(outputs)],
             _ => [inputs / groups, outputs],
         };
-        self.unless_small(Amount::once(product([ELEMENT, inputs, outputs, height, width])))
+        self.unless_kept(Amount::once(product([ELEMENT, inputs, outputs, height, width])))
     }
 
-    /// Nothing is copied by PyTorch's own convolution: for a single small image, and for few samples under 1x1 kernels on one thread.
-    fn unless_small(&self, amount: Amount) -> Amount {
+    /// Nothing is copied where PyTorch computes it itself.
+    fn unless_kept(&self, amount: Amount) -> Amount {
+        let Conv { window, groups, .. } = self.conv;
         let image = self.place.network.input_of(self.place.node, 0).elements();
-        let small = image <= TOO_SMALL_FOR_ONEDNN && self.conv.groups == 1;
-        let [height, width] = self.conv.window.kernel;
-        if self.one_thread && self.pointwise() && !self.strided() {
-            amount.starting_at(MANY_SAMPLES)
-        } else if small && !(height > 3 && width > 3) {
-            amount.starting_at(2)
-        } else {
-            amount
-        }
+        let unit = (window.stride, window.dilation) == ([1; 2], [1; 2]);
+        amount.starting_at(self.kept.library_from(window.kernel, unit, *groups, image))
     }
 }

@@ -6,14 +6,14 @@ use super::operations::Place;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
 use crate::network::{Conv, ELEMENT, Shape};
-use crate::target::{Pass, Workspace};
+use crate::target::{Kept, Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
 pub(super) fn rule(rule: Rule, place: Place, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0)]);
     let blocked = place.target.workspaces.iter().find_map(|workspace| match workspace {
         Workspace::BlockedCopies { channels, one_thread } => {
-            Some(Blocked { place, conv, block: *channels, one_thread: *one_thread })
+            Some(Blocked { place, conv, block: *channels, kept: Kept::on(*one_thread) })
         }
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });

@@ -6,7 +6,7 @@
 mod rules;
 mod speed;
 
-pub use rules::{Allocator, CachingSizes, Framework, Gradients, Mask, Pass, Readings, Rectifier, Workspace};
+pub use rules::{Allocator, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Readings, Rectifier, Workspace};
 pub use speed::{Depthwise, Parameter, Prior, Speed};
 
 use crate::error::{Error, Result, suggestion};
@@ -107,6 +107,14 @@ impl Target {
         self
     }
 
+    /// Which convolutions a processor's library is not asked for; none on other devices.
+    pub fn kept(&self) -> Option<Kept> {
+        self.workspaces.iter().find_map(|workspace| match workspace {
+            Workspace::BlockedCopies { one_thread, .. } => Some(Kept::on(*one_thread)),
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+        })
+    }
+
     /// A device described in a file of the user's.
     ///
     /// # Errors
@@ -141,7 +149,7 @@ impl Target {
                 "one of its workspaces has a tile of none or more than 16, or a block of none or more than 1024",
             );
         }
-        if let Some(problem) = self.speed.problem() {
+        if let Some(problem) = self.speed.problem(self.kept().is_some()) {
             return refused(&problem);
         }
         let ascend = self.batches.first().is_none_or(|&first| first > 0) && self.batches.is_sorted_by(|a, b| a < b);

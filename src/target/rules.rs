@@ -125,6 +125,34 @@ const LARGEST_TILE: u64 = 16;
 /// Floats in the widest vectors there are (SVE, 2048 bits), and to spare.
 const WIDEST_BLOCK: u64 = 1024;
 
+/// Convolutions that PyTorch computes itself, image by image, as products of its linear algebra library
+/// (`use_mkldnn` in aten/src/ATen/native/Convolution.cpp; aten/src/ATen/native/ConvolutionMM2d.cpp).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// A single image of at most so many elements, where the kernel is at most 3 high or wide.
+    pub single_image: u64,
+    /// 1x1 kernels that move by one pixel, in smaller batches than this: 16 on one thread, 0 on more.
+    pub pointwise_below: u64,
+}
+
+impl Kept {
+    /// What PyTorch keeps where a single thread computes, or several do.
+    pub fn on(one_thread: bool) -> Self {
+        Kept { single_image: 20480, pointwise_below: if one_thread { 16 } else { 0 } }
+    }
+
+    /// The smallest batch of which the library computes a convolution: of a kernel, which moves by one pixel or not, in so many groups, over
+    /// images of so many elements.
+    pub fn library_from(&self, kernel: [usize; 2], unit_stride: bool, groups: usize, elements: u64) -> u64 {
+        let single = if elements <= self.single_image { 2 } else { 1 };
+        match (groups, kernel) {
+            (1, [1, 1]) if unit_stride => self.pointwise_below.max(single),
+            (1, [height, width]) if height <= 3 || width <= 3 => single,
+            _ => 1,
+        }
+    }
+}
+
 impl Allocator {
     pub(super) fn is_sound(&self) -> bool {
         match *self {
@@ -163,4 +191,27 @@ pub enum Readings {
     Published,
     /// The highest peak of all steps.
     Highest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pytorch_keeps_the_convolutions_that_it_says_it_keeps() {
+        // `torch._C._select_conv_backend` of PyTorch 2.11: the first batch size of which it names Mkldnn.
+        let [one, more] = [true, false].map(Kept::on);
+        let [small, large] = [64 * 4 * 4, 64 * 32 * 32];
+        let from = |kept: Kept, kernel: usize, unit, elements| kept.library_from([kernel; 2], unit, 1, elements);
+        assert_eq!([from(one, 1, true, small), from(one, 1, true, large)], [16, 16]);
+        assert_eq!([from(more, 1, true, small), from(more, 1, true, large)], [2, 1]);
+        for kept in [one, more] {
+            assert_eq!([from(kept, 1, false, small), from(kept, 1, false, large)], [2, 1]);
+            assert_eq!(
+                [from(kept, 3, true, small), from(kept, 3, false, small), from(kept, 3, true, large)],
+                [2, 2, 1]
+            );
+            assert_eq!([from(kept, 5, true, small), kept.library_from([3; 2], true, 64, small)], [1, 1]);
+        }
+    }
 }

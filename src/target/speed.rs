@@ -16,6 +16,8 @@ pub struct Speed {
     pub overlap: f64,
     /// How depthwise convolutions read their windows.
     pub depthwise: Depthwise,
+    /// Bytes that the caches keep from one step to the next; none where the bandwidth is main memory's.
+    pub cache: Option<f64>,
     /// The parameters, each with its prior.
     pub priors: BTreeMap<Parameter, Prior>,
 }
@@ -52,14 +54,32 @@ pub enum Parameter {
     Pace,
     /// GFLOP/s of a large matrix product.
     Compute,
-    /// GB/s of an element-wise operation.
+    /// GB/s of an element-wise operation, out of the caches where there are any.
     Bandwidth,
+    /// GB/s at which main memory gives and takes what the caches do not hold; the time for it is added. Processors only.
+    Memory,
     /// Rows of a product at which half of the speed is lost.
     RowLoss,
     /// Length of the summed axis at which half of the speed is lost.
     InnerLoss,
     /// Tiles in flight at which half of the speed is lost.
     TileLoss,
+    /// GFLOP/s of products that the convolution library is not asked for. Processors only, like the next seven.
+    Gemm,
+    /// Columns of such a product at which half of its speed is lost.
+    ColumnLoss,
+    /// Convolutions that the library can begin in a millisecond.
+    Primitives,
+    /// GB/s at which it copies filters into its layout.
+    Filters,
+    /// The area of a kernel at which half of that speed is lost: filters are copied element by element, kernels row by row.
+    FilterLoss,
+    /// Share of the speed that copies lose where channels fill no whole blocks.
+    RaggedCopies,
+    /// Thousands of images of one channel, filling no whole vectors, that a normalisation can begin in a millisecond.
+    Planes,
+    /// Groups of a convolution, of one image, that code for any convolution can begin in a millisecond.
+    Blocks,
     /// Share of the speed that dense convolutions lose at the smallest batches.
     SmallBatchLoss,
     /// Time of a dense 3x3 forward pass, relative to a 1x1 product of the same size.
@@ -108,13 +128,22 @@ pub enum Parameter {
 
 impl Parameter {
     /// All parameters, in the order of their columns in a fit.
-    pub const ALL: [Parameter; 28] = [
+    pub const ALL: [Parameter; 37] = [
         Parameter::Pace,
         Parameter::Compute,
         Parameter::Bandwidth,
+        Parameter::Memory,
         Parameter::RowLoss,
         Parameter::InnerLoss,
         Parameter::TileLoss,
+        Parameter::Gemm,
+        Parameter::ColumnLoss,
+        Parameter::Primitives,
+        Parameter::Filters,
+        Parameter::FilterLoss,
+        Parameter::RaggedCopies,
+        Parameter::Planes,
+        Parameter::Blocks,
         Parameter::SmallBatchLoss,
         Parameter::Conv3x3,
         Parameter::ConvLarge,
@@ -138,28 +167,52 @@ impl Parameter {
         Parameter::UpdateLaunch,
         Parameter::Step,
     ];
+
+    /// What only the rules of processors speak of: of other devices nobody needs to believe anything about it.
+    const OF_PROCESSORS: [Parameter; 9] = [
+        Parameter::Memory,
+        Parameter::Gemm,
+        Parameter::ColumnLoss,
+        Parameter::Primitives,
+        Parameter::Filters,
+        Parameter::FilterLoss,
+        Parameter::RaggedCopies,
+        Parameter::Planes,
+        Parameter::Blocks,
+    ];
 }
 
 /// Sizes and powers beyond this are no device's.
 const MOST: f64 = 1e6;
+/// More bytes than any cache has: a tebibyte.
+const MOST_CACHE: f64 = 1_099_511_627_776.0;
 /// From a kernel of a femtosecond to an exaflop, in the units of any parameter.
 const TYPICAL: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 /// Standard deviation of a logarithm beyond which a prior says nothing: a factor of e^20 either way.
 const WIDEST: f64 = 20.0;
 
 impl Speed {
-    /// What keeps a fit from starting here, if anything.
-    pub fn problem(&self) -> Option<String> {
+    /// What is believed of a parameter; one that plays no part here stays where it is.
+    pub fn prior(&self, parameter: Parameter) -> Prior {
+        self.priors.get(&parameter).copied().unwrap_or(Prior { typical: 1.0, spread: 0.0 })
+    }
+
+    /// What keeps a fit from starting on a processor or another device, if anything.
+    pub fn problem(&self, processor: bool) -> Option<String> {
         if ![self.quantum, self.tile, self.overlap].iter().all(|number| (1.0..=MOST).contains(number)) {
             return Some(format!("its quantum, tile or overlap is not from 1 to {MOST}"));
         }
         if matches!(self.depthwise, Depthwise::Cached { widest } if widest as f64 > MOST) {
             return Some(format!("its widest depthwise kernel is beyond {MOST}"));
         }
-        let bad = Parameter::ALL.into_iter().find(|parameter| {
-            let prior = self.priors.get(parameter);
-            !prior.is_some_and(|Prior { typical, spread }| TYPICAL.contains(typical) && (0.0..=WIDEST).contains(spread))
-        });
+        if self.cache.map_or(processor, |cache| !(1.0..=MOST_CACHE).contains(&cache)) {
+            return Some(format!("its cache is not from 1 to {MOST_CACHE} bytes"));
+        }
+        let sound = |prior: &Prior| TYPICAL.contains(&prior.typical) && (0.0..=WIDEST).contains(&prior.spread);
+        let dispensable = |parameter: &Parameter| !processor && Parameter::OF_PROCESSORS.contains(parameter);
+        let bad = Parameter::ALL
+            .into_iter()
+            .find(|parameter| !self.priors.get(parameter).map_or_else(|| dispensable(parameter), sound));
         bad.map(|parameter| format!("its speed has no usable prior for {parameter:?}"))
     }
 }

@@ -1,8 +1,8 @@
 //! The kernels of a convolution: matrix products of lowered images, or, one channel per filter, re-read windows.
 
-use super::kernel::{Access, Amount, Class, Filter, Pass, Product};
-use super::step::{BYTES, Layer};
-use crate::network::{Conv, Shape};
+use super::kernel::{Access, Amount, BYTES, Class, Filter, Pass, Product};
+use super::step::Layer;
+use crate::network::{Conv, Shape, Window};
 use crate::workload::Stage;
 
 /// The numbers the kernels of one convolution are made of.
@@ -20,18 +20,18 @@ struct Geometry {
 
 impl Geometry {
     fn new(conv: &Conv, input: &Shape, output: &Shape) -> Self {
-        let image = input.image().map(|side| side as f64);
-        let [height, width] = output.image().map(|side| side as f64);
+        let [image, positions] = [input, output].map(Shape::image);
         let channels = [input.channels() as f64, output.channels() as f64];
-        let area = (conv.window.kernel[0] * conv.window.kernel[1]) as f64;
-        let dense = conv.groups == 1 && conv.window.stride == [1, 1] && conv.window.dilation == [1, 1];
+        let Window { kernel, stride, dilation, padding: [top, left, ..], .. } = conv.window;
+        let area = (kernel[0] * kernel[1]) as f64;
+        let padding = [top, left];
         Geometry {
             channels,
             groups: conv.groups as f64,
-            pixels: [image[0] * image[1], height * width],
+            pixels: [image, positions].map(|sides| (sides[0] * sides[1]) as f64),
             area,
             weights: area * channels[0] * channels[1] / conv.groups as f64,
-            filter: Filter { channels, image, kernel: conv.window.kernel, unit_stride_dense: dense },
+            filter: Filter { channels, groups: conv.groups, image, positions, kernel, stride, dilation, padding },
         }
     }
 

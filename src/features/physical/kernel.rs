@@ -1,7 +1,10 @@
 //! One computation of a step: what it multiplies and what it moves, as functions of the batch size.
 
-use crate::network::NodeId;
+use crate::network::{ELEMENT, NodeId};
 use serde::{Deserialize, Serialize};
+
+/// Bytes of one element.
+pub const BYTES: f64 = ELEMENT as f64;
 
 /// A quantity that grows with the batch size: `fixed + sample x batch`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -99,12 +102,20 @@ pub struct Product {
 pub struct Filter {
     /// Channels in and out.
     pub channels: [f64; 2],
+    /// Blocks of channels that do not see each other.
+    pub groups: usize,
     /// Input image.
-    pub image: [f64; 2],
+    pub image: [usize; 2],
+    /// Image of the result.
+    pub positions: [usize; 2],
     /// Kernel.
     pub kernel: [usize; 2],
-    /// Whether it moves by one pixel and sees every channel, which minimal filtering (Winograd) asks for.
-    pub unit_stride_dense: bool,
+    /// Step between positions.
+    pub stride: [usize; 2],
+    /// Distance between elements of the kernel.
+    pub dilation: [usize; 2],
+    /// Rows and columns added before the image.
+    pub padding: [usize; 2],
 }
 
 /// One computation of a step.
@@ -128,6 +139,10 @@ pub struct Kernel {
     pub access: Access,
     /// Bytes of the tensor it makes; none where it overwrites one.
     pub result: Amount,
+    /// Channels and pixels of a channel that a sample of the node's result has.
+    pub images: [f64; 2],
+    /// Bytes of all weights of the network, and of what training keeps of each: what a cache must hold for the next step to find them there.
+    pub held: f64,
     /// How many times the processor hands work to the device for it.
     pub launches: f64,
 }
@@ -138,7 +153,7 @@ impl Kernel {
         let work = |kernel: &Kernel| (kernel.class, kernel.pass, kernel.access, kernel.launches);
         work(self) == work(other)
             && (self.traffic, self.windows, self.result) == (other.traffic, other.windows, other.result)
-            && (self.product, self.filter) == (other.product, other.filter)
+            && (self.product, self.filter, self.images) == (other.product, other.filter, other.images)
     }
 }
 
@@ -162,6 +177,51 @@ impl Amount {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Amount { fixed: self.fixed + other.fixed, sample: self.sample + other.sample }
+    }
+}
+
+impl Filter {
+    /// Whether it moves by one pixel and leaves none out.
+    pub fn moves_by_one(&self) -> bool {
+        (self.stride, self.dilation) == ([1; 2], [1; 2])
+    }
+
+    /// Pixels of the image it reads.
+    pub fn pixels(&self) -> f64 {
+        (self.image[0] * self.image[1]) as f64
+    }
+
+    /// Pixels of the image it writes.
+    pub fn results(&self) -> f64 {
+        (self.positions[0] * self.positions[1]) as f64
+    }
+
+    /// Elements of its kernel.
+    pub fn area(&self) -> f64 {
+        (self.kernel[0] * self.kernel[1]) as f64
+    }
+
+    /// Bytes of one sample's windows laid out side by side (im2col).
+    pub fn columns(&self) -> f64 {
+        BYTES * self.channels[0] * self.area() * self.results()
+    }
+
+    /// The share of its windows that lies in the image; the rest is padding.
+    pub fn inside(&self) -> f64 {
+        [0, 1].map(|axis| self.inside_along(axis)).iter().product()
+    }
+
+    fn inside_along(&self, axis: usize) -> f64 {
+        let [image, positions, kernel, stride, dilation, padding] =
+            [self.image, self.positions, self.kernel, self.stride, self.dilation, self.padding]
+                .map(|sides| sides[axis]);
+        let seen = |element: usize| {
+            // Positions where this element of the kernel lies before a pixel, counted with the padding.
+            let before =
+                |end: usize| end.saturating_sub(element.saturating_mul(dilation)).div_ceil(stride).min(positions);
+            (before(padding.saturating_add(image)) - before(padding)) as f64
+        };
+        (0..kernel).map(seen).sum::<f64>() / (positions as f64 * kernel as f64)
     }
 }
 
@@ -222,5 +282,35 @@ impl Class {
             Class::Update => "optimizer",
             Class::Unknown => "unknown",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_the_padding_is_no_part_of_a_window() {
+        let inside = |kernel, stride, side, positions| {
+            let filter = Filter {
+                channels: [8.0; 2],
+                groups: 1,
+                image: [side; 2],
+                positions: [positions; 2],
+                kernel: [kernel; 2],
+                stride: [stride; 2],
+                dilation: [1; 2],
+                padding: [kernel / 2; 2],
+            };
+            (filter.inside() * 1e9).round() / 1e9
+        };
+        // 3x3 on one pixel sees it once of nine times; on 2x2 pixels two of three elements a side; on 8 pixels 22 of 24.
+        assert_eq!(
+            [inside(3, 1, 1, 1), inside(3, 1, 2, 2)],
+            [1.0, 4.0].map(|seen: f64| (seen / 9.0 * 1e9).round() / 1e9)
+        );
+        assert_eq!(inside(3, 1, 8, 8), (22.0f64 * 22.0 / 576.0 * 1e9).round() / 1e9);
+        // 7 elements every 2 pixels over 32: the first position misses 3, the second 1, the last 2 of 16 x 7.
+        assert_eq!(inside(7, 2, 32, 16), (106.0f64 * 106.0 / 12544.0 * 1e9).round() / 1e9);
     }
 }

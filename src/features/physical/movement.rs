@@ -1,7 +1,7 @@
 //! The kernels of operations that are bound by memory: element-wise functions, normalisation, pooling, copies.
 
-use super::kernel::{Access, Amount, Class, Pass};
-use super::step::{BYTES, Layer};
+use super::kernel::{Access, Amount, BYTES, Class, Pass};
+use super::step::Layer;
 use crate::network::{Binary, Op, Window};
 use crate::workload::Stage;
 

@@ -1,7 +1,7 @@
 //! The kernels of fully connected layers and of products of activations.
 
-use super::kernel::{Access, Amount, Class, Pass, Product};
-use super::step::{BYTES, Layer};
+use super::kernel::{Access, Amount, BYTES, Class, Pass, Product};
+use super::step::Layer;
 use crate::network::Linear;
 use crate::workload::Stage;
 

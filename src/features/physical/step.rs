@@ -1,12 +1,9 @@
 //! The kernels of a whole step: every node forward, the loss, every node backward, the optimizer.
 
-use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
+use super::kernel::{Access, Amount, BYTES, Class, Filter, Kernel, Pass, Product};
 use super::{convolution, movement, product};
-use crate::network::{ELEMENT, Network, Node, NodeId, Op};
+use crate::network::{Network, Node, NodeId, Op, Shape};
 use crate::workload::Stage;
-
-/// Bytes of one element.
-pub(super) const BYTES: f64 = ELEMENT as f64;
 
 /// One node of a network on its way through a step; gathers its kernels.
 pub(super) struct Layer<'a> {
@@ -18,6 +15,7 @@ pub(super) struct Layer<'a> {
     /// The geometry its kernels share, where it is a convolution.
     pub filter: Option<Filter>,
     in_place: bool,
+    held: f64,
     id: NodeId,
     kernels: Vec<Kernel>,
 }
@@ -26,6 +24,7 @@ pub(super) struct Layer<'a> {
 /// pass only.
 pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
     let (readers, in_place) = (network.readers(), network.in_place());
+    let held = held(network, stage);
     let mut has_gradient: Vec<bool> = Vec::with_capacity(network.nodes().len());
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
@@ -34,7 +33,7 @@ pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
         let weights = network.parameters_of(node) as f64;
         has_gradient.push(weights > 0.0 || node.shares.is_some() || gradients.contains(&true));
         let in_place = in_place[id.index()];
-        let mut layer = Layer { network, node, stage, gradients, filter: None, in_place, id, kernels };
+        let mut layer = Layer { network, node, stage, gradients, filter: None, in_place, held, id, kernels };
         layer.operation();
         if training {
             layer.forks(readers[id.index()].len(), has_gradient[id.index()]);
@@ -43,7 +42,7 @@ pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
         kernels = layer.kernels;
     }
     if stage == Stage::Training {
-        kernels.extend(loss(network));
+        kernels.extend(loss(network, held));
     }
     kernels
 }
@@ -90,6 +89,8 @@ impl Layer<'_> {
             windows: Amount::default(),
             access: Access::Contiguous,
             result: self.result(pass),
+            images: images(&self.node.shape),
+            held: self.held,
             launches: self.launches(pass),
         }
     }
@@ -152,6 +153,20 @@ impl Layer<'_> {
     }
 }
 
+/// The weights; training keeps gradient and momentum of each.
+fn held(network: &Network, stage: Stage) -> f64 {
+    let copies = match stage {
+        Stage::Training => 3.0,
+        Stage::Inference => 1.0,
+    };
+    copies * BYTES * network.parameters() as f64
+}
+
+fn images(shape: &Shape) -> [f64; 2] {
+    let [height, width] = shape.image();
+    [shape.channels() as f64, (height * width) as f64]
+}
+
 /// Weight tensors of an operation, each updated on its own.
 fn tensors(op: &Op) -> f64 {
     match op {
@@ -163,7 +178,7 @@ fn tensors(op: &Op) -> f64 {
 }
 
 /// Cross-entropy over the classes and its gradient: log-softmax and the pick of one class, there and back.
-fn loss(network: &Network) -> Vec<Kernel> {
+fn loss(network: &Network, held: f64) -> Vec<Kernel> {
     let kernel = Kernel {
         node: network.output(),
         class: Class::Loss,
@@ -174,6 +189,8 @@ fn loss(network: &Network) -> Vec<Kernel> {
         windows: Amount::default(),
         access: Access::Contiguous,
         result: Amount::default(),
+        images: images(network.output_shape()),
+        held,
         launches: 4.0,
     };
     vec![kernel]

@@ -3,7 +3,7 @@
 
 use super::normal::Normal;
 use super::step::Step;
-use super::terms::{COUNT, Values};
+use super::term::{COUNT, Values};
 use crate::target::Parameter;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

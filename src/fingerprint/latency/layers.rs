@@ -1,6 +1,7 @@
 //! Operations as samples: what a profile timed one by one, beside the kernels they consist of, and what trees learn from it.
 
 use super::parts::{Part, Parts};
+use super::processor::Route;
 use crate::error::Result;
 use crate::features::physical::{Class, Kernel, Pass};
 use crate::fingerprint::Row;
@@ -61,25 +62,36 @@ fn times(row: &Row) -> BTreeMap<Part, f64> {
     times
 }
 
-/// Trees on log(measured / physical) of single operations, one forest for every class.
+/// Trees on log(measured / physical) of single operations: a forest for every class, by who computes it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Corrections(BTreeMap<Class, Forest>);
+pub(super) struct Corrections(BTreeMap<Route, BTreeMap<Class, Forest>>);
+
+/// An operation as trees are asked about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation<'a> {
+    /// What runs; not empty.
+    pub(super) kernels: &'a [Kernel],
+    pub(super) route: Route,
+    pub(super) batch: f64,
+    /// Milliseconds.
+    pub(super) physical: f64,
+}
 
 /// One operation of the fit.
 pub(super) struct Left {
-    pub(super) class: Class,
-    pub(super) portrait: Portrait,
+    kind: (Route, Class),
+    portrait: Portrait,
     /// log(measured / physical).
-    pub(super) residual: f64,
+    residual: f64,
 }
 
 impl Left {
-    pub(super) fn of(sample: &Sample<'_>, batch: f64, physical: f64) -> Self {
+    pub(super) fn of(operation: Operation<'_>, milliseconds: f64) -> Self {
         Left {
-            class: sample.kernels[0].class,
-            portrait: portrait(sample.kernels, batch, physical),
-            residual: (sample.milliseconds / physical).ln(),
+            kind: (operation.route, operation.kernels[0].class),
+            portrait: portrait(operation),
+            residual: (milliseconds / operation.physical).ln(),
         }
     }
 }
@@ -90,7 +102,7 @@ const COLUMNS: usize = 12;
 /// An operation as the trees see it: sizes of its largest product and its traffic, as logarithms.
 type Portrait = [f64; COLUMNS];
 
-fn portrait(kernels: &[Kernel], batch: f64, physical: f64) -> Portrait {
+fn portrait(Operation { kernels, batch, physical, .. }: Operation<'_>) -> Portrait {
     let product = kernels.iter().find_map(|kernel| kernel.product);
     let [rows, columns, inner, blocks] = product.map_or([0.0; 4], |product| {
         [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch).ln())
@@ -107,24 +119,29 @@ fn portrait(kernels: &[Kernel], batch: f64, physical: f64) -> Portrait {
         columns,
         inner,
         blocks,
-        filter.map_or(0.0, |filter| filter.image[0] * filter.image[1]).ln_1p(),
-        filter.map_or(0.0, |filter| f64::from(u8::from(filter.unit_stride_dense))),
+        filter.map_or(kernels[0].images[1], |filter| filter.pixels()).ln_1p(),
+        filter.map_or(0.0, |filter| f64::from(u8::from(filter.groups == 1 && filter.moves_by_one()))),
     ]
 }
 
 impl Corrections {
     pub(super) fn fit(seed: u64, rows: &[Left]) -> Result<Self> {
-        let mut classes: BTreeMap<Class, Vec<&Left>> = BTreeMap::new();
-        rows.iter().for_each(|row| classes.entry(row.class).or_default().push(row));
-        let large = classes.into_par_iter().filter(|(_, rows)| rows.len() >= FEWEST);
-        let forests = large.map(|(class, rows)| Ok((class, forest(seed, &rows)?))).collect::<Result<_>>()?;
-        Ok(Corrections(forests))
+        let mut kinds: BTreeMap<(Route, Class), Vec<&Left>> = BTreeMap::new();
+        rows.iter().for_each(|row| kinds.entry(row.kind).or_default().push(row));
+        let large = kinds.into_par_iter().filter(|(_, rows)| rows.len() >= FEWEST);
+        let forests = large.map(|(kind, rows)| Ok((kind, forest(seed, &rows)?))).collect::<Result<Vec<_>>>()?;
+        let mut routes: BTreeMap<Route, BTreeMap<Class, Forest>> = BTreeMap::new();
+        for ((route, class), forest) in forests {
+            routes.entry(route).or_default().insert(class, forest);
+        }
+        Ok(Corrections(routes))
     }
 
-    /// What the physical time of some kernels of one class is multiplied with.
-    pub(super) fn factor(&self, kernels: &[Kernel], batch: f64, physical: f64) -> f64 {
-        let forest = kernels.first().and_then(|kernel| self.0.get(&kernel.class));
-        let log = forest.map_or(0.0, |forest| forest.predict_row(&portrait(kernels, batch, physical)));
+    /// What the physical time of an operation is multiplied with.
+    pub(super) fn factor(&self, operation: Operation<'_>) -> f64 {
+        let class = operation.kernels.first().map(|kernel| kernel.class);
+        let forest = class.and_then(|class| self.0.get(&operation.route)?.get(&class));
+        let log = forest.map_or(0.0, |forest| forest.predict_row(&portrait(operation)));
         log.clamp(-BOUND, BOUND).exp()
     }
 
@@ -135,7 +152,7 @@ impl Corrections {
 
     /// Whether a file holds what trees of this program are asked.
     pub(super) fn is_sound(&self) -> bool {
-        self.0.values().all(|forest| forest.features() == COLUMNS)
+        self.0.values().flat_map(BTreeMap::values).all(|forest| forest.features() == COLUMNS)
     }
 }
 

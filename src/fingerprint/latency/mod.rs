@@ -6,8 +6,10 @@ mod layers;
 mod normal;
 mod parts;
 mod physics;
+mod processor;
 mod residual;
 mod step;
+mod term;
 mod terms;
 
 use super::architecture::architecture;
@@ -159,10 +161,11 @@ impl Prepared<'_> {
         let batch = row.record.workload.batch as f64;
         let timed = |sample: Sample| {
             let physical = self.physics.part(sample.kernels, batch);
+            let operation = self.physics.operation(sample.kernels, batch, physical);
             TimedOperation {
                 class: sample.kernels[0].class.name(),
                 measured: Milliseconds(sample.milliseconds),
-                predicted: Milliseconds(physical * self.corrections.factor(sample.kernels, batch, physical)),
+                predicted: Milliseconds(physical * self.corrections.factor(operation)),
             }
         };
         layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
@@ -193,7 +196,7 @@ impl Belief {
     fn before(target: &Target) -> Self {
         // No prior is so firm that the equations could not be solved.
         const FIRMEST: f64 = 1e-6;
-        let priors = Parameter::ALL.map(|parameter| target.speed.priors[&parameter]);
+        let priors = Parameter::ALL.map(|parameter| target.speed.prior(parameter));
         let mut certainty = Normal::zero();
         for (index, prior) in priors.iter().enumerate() {
             certainty.matrix[index][index] = prior.spread.max(FIRMEST).powi(-2);
@@ -230,7 +233,11 @@ fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left> {
     let left = |(row, physics): (&&Row, &Physics)| -> Vec<layers::Left> {
         let batch = row.record.workload.batch as f64;
         let samples = layers::samples(row, physics.parts()).into_iter();
-        samples.map(|sample| layers::Left::of(&sample, batch, physics.part(sample.kernels, batch))).collect()
+        let left = |Sample { kernels, milliseconds }| {
+            let physical = physics.part(kernels, batch);
+            layers::Left::of(physics.operation(kernels, batch, physical), milliseconds)
+        };
+        samples.map(left).collect()
     };
     rows.par_iter().zip(physics).flat_map_iter(left).collect()
 }

@@ -1,9 +1,10 @@
 //! A network on a device whose parameters are known: the time of a step, and of its parts.
 
-use super::layers::Corrections;
+use super::layers::{Corrections, Operation};
 use super::parts::{Kind, Parts};
 use super::step::{Launches, together};
-use super::terms::{Rules, Values};
+use super::term::Values;
+use super::terms::Rules;
 use crate::features::physical::{Class, Kernel};
 use crate::network::{Network, NodeId};
 use crate::target::Parameter;
@@ -17,6 +18,8 @@ pub(super) struct Physics<'a> {
     values: Values,
     parts: Parts,
     launches: Launches,
+    /// Where larger batches are computed another way: the last batch size before, and its milliseconds.
+    turns: Vec<(f64, f64)>,
 }
 
 /// What a step's time is spent on.
@@ -32,7 +35,11 @@ pub(super) struct Spent {
 impl<'a> Physics<'a> {
     pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, stage: Stage) -> Self {
         let parts = Parts::new(network, stage);
-        Physics { rules, values, launches: Launches::of(parts.kernels()), parts }
+        let launches = Launches::of(parts.kernels());
+        let mut physics = Physics { rules, values, launches, parts, turns: Vec::new() };
+        let turns = rules.processor().map(|processor| processor.turns());
+        physics.turns = turns.into_iter().flatten().map(|batch| (batch, physics.plain(batch))).collect();
+        physics
     }
 
     /// What it runs, by the parts that a profile times one by one.
@@ -42,6 +49,11 @@ impl<'a> Physics<'a> {
 
     /// Milliseconds of a step of `batch` samples; more samples never take less.
     pub(super) fn time(&self, batch: f64) -> f64 {
+        let before = self.turns.iter().filter(|(last, _)| *last < batch);
+        before.map(|(_, least)| *least).fold(self.plain(batch), f64::max)
+    }
+
+    fn plain(&self, batch: f64) -> f64 {
         let work = |kind: &Kind| kind.count() * kind.kernels.iter().map(|kernel| self.work(kernel, batch)).sum::<f64>();
         self.step(self.parts.kinds.iter().map(work).sum())
     }
@@ -49,6 +61,11 @@ impl<'a> Physics<'a> {
     /// Milliseconds of some of its kernels by themselves.
     pub(super) fn part(&self, kernels: &[Kernel], batch: f64) -> f64 {
         self.launched(kernels, kernels.iter().map(|kernel| self.work(kernel, batch)).sum())
+    }
+
+    /// Some of its kernels by themselves as trees are asked about them.
+    pub(super) fn operation<'k>(&self, kernels: &'k [Kernel], batch: f64, physical: f64) -> Operation<'k> {
+        Operation { kernels, route: self.rules.route(kernels, batch), batch, physical }
     }
 
     /// What a step is spent on.
@@ -59,7 +76,7 @@ impl<'a> Physics<'a> {
             times.clear();
             times.extend(kind.kernels.iter().map(|kernel| self.work(kernel, batch)));
             let physical = self.launched(&kind.kernels, times.iter().sum());
-            let factor = corrections.factor(&kind.kernels, batch, physical);
+            let factor = corrections.factor(self.operation(&kind.kernels, batch, physical));
             for (kernel, time) in kind.kernels.iter().zip(&times) {
                 work += kind.count() * time;
                 classes[kernel.class as usize] += kind.count() * factor * time;
@@ -68,15 +85,14 @@ impl<'a> Physics<'a> {
             sum += kind.count() * factor * physical;
         }
         // The factor of the sums, so that what no part owns, and what parts do at the same time, stays what it is.
-        let physical = self.step(work);
-        Spent { physical, corrected: physical * sum / plain, classes }
+        Spent { physical: self.time(batch), corrected: self.step(work) * sum / plain, classes }
     }
 
     /// Corrected milliseconds of the kernels of every node, in the order they run; the loss belongs to none.
     pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
         let mut nodes = BTreeMap::new();
         for (part, kernels) in self.parts.by_part() {
-            let factor = corrections.factor(kernels, batch, self.part(kernels, batch));
+            let factor = corrections.factor(self.operation(kernels, batch, self.part(kernels, batch)));
             for kernel in kernels.iter().filter(|kernel| kernel.class != Class::Loss) {
                 // The kernels of a part are those of its kind; the optimizer's are of all nodes.
                 let node = part.node.unwrap_or(kernel.node);

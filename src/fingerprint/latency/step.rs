@@ -1,7 +1,8 @@
 //! One step: the time of its kernels on one side, the time to launch them on the other.
 
 use super::parts::Parts;
-use super::terms::{Rules, Terms, Values};
+use super::term::{Terms, Values};
+use super::terms::Rules;
 use crate::features::physical::{Kernel, Pass};
 use crate::target::Parameter;
 

@@ -1,74 +1,13 @@
-//! From a kernel to its time as a sum of terms, each a power of the device's parameters times losses `1 + parameter x share`.
+//! From a kernel to its time as a sum of terms.
 //!
-//! Every term is positive and grows with the batch size whatever the (positive) parameters, hence so does every time made of them.
+//! Every term is positive and grows with the batch size whatever the (positive) parameters, but where PyTorch turns to another library
+//! (`super::processor`), hence so does every time made of them.
 //! Work is counted in millions, rates in billions a second, so that times are milliseconds.
 
+use super::processor::{Processor, Route};
+use super::term::{Term, Values};
 use crate::features::physical::{Access, Class, Filter, Kernel, Pass, Product};
-use crate::target::{self, Depthwise, Parameter, Speed, Target, Workspace};
-
-/// How many parameters there are.
-pub(super) const COUNT: usize = Parameter::ALL.len();
-
-/// The value of every parameter, in the order of [`Parameter::ALL`].
-pub(super) type Values = [f64; COUNT];
-
-/// One summand of a kernel's time: `work x product of the factors / rate x product of (1 + parameter x share)`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Term {
-    work: f64,
-    rate: Parameter,
-    factors: [Option<Parameter>; 2],
-    losses: [(Parameter, f64); 5],
-}
-
-impl Term {
-    /// A term without losses.
-    fn new(work: f64, rate: Parameter, factors: [Option<Parameter>; 2]) -> Self {
-        Term { work, rate, factors, losses: [(Parameter::Step, 0.0); 5] }
-    }
-
-    pub(super) fn value(&self, values: &Values) -> f64 {
-        let factors: f64 = self.factors.iter().flatten().map(|&factor| values[factor as usize]).product();
-        let losses: f64 = self.losses.iter().map(|&(loss, share)| 1.0 + values[loss as usize] * share).product();
-        self.work * factors * losses / values[self.rate as usize]
-    }
-
-    /// Adds the term, and its derivatives by the logarithms of the parameters.
-    pub(super) fn add_to(&self, values: &Values, sum: &mut f64, slopes: &mut Values) {
-        let value = self.value(values);
-        *sum += value;
-        slopes[self.rate as usize] -= value;
-        for factor in self.factors.into_iter().flatten() {
-            slopes[factor as usize] += value;
-        }
-        for (loss, share) in self.losses {
-            let lost = values[loss as usize] * share;
-            slopes[loss as usize] += value * lost / (1.0 + lost);
-        }
-    }
-
-    /// Whether two terms differ in nothing but their work.
-    fn is_like(&self, other: &Term) -> bool {
-        self.rate == other.rate && self.factors == other.factors && self.losses == other.losses
-    }
-}
-
-/// Terms summed up: those that differ in nothing but their work are one.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Terms(Vec<Term>);
-
-impl Terms {
-    pub(super) fn push(&mut self, term: Term) {
-        match self.0.iter_mut().find(|known| known.is_like(&term)) {
-            Some(known) => known.work += term.work,
-            None => self.0.push(term),
-        }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Term> {
-        self.0.iter()
-    }
-}
+use crate::target::{self, Parameter, Speed, Target, Workspace};
 
 /// The rules by which a kind of device computes.
 #[derive(Debug, Clone, Copy)]
@@ -77,17 +16,43 @@ pub(super) struct Rules<'a> {
     pub(super) target: &'a Target,
 }
 
-const MILLION: f64 = 1e6;
+pub(super) const MILLION: f64 = 1e6;
 
-impl Rules<'_> {
+/// The terms of one kernel.
+pub(super) type Few = [Option<Term>; 5];
+
+impl<'a> Rules<'a> {
     /// The terms of one kernel: what it computes, what it moves.
-    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> [Option<Term>; 2] {
-        let Some(product) = &kernel.product else { return [Some(self.movement(kernel, batch)), None] };
-        let terms = match self.winograd(kernel) {
-            Some((tile, filter)) => self.filtering(&filter, tile, batch),
-            None => self.product(kernel, product, batch),
+    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> Few {
+        match self.processor() {
+            Some(processor) => processor.terms(kernel, batch),
+            None => self.accelerated(kernel, batch),
+        }
+    }
+
+    /// The rules of a processor, where it is one.
+    pub(super) fn processor(&self) -> Option<Processor<'a>> {
+        let Rules { speed, target } = *self;
+        let (kept, cache) = (target.kept()?, speed.cache?);
+        Some(Processor { rules: *self, kept, cache })
+    }
+
+    /// Who computes an operation: a kernel that is not left to the library's code for it decides.
+    pub(super) fn route(&self, kernels: &[Kernel], batch: f64) -> Route {
+        let routes = |processor: Processor| kernels.iter().map(|kernel| processor.route(kernel, batch)).max();
+        self.processor().and_then(routes).unwrap_or(Route::Library)
+    }
+
+    /// The terms of one kernel on a graphics processor.
+    fn accelerated(&self, kernel: &Kernel, batch: f64) -> Few {
+        let [first, second] = match &kernel.product {
+            None => [Some(self.movement(kernel, batch)), None],
+            Some(product) => match self.winograd(kernel) {
+                Some((tile, filter)) => self.filtering(&filter, tile, batch).map(Some),
+                None => [self.product(kernel, product, batch), operands(kernel, batch)].map(Some),
+            },
         };
-        terms.map(Some)
+        [first, second, None, None, None]
     }
 
     /// Milliseconds of one kernel.
@@ -96,30 +61,25 @@ impl Rules<'_> {
     }
 
     /// Bytes over a bandwidth.
-    fn movement(&self, kernel: &Kernel, batch: f64) -> Term {
+    pub(super) fn movement(&self, kernel: &Kernel, batch: f64) -> Term {
         let traffic = kernel.traffic.at(batch) / MILLION;
         match kernel.access {
-            Access::Windowed => self.sliding(kernel, batch),
+            // A thread of a graphics processor keeps nothing of its window for its neighbour.
+            Access::Windowed => Term::new(kernel.windows.at(batch) / MILLION, of_windows(kernel.pass), [None; 2]),
             Access::Strided => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), Some(Parameter::Strided)]),
             Access::Contiguous => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), None]),
         }
     }
 
-    /// Windows read anew, or every operand once.
-    fn sliding(&self, kernel: &Kernel, batch: f64) -> Term {
-        let width = kernel.filter.map_or(0, |filter| filter.kernel[1]);
-        let gradient = kernel.pass == Pass::WeightGradient;
-        let rereads = match self.speed.depthwise {
-            Depthwise::Reread => true,
-            Depthwise::Cached { widest } => gradient && width > widest,
-        };
-        let bytes = if rereads { kernel.windows } else { kernel.traffic };
-        let rate = if rereads && gradient { Parameter::WindowGradient } else { Parameter::Windows };
-        Term::new(bytes.at(batch) / MILLION, rate, [None; 2])
+    /// A matrix product whose rows are padded to the quantum.
+    fn product(&self, kernel: &Kernel, product: &Product, batch: f64) -> Term {
+        let rows = product.rows.at(batch);
+        self.padded(kernel, product, batch, [rows, up(rows, self.speed.quantum) / rows])
     }
 
-    /// A matrix product: rows padded to the quantum, slower where rows, the summed axis or the tiles in flight are few.
-    fn product(&self, kernel: &Kernel, product: &Product, batch: f64) -> [Term; 2] {
+    /// A matrix product, slower where rows (as many as are computed), the summed axis or the tiles in flight are few; padded to so many
+    /// times its size.
+    pub(super) fn padded(&self, kernel: &Kernel, product: &Product, batch: f64, [computed, padded]: [f64; 2]) -> Term {
         let Speed { quantum, tile, .. } = *self.speed;
         let [rows, columns, inner, blocks] =
             [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch));
@@ -127,25 +87,20 @@ impl Rules<'_> {
         // could take less time.
         let tiles = (rows / tile).ceil() * (columns / tile).max(1.0) * blocks;
         let ragged = [product.rows, product.inner].iter().any(|axis| axis.sample == 0.0 && axis.fixed % quantum != 0.0);
-        let compute = Term {
-            work: 2.0 * up(rows, quantum) * columns * inner * blocks / MILLION,
-            rate: Parameter::Compute,
-            factors: [of_shape(kernel.class), of_pass(kernel.pass)],
-            losses: [
-                (Parameter::RowLoss, 1.0 / rows),
-                (Parameter::InnerLoss, 1.0 / inner),
-                (Parameter::TileLoss, 1.0 / tiles),
-                (Parameter::RaggedLoss, f64::from(u8::from(ragged))),
-                (Parameter::SmallBatchLoss, if is_dense(kernel.class) { small_batch(batch) } else { 0.0 }),
-            ],
-        };
-        let operands = kernel.traffic.at(batch) / MILLION;
-        [compute, Term::new(operands, Parameter::Bandwidth, [Some(Parameter::Operands), None])]
+        let work = padded * product.flops(batch) / MILLION;
+        Term::new(work, Parameter::Compute, [of_shape(kernel.class), of_pass(kernel.pass)]).losing([
+            (Parameter::RowLoss, 1.0 / computed),
+            (Parameter::InnerLoss, 1.0 / inner),
+            (Parameter::TileLoss, 1.0 / tiles),
+            (Parameter::RaggedLoss, f64::from(u8::from(ragged))),
+            (Parameter::SmallBatchLoss, if is_dense(kernel.class) { small_batch(batch) } else { 0.0 }),
+        ])
     }
 
     /// The side of the output tile and the filter, where the device computes this by minimal filtering.
     fn winograd(&self, kernel: &Kernel) -> Option<(f64, Filter)> {
-        let filter = kernel.filter.filter(|filter| filter.unit_stride_dense && filter.kernel == [3, 3])?;
+        let dense = |filter: &Filter| filter.groups == 1 && filter.moves_by_one() && filter.kernel == [3, 3];
+        let filter = kernel.filter.filter(dense)?;
         let pass = match kernel.pass {
             Pass::Forward => target::Pass::Forward,
             Pass::InputGradient => target::Pass::InputGradient,
@@ -166,19 +121,24 @@ impl Rules<'_> {
     /// algorithms for convolutional neural networks", 2016).
     fn filtering(&self, filter: &Filter, tile: f64, batch: f64) -> [Term; 2] {
         let points = (tile + 2.0) * (tile + 2.0);
-        let tiles = batch * filter.image.iter().map(|side| (side / tile).ceil()).product::<f64>();
+        let tiles = batch * filter.image.iter().map(|&side| (side as f64 / tile).ceil()).product::<f64>();
         let padded: f64 = filter.channels.iter().map(|&channels| up(channels, self.speed.quantum)).product();
         let [inputs, outputs] = filter.channels;
-        let mut products = Term::new(2.0 * points * tiles * padded / MILLION, Parameter::Winograd, [None; 2]);
-        products.losses[0] = (Parameter::SmallBatchLoss, small_batch(batch));
+        let products = Term::new(2.0 * points * tiles * padded / MILLION, Parameter::Winograd, [None; 2])
+            .losing([(Parameter::SmallBatchLoss, small_batch(batch))]);
         // Each transformed tensor is written and read once, four bytes an element.
         let moved = 8.0 * points * (tiles * (inputs + outputs) + inputs * outputs) / MILLION;
         [products, Term::new(moved, Parameter::Bandwidth, [Some(Parameter::WinogradTraffic), None])]
     }
 }
 
+/// What a product reads and writes, every operand once.
+fn operands(kernel: &Kernel, batch: f64) -> Term {
+    Term::new(kernel.traffic.at(batch) / MILLION, Parameter::Bandwidth, [Some(Parameter::Operands), None])
+}
+
 /// The next multiple.
-fn up(size: f64, step: f64) -> f64 {
+pub(super) fn up(size: f64, step: f64) -> f64 {
     (size / step).ceil() * step
 }
 
@@ -192,7 +152,7 @@ fn is_dense(class: Class) -> bool {
     matches!(class, Class::Pointwise | Class::Conv3x3 | Class::ConvLarge | Class::Grouped)
 }
 
-fn of_shape(class: Class) -> Option<Parameter> {
+pub(super) fn of_shape(class: Class) -> Option<Parameter> {
     match class {
         Class::Conv3x3 => Some(Parameter::Conv3x3),
         Class::ConvLarge => Some(Parameter::ConvLarge),
@@ -202,11 +162,18 @@ fn of_shape(class: Class) -> Option<Parameter> {
     }
 }
 
-fn of_pass(pass: Pass) -> Option<Parameter> {
+pub(super) fn of_pass(pass: Pass) -> Option<Parameter> {
     match pass {
         Pass::InputGradient => Some(Parameter::InputGradient),
         Pass::WeightGradient => Some(Parameter::WeightGradient),
         _ => None,
+    }
+}
+
+fn of_windows(pass: Pass) -> Parameter {
+    match pass {
+        Pass::WeightGradient => Parameter::WindowGradient,
+        _ => Parameter::Windows,
     }
 }
 
@@ -243,7 +210,7 @@ mod tests {
 
     /// Time of 5x5 over time of 3x3 kernels.
     fn widening(target: &Target, pass: Pass) -> f64 {
-        let values = Parameter::ALL.map(|parameter| target.speed.priors[&parameter].typical);
+        let values = Parameter::ALL.map(|parameter| target.speed.prior(parameter).typical);
         let rules = Rules { speed: &target.speed, target };
         let time = |width| -> f64 {
             let step = kernels(&depthwise(width), Stage::Training);

@@ -110,8 +110,12 @@ impl Profile {
     /// The facts of the device, where it or its name tells them. Elsewhere those of any processor: a guess only makes the plan choose
     /// less well.
     fn target(&self, device: &dyn Device) -> Result<Target> {
-        let told = device.setting().remove("target").unwrap_or_default();
-        Target::named(&told).or_else(|_| Target::named(&self.device_name)).or_else(|_| Target::named("cpu_avx2"))
+        let setting = device.setting();
+        let told = setting.get("target").map_or("", String::as_str);
+        let target =
+            Target::named(told).or_else(|_| Target::named(&self.device_name)).or_else(|_| Target::named("cpu_avx2"))?;
+        let threads = setting.get("threads").and_then(|threads| threads.parse().ok());
+        Ok(threads.into_iter().fold(target, Target::on_threads))
     }
 }
 

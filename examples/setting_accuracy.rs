@@ -1,0 +1,120 @@
+//! How far predictions are from a profile of any stage and image size: the tables "Stages and image sizes" of
+//! `src/fingerprint/latency/ACCURACY.md`.
+//!
+//! `cargo run --release --no-default-features --example setting_accuracy -- PROFILE NETWORKS STAGE TARGET NAME,NAME,... [PROFILE NETWORKS]`
+//! where PROFILE holds the folders `latency` and `memory`, and TARGET is a known device (`cpu@1` on one thread) or a JSON file that
+//! describes one. Fitted on levels 0 and 60, other levels are asked, and every network from all levels of the others, or from levels 0
+//! and 60 of the others. With a second profile, of other image sizes, the first is asked about that one instead.
+
+use perf4sight::error::Result;
+use perf4sight::evaluation::{ClassScores, Evaluation, Protocol, Trial};
+use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Row, Selection, Subject, gather};
+use perf4sight::target::Target;
+use perf4sight::workload::{Quantity, Stage};
+use std::path::{Path, PathBuf};
+
+/// The levels that others are predicted from.
+const FITTED: [u8; 2] = [0, 60];
+
+/// Which rows: those of some networks, at one stage.
+struct Asked {
+    stage: Stage,
+    target: Target,
+    names: Vec<String>,
+}
+
+impl Asked {
+    fn gather(&self, profile: &str, networks: &str, quantity: Quantity) -> Result<Gathered> {
+        let selection = Selection {
+            folders: &[PathBuf::from(profile).join(quantity.name())],
+            networks: &self.names,
+            levels: Levels::AllBut([].into()),
+            stage: self.stage,
+            quantity,
+        };
+        gather(&selection, &mut Networks::new(networks))
+    }
+
+    fn protocol(&self, quantity: Quantity) -> Protocol {
+        let subject =
+            Subject { device: self.target.name.clone(), dataset: "imagenet".into(), stage: self.stage, quantity };
+        Protocol { subject, method: Method::Hybrid, seed: 1 }
+    }
+
+    fn fit(&self, protocol: &Protocol, gathered: &Gathered) -> Result<Fingerprint> {
+        let Protocol { subject, method, seed } = protocol.clone();
+        Fingerprint::fit(subject, method, seed, &gathered.observations(&self.target))
+    }
+
+    /// Other levels and networks left out.
+    fn protocols(&self, quantity: Quantity, gathered: &Gathered) -> Result<()> {
+        let protocol = self.protocol(quantity);
+        let fitted = |row: &Row| FITTED.contains(&row.record.variant.level);
+        let known =
+            Gathered { rows: gathered.rows.iter().filter(|row| fitted(row)).cloned().collect(), ..Gathered::default() };
+        let others: Vec<Row> = gathered.rows.iter().filter(|row| !fitted(row)).cloned().collect();
+        let levels = Trial::of(&self.fit(&protocol, &known)?, &others, &[]);
+        let left_out = protocol.networks_left_out(&gathered.observations(&self.target))?;
+        let few = protocol.networks_left_out(&known.observations(&self.target))?;
+        self.table(quantity, &[("levels", &levels), ("left out", &left_out), ("left out of few", &few)]);
+        worst(&left_out);
+        classes(&left_out);
+        Ok(())
+    }
+
+    fn table(&self, quantity: Quantity, columns: &[(&str, &Trial)]) {
+        let titles: Vec<String> = columns.iter().map(|(title, _)| format!("{title:>18}")).collect();
+        println!("{:12}{}", quantity.name(), titles.concat());
+        for name in self.names.iter().map(Some).chain([None]) {
+            let cell = |(_, trial): &(&str, &Trial)| {
+                let own = trial.evaluation.only(|case| name.is_none_or(|name| case.variant.network == *name));
+                let [error, inside] =
+                    [own.mean_over_networks(), own.coverage_90()].map(|value| value.unwrap_or(f64::NAN));
+                format!("{error:10.2} ({inside:3.0} %)")
+            };
+            println!("{:12}{}", name.map_or("mean", String::as_str), columns.iter().map(cell).collect::<String>());
+        }
+    }
+}
+
+/// The single steps furthest off.
+fn worst(trial: &Trial) {
+    for case in trial.evaluation.worst(6) {
+        let [measured, predicted] = [case.measured, case.predicted.value()];
+        println!("    {} at {}: measured {measured:.2}, predicted {predicted:.2}", case.variant, case.batch);
+    }
+}
+
+/// Classes of operations, where the steps were timed operation by operation.
+fn classes(trial: &Trial) {
+    for (class, ClassScores { share, scores, .. }) in ClassScores::by_class(&trial.classes) {
+        println!("    {class:24} {share:5.1} % of the time, {:5.1} % off", scores.mape);
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [profile, networks, stage, target, names, rest @ ..] = arguments.as_slice() else {
+        panic!("expected PROFILE NETWORKS STAGE TARGET NAME,NAME,... [PROFILE NETWORKS]");
+    };
+    let target = match target.split_once('@') {
+        Some((name, threads)) => Target::named(name)?.on_threads(threads.parse().expect("a number of threads")),
+        None if target.ends_with(".json") => Target::read(Path::new(target))?,
+        None => Target::named(target)?,
+    };
+    let asked = Asked { stage: Stage::parse(stage)?, target, names: names.split(',').map(str::to_owned).collect() };
+    for quantity in [Quantity::Latency, Quantity::Memory] {
+        let gathered = asked.gather(profile, networks, quantity)?;
+        let [profile, networks] = rest else {
+            asked.protocols(quantity, &gathered)?;
+            continue;
+        };
+        let fingerprint = asked.fit(&asked.protocol(quantity), &gathered)?;
+        let others = asked.gather(profile, networks, quantity)?;
+        let evaluation = Evaluation::of(&fingerprint, &others.rows);
+        let trial = Trial { evaluation, ..Trial::default() };
+        asked.table(quantity, &[("other images", &trial)]);
+        worst(&trial);
+    }
+    Ok(())
+}
