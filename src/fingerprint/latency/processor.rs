@@ -33,9 +33,9 @@ pub(super) enum Route {
 const UNROLLED: usize = 6;
 
 impl Processor<'_> {
-    /// The largest batch sizes of which any convolution is computed another way than of the next.
-    pub(super) fn turns(&self) -> [f64; 2] {
-        [1.0, self.kept.pointwise_below.max(2) as f64 - 1.0]
+    /// The batch size from which the library computes every convolution; below 2, where PyTorch keeps none but single images.
+    pub(super) fn library_from(&self) -> f64 {
+        self.kept.pointwise_below as f64
     }
 
     /// Who computes a kernel.
