@@ -41,7 +41,7 @@ impl Blocked<'_> {
         if self.strided() && self.conv.groups == 1 {
             // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
             let [result, source] =
-                [self.place.output(), self.place.input(0)].map(|image| Take(self.unless_small(image)));
+                [self.place.output(), self.place.input(0)].map(|image| Take(self.unless_kept(image)));
             return vec![result, filters, source, Drop(1), Drop(1), InputGradient(0), source, Drop(0), Drop(0)];
         }
         vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
