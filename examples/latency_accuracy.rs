@@ -1,11 +1,12 @@
 //! How far predicted latencies are from a profile's: the tables of `src/fingerprint/latency/ACCURACY.md`.
 //!
-//! `cargo run --release --no-default-features --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants]`
-//! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. `variants` compares changed descriptions of
-//! the device, and chooses among them by leaving out once more; that takes some minutes.
+//! `cargo run --release --no-default-features --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [MORE]`
+//! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. MORE is one of two words: `variants` compares changed
+//! descriptions of the device, and chooses among them by leaving out once more; `intervals 3 4` fits on every set of 3 and of 4 of the
+//! networks, or on twenty of them, and asks about the others. Either takes some minutes.
 
 use perf4sight::error::Result;
-use perf4sight::evaluation::{Candidate, Evaluation, Noise, Protocol};
+use perf4sight::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
 use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Row, Selection, Subject, gather};
 use perf4sight::target::{Parameter, Target};
 use perf4sight::workload::{Quantity, Stage};
@@ -16,8 +17,12 @@ use std::time::Instant;
 const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 const FITTED_OF_FEW: [u8; 3] = [0, 40, 80];
 
-/// The batch sizes of the rows that a fingerprint is refitted with, at level 0.
-const CALIBRATION: [u64; 2] = [2, 32];
+/// The batch sizes of the rows that a fingerprint is calibrated with, at level 0: two or four; of a profile made here, which ends at 16.
+const CALIBRATION: [&[u64]; 2] = [&[2, 32], &[2, 8, 32, 70]];
+const CALIBRATION_OF_FEW: [&[u64]; 2] = [&[2, 16], &[2, 4, 8, 16]];
+
+/// No more sets of networks of one size are fitted.
+const SETS: usize = 20;
 
 struct Profile {
     gathered: Gathered,
@@ -71,17 +76,48 @@ impl Profile {
     }
 }
 
-/// Left out, refitted, unseen levels, in sample.
+/// Two and four batch sizes to calibrate with.
+fn calibration(rows: &[Row]) -> [&'static [u64]; 2] {
+    let largest = rows.iter().map(|row| row.record.workload.batch).max();
+    if largest < Some(32) { CALIBRATION_OF_FEW } else { CALIBRATION }
+}
+
+/// Whether a row is one of those to calibrate with.
+fn among(batches: &'static [u64]) -> impl Fn(&Row) -> bool {
+    move |row| row.record.variant.level == 0 && batches.contains(&row.record.workload.batch)
+}
+
+/// How intervals hold for networks not fitted on, and for the same calibrated with two rows.
+fn intervals(profile: &Profile, sizes: &[usize]) -> Result<()> {
+    let observations = profile.gathered.observations(&profile.target);
+    let [two, _] = calibration(observations.rows);
+    for &size in sizes {
+        for (title, batches) in [("left out", [].as_slice()), ("two rows", two)] {
+            let evaluation = profile.protocol.subsets(&observations, [size, SETS], among(batches))?;
+            let Some(Intervals { coverage, networks, width, needed }) = evaluation.intervals() else { continue };
+            let networks: Vec<String> = networks.iter().map(|(name, share)| format!("{name} {share:.0}")).collect();
+            let [width, needed] = [width, needed].map(|log| 100.0 * log);
+            println!(
+                "{size} networks, {title}: {coverage:.1} % inside; width {width:.1} %, needed {needed:.1} %; {}",
+                networks.join(", ")
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Left out, calibrated, unseen levels, in sample.
 fn protocols(profile: &Profile) -> Result<()> {
     let observations = profile.gathered.observations(&profile.target);
     let rows = observations.rows;
     let published = rows.iter().any(|row| row.record.variant.level == 30);
     let fitted = if published { FITTED.to_vec() } else { FITTED_OF_FEW.to_vec() };
-    let measured = |row: &Row| row.record.variant.level == 0 && CALIBRATION.contains(&row.record.workload.batch);
+    let [two, four] = calibration(rows);
     let protocol = &profile.protocol;
     profile.table(&[
         ("left out (0)", protocol.networks_left_out(&observations)?.evaluation),
-        ("two rows (0)", protocol.networks_calibrated(&observations, measured)?.evaluation),
+        ("two rows (0)", protocol.networks_calibrated(&observations, among(two))?.evaluation),
+        ("four rows (0)", protocol.networks_calibrated(&observations, among(four))?.evaluation),
         ("levels (0)", protocol.levels_left_out(&observations, &fitted.into_iter().collect())?),
         ("in sample (0)", Evaluation::of(&profile.fit()?, rows)),
     ]);
@@ -152,11 +188,18 @@ fn compare(profile: &Profile) -> Result<()> {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [latency, networks, target, names, rest @ ..] = arguments.as_slice() else {
-        panic!("expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants]");
+        panic!("expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE...]");
     };
     let profile = Profile::read(latency, networks, target, names)?;
     let start = Instant::now();
     let bytes = serde_json::to_string(&profile.fit()?).map_or(0, |text| text.len());
     println!("{} rows fitted in {:.2?}, {bytes} bytes", profile.gathered.rows.len(), start.elapsed());
-    if rest.first().is_some_and(|word| word == "variants") { compare(&profile) } else { protocols(&profile) }
+    match rest.first().map(String::as_str) {
+        Some("variants") => compare(&profile),
+        Some("intervals") => {
+            let sizes: Vec<usize> = rest[1..].iter().filter_map(|size| size.parse().ok()).collect();
+            intervals(&profile, &sizes)
+        }
+        _ => protocols(&profile),
+    }
 }

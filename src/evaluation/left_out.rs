@@ -133,7 +133,7 @@ impl Protocol {
 }
 
 /// What a fingerprint says of a network's rows, but for those that are `known` to it; whether steps fit is asked of all of them.
-fn try_without(fingerprint: &Fingerprint, own: &Share, known: &[Row]) -> Trial {
+pub(super) fn try_without(fingerprint: &Fingerprint, own: &Share, known: &[Row]) -> Trial {
     let mut trial = Trial::of(fingerprint, &own.rows, &own.failed);
     if !known.is_empty() {
         let is_known = |row: &&Row| known.iter().any(|known| known.record == row.record);

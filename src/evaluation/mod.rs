@@ -12,6 +12,7 @@ mod noise;
 mod operations;
 mod share;
 mod study;
+mod subsets;
 mod trial;
 mod verdicts;
 
@@ -23,6 +24,7 @@ pub use left_out::{Candidate, Chosen, Protocol};
 pub use noise::Noise;
 pub use operations::{ClassScores, ClassTime};
 pub use study::{Protocols, Study};
+pub use subsets::Intervals;
 pub use trial::Trial;
 pub use verdicts::{Confusion, Judged};
 

@@ -1,7 +1,6 @@
 //! Everything a fingerprint says about one network: prepared once, asked for any batch size.
 
 use super::Fingerprint;
-use super::architecture::architecture;
 use super::hybrid::Hybrid;
 use super::latency;
 use super::memory;
@@ -12,7 +11,7 @@ use super::published::Published;
 use super::rows::Row;
 use super::shares::{Shares, TimedOperation};
 use super::spread::Band;
-use super::unlike::Unlike;
+use super::unlike::{News, Unlike};
 use crate::memory::Alive;
 use crate::network::Network;
 use crate::workload::Workload;
@@ -22,8 +21,8 @@ pub struct About<'a> {
     fingerprint: &'a Fingerprint,
     network: &'a Network,
     unlike: Vec<Unlike>,
-    /// None for the published method.
-    band: Option<Band>,
+    /// The architecture it is a level of, if one was profiled.
+    family: Option<String>,
     prepared: Prepared<'a>,
 }
 
@@ -36,13 +35,14 @@ enum Prepared<'a> {
 impl Fingerprint {
     /// Prepares what it says about a network.
     pub fn about<'a>(&'a self, network: &'a Network) -> About<'a> {
+        let news: News = self.profiled.news(network);
+        let stage = self.subject.stage;
         let prepared = match &self.fitted {
             Fitted::Perf4sight(published) => Prepared::Published(published),
-            Fitted::Hybrid(Hybrid::Latency(latency)) => Prepared::Latency(latency.about(self.subject.stage, network)),
-            Fitted::Hybrid(Hybrid::Memory(memory)) => Prepared::Memory(memory.about(self.subject.stage, network)),
+            Fitted::Hybrid(Hybrid::Latency(latency)) => Prepared::Latency(latency.about(stage, network, &news)),
+            Fitted::Hybrid(Hybrid::Memory(memory)) => Prepared::Memory(memory.about(stage, network)),
         };
-        let band = self.fitted.spread().map(|spread| spread.band(&architecture(network)));
-        About { fingerprint: self, network, unlike: self.profiled.unlike(network), band, prepared }
+        About { fingerprint: self, network, unlike: self.profiled.unlike(network), family: news.family, prepared }
     }
 }
 
@@ -52,7 +52,7 @@ impl About<'_> {
         let batch = batch.max(1);
         let value = self.value(batch);
         let unlike = self.unlike.iter().cloned().chain(self.fingerprint.profiled.unlike_batch(batch)).collect();
-        Prediction { value: self.predicted(value), interval: self.interval(value), unlike }
+        Prediction { value: self.predicted(value), interval: self.interval(batch, value), unlike }
     }
 
     /// Whether a step of `batch` samples fits; only a memory fingerprint whose profile has steps that did not fit knows.
@@ -107,11 +107,20 @@ impl About<'_> {
         }
     }
 
-    fn interval(&self, value: f64) -> Option<Interval> {
-        let Band { width, basis } = self.band?;
-        let width = width + self.ignorance();
-        let [low, high] = [-width, width].map(|width| self.predicted(value * width.exp()));
+    fn interval(&self, batch: u64, value: f64) -> Option<Interval> {
+        let Band { ends: [below, above], basis } = self.band(batch)?;
+        let ignorance = self.ignorance();
+        let [low, high] = [below - ignorance, above + ignorance].map(|end| self.predicted(value * end.exp()));
         Some(Interval { low, high, basis })
+    }
+
+    /// None for the published method, which knows no intervals.
+    fn band(&self, batch: u64) -> Option<Band> {
+        match (&self.prepared, &self.fingerprint.fitted) {
+            (Prepared::Latency(latency), _) => Some(latency.band(batch)),
+            (_, Fitted::Hybrid(Hybrid::Memory(memory))) => Some(memory.spread()?.band(self.family.as_deref())),
+            _ => None,
+        }
     }
 
     /// Operations that are not understood widen an interval as if each could cost twice an average one.

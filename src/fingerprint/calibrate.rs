@@ -1,4 +1,4 @@
-//! A fingerprint refitted with a few measured rows of a new network.
+//! A fingerprint with a few measured rows of a new network.
 
 use super::observations::Attempt;
 use super::rows::Row;
@@ -13,9 +13,9 @@ pub const MOST_ROWS: usize = 4;
 const CONTRADICTION: f64 = 10.0;
 
 impl Fingerprint {
-    /// The same fingerprint, fitted once more with rows of a new network beside those it was fitted on; the new network weighs as
-    /// much as every other. Scaling its predictions instead would let one level speak for all and makes them worse. Steps that did not
-    /// fit move the limit of memory; of latency they say nothing.
+    /// The same fingerprint with rows of a new network beside those it was fitted on. Memory is fitted once more, the new network
+    /// weighing as much as every other; of latency the rows tell what this network has of its own, at the level measured and, as far
+    /// as levels of a network are alike, at its others. Steps that did not fit move the limit of memory; of latency they say nothing.
     ///
     /// # Errors
     /// Nothing measured, or more than [`MOST_ROWS`]; what contradicts the fingerprint tenfold; a method that keeps nothing to refit with.
@@ -24,7 +24,7 @@ impl Fingerprint {
         rows.iter().try_for_each(|row| self.check_plausible(row))?;
         failed.iter().try_for_each(|attempt| self.check_failed(attempt))?;
         let mut profiled = self.profiled.clone();
-        profiled.extend(rows);
+        profiled.calibrate(rows);
         let fitted_on = self.fitted_on.iter().cloned().chain(count(rows)).collect();
         let fitted = self.fitted.calibrate(&self.subject, rows, failed)?;
         Ok(Fingerprint { profiled, fitted_on, fitted, scores: None, ..self.clone() })

@@ -4,7 +4,6 @@ use super::latency::Latency;
 use super::memory::Memory;
 use super::observations::{Attempt, Observations};
 use super::rows::Row;
-use super::spread::Spread;
 use crate::error::{Error, Result};
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
@@ -25,7 +24,7 @@ impl Hybrid {
         }
     }
 
-    /// The same, fitted with more rows.
+    /// The same with more rows.
     pub fn calibrate(&self, stage: Stage, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         match self {
             Hybrid::Memory(memory) => Ok(Hybrid::Memory(Box::new(memory.calibrate(stage, rows, failed)?))),
@@ -35,20 +34,10 @@ impl Hybrid {
 
     /// Refuses what speaks of another quantity than the file says, and what no fit gives.
     pub fn check(&self, quantity: Quantity) -> Result<()> {
-        if !self.spread().is_none_or(Spread::is_sound) {
-            return Err(Error::input("its intervals have widths that no fit gives"));
-        }
         match (self, quantity) {
             (Hybrid::Memory(memory), Quantity::Memory) => memory.check(),
             (Hybrid::Latency(latency), Quantity::Latency) => latency.check(),
             _ => Err(Error::input("what this fingerprint fitted is not what it speaks of")),
-        }
-    }
-
-    pub fn spread(&self) -> Option<&Spread> {
-        match self {
-            Hybrid::Memory(memory) => memory.spread(),
-            Hybrid::Latency(latency) => latency.spread(),
         }
     }
 }

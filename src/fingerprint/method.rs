@@ -5,7 +5,6 @@ use super::hybrid::Hybrid;
 use super::observations::{Attempt, Observations};
 use super::published::Published;
 use super::rows::Row;
-use super::spread::Spread;
 use crate::error::{Error, Result, suggestion};
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
@@ -67,7 +66,7 @@ impl Fitted {
         }
     }
 
-    /// The same, fitted with rows of a new network as well.
+    /// The same with rows of a new network.
     pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         match self {
             Fitted::Perf4sight(_) => Err(Error::input("the published method keeps no rows to refit with")
@@ -80,14 +79,6 @@ impl Fitted {
         match self {
             Fitted::Perf4sight(_) => Method::Perf4sight,
             Fitted::Hybrid(_) => Method::Hybrid,
-        }
-    }
-
-    /// How far off it is for networks left out; the published method does not know.
-    pub(super) fn spread(&self) -> Option<&Spread> {
-        match self {
-            Fitted::Perf4sight(_) => None,
-            Fitted::Hybrid(hybrid) => hybrid.spread(),
         }
     }
 

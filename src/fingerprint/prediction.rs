@@ -42,6 +42,10 @@ pub enum Basis {
     Estimated,
     /// The network was profiled: its own levels, each left out once.
     Levels,
+    /// How much networks, levels and rows vary and how uncertain the device's parameters are, learned from networks left out.
+    Networks,
+    /// The same, and a few rows of this network.
+    Rows,
 }
 
 impl fmt::Display for Basis {
@@ -50,6 +54,8 @@ impl fmt::Display for Basis {
             Basis::Conformal => "conformal 90 %",
             Basis::Estimated => "estimated 90 % (fewer than ten networks profiled)",
             Basis::Levels => "estimated 90 % (from other levels of this network)",
+            Basis::Networks => "estimated 90 % (from networks left out)",
+            Basis::Rows => "estimated 90 % (from rows of this network)",
         })
     }
 }

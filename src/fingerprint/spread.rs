@@ -15,7 +15,7 @@ const NETWORKS: usize = 10;
 const FEWEST: usize = 20;
 
 /// No interval is wider, in logarithms.
-const WIDEST: f64 = 14.0;
+pub(super) const WIDEST: f64 = 14.0;
 
 /// How far off predictions were for what was left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,10 +32,17 @@ pub(super) struct Spread {
 /// How wide the intervals of one network are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Band {
-    /// Natural logarithm of the factor between a prediction and either end of its interval.
-    pub width: f64,
+    /// Natural logarithms of the factors between a prediction and the lower and upper end of its interval.
+    pub ends: [f64; 2],
     /// What the 90 % rest on.
     pub basis: Basis,
+}
+
+impl Band {
+    /// As far below as above.
+    pub fn even(width: f64, basis: Basis) -> Self {
+        Band { ends: [-width, width], basis }
+    }
 }
 
 /// Natural logarithms of measured over predicted of one network, predicted by fits that did not see what was measured.
@@ -60,13 +67,7 @@ impl Spread {
 
     /// With what fits without some levels of a network leave open at those, by architecture.
     pub fn with_levels(mut self, levels: BTreeMap<String, Residuals>) -> Self {
-        let enough = levels.into_iter().filter(|(_, residuals)| residuals.len() >= FEWEST);
-        let width = |(architecture, residuals): (String, Residuals)| {
-            let count = residuals.len() as f64;
-            let weighted = residuals.into_iter().map(|residual| (residual.abs(), 1.0 / count));
-            Some((architecture, quantile(weighted.collect(), COVERAGE * (count + 1.0) / count)?))
-        };
-        self.profiled = enough.filter_map(width).collect();
+        self.profiled = widths(levels);
         self
     }
 
@@ -75,14 +76,26 @@ impl Spread {
         self.profiled.values().chain([&self.width]).all(|width| (0.0..=WIDEST).contains(width))
     }
 
-    /// The intervals of a network of this architecture.
-    pub fn band(&self, architecture: &str) -> Band {
-        match self.profiled.get(architecture) {
-            Some(&width) => Band { width, basis: Basis::Levels },
-            None if self.networks >= NETWORKS => Band { width: self.width, basis: Basis::Conformal },
-            None => Band { width: self.width, basis: Basis::Estimated },
+    /// The intervals of a network that is a level of this architecture, where it is one of any.
+    pub fn band(&self, family: Option<&str>) -> Band {
+        match family.and_then(|family| self.profiled.get(family)) {
+            Some(&width) => Band::even(width, Basis::Levels),
+            None if self.networks >= NETWORKS => Band::even(self.width, Basis::Conformal),
+            None => Band::even(self.width, Basis::Estimated),
         }
     }
+}
+
+/// How wide intervals of further levels are, where enough of them were left out: natural logarithms of the factor between a prediction
+/// and either end, by architecture.
+pub(super) fn widths(levels: BTreeMap<String, Residuals>) -> BTreeMap<String, f64> {
+    let enough = levels.into_iter().filter(|(_, residuals)| residuals.len() >= FEWEST);
+    let width = |(architecture, residuals): (String, Residuals)| {
+        let count = residuals.len() as f64;
+        let weighted = residuals.into_iter().map(|residual| (residual.abs(), 1.0 / count));
+        Some((architecture, quantile(weighted.collect(), COVERAGE * (count + 1.0) / count)?))
+    };
+    enough.filter_map(width).collect()
 }
 
 /// The smallest value up to which at least `share` of the weight lies.
@@ -106,10 +119,10 @@ mod tests {
         let mut networks = vec![vec![0.0]; 9];
         networks.push(vec![-0.5; 10_000]);
         let spread = Spread::new(&networks).unwrap();
-        assert_eq!(spread.band(""), Band { width: 0.5, basis: Basis::Conformal });
+        assert_eq!(spread.band(None), Band::even(0.5, Basis::Conformal));
         // Of five networks 90 % need the fifth, too.
         let few = Spread::new(&networks[5..]).unwrap();
-        assert_eq!(few.band(""), Band { width: 0.5, basis: Basis::Estimated });
+        assert_eq!(few.band(None), Band::even(0.5, Basis::Estimated));
         assert!(Spread::new(&[vec![]]).is_none());
     }
 
@@ -119,7 +132,7 @@ mod tests {
         let levels = [("known".to_owned(), residuals.clone()), ("hardly".to_owned(), residuals[..19].to_vec())];
         let spread = Spread::new(&[vec![0.5]]).unwrap().with_levels(levels.into());
         // 0.9 x 101 / 100 of a hundred: the 91st.
-        assert_eq!(spread.band("known"), Band { width: 0.091, basis: Basis::Levels });
-        assert_eq!(spread.band("hardly"), spread.band("unknown"));
+        assert_eq!(spread.band(Some("known")), Band::even(0.091, Basis::Levels));
+        assert_eq!(spread.band(Some("hardly")), spread.band(None));
     }
 }

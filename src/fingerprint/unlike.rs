@@ -1,9 +1,10 @@
 //! What sets a network apart from everything that was profiled: kinds of operations, shapes, sizes, batch sizes.
 
+use super::architecture::Families;
 use super::observations::Observations;
 use super::rows::Row;
 use crate::error::{Error, Result};
-use crate::network::{Conv, Network, Node, Op, Window};
+use crate::network::{Conv, Network, Node, NodeId, Op, Window};
 use crate::units::{Percent, grouped};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,24 +81,35 @@ pub(super) struct Profiled {
     inputs: BTreeSet<String>,
     sizes: BTreeMap<String, [u64; 2]>,
     largest_batch: u64,
+    families: Families,
+}
+
+/// What is new about a network, as far as it makes a prediction less certain.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct News {
+    /// The architecture that it has in common with networks that were measured, if it is one of their levels.
+    pub family: Option<String>,
+    /// Operations of kinds that were never measured.
+    pub operations: BTreeSet<NodeId>,
+    /// How far its sizes lie beyond those measured, as natural logarithms of factors.
+    pub beyond: f64,
 }
 
 impl Profiled {
     pub fn new(observations: &Observations) -> Self {
         let mut profiled = Profiled::default();
-        profiled.extend(observations.rows);
+        for network in networks(observations.rows) {
+            profiled.add(network);
+        }
+        profiled.calibrate(observations.rows);
         profiled
     }
 
-    /// With the networks of more rows.
-    pub fn extend(&mut self, rows: &[Row]) {
-        let mut variants = BTreeSet::new();
-        for row in rows {
-            self.largest_batch = self.largest_batch.max(row.record.workload.batch);
-            if variants.insert(&row.record.variant) {
-                self.add(&row.network);
-            }
-        }
+    /// With a few rows more: their networks are known now, but not what others have in common with them.
+    pub fn calibrate(&mut self, rows: &[Row]) {
+        let batches = rows.iter().map(|row| row.record.workload.batch);
+        self.largest_batch = batches.fold(self.largest_batch, u64::max);
+        networks(rows).for_each(|network| self.families.add(network));
     }
 
     fn add(&mut self, network: &Network) {
@@ -114,23 +126,47 @@ impl Profiled {
         self.largest_batch
     }
 
-    /// What sets `network` apart, whatever the batch size.
+    /// What sets `network` apart, whatever the batch size; nothing but what is not understood where it is a level of one measured.
     pub fn unlike(&self, network: &Network) -> Vec<Unlike> {
-        let unseen = operations(network).into_iter().filter(|name| !self.operations.contains(name));
-        let sizes = sizes(network).into_iter().filter_map(|(what, value)| {
-            let profiled = *self.sizes.get(what)?;
-            let [low, high] = profiled.map(|bound| bound as f64);
-            let beyond = value as f64 > high * REACH || value as f64 * REACH < low;
-            beyond.then(|| Unlike::Size { what: what.to_owned(), value, profiled })
-        });
-        let shape = network.input_shape().to_string();
-        let profiled = || self.inputs.iter().cloned().collect();
-        let input = (!self.inputs.contains(&shape)).then(|| Unlike::Input { profiled: profiled(), shape });
         let coverage = network.coverage();
         let missed =
             Unlike::NotUnderstood { unknown: coverage.operations - coverage.known(), operations: coverage.operations };
         let missed = (!coverage.is_full()).then_some(missed);
+        if self.families.of(network).is_some() {
+            return missed.into_iter().collect();
+        }
+        let shape = network.input_shape().to_string();
+        let profiled = || self.inputs.iter().cloned().collect();
+        let input = (!self.inputs.contains(&shape)).then(|| Unlike::Input { profiled: profiled(), shape });
+        let unseen = operations(network).into_iter().filter(|name| !self.operations.contains(name));
+        let sizes = self.beyond(network).map(|(what, value, profiled)| Unlike::Size { what, value, profiled });
         missed.into_iter().chain(input).chain(unseen.map(Unlike::Operation)).chain(sizes).collect()
+    }
+
+    /// Sizes beyond what was profiled, with their range there.
+    fn beyond(&self, network: &Network) -> impl Iterator<Item = (String, u64, [u64; 2])> {
+        sizes(network).into_iter().filter_map(|(what, value)| {
+            let profiled = *self.sizes.get(what)?;
+            let [low, high] = profiled.map(|bound| bound as f64);
+            let beyond = value as f64 > high * REACH || value as f64 * REACH < low;
+            beyond.then(|| (what.to_owned(), value, profiled))
+        })
+    }
+
+    /// What is new about `network`.
+    pub fn news(&self, network: &Network) -> News {
+        let far = |(_, value, [low, high]): (String, u64, [u64; 2])| {
+            let [value, low, high] = [value, low, high].map(|size| size.max(1) as f64);
+            (value / high).max(low / value).ln()
+        };
+        let unseen: BTreeSet<Form> =
+            forms(network).filter(|form| form.names().iter().any(|name| !self.operations.contains(name))).collect();
+        let is_new = |node: &Node| Form::of(network, node).is_some_and(|form| unseen.contains(&form));
+        News {
+            family: self.families.of(network).map(str::to_owned),
+            operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
+            beyond: self.beyond(network).map(far).fold(0.0, f64::max),
+        }
     }
 
     /// What sets a batch size apart.
@@ -186,27 +222,68 @@ fn check_sizes(network: &Network) -> Result<()> {
     }
 }
 
-/// Kinds of operations; of convolutions also kernels, strides and groupings. Networks repeat themselves: only what differs is put into
-/// words.
-fn operations(network: &Network) -> BTreeSet<String> {
-    let kinds: BTreeSet<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
-    let convolutions = network.nodes().iter().filter_map(|node| match &node.op {
-        Op::Conv(conv) => {
-            let Window { kernel, stride, dilation, .. } = conv.window;
-            Some((grouping(conv, network.input_of(node, 0).channels()), kernel, stride, dilation))
-        }
-        _ => None,
-    });
-    let mut names: BTreeSet<String> = kinds.into_iter().map(|kind| format!("{kind} operations")).collect();
-    for (grouping, [height, width], [down, right], dilation) in convolutions.collect::<BTreeSet<_>>() {
-        names.insert(format!("{grouping} convolutions"));
-        names.insert(format!("{height}x{width} {grouping} convolutions"));
-        names.insert(format!("convolutions of stride {}", down.max(right)));
-        if dilation != [1, 1] {
-            names.insert("dilated convolutions".to_owned());
+/// The networks of some rows, each once.
+fn networks(rows: &[Row]) -> impl Iterator<Item = &Network> {
+    let mut variants = BTreeSet::new();
+    rows.iter().filter(move |row| variants.insert(&row.record.variant)).map(|row| row.network.as_ref())
+}
+
+/// What an operation has in common with others that are computed alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Form<'a> {
+    Kind(&'a str),
+    /// A fully connected layer that sees many positions, as transformers have them.
+    Positions,
+    Convolution {
+        grouping: &'static str,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        dilation: [usize; 2],
+    },
+}
+
+impl<'a> Form<'a> {
+    /// None of what costs nothing.
+    fn of(network: &Network, node: &'a Node) -> Option<Self> {
+        match &node.op {
+            Op::Input(_) => None,
+            Op::Conv(conv) => {
+                let Window { kernel, stride, dilation, .. } = conv.window;
+                let grouping = grouping(conv, network.input_of(node, 0).channels());
+                Some(Form::Convolution { grouping, kernel, stride, dilation })
+            }
+            Op::Linear(_) if node.shape.dims().len() > 1 => Some(Form::Positions),
+            op => Some(Form::Kind(op.kind())),
         }
     }
-    names
+
+    /// In words, each of which may be new.
+    fn names(&self) -> Vec<String> {
+        match *self {
+            Form::Kind(kind) => vec![format!("{kind} operations")],
+            Form::Positions => vec!["linear operations on many positions".to_owned()],
+            Form::Convolution { grouping, kernel: [height, width], stride: [down, right], dilation } => {
+                let dilated = (dilation != [1, 1]).then(|| "dilated convolutions".to_owned());
+                let names = [
+                    format!("{grouping} convolutions"),
+                    format!("{height}x{width} {grouping} convolutions"),
+                    format!("convolutions of stride {}", down.max(right)),
+                ];
+                names.into_iter().chain(dilated).collect()
+            }
+        }
+    }
+}
+
+/// The forms of a network's operations, each once: networks repeat themselves, and only what differs is put into words.
+fn forms(network: &Network) -> impl Iterator<Item = Form<'_>> {
+    let forms: BTreeSet<Form> = network.nodes().iter().filter_map(|node| Form::of(network, node)).collect();
+    forms.into_iter()
+}
+
+/// Kinds of operations; of convolutions also kernels, strides and groupings.
+fn operations(network: &Network) -> BTreeSet<String> {
+    forms(network).flat_map(|form| form.names()).collect()
 }
 
 fn grouping(conv: &Conv, channels: usize) -> &'static str {

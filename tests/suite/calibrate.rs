@@ -47,8 +47,9 @@ fn rows_pull_the_predictions_towards_them_and_the_original_stays() {
     let run = calibrate(&scene, "--rows rows.csv --save mine --json").succeeds();
     for (row, before) in run.json()["before_and_after"]["latency"].as_array().unwrap().iter().zip(before) {
         assert_eq!(number(&row["before_ms"]), before);
-        assert!(number(&row["after_ms"]) > 1.05 * before, "{row}");
-        assert!(number(&row["after_ms"]) < 1.6 * before, "{row}");
+        // At least nine tenths of the way.
+        assert!(number(&row["after_ms"]) > 1.45 * before, "{row}");
+        assert!(number(&row["after_ms"]) < 1.55 * before, "{row}");
     }
     // What was stored answers as shown, and the original as before.
     let stored = scene.run("predict mnasnet --fingerprint mine --bs 8 --json").succeeds().json();

@@ -201,7 +201,7 @@ fn files_that_do_not_fit_are_refused_with_file_and_remedy() {
         assert!(good.contains(from), "{from}");
         refusal(&good.replace(from, to))
     };
-    assert!(edited("\"format\": 2", "\"format\": 3").contains("format version 3"));
+    assert!(edited("\"format\": 3", "\"format\": 4").contains("format version 4"));
     assert!(edited("\"version\": 1", "\"version\": 9").contains("perf4sight-training version 9"));
     assert!(edited("\"stage\": \"training\"", "\"stage\": \"inference\"").contains("speaks of inference latency"));
     assert!(edited("\"quantity\": \"latency\"", "\"quantity\": \"memory\"").contains("speaks of training memory"));

@@ -1,11 +1,15 @@
 //! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run beside them, the
 //! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `ACCURACY.md`.
 
+mod cholesky;
+mod effects;
 mod fit;
 mod layers;
+mod mixture;
 mod normal;
 mod parts;
 mod physics;
+mod prepared;
 mod processor;
 mod residual;
 mod step;
@@ -16,22 +20,23 @@ use super::architecture::architecture;
 use super::folds::{FOLDS, Folds};
 use super::observations::Observations;
 use super::rows::Row;
-use super::shares::{Share, Shares, TimedOperation};
-use super::spread::{Residuals, Spread};
+use super::spread::{Residuals, WIDEST, widths};
+use super::unlike::News;
 use crate::error::{Error, Result};
-use crate::features::physical::Class;
 use crate::network::Network;
 use crate::records::Variant;
 use crate::target::{Parameter, Target};
-use crate::units::Milliseconds;
 use crate::workload::Stage;
+use cholesky::Cholesky;
+use effects::{Effects, Sample};
 use fit::{Belief, Observed};
-use layers::{Corrections, Sample};
+use layers::Corrections;
 use normal::Normal;
 use parts::Parts;
 use physics::Physics;
+pub(super) use prepared::Prepared;
 use rayon::prelude::*;
-use residual::{Curve, Left, Residual};
+use residual::{Left, Residual};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use step::Step;
@@ -58,24 +63,22 @@ pub(super) struct Latency {
     #[serde(default, skip_serializing_if = "Corrections::is_empty")]
     corrections: Corrections,
     residual: Residual,
-    spread: Option<Spread>,
-}
-
-/// One network, ready to be asked about.
-pub(super) struct Prepared<'a> {
-    network: &'a Network,
-    corrections: &'a Corrections,
-    physics: Physics<'a>,
-    curve: Curve,
+    /// How much networks, levels and rows vary.
+    effects: Effects,
+    /// How wide intervals of further levels of the networks profiled are, by architecture.
+    levels: BTreeMap<String, f64>,
+    /// Rows of networks that it was calibrated with, by architecture.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    calibrated: BTreeMap<String, Vec<Sample>>,
 }
 
 impl Latency {
     pub fn fit(stage: Stage, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
         let mut fitted = Self::fit_rows(stage, seed, observations.target, &all)?;
-        let networks = Self::left_out(stage, seed, observations, &|variant| variant.network.clone())?;
-        let levels = levels_left_out(stage, seed, observations)?;
-        fitted.spread = Spread::new(&networks).map(|spread| spread.with_levels(levels));
+        let networks = Self::samples_left_out(stage, seed, observations, &|variant| variant.network.clone())?;
+        fitted.effects = Effects::learn(&networks);
+        fitted.levels = widths(levels_left_out(stage, seed, observations)?);
         Ok(fitted)
     }
 
@@ -86,18 +89,29 @@ impl Latency {
         observations: &Observations,
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
+        let samples = Self::samples_left_out(stage, seed, observations, group)?;
+        let residuals = |samples: Vec<Sample>| samples.iter().map(|sample| sample.residual).collect();
+        Ok(samples.into_iter().map(residuals).collect())
+    }
+
+    fn samples_left_out<G: Ord + Send + Sync>(
+        stage: Stage,
+        seed: u64,
+        observations: &Observations,
+        group: &(impl Fn(&Variant) -> G + Sync),
+    ) -> Result<Vec<Vec<Sample>>> {
         let groups: BTreeSet<G> = observations.rows.iter().map(|row| group(&row.record.variant)).collect();
         let groups: Vec<G> = groups.into_iter().collect();
-        let residuals = groups.par_iter().map(|name| {
+        let samples = groups.par_iter().map(|name| {
             let (own, others): (Vec<&Row>, Vec<&Row>) =
                 observations.rows.iter().partition(|row| group(&row.record.variant) == *name);
             if others.is_empty() {
-                return Ok(Residuals::new());
+                return Ok(Vec::new());
             }
             let fitted = Self::fit_rows(stage, seed, observations.target, &others)?;
-            Ok(own.iter().map(|row| fitted.residual(stage, row)).collect())
+            Ok(own.into_iter().map(|row| fitted.sample(stage, row)).collect())
         });
-        residuals.collect()
+        samples.collect()
     }
 
     fn fit_rows(stage: Stage, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
@@ -107,87 +121,55 @@ impl Latency {
             rows.par_iter().map(|row| Physics::new(rules, belief.values(), &row.network, stage)).collect();
         let corrections = Corrections::fit(seed, &operations(rows, &physics))?;
         let residual = Residual::fit(seed, &steps(rows, &physics, &corrections))?;
-        Ok(Latency { target: target.clone(), belief, corrections, residual, spread: None })
+        let (effects, levels, calibrated) = (Effects::learn(&[]), BTreeMap::new(), BTreeMap::new());
+        Ok(Latency { target: target.clone(), belief, corrections, residual, effects, levels, calibrated })
     }
 
-    /// Renewed by rows of networks it was not fitted on, each network weighing as much as every one before.
+    /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on.
     pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Self {
-        let rows: Vec<&Row> = rows.iter().collect();
-        let rules = Rules { speed: &self.target.speed, target: &self.target };
-        Latency { belief: fit::fit(&self.belief, &observed(rules, stage, &rows)), ..self.clone() }
+        let mut calibrated = self.calibrated.clone();
+        for row in rows {
+            calibrated.entry(architecture(&row.network)).or_default().push(self.sample(stage, row));
+        }
+        Latency { calibrated, ..self.clone() }
     }
 
-    pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
+    pub fn about<'a>(&'a self, stage: Stage, network: &'a Network, news: &News) -> Prepared<'a> {
+        Prepared::new(self, network, self.physics(stage, network), news)
+    }
+
+    /// How uncertain the device's parameters are.
+    fn doubt(&self) -> Option<Cholesky> {
+        self.belief.doubt(&Belief::before(&self.target))
+    }
+
+    fn physics(&self, stage: Stage, network: &Network) -> Physics<'_> {
         let rules = Rules { speed: &self.target.speed, target: &self.target };
-        let physics = Physics::new(rules, self.belief.values(), network, stage);
-        Prepared {
-            network,
-            corrections: &self.corrections,
-            curve: self.residual.curve(&physics, &self.corrections),
-            physics,
-        }
+        Physics::new(rules, self.belief.values(), network, stage)
     }
 
     /// Refuses what a file says that no fit could have said.
     ///
     /// # Errors
-    /// Trees of other portraits.
+    /// Trees of other portraits, samples of other parameters.
     pub fn check(&self) -> Result<()> {
         self.target.check()?;
-        match self.residual.is_sound() && self.corrections.is_sound() {
+        let trees = self.residual.is_sound() && self.corrections.is_sound();
+        let samples = self.calibrated.values().flatten().all(Sample::is_sound);
+        if !(self.effects.is_sound() && self.levels.values().all(|width| (0.0..=WIDEST).contains(width))) {
+            return Err(Error::input("its intervals have widths that no fit gives"));
+        }
+        match trees && samples && self.doubt().is_some() {
             true => Ok(()),
             false => Err(Error::input("what it fitted to latency does not fit together")),
         }
     }
 
-    pub fn spread(&self) -> Option<&Spread> {
-        self.spread.as_ref()
-    }
-
-    /// Natural logarithm of measured over predicted.
-    fn residual(&self, stage: Stage, row: &Row) -> f64 {
-        (row.measured / self.about(stage, &row.network).at(row.record.workload.batch)).ln()
-    }
-}
-
-impl Prepared<'_> {
-    /// Milliseconds of a step of `batch` samples.
-    pub fn at(&self, batch: u64) -> f64 {
-        self.curve.at(self.physics.time(batch as f64))
-    }
-
-    /// The parts of a row that were timed one by one, beside what is predicted for each.
-    pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
-        let batch = row.record.workload.batch as f64;
-        let timed = |sample: Sample| {
-            let physical = self.physics.part(sample.kernels, batch);
-            let operation = self.physics.operation(sample.kernels, batch, physical);
-            TimedOperation {
-                class: sample.kernels[0].class.name(),
-                measured: Milliseconds(sample.milliseconds),
-                predicted: Milliseconds(physical * self.corrections.factor(operation)),
-            }
-        };
-        layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
-    }
-
-    /// Where those milliseconds go.
-    pub fn shares(&self, batch: u64) -> Shares {
-        let batch_size = batch as f64;
-        let classes = self.physics.spent(self.corrections, batch_size).classes;
-        let scale = self.at(batch) / classes.iter().sum::<f64>();
-        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
-        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
-        let nodes = self.physics.nodes(self.corrections, batch_size).into_iter();
-        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
-        let costliest_first = |mut shares: Vec<Share>| {
-            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
-            shares
-        };
-        Shares {
-            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
-            layers: costliest_first(nodes.collect()),
-        }
+    /// A row beside what is predicted for networks of which nothing is known.
+    fn sample(&self, stage: Stage, row: &Row) -> Sample {
+        let batch = row.record.workload.batch;
+        let stranger = Prepared::new(self, &row.network, self.physics(stage, &row.network), &News::default());
+        Sample { residual: (row.measured / stranger.at(batch)).ln(), place: stranger.place(batch) }
     }
 }
 
@@ -216,9 +198,9 @@ fn observed(rules: Rules, stage: Stage, rows: &[&Row]) -> Vec<Observed> {
         let step = Step::new(rules, &parts, batch);
         let mut observed = vec![Observed { step, milliseconds: row.measured, weight }];
         let samples = layers::samples(row, &parts).into_iter();
-        let samples: Vec<Sample> = samples.skip(index % every).step_by(every).collect();
+        let samples: Vec<layers::Sample> = samples.skip(index % every).step_by(every).collect();
         let total: f64 = samples.iter().map(|sample| sample.milliseconds).sum();
-        observed.extend(samples.into_iter().map(|Sample { kernels, milliseconds }| Observed {
+        observed.extend(samples.into_iter().map(|layers::Sample { kernels, milliseconds }| Observed {
             step: Step::part(rules, kernels.iter(), batch),
             milliseconds,
             weight: LAYERS_WEIGHT * weight * milliseconds / total,
@@ -233,7 +215,7 @@ fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left> {
     let left = |(row, physics): (&&Row, &Physics)| -> Vec<layers::Left> {
         let batch = row.record.workload.batch as f64;
         let samples = layers::samples(row, physics.parts()).into_iter();
-        let left = |Sample { kernels, milliseconds }| {
+        let left = |layers::Sample { kernels, milliseconds }| {
             let physical = physics.part(kernels, batch);
             layers::Left::of(physics.operation(kernels, batch, physical), milliseconds)
         };
@@ -264,7 +246,8 @@ fn levels_left_out(stage: Stage, seed: u64, observations: &Observations) -> Resu
             return Ok(Vec::new());
         }
         let fitted = Latency::fit_rows(stage, seed, observations.target, &others)?;
-        Ok(own.into_iter().map(|row| (architecture(&row.network), fitted.residual(stage, row))).collect())
+        let left = |row: &Row| (architecture(&row.network), fitted.sample(stage, row).residual);
+        Ok(own.into_iter().map(left).collect())
     });
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
     for (architecture, residual) in residuals.collect::<Result<Vec<_>>>()?.into_iter().flatten() {

@@ -1,5 +1,7 @@
 //! Symmetric positive definite systems of a few dozen unknowns.
 
+use super::cholesky::Cholesky;
+
 /// A symmetric matrix and a right-hand side that are summed up row by row: the normal equations of least squares.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Normal<const N: usize> {
@@ -30,34 +32,14 @@ impl<const N: usize> Normal<N> {
         }
     }
 
-    /// The solution by Cholesky's decomposition, every diagonal element raised by `damping` of itself; none where the matrix is
+    /// The solution, every diagonal element raised by `damping` of itself; none where the matrix is
     /// not positive definite.
     pub(super) fn solve(&self, damping: f64) -> Option<[f64; N]> {
-        let mut lower = [[0.0; N]; N];
-        for row in 0..N {
-            for column in 0..=row {
-                let known: f64 = (0..column).map(|k| lower[row][k] * lower[column][k]).sum();
-                let cell = self.matrix[row][column];
-                lower[row][column] = if row == column {
-                    let square = cell * (1.0 + damping) - known;
-                    if square <= 0.0 {
-                        return None;
-                    }
-                    square.sqrt()
-                } else {
-                    (cell - known) / lower[column][column]
-                };
-            }
-        }
-        let mut solution = self.right;
-        for row in 0..N {
-            let known: f64 = (0..row).map(|k| lower[row][k] * solution[k]).sum();
-            solution[row] = (solution[row] - known) / lower[row][row];
-        }
-        for row in (0..N).rev() {
-            let known: f64 = (row + 1..N).map(|k| lower[k][row] * solution[k]).sum();
-            solution[row] = (solution[row] - known) / lower[row][row];
-        }
-        Some(solution)
+        let raised = |row: usize, column: usize| {
+            let raise = if row == column { 1.0 + damping } else { 1.0 };
+            raise * self.matrix[row][column]
+        };
+        let solution = Cholesky::of(N, raised)?.solve(&self.right);
+        Some(std::array::from_fn(|index| solution[index]))
     }
 }

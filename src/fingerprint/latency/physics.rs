@@ -2,7 +2,7 @@
 
 use super::layers::{Corrections, Operation};
 use super::parts::{Kind, Parts};
-use super::step::{Launches, together};
+use super::step::{Launches, Step, together};
 use super::term::Values;
 use super::terms::Rules;
 use crate::features::physical::{Class, Kernel};
@@ -62,6 +62,11 @@ impl<'a> Physics<'a> {
     fn plain(&self, batch: f64) -> f64 {
         let work = |kind: &Kind| kind.count() * kind.kernels.iter().map(|kernel| self.work(kernel, batch)).sum::<f64>();
         self.step(self.parts.kinds.iter().map(work).sum())
+    }
+
+    /// Milliseconds of a step of `batch` samples, and their derivatives by the logarithms of the parameters.
+    pub(super) fn slopes(&self, batch: f64) -> (f64, Values) {
+        Step::new(self.rules, &self.parts, batch).slopes(&self.values)
     }
 
     /// Milliseconds of some of its kernels by themselves.

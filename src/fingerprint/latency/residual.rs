@@ -56,14 +56,30 @@ impl Residual {
         Ok(Residual { forest, knots: knots(rows.iter().map(|row| row.batch)) })
     }
 
-    /// From physical to corrected time for one network.
-    pub(super) fn curve(&self, physics: &Physics, corrections: &Corrections) -> Curve {
-        let point = |&batch: &f64| {
+    /// From physical to corrected time for one network, with an `effect` of its own on the logarithm of time at each batch size;
+    /// exact at some batch sizes that were `measured`.
+    pub(super) fn curve(
+        &self,
+        physics: &Physics,
+        corrections: &Corrections,
+        measured: impl Iterator<Item = f64>,
+        effect: impl Fn(f64) -> f64,
+    ) -> Curve {
+        let point = |batch: f64| {
             let spent = physics.spent(corrections, batch);
             let correction = self.forest.predict_row(&portrait(&spent, batch));
-            (spent.physical.ln(), spent.corrected.ln() + correction.clamp(-BOUND, BOUND))
+            (spent.physical.ln(), spent.corrected.ln() + correction.clamp(-BOUND, BOUND) + effect(batch))
         };
-        Curve::new(self.knots.iter().map(point).collect())
+        let mut knots: Vec<f64> = self.knots.iter().copied().chain(measured).collect();
+        knots.sort_by(f64::total_cmp);
+        knots.dedup();
+        Curve::new(knots.into_iter().map(point).collect())
+    }
+
+    /// The smallest and the largest batch size it was fitted on.
+    pub(super) fn batches(&self) -> [f64; 2] {
+        let end = |knot: Option<&f64>| knot.copied().unwrap_or(1.0);
+        [end(self.knots.first()), end(self.knots.last())]
     }
 
     /// Whether a file holds what trees of this program are asked.

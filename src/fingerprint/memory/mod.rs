@@ -85,6 +85,9 @@ impl Memory {
     /// # Errors
     /// Numbers beyond any device.
     pub fn check(&self) -> Result<()> {
+        if !self.spread.as_ref().is_none_or(Spread::is_sound) {
+            return Err(Error::input("its intervals have widths that no fit gives"));
+        }
         let kernels = self.known.iter().all(|part| part.kernels().is_sound());
         match kernels && self.model.curve.is_sound() && self.limit.is_none_or(|limit| limit.is_sound()) {
             true => Ok(()),

@@ -92,6 +92,8 @@ fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
         Basis::Conformal => "conformal",
         Basis::Estimated => "estimated",
         Basis::Levels => "levels",
+        Basis::Networks => "networks",
+        Basis::Rows => "rows",
     });
     [
         cell(prediction.value.value()),

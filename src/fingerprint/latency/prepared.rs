@@ -1,0 +1,161 @@
+//! One network before the fitted latency of a device, ready to be asked about any batch size.
+
+use super::Latency;
+use super::cholesky::Cholesky;
+use super::effects::{Place, Posterior, Sample};
+use super::layers::{self, Corrections};
+use super::mixture::Mixture;
+use super::physics::Physics;
+use super::residual::Curve;
+use crate::features::physical::Class;
+use crate::fingerprint::architecture::level;
+use crate::fingerprint::prediction::Basis;
+use crate::fingerprint::rows::Row;
+use crate::fingerprint::shares::{Share, Shares, TimedOperation};
+use crate::fingerprint::spread::Band;
+use crate::fingerprint::unlike::News;
+use crate::network::Network;
+use crate::units::Milliseconds;
+
+/// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
+/// have of their own, nine tenths lie within a factor of 2.4.
+const NEVER_MEASURED: f64 = 0.3;
+
+/// The same for every factor of e that sizes or batch sizes lie beyond those measured.
+const BEYOND: f64 = 0.03;
+
+/// So many standard deviations above the mean lies the worst twentieth of a normal distribution.
+const WORST_TWENTIETH: f64 = 1.645;
+
+/// One network, ready to be asked about.
+pub(in crate::fingerprint) struct Prepared<'a> {
+    network: &'a Network,
+    corrections: &'a Corrections,
+    physics: Physics<'a>,
+    curve: Curve,
+    widths: Widths,
+    own: Own<'a>,
+}
+
+/// What a network has of its own.
+struct Own<'a> {
+    /// The network at its widths.
+    level: String,
+    /// How uncertain the device's parameters are.
+    doubt: Cholesky,
+    posterior: Posterior<'a>,
+}
+
+/// What intervals rest on.
+struct Widths {
+    /// Their half, where the network was profiled at other levels and none of its rows were added since.
+    profiled: Option<f64>,
+    basis: Basis,
+    /// The smallest and the largest batch size profiled.
+    batches: [f64; 2],
+}
+
+impl<'a> Prepared<'a> {
+    pub(super) fn new(latency: &'a Latency, network: &'a Network, physics: Physics<'a>, news: &News) -> Self {
+        let samples = news.family.as_ref().and_then(|family| latency.calibrated.get(family));
+        let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
+        let profiled = news.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
+        let batches = latency.residual.batches();
+        let strangeness = strangeness(&physics, &latency.corrections, batches[1], news);
+        let own = Own {
+            level: level(network),
+            doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
+            posterior: latency.effects.posterior(strangeness, samples),
+        };
+        let measured = samples.iter().map(|sample| sample.place.batch.exp());
+        let effect = |batch| if samples.is_empty() { 0.0 } else { own.at(&physics, batch).mean() };
+        let curve = latency.residual.curve(&physics, &latency.corrections, measured, effect);
+        let widths = match (samples, profiled) {
+            ([], Some(width)) => Widths { profiled: Some(width), basis: Basis::Levels, batches },
+            ([], None) => Widths { profiled: None, basis: Basis::Networks, batches },
+            _ => Widths { profiled: None, basis: Basis::Rows, batches },
+        };
+        Prepared { network, corrections: &latency.corrections, physics, curve, widths, own }
+    }
+
+    /// Milliseconds of a step of `batch` samples.
+    pub fn at(&self, batch: u64) -> f64 {
+        self.curve.at(self.physics.time(batch as f64))
+    }
+
+    /// The interval around them.
+    pub fn band(&self, batch: u64) -> Band {
+        let Widths { profiled, basis, batches: [low, high] } = self.widths;
+        let batch = batch as f64;
+        let outside = BEYOND * (batch / batch.clamp(low, high)).ln().abs();
+        if let Some(width) = profiled {
+            return Band::even(width.hypot(WORST_TWENTIETH * outside), basis);
+        }
+        let own = self.own.at(&self.physics, batch).blurred(outside);
+        Band { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis }
+    }
+
+    /// Where a row of this network lies among all rows.
+    pub(super) fn place(&self, batch: u64) -> Place {
+        self.own.place(&self.physics, batch as f64)
+    }
+
+    /// The parts of a row that were timed one by one, beside what is predicted for each.
+    pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+        let batch = row.record.workload.batch as f64;
+        let timed = |sample: layers::Sample| {
+            let physical = self.physics.part(sample.kernels, batch);
+            TimedOperation {
+                class: sample.kernels[0].class.name(),
+                measured: Milliseconds(sample.milliseconds),
+                predicted: Milliseconds(physical * self.corrections.factor(sample.kernels, batch, physical)),
+            }
+        };
+        layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
+    }
+
+    /// Where those milliseconds go.
+    pub fn shares(&self, batch: u64) -> Shares {
+        let batch_size = batch as f64;
+        let classes = self.physics.spent(self.corrections, batch_size).classes;
+        let scale = self.at(batch) / classes.iter().sum::<f64>();
+        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
+        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
+        let nodes = self.physics.nodes(self.corrections, batch_size).into_iter();
+        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
+        let costliest_first = |mut shares: Vec<Share>| {
+            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
+            shares
+        };
+        Shares {
+            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
+            layers: costliest_first(nodes.collect()),
+        }
+    }
+}
+
+impl Own<'_> {
+    /// How far measurements are expected to lie from what the device promises.
+    fn at(&self, physics: &Physics, batch: f64) -> Mixture {
+        self.posterior.at(&self.place(physics, batch))
+    }
+
+    fn place(&self, physics: &Physics, batch: f64) -> Place {
+        let (time, slopes) = physics.slopes(batch);
+        let slopes = self.doubt.whiten(&slopes.map(|slope| slope / time));
+        Place { level: self.level.clone(), batch: batch.ln(), slopes }
+    }
+}
+
+/// Standard deviation of the time of a network, in logarithms, beyond that of networks like those profiled.
+fn strangeness(physics: &Physics, corrections: &Corrections, batch: f64, news: &News) -> f64 {
+    let unseen = match news.operations.is_empty() {
+        true => 0.0,
+        false => {
+            let times = physics.nodes(corrections, batch);
+            let unseen = news.operations.iter().filter_map(|node| times.get(node)).sum::<f64>();
+            unseen / times.values().sum::<f64>()
+        }
+    };
+    (NEVER_MEASURED * unseen).hypot(BEYOND * news.beyond)
+}
