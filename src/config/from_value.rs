@@ -1,6 +1,7 @@
 //! Rust types that values can be read as.
 
 use super::literal::Value;
+use crate::units::Bytes;
 use std::path::PathBuf;
 
 /// A Rust type that a value can be read as.
@@ -45,6 +46,13 @@ impl FromValue for f64 {
             Value::Number(number) => Some(*number),
             _ => None,
         }
+    }
+}
+
+/// An amount of memory of at least a MiB; a number without a unit is MiB.
+impl FromValue for Bytes {
+    fn from_value(value: &Value) -> Option<Self> {
+        Bytes::parse(&String::from_value(value)?).filter(|bytes| bytes.mib() >= 1.0)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The keys a section may hold, as data: names, kinds, defaults, meanings.
 
+use super::from_value::FromValue;
 use super::literal::Value;
 use crate::error::nearest;
+use crate::units::Bytes;
 
 /// The keys of one section.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,8 @@ pub enum Kind {
     Integer(i64, i64),
     /// A number that is at least the given one.
     Number(f64),
+    /// An amount of memory, at least a MiB: a number of MiB, or with its unit.
+    Memory,
     /// Any word.
     Text,
     /// One of these words.
@@ -74,6 +78,13 @@ impl Table {
     }
 }
 
+impl Key {
+    /// Whether a list may hold nothing: where nothing is what holds by default.
+    pub(super) fn may_be_empty(&self) -> bool {
+        matches!(self.default, Missing::Unset | Missing::Literal("[]"))
+    }
+}
+
 impl Kind {
     /// What is expected, for people.
     pub fn expected(&self) -> String {
@@ -82,6 +93,7 @@ impl Kind {
             Kind::Integer(low, i64::MAX) => format!("a whole number, {low} or more"),
             Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
             Kind::Number(low) => format!("a number, {low} or more"),
+            Kind::Memory => "an amount of memory such as 8GiB or '1300 MiB'; a number alone is MiB".to_string(),
             Kind::Text => "a word".to_string(),
             Kind::Word(words) => words.join(" or "),
             Kind::Path => "a path".to_string(),
@@ -120,6 +132,7 @@ impl Kind {
             (Kind::Integer(low, high), Value::Integer(integer)) => (low..=high).contains(&integer),
             (Kind::Number(low), Value::Integer(integer)) => *integer as f64 >= *low,
             (Kind::Number(low), Value::Number(number)) => number >= low,
+            (Kind::Memory, value) => Bytes::from_value(value).is_some(),
             (Kind::Word(words), Value::Text(word)) => words.contains(&word.as_str()),
             (Kind::Path, Value::Text(path)) => !path.starts_with('~') && !path.is_empty(),
             // A device may be called 2080: what reads as a number is a word where a word is wanted.

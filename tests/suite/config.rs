@@ -191,7 +191,7 @@ fn required(table: &Table) -> String {
             Kind::Flag => true.into(),
             Kind::Integer(low, _) => (*low).into(),
             Kind::Number(low) => Value::Number(*low),
-            Kind::Text | Kind::Path => "some".into(),
+            Kind::Memory | Kind::Text | Kind::Path => "some".into(),
             Kind::Word(words) => words[0].into(),
             Kind::List(of) => some(of),
         }

@@ -184,9 +184,9 @@ pub(super) const TABLE: Table = Table {
         },
         Key {
             name: "mem_limit",
-            kind: Kind::Integer(1, i64::MAX >> 20),
+            kind: Kind::Memory,
             default: Unset,
-            help: "MiB that a measurement may take before it counts as out of memory, on a GPU of its memory; by default 80 % of the main memory that is available, or all of a GPU that has its own.",
+            help: "What a measurement may take before it counts as out of memory, on a GPU of its memory; by default 80 % of the main memory that is available, or all of a GPU that has its own.",
         },
         Key {
             name: "timeout",

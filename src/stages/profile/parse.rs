@@ -9,7 +9,6 @@ use crate::device::names::DeviceName;
 use crate::device::remote::{Host, Route};
 use crate::error::Result;
 use crate::records::{check_cell, check_network_name};
-use crate::units::Bytes;
 use crate::workload::{Stage, Variable};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -89,7 +88,7 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
             cudnn_benchmark: values.get("cudnn_benchmark")?,
         },
         threads: values.get("threads")?,
-        mem_limit: values.get::<Option<u64>>("mem_limit")?.map(|mib| Bytes(mib << 20)),
+        mem_limit: values.get("mem_limit")?,
         timeout: seconds(values, "timeout")?,
         seed: values.get("seed")?,
     })
