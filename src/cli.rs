@@ -8,11 +8,12 @@ use crate::error::{Error, Result, suggestion};
 use crate::network::zoo::Dataset;
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
-use crate::stages::calibrate::Source;
+use crate::stages::calibrate::{Measuring, Source};
 use crate::stages::fingerprints::Fingerprints;
 use crate::stages::networks::Networks;
 use crate::stages::predict::{Form, LARGEST_BATCH};
 use crate::stages::{self, Context};
+use crate::units::Bytes;
 use crate::workload::{Stage, Workload};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
@@ -38,6 +39,7 @@ Examples:
   perf4sight networks --export models/imagenet             list the known networks, write seven of them
   perf4sight profile --check-noise                         how far measurements here lie apart, in a minute
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
+  perf4sight predict mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --bs 16 --mem-limit 8GiB --require-fit
   perf4sight predict nets/ --fingerprint fingerprinting/cpu/imagenet --bs 1,8 --csv > predictions.csv
   perf4sight calibrate mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --measure --save fingerprinting/mine
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
@@ -50,6 +52,7 @@ Exit codes:
   4    an input file (network, CSV, fingerprint) is there but cannot be used
   5    the device cannot do what was asked, or measured nothing of it
   6    reading or writing failed, as where a file is missing
+  7    with --require-fit: a step may not fit
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; the same command goes on where it stopped";
 
 const CHECK_NOISE_HELP: &str = "\
@@ -137,6 +140,36 @@ enum Verb {
     },
 }
 
+/// Batch sizes as one argument: `1,8,32`, or a list as configurations write it, `[1,8,32]`.
+#[derive(Debug, Clone)]
+struct Sizes(Vec<u64>);
+
+impl Sizes {
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let text = text.trim();
+        let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        let size = |word: &str| match word.trim().parse::<u64>() {
+            Ok(size @ 1..=LARGEST_BATCH) => Ok(size),
+            _ => Err(format!("{} is not in 1..={LARGEST_BATCH}; batch sizes are such as 1,8,32", word.trim())),
+        };
+        match inner.trim().trim_end_matches(',') {
+            "" => Err("there is no batch size in it; write such as 1,8,32".to_owned()),
+            sizes => sizes.split(',').map(size).collect::<std::result::Result<_, _>>().map(Sizes),
+        }
+    }
+
+    /// Of an argument that may be given several times.
+    fn all(given: Vec<Sizes>) -> Vec<u64> {
+        given.into_iter().flat_map(|Sizes(sizes)| sizes).collect()
+    }
+}
+
+/// An amount of memory of at least a MiB.
+fn memory(text: &str) -> std::result::Result<Bytes, String> {
+    let bytes = Bytes::parse(text).filter(|bytes| bytes.mib() >= 1.0);
+    bytes.ok_or_else(|| "that is no amount of memory from 1 MiB on; write such as 8GiB or 1300MiB".to_owned())
+}
+
 #[derive(Debug, Args)]
 struct Predict {
     /// ONNX files, folders of them, patterns, names of known networks, NAME@LEVEL for one pruned to that percentage
@@ -147,9 +180,17 @@ struct Predict {
     #[arg(long, value_name = "DIR")]
     fingerprint: PathBuf,
 
-    /// Batch sizes
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1", value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
-    bs: Vec<u64>,
+    /// Batch sizes, such as 1,8,32
+    #[arg(long, value_name = "SIZES", default_value = "1", value_parser = Sizes::parse)]
+    bs: Vec<Sizes>,
+
+    /// The memory a step must fit into, all that it uses, such as 8GiB; by default what the profiled device had
+    #[arg(long, value_name = "MEMORY", value_parser = memory)]
+    mem_limit: Option<Bytes>,
+
+    /// End with exit code 7 where a step may not fit
+    #[arg(long)]
+    require_fit: bool,
 
     /// What one step does
     #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
@@ -186,9 +227,13 @@ struct Calibrate {
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "cpu")]
     measure: Option<String>,
 
+    /// Measure even where this is not the device that the fingerprint is of
+    #[arg(long, requires = "measure")]
+    force: bool,
+
     /// Batch sizes to measure and to show; by default those worth measuring
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
-    bs: Vec<u64>,
+    #[arg(long, value_name = "SIZES", value_parser = Sizes::parse)]
+    bs: Vec<Sizes>,
 
     /// What one step does
     #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
@@ -206,7 +251,7 @@ struct Calibrate {
 impl Calibrate {
     fn into_verb(self) -> Result<stages::calibrate::Calibrate> {
         let source = match self.measure {
-            Some(device) => Source::Device(DeviceName::parse(&device)?),
+            Some(device) => Source::Device(Measuring { device: DeviceName::parse(&device)?, force: self.force }),
             None if self.rows.is_empty() => Source::Nowhere,
             None => Source::Files(self.rows),
         };
@@ -215,7 +260,7 @@ impl Calibrate {
             fingerprints: self.fingerprint,
             stage: Stage::parse(&self.stage)?,
             source,
-            batches: self.bs,
+            batches: Sizes::all(self.bs),
             save: self.save,
             overwrite: self.overwrite,
         })
@@ -258,8 +303,8 @@ struct CheckNoise {
     network: String,
 
     /// Batch sizes
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1,8", value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
-    bs: Vec<u64>,
+    #[arg(long, value_name = "SIZES", default_value = "1,8", value_parser = Sizes::parse)]
+    bs: Vec<Sizes>,
 
     /// What one step does
     #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
@@ -283,7 +328,7 @@ impl CheckNoise {
         Ok(stages::profile::CheckNoise {
             device,
             network: self.network,
-            batches: self.bs,
+            batches: Sizes::all(self.bs),
             stage: Stage::parse(&self.stage)?,
             time: Duration::from_secs(self.seconds),
         })
@@ -331,18 +376,17 @@ impl Inspect {
 
 impl Predict {
     fn into_verb(self) -> Result<stages::predict::Predict> {
-        let Predict { networks, fingerprint: fingerprints, bs: batches, stage, device, dataset, csv } = self;
-        let stage = Stage::parse(&stage)?;
-        let form = if csv { Form::Csv } else { Form::Tables };
         Ok(stages::predict::Predict {
-            networks,
-            fingerprints,
-            batches,
-            stage,
-            device,
-            dataset,
+            networks: self.networks,
+            fingerprints: self.fingerprint,
+            batches: Sizes::all(self.bs),
+            stage: Stage::parse(&self.stage)?,
+            limit: self.mem_limit,
+            require_fit: self.require_fit,
+            device: self.device,
+            dataset: self.dataset,
             output: Vec::new(),
-            form,
+            form: if self.csv { Form::Csv } else { Form::Tables },
         })
     }
 }

@@ -19,6 +19,8 @@ pub enum Kind {
     Device,
     /// Reading or writing: missing files, permissions, a full disk.
     Io,
+    /// Everything was done, and the answer is that a step may not fit.
+    Unfit,
 }
 
 impl Kind {
@@ -30,6 +32,7 @@ impl Kind {
             Kind::Input => 4,
             Kind::Device => 5,
             Kind::Io => 6,
+            Kind::Unfit => 7,
         }
     }
 }
@@ -83,6 +86,11 @@ impl Error {
         Self::new(Kind::Device, problem)
     }
 
+    /// A step that may not fit, where only one that fits was wanted.
+    pub fn unfit(problem: impl Into<String>) -> Self {
+        Self::new(Kind::Unfit, problem)
+    }
+
     /// A failed read or write; the operating system's own words are kept.
     pub fn io(path: impl AsRef<Path>, doing: &str, cause: &std::io::Error) -> Self {
         Self::new(Kind::Io, format!("cannot {doing}: {cause}")).file(path)
@@ -123,6 +131,11 @@ impl Error {
             Kind::Usage => Error { kind: Kind::Config, ..self },
             _ => self,
         }
+    }
+
+    /// What the reader can do about it, where that was said.
+    pub fn remedy(&self) -> Option<&str> {
+        self.help.as_deref()
     }
 
     /// The sort of failure.

@@ -1,12 +1,13 @@
 //! Everything a fingerprint says about one network: prepared once, asked for any batch size.
 
 use super::Fingerprint;
+use super::expected::Expected;
 use super::hybrid::Hybrid;
 use super::latency;
 use super::memory;
 use super::method::Fitted;
 use super::predicted::Predicted;
-use super::prediction::{Interval, MaxBatch, Prediction, Verdict};
+use super::prediction::{Basis, Interval, MaxBatch, Prediction, Room, Verdict};
 use super::published::Published;
 use super::rows::Row;
 use super::shares::{Shares, TimedOperation};
@@ -14,6 +15,7 @@ use super::spread::Band;
 use super::unlike::{News, Unlike};
 use crate::memory::Alive;
 use crate::network::Network;
+use crate::units::Bytes;
 use crate::workload::Workload;
 
 /// One network before a fingerprint.
@@ -35,14 +37,23 @@ enum Prepared<'a> {
 impl Fingerprint {
     /// Prepares what it says about a network.
     pub fn about<'a>(&'a self, network: &'a Network) -> About<'a> {
+        self.about_within(network, None)
+    }
+
+    /// The same, where a step must fit into `limit` instead of the memory of the device that was profiled.
+    pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
         let news: News = self.profiled.news(network);
+        let unlike = self.profiled.unlike(network);
         let stage = self.subject.stage;
         let prepared = match &self.fitted {
             Fitted::Perf4sight(published) => Prepared::Published(published),
             Fitted::Hybrid(Hybrid::Latency(latency)) => Prepared::Latency(latency.about(stage, network, &news)),
-            Fitted::Hybrid(Hybrid::Memory(memory)) => Prepared::Memory(memory.about(stage, network)),
+            Fitted::Hybrid(Hybrid::Memory(memory)) => {
+                let prepared = memory.about(stage, network).within(limit);
+                Prepared::Memory(prepared.unsure(ignorance(&unlike)))
+            }
         };
-        About { fingerprint: self, network, unlike: self.profiled.unlike(network), family: news.family, prepared }
+        About { fingerprint: self, network, unlike, family: news.family, prepared }
     }
 }
 
@@ -55,7 +66,29 @@ impl About<'_> {
         Prediction { value: self.predicted(value), interval: self.interval(batch, value), unlike }
     }
 
-    /// Whether a step of `batch` samples fits; only a memory fingerprint whose profile has steps that did not fit knows.
+    /// How far off predictions of such a network were when the fingerprint was fitted; none where that was not tested.
+    pub fn expected(&self) -> Option<Expected> {
+        self.fingerprint.expected(self.family.is_some())
+    }
+
+    /// What a step must fit into; only a memory fingerprint knows.
+    pub fn room(&self) -> Option<Room> {
+        match &self.prepared {
+            Prepared::Published(_) | Prepared::Latency(_) => None,
+            Prepared::Memory(memory) => memory.room(),
+        }
+    }
+
+    /// What a step of `batch` samples needs of what [`About::room`] counts.
+    pub fn need(&self, batch: u64) -> Option<Predicted> {
+        match &self.prepared {
+            Prepared::Published(_) | Prepared::Latency(_) => None,
+            Prepared::Memory(memory) => Some(self.predicted(memory.need(batch.max(1)))),
+        }
+    }
+
+    /// Whether a step of `batch` samples fits; only a memory fingerprint knows, where it knows what a step must fit into or its profile
+    /// has steps that did not.
     pub fn verdict(&self, batch: u64) -> Option<Verdict> {
         match &self.prepared {
             Prepared::Published(_) | Prepared::Latency(_) => None,
@@ -109,7 +142,7 @@ impl About<'_> {
 
     fn interval(&self, batch: u64, value: f64) -> Option<Interval> {
         let Band { ends: [below, above], basis } = self.band(batch)?;
-        let ignorance = self.ignorance();
+        let ignorance = ignorance(&self.unlike);
         let [low, high] = [below - ignorance, above + ignorance].map(|end| self.predicted(value * end.exp()));
         Some(Interval { low, high, basis })
     }
@@ -123,16 +156,16 @@ impl About<'_> {
         }
     }
 
-    /// Operations that are not understood widen an interval as if each could cost twice an average one.
-    fn ignorance(&self) -> f64 {
-        let missed = self.unlike.iter().find_map(|unlike| match *unlike {
-            Unlike::NotUnderstood { unknown, operations } => Some(unknown as f64 / operations as f64),
-            _ => None,
-        });
-        missed.map_or(0.0, |share| (2.0 * share).ln_1p())
-    }
-
     fn predicted(&self, value: f64) -> Predicted {
         Predicted::new(self.fingerprint.subject.quantity, value)
     }
+}
+
+/// Operations that are not understood widen an interval as if each could cost twice an average one.
+fn ignorance(unlike: &[Unlike]) -> f64 {
+    let missed = unlike.iter().find_map(|unlike| match *unlike {
+        Unlike::NotUnderstood { unknown, operations } => Some(unknown as f64 / operations as f64),
+        _ => None,
+    });
+    missed.map_or(0.0, |share| (2.0 * share).ln_1p())
 }

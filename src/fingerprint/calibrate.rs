@@ -5,6 +5,7 @@ use super::rows::Row;
 use super::{Fingerprint, count};
 use crate::error::{Error, Result};
 use crate::workload::Quantity;
+use std::collections::BTreeMap;
 
 /// More rows than this are a profile, to be fitted anew.
 pub const MOST_ROWS: usize = 4;
@@ -27,7 +28,7 @@ impl Fingerprint {
         profiled.calibrate(rows);
         let fitted_on = self.fitted_on.iter().cloned().chain(count(rows)).collect();
         let fitted = self.fitted.calibrate(&self.subject, rows, failed)?;
-        Ok(Fingerprint { profiled, fitted_on, fitted, scores: None, ..self.clone() })
+        Ok(Fingerprint { profiled, fitted_on, fitted, scores: None, left_out: BTreeMap::new(), ..self.clone() })
     }
 
     fn check_count(&self, rows: usize) -> Result<()> {

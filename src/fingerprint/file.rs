@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +46,26 @@ pub fn file_name(stage: Stage, quantity: Quantity) -> String {
 #[derive(Deserialize)]
 struct Head {
     format: u32,
+    #[serde(default)]
+    software: BTreeMap<String, String>,
+}
+
+impl Head {
+    /// Refuses a layout that this program does not read.
+    fn check(&self) -> Result<()> {
+        let format = self.format;
+        let wrong = |age: &str| {
+            let writer =
+                self.software.get("perf4sight").map_or(String::new(), |version| format!(" (perf4sight {version})"));
+            Error::input(format!("this fingerprint has format version {format}, {age} than this program's: it was written by another{writer}"))
+                .expected(format!("format version {FORMAT}"))
+        };
+        match format.cmp(&FORMAT) {
+            Ordering::Equal => Ok(()),
+            Ordering::Less => Err(wrong("older")),
+            Ordering::Greater => Err(wrong("newer").help(format!("use the newer perf4sight, or {REMEDY}"))),
+        }
+    }
 }
 
 impl Fingerprint {
@@ -75,11 +98,14 @@ impl Fingerprint {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(cause) => return Err(Error::io(&file, "read the fingerprint", &cause)),
         };
-        let (content, is_intact) = unsealed(&text);
-        let fingerprint = parse(&content).and_then(|fingerprint| fingerprint.check(stage, quantity));
-        let edited = || Error::input("this fingerprint was edited: it does not fit its checksum");
-        let fingerprint = fingerprint.and_then(|fingerprint| if is_intact { Ok(fingerprint) } else { Err(edited()) });
-        fingerprint.map(Some).map_err(|error| error.file(&file).help(REMEDY))
+        let fingerprint = parse(&text).and_then(|(fingerprint, seal)| {
+            let fingerprint = fingerprint.check(stage, quantity)?;
+            seal.map(|()| fingerprint)
+        });
+        fingerprint.map(Some).map_err(|error| {
+            let remedy = error.remedy().is_none().then_some(REMEDY);
+            remedy.into_iter().fold(error.file(&file), Error::help)
+        })
     }
 
     fn check(self, stage: Stage, quantity: Quantity) -> Result<Self> {
@@ -106,23 +132,45 @@ fn sealed(text: &str) -> String {
     format!("{content}{before}{}{behind}{PROVENANCE}{provenance}", checksum(content.bytes()))
 }
 
-/// The text without its checksum, and whether that fits.
-fn unsealed(text: &str) -> (String, bool) {
+/// The text without its checksum where that fits it, as it does unless something else wrote the file.
+fn unsealed(text: &str) -> Option<String> {
     let [before, behind] = SEAL;
-    let parts = text.rsplit_once(before).and_then(|(content, rest)| Some((content, rest.split_once(behind)?)));
-    match parts {
-        Some((content, (sum, provenance))) => (format!("{content}{provenance}"), checksum(content.bytes()) == sum),
-        None => (text.to_owned(), false),
-    }
+    let (content, rest) = text.rsplit_once(before)?;
+    let (sum, provenance) = rest.split_once(behind)?;
+    (checksum(content.bytes()) == sum).then(|| format!("{content}{provenance}"))
 }
 
-fn parse(text: &str) -> Result<Fingerprint> {
-    let damaged =
-        |cause: serde_json::Error| Error::input(format!("this fingerprint is damaged: {cause}")).line(cause.line());
-    let head: Head = serde_json::from_str(text).map_err(damaged)?;
-    if head.format != FORMAT {
-        return Err(Error::input(format!("this fingerprint has format version {}", head.format))
-            .expected(format!("format version {FORMAT}")));
+/// The fingerprint of a file that something else wrote, and whether its content is still that of the checksum: other blanks and another
+/// order of keys change nothing.
+fn rewritten(text: &str) -> Result<(Fingerprint, Result<()>)> {
+    let mut value: Value = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
+    let sum = value.as_object_mut().and_then(|object| object.remove("checksum"));
+    let fingerprint: Fingerprint = serde_json::from_value(value).map_err(|cause| damaged(&cause))?;
+    let again = serde_json::to_string_pretty(&fingerprint).map_err(|cause| damaged(&cause))?;
+    let content = again.rsplit_once(PROVENANCE).map_or(again.as_str(), |(content, _)| content);
+    let seal = match sum.as_ref().and_then(Value::as_str) {
+        Some(sum) if checksum(content.bytes()) == sum => Ok(()),
+        Some(_) => Err(Error::input(
+            "this fingerprint was edited, or re-written by a program that rounds numbers: its content does not fit its checksum",
+        )
+        .expected("the numbers as they were fitted; their layout may differ")),
+        None => Err(Error::input("this fingerprint has no checksum: something else than perf4sight wrote it")
+            .expected("a file that [fingerprint] or calibrate --save wrote")),
+    };
+    Ok((fingerprint, seal))
+}
+
+fn damaged(cause: &serde_json::Error) -> Error {
+    let error = Error::input(format!("this fingerprint is damaged: {cause}"));
+    if cause.line() > 0 { error.line(cause.line()) } else { error }
+}
+
+/// A fingerprint, and whether its checksum is its own.
+fn parse(text: &str) -> Result<(Fingerprint, Result<()>)> {
+    let head: Head = serde_json::from_str(text).map_err(|cause| damaged(&cause))?;
+    head.check()?;
+    match unsealed(text) {
+        Some(content) => Ok((serde_json::from_str(&content).map_err(|cause| damaged(&cause))?, Ok(()))),
+        None => rewritten(text),
     }
-    serde_json::from_str(text).map_err(damaged)
 }

@@ -23,16 +23,18 @@ pub struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// Those of a stage in `folder`.
+    /// Those of a stage: in a folder, in the only one below it that holds some, or in the folder of a fingerprint's file.
     ///
     /// # Errors
-    /// A folder without any; a file that cannot be used; files of two devices or datasets.
-    pub fn load(folder: &Path, stage: Stage) -> Result<Self> {
-        let load = |quantity| Fingerprint::load(folder, stage, quantity);
+    /// A folder without any, or with several below it; a file that is no fingerprint of the stage, or cannot be used; files of two devices
+    /// or datasets.
+    pub fn load(place: &Path, stage: Stage) -> Result<Self> {
+        let folder = located(place, stage)?;
+        let load = |quantity| Fingerprint::load(&folder, stage, quantity);
         let (latency, memory) = (load(Quantity::Latency)?, load(Quantity::Memory)?);
-        let found = Fingerprints { folder: folder.to_owned(), latency, memory };
+        let found = Fingerprints { folder, latency, memory };
         if found.iter().next().is_none() {
-            return Err(none(folder, stage));
+            return Err(none(place, stage));
         }
         let Subject { device, dataset, .. } = found.subject();
         found.check(Some(device), Some(dataset))?;
@@ -98,12 +100,51 @@ impl Fingerprints {
                 let file = self.folder.join(file_name(subject.stage, subject.quantity));
                 Err(Error::input(format!("this fingerprint is of the {what} {found}"))
                     .file(file)
-                    .expected(format!("one of the {what} {asked}"))
+                    .expected(format!("a fingerprint of the {what} {asked}"))
                     .help(format!("name the folder that holds the fingerprints of {asked}, or ask for {found}")))
             }
             _ => Ok(()),
         }
     }
+}
+
+/// The folder that a place means.
+fn located(place: &Path, stage: Stage) -> Result<PathBuf> {
+    let names = Quantity::ALL.map(|quantity| file_name(stage, quantity));
+    if place.is_file() {
+        let is_one = place.file_name().is_some_and(|name| names.iter().any(|known| name == known.as_str()));
+        let folder = place.parent().filter(|_| is_one).map(Path::to_owned);
+        return folder.ok_or_else(|| {
+            Error::input(format!("this file is no fingerprint of {stage}"))
+                .file(place)
+                .expected(names.join(" or "))
+                .help("name the folder that [fingerprint] wrote (model_storedir), and with --stage what was fitted")
+        });
+    }
+    if names.iter().any(|name| place.join(name).exists()) {
+        return Ok(place.to_owned());
+    }
+    match below(place, &names).as_slice() {
+        [] => Ok(place.to_owned()),
+        [only] => Ok(only.clone()),
+        several => {
+            let several: Vec<String> = several.iter().map(|folder| folder.display().to_string()).collect();
+            Err(Error::input(format!("{} folders below this one hold fingerprints of {stage}", several.len()))
+                .file(place)
+                .expected("one of them")
+                .help(format!("name one of {}", several.join(", "))))
+        }
+    }
+}
+
+/// The folders below a folder that hold files of these names.
+fn below(folder: &Path, names: &[String]) -> Vec<PathBuf> {
+    let folder = glob::Pattern::escape(&folder.to_string_lossy());
+    let files = names.iter().filter_map(|name| glob::glob(&format!("{folder}/*/**/{name}")).ok()).flatten();
+    let mut folders: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.parent()?.to_owned())).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
 }
 
 fn none(folder: &Path, stage: Stage) -> Error {

@@ -8,6 +8,7 @@ mod about;
 mod architecture;
 mod calibrate;
 mod estimate;
+mod expected;
 mod file;
 mod folder;
 mod folds;
@@ -28,6 +29,7 @@ mod unlike;
 pub use about::About;
 pub use calibrate::MOST_ROWS;
 pub use estimate::left_out_error;
+pub use expected::Expected;
 pub use file::{Provenance, file_name};
 pub use folder::Fingerprints;
 pub use memory::{Likelier, Limit, Tried, likelier};
@@ -35,7 +37,7 @@ pub use method::Method;
 pub use networks::Networks;
 pub use observations::{Attempt, Observations};
 pub use predicted::Predicted;
-pub use prediction::{Basis, Call, Interval, MaxBatch, Prediction, Verdict};
+pub use prediction::{Basis, Call, Counts, Interval, MaxBatch, Prediction, Room, Verdict};
 pub use rows::{Gathered, Levels, MOST_FITTED, Row, Selection, gather};
 pub use shares::{Share, Shares, TimedOperation};
 pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
@@ -88,6 +90,8 @@ pub struct Fingerprint {
     seed: u64,
     /// How well it predicted rows it was not fitted on, when it was fitted; none where there were no such rows.
     pub scores: Option<Scores>,
+    /// Mean absolute percentage errors of fits without a network, for that network; empty where they were too few to leave one out.
+    pub left_out: BTreeMap<String, f64>,
     /// What the profiles it was fitted on were measured with, where they say so.
     pub settings: Vec<Setting>,
     software: BTreeMap<String, String>,
@@ -115,6 +119,7 @@ impl Fingerprint {
             fitted_on: count(rows),
             seed,
             scores: None,
+            left_out: BTreeMap::new(),
             settings: Vec::new(),
             software: BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
             provenance: Provenance::default(),

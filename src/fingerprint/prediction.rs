@@ -2,6 +2,8 @@
 
 use super::predicted::Predicted;
 use super::unlike::Unlike;
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What a fingerprint says of one network at one batch size.
@@ -60,7 +62,27 @@ impl fmt::Display for Basis {
     }
 }
 
-/// Whether a step fits into the device's memory.
+/// Memory that a step must fit into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Room {
+    /// How much there is.
+    pub bytes: Bytes,
+    /// What of a step has to fit into it.
+    pub counts: Counts,
+}
+
+/// What of a step counts against a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Counts {
+    /// All memory that it uses.
+    All,
+    /// What the allocator takes for its tensors.
+    Tensors,
+}
+
+/// Whether a step fits into the memory there is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// Probability that it fits, from 0 to 1.

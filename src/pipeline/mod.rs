@@ -133,6 +133,9 @@ fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
 }
 
 fn show(summary: &Summary, console: &Console) {
+    if !summary.answer.is_empty() {
+        console.line(&summary.answer);
+    }
     summary.tables.iter().for_each(|table| console.table(table));
     if !summary.headline.is_empty() {
         console.line(&summary.headline);

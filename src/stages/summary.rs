@@ -7,6 +7,8 @@ use std::path::PathBuf;
 /// What a stage found.
 #[derive(Debug, Default)]
 pub struct Summary {
+    /// The answer in a few sentences, before everything else; nothing where no question was asked.
+    pub answer: String,
     /// What came of it, in one line; nothing where the tables say it all.
     pub headline: String,
     /// Shown when the stage ends.

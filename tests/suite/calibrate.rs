@@ -1,7 +1,10 @@
 //! `perf4sight calibrate` through the real program: what to measure, rows from files and from a device, and what is refused.
 
 use crate::fixtures::{Outcome, Scene, simulated_fingerprint};
+use perf4sight::fingerprint::Fingerprints;
+use perf4sight::workload::Stage;
 use serde_json::Value;
+use std::fs;
 
 const LATENCY: &str = "passed|latency|test_var|bs|dataset|net_name|model\n";
 
@@ -72,6 +75,50 @@ fn the_device_at_hand_measures_them_itself() {
     assert!(memory.as_array().unwrap().iter().all(|row| number(&row["measured_bytes"]) > 0.0), "{memory}");
     calibrate(&scene, "--measure=simulated --bs 1,2,3,4,5").fails(2).says("1 to 4");
     calibrate(&scene, "--measure=tx2").fails(5);
+}
+
+#[test]
+fn only_what_was_measured_is_shown() {
+    let scene = Scene::new();
+    let rows = latency(&[(2, 1.1 * predicted(&scene, 2))]);
+    let run = calibrate(&scene.file("rows.csv", rows), "--rows rows.csv --json").succeeds().json();
+    let quantities: Vec<&String> = run["before_and_after"].as_object().unwrap().keys().collect();
+    assert_eq!(quantities, ["latency"]);
+}
+
+#[test]
+fn rows_that_stay_outside_the_interval_are_told() {
+    let scene = Scene::new();
+    // One batch size far below and the other far above what is predicted: no fit can hold both.
+    let rows = latency(&[(2, 0.3 * predicted(&scene, 2)), (4, 3.0 * predicted(&scene, 4))]);
+    let run = calibrate(&scene.file("rows.csv", rows), "--rows rows.csv").succeeds();
+    run.says("batch size 4: measured").says("still predicted");
+}
+
+#[test]
+fn a_device_that_is_not_the_fingerprints_is_refused_before_it_measures() {
+    let scene = Scene::new();
+    for fingerprint in Fingerprints::load(&simulated_fingerprint(), Stage::Training).unwrap().iter() {
+        let mut elsewhere = fingerprint.clone();
+        elsewhere.settings[0].insert("device".to_owned(), "cpu".to_owned());
+        elsewhere.save(&scene.path("store")).unwrap();
+    }
+    let measure =
+        |more: &str| scene.run(&format!("calibrate mnasnet --fingerprint store --measure=simulated --bs 2 {more}"));
+    measure("").fails(5).says("device is simulated here and was cpu where the fingerprint comes from").says("--force");
+    assert!(!scene.path("calibration").exists());
+    measure("--force").succeeds().says("device is simulated here");
+}
+
+#[test]
+fn measured_rows_are_kept_with_their_spread_even_where_they_are_refused() {
+    let scene = Scene::new();
+    let run = calibrate(&scene, "--measure=simulated --bs 2,4").succeeds().says("rows: calibration/mnasnet_0-");
+    run.prints("spread").prints("measured");
+    let kept = fs::read_dir(scene.path("calibration")).unwrap().next().unwrap().unwrap().path();
+    let kept = kept.join("latency/mnasnet_0-gt.csv");
+    assert_eq!(fs::read_to_string(&kept).unwrap().lines().count(), 3);
+    calibrate(&scene, &format!("--rows {}", kept.display())).succeeds();
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! `[predict]` and `perf4sight predict` through the real program: pages, lists, files, and what is refused. Values belong to the
 //! fingerprint; here only what holds for every fingerprint is asserted.
 
-use crate::fixtures::{Outcome, Scene, simulated_fingerprint};
+use crate::fixtures::{self, Outcome, Scene, Sink, simulated_fingerprint};
 use perf4sight::fingerprint::Fingerprints;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::report::{Console, Mode, Settings};
+use perf4sight::stages::predict::{Form, Predict};
+use perf4sight::units::Bytes;
 use perf4sight::workload::Stage;
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 
 fn predict(scene: &Scene, arguments: &str) -> Outcome {
     scene.run(&format!("predict --fingerprint {} {arguments}", simulated_fingerprint().display()))
@@ -32,7 +36,7 @@ fn one_network_gets_a_page() {
     for text in ["training of resnet50@30 on simulated", "batch size", "samples/s", "Simulated memory at its peak"] {
         assert!(page.stdout().contains(text), "{text:?} is not on {page}");
     }
-    let page = page.prints("largest batch that fits").prints("memory intervals: estimated 90 %");
+    let page = page.prints("largest batch: ").prints("memory intervals: estimated 90 %");
     page.prints("unlike what was profiled: parameters");
 }
 
@@ -125,6 +129,62 @@ fn a_fingerprint_of_something_else_is_refused() {
 }
 
 #[test]
+fn a_file_and_a_folder_above_are_understood() {
+    let (scene, folder) = (Scene::new(), simulated_fingerprint());
+    let ask =
+        |place: &Path, more: &str| scene.run(&format!("predict squeezenet --fingerprint {} {more}", place.display()));
+    let [plain, file, above] = [&folder, &folder.join("training_stage_latency.json"), folder.parent().unwrap()]
+        .map(|place| ask(place, "").succeeds().stdout().to_owned());
+    assert!(plain == file && plain == above, "{plain}{file}{above}");
+    ask(&folder.join("report.html"), "").fails(4).says("report.html: this file is no fingerprint of training");
+    for copy in ["many/a", "many/b"] {
+        let one = Fingerprints::load(&folder, Stage::Training).unwrap();
+        one.memory.unwrap().save(&scene.path(copy)).unwrap();
+    }
+    ask(&scene.path("many"), "").fails(4).says("2 folders below this one hold fingerprints").says("many/b");
+}
+
+#[test]
+fn what_another_program_did_to_a_fingerprint_is_told() {
+    let name = "training_stage_memory.json".replace("memory", "mem_used");
+    let text = fs::read_to_string(simulated_fingerprint().join(&name)).unwrap();
+    let ask = |text: String| {
+        let scene = Scene::new().file(&format!("store/{name}"), text);
+        scene.run("predict squeezenet --fingerprint store")
+    };
+    // Other blanks and another order of keys say the same.
+    let value: Value = serde_json::from_str(&text).unwrap();
+    ask(serde_json::to_string(&value).unwrap()).succeeds();
+    let mut rounded = value.clone();
+    rounded["seed"] = 17.into();
+    ask(rounded.to_string()).fails(4).says("edited, or re-written by a program that rounds numbers");
+    let mut bare = value;
+    bare.as_object_mut().unwrap().remove("checksum");
+    ask(bare.to_string()).fails(4).says("has no checksum");
+    let newer = ask(text.replace("\"format\": ", "\"format\": 9")).fails(4);
+    newer
+        .says("newer than this program's")
+        .says("written by another (perf4sight 0.1.0)")
+        .says("use the newer perf4sight");
+    ask(text.replacen("\"format\": ", "\"format\": 0.", 1)).fails(4);
+}
+
+#[test]
+fn the_error_to_expect_is_that_of_networks_nobody_profiled() {
+    let scene = Scene::new();
+    let json = predict(&scene, "resnet50 --json").succeeds().json();
+    for quantity in ["latency", "memory"] {
+        let errors = json["fingerprints"][quantity]["left_out"].as_object().unwrap();
+        let errors: Vec<f64> = errors.values().map(|error| error.as_f64().unwrap()).collect();
+        assert_eq!(errors.len(), 3);
+        let told = &json["networks"][0]["expected_error"][quantity];
+        assert!((told["mape"].as_f64().unwrap() - errors.iter().sum::<f64>() / 3.0).abs() < 1e-9, "{told}");
+        assert_eq!(told["worst_mape"].as_f64().unwrap(), errors.iter().copied().fold(0.0, f64::max));
+    }
+    predict(&scene, "resnet50").succeeds().prints("for networks nobody profiled, at worst by");
+}
+
+#[test]
 fn damaged_and_edited_fingerprints_are_refused() {
     let name = "training_stage_mem_used.json";
     let text = fs::read_to_string(simulated_fingerprint().join(name)).unwrap();
@@ -137,6 +197,111 @@ fn damaged_and_edited_fingerprints_are_refused() {
     refused(text.replace("\"stage\": \"training\"", "\"stage\": \"inference\""), "speaks of inference memory");
     refused(text.replace("\"seed\"", "\"sed\""), "unknown field `sed`");
     refused(String::new(), "damaged");
+}
+
+#[test]
+fn the_answer_comes_first_in_a_sentence() {
+    let scene = Scene::new();
+    let first = |arguments: &str| -> String {
+        let run = predict(&scene, arguments).succeeds();
+        run.stdout().lines().next().unwrap().to_owned()
+    };
+    let fits = first("resnet18 --bs 1,4 --mem-limit 8GiB");
+    assert!(
+        fits.starts_with("a step of 4 samples needs ") && fits.contains(" and fits into 8 GiB (> 99.9 % sure)"),
+        "{fits}"
+    );
+    let largest = fits.rsplit_once("; the largest safe batch is ").unwrap().1.to_owned();
+    // A sample more is no longer safe, and far more does not fit: said after what does, and forwards.
+    let far = first(&format!("resnet18 --bs {largest},1000000 --mem-limit 8192"));
+    assert!(far.contains("does not fit into 8 GiB (> 99.9 % sure)") && far.contains(&largest), "{far}");
+    let none = first("resnet18 --mem-limit 20MiB");
+    assert!(none.ends_with("not even a single sample is safe"), "{none}");
+    // Without a limit of one's own it is what the device had: 512 MiB in all.
+    assert!(first("resnet18").contains(" 512 MiB "), "{}", first("resnet18"));
+    let many = first("resnet18 squeezenet --mem-limit 8GiB");
+    assert_eq!(many, "2 of 2 networks fit into 8 GiB at every batch size asked for");
+    predict(&scene, "resnet18 --mem-limit much").fails(2).says("8GiB");
+    let json = predict(&scene, "resnet18 --bs 4 --mem-limit 8GiB --json").succeeds().json();
+    assert_eq!(json["networks"][0]["answer"], *fits);
+    assert_eq!(json["networks"][0]["limit"]["bytes"], 8_589_934_592u64);
+}
+
+#[test]
+fn more_memory_never_fits_less() {
+    let scene = Scene::new();
+    let mut before = (0, 0.0);
+    for limit in ["64MiB", "256MiB", "1GiB", "16GiB"] {
+        let json = predict(&scene, &format!("resnet50 --bs 4 --mem-limit {limit} --json")).succeeds().json();
+        let network = &json["networks"][0];
+        let [safe, likely] = ["safe", "likely"].map(|key| network["max_batch"][key].as_u64().unwrap());
+        let fits = network["predictions"][0]["fits_probability"].as_f64().unwrap();
+        assert!(safe <= likely && safe >= before.0 && fits >= before.1, "{limit}: {network}");
+        before = (safe, fits);
+    }
+    assert!(before.0 > 40 && before.1 > 0.999);
+}
+
+#[test]
+fn a_step_that_may_not_fit_has_an_exit_code_of_its_own() {
+    let scene = Scene::new();
+    predict(&scene, "squeezenet --bs 1 --mem-limit 8GiB --require-fit").succeeds();
+    let refused = predict(&scene, "squeezenet --bs 1,100000 --mem-limit 8GiB --require-fit").fails(7);
+    refused.says("squeezenet may not fit at batch size 100000").prints("the largest safe batch is");
+    let config = "[predict]\nnetworks= squeezenet\nbs= 100000\nmem_limit= 1.5 GiB\nrequire_fit= True\n";
+    let place = format!("fingerprint= {}\n", simulated_fingerprint().display());
+    let scene = Scene::new().file("config.ini", config.to_owned() + &place);
+    scene.run("--config-file config.ini").fails(7).prints("1536 MiB");
+    let empty = scene.run("--config-file config.ini --set predict.bs=[]");
+    empty.fails(3).says("the list is empty");
+}
+
+#[test]
+fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
+    let (out, err) = (Sink::default(), Sink::default());
+    let settings = Settings { width: Some(80), ..fixtures::settings(Mode::Normal) };
+    let console = Console::writing_to(settings, out.clone(), err.clone());
+    let mut context = fixtures::context(Mode::Normal, &out, &err);
+    context.console = console;
+    for networks in [vec!["resnet18@45".to_owned()], vec!["resnet18@45".to_owned(), "squeezenet".to_owned()]] {
+        let predict = Predict {
+            networks,
+            fingerprints: simulated_fingerprint(),
+            batches: vec![1, 8, 1000],
+            stage: Stage::Training,
+            limit: Some(Bytes(1 << 30)),
+            require_fit: false,
+            device: None,
+            dataset: None,
+            output: Vec::new(),
+            form: Form::Tables,
+        };
+        let summary = predict.predict(&mut context).unwrap();
+        perf4sight::pipeline::present(summary, &context.console).unwrap();
+    }
+    let text = out.text();
+    // Three lines on the page of one network, twice three in the list of two.
+    let called = |line: &&str| ["fits (", "does not fit (", "open ("].iter().any(|call| line.contains(call));
+    assert_eq!(text.lines().filter(called).count(), 9, "{text}");
+    assert_eq!(text.matches("does not fit (> 99.9 %)").count(), 3, "{text}");
+    let table = |line: &&str| line.starts_with(|c: char| c == ' ' || c.is_ascii_digit() || c == 'r' || c == 's');
+    let sentence = |line: &&str| line.contains(" networks ");
+    assert!(text.lines().filter(table).filter(|line| !sentence(line)).all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn lists_as_configurations_write_them_are_understood() {
+    let scene = Scene::new();
+    let sizes = |bs: &str| -> Vec<u64> {
+        let json = predict(&scene, &format!("squeezenet --bs {bs} --json")).succeeds().json();
+        let points = json["networks"][0]["predictions"].as_array().unwrap().clone();
+        points.iter().map(|point| point["bs"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(sizes("[1,2]"), [1, 2]);
+    assert_eq!(sizes("1,2 --bs 8"), [1, 2, 8]);
+    predict(&scene, "squeezenet --bs []").fails(2).says("there is no batch size in it");
+    predict(&scene, "squeezenet --bs [1,two]").fails(2).says("two is not in 1..=1000000");
+    scene.run("inspect squeezenet --bs 18446744073709551615").fails(2).says("1..=1000000");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 mod curve;
 mod digest;
+mod doubt;
+mod edge;
 mod kernels;
 mod likelier;
 mod limit;
@@ -26,8 +28,11 @@ use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::Variant;
 use crate::target::{Allocator, Target};
+use crate::units::Bytes;
 use crate::workload::Stage;
-use digest::{Known, capacity, digest, of_variants, trials};
+use digest::{Known, capacity, digest, of_variants};
+use doubt::Doubts;
+use edge::Edge;
 use model::Model;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -41,8 +46,11 @@ pub(super) struct Memory {
     target: Target,
     seed: u64,
     model: Model,
+    /// MiB that the device has in all, where the rows tell.
+    capacity: Option<f64>,
     /// None where nothing failed and no row names the device's capacity.
-    limit: Option<Limit>,
+    edge: Option<Edge>,
+    doubts: Doubts,
     spread: Option<Spread>,
     known: Vec<Known>,
 }
@@ -52,16 +60,18 @@ impl Memory {
         let capacity = observations.rows.iter().filter_map(|row| capacity(&row.record)).reduce(f64::min);
         let known = digest(stage, observations);
         let parts: Vec<&Known> = known.iter().collect();
-        let model = Model::fit(&parts, observations.target.allocator, seed)?
+        let target = observations.target.clone();
+        let model = Model::fit(&parts, target.allocator, seed)?
             .ok_or_else(|| Error::input("no step fitted into the device's memory"))?;
-        let trials = trials(&parts);
-        let assumed = || Some(Limit::assumed(capacity? - model.curve.large, &trials));
+        let doubts = Doubts::of(&known, target.allocator);
         Ok(Memory {
-            limit: Limit::fit(&trials)?.or_else(assumed),
-            spread: spread(&known, observations.target.allocator, seed)?,
-            target: observations.target.clone(),
+            edge: Edge::of(&parts, &model.curve, &doubts, (&target, capacity))?,
+            spread: spread(&known, target.allocator, seed)?,
+            target,
             seed,
             model,
+            capacity,
+            doubts,
             known,
         })
     }
@@ -71,9 +81,11 @@ impl Memory {
         let added = digest(stage, &Observations { rows, failed, target: &self.target });
         let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
         let parts: Vec<&Known> = known.iter().collect();
-        let model = Model::fit(&parts, self.target.allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
-        let limit = Limit::fit(&trials(&parts))?.or(self.limit);
-        Ok(Memory { model, limit, spread: spread(&known, self.target.allocator, self.seed)?, known, ..self.clone() })
+        let allocator = self.target.allocator;
+        let model = Model::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
+        let doubts = Doubts::of(&known, allocator);
+        let edge = Edge::of(&parts, &model.curve, &doubts, (&self.target, self.capacity))?;
+        Ok(Memory { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
     pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
@@ -89,10 +101,17 @@ impl Memory {
             return Err(Error::input("its intervals have widths that no fit gives"));
         }
         let kernels = self.known.iter().all(|part| part.kernels().is_sound());
-        match kernels && self.model.curve.is_sound() && self.limit.is_none_or(|limit| limit.is_sound()) {
+        let is_limited = self.capacity.is_none_or(|mib| mib.is_finite() && mib > 0.0);
+        let is_sound = is_limited && self.doubts.is_sound() && self.edge.is_none_or(|edge| edge.is_sound());
+        match kernels && is_sound && self.model.curve.is_sound() {
             true => Ok(()),
             false => Err(Error::input("what it fitted to memory is no device's")),
         }
+    }
+
+    /// All that the device has, where the rows tell.
+    pub fn capacity(&self) -> Option<Bytes> {
+        self.capacity.map(Bytes::from_mib)
     }
 
     pub fn spread(&self) -> Option<&Spread> {

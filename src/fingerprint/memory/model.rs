@@ -34,7 +34,12 @@ impl Model {
 
     /// MiB used; never less than what the simulation says is alive.
     pub fn used(&self, architecture: &str, query: &Query) -> f64 {
-        let curve = query.curve(&self.curve);
+        self.used_by(&self.curve, architecture, query)
+    }
+
+    /// The same around another curve.
+    pub fn used_by(&self, curve: &Curve, architecture: &str, query: &Query) -> f64 {
+        let curve = query.curve(curve);
         let used = self.residuals.get(architecture).map_or(curve, |residual| residual.at(query, curve));
         used.max(query.simulated.allocated)
     }

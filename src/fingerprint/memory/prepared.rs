@@ -1,19 +1,26 @@
 //! One network before the fitted memory: simulated at a batch size, it is used memory, a verdict, a largest batch.
 
 use super::Memory;
+use super::curve::Curve;
+use super::doubt::Doubts;
+use super::edge::Edge;
 use super::kernels::Kernels;
 use super::residual::Query;
 use super::simulated::{Simulated, simulation};
 use crate::fingerprint::architecture::architecture;
-use crate::fingerprint::prediction::{MaxBatch, Verdict};
+use crate::fingerprint::prediction::{Counts, MaxBatch, Room, Verdict};
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;
+use crate::units::Bytes;
 use crate::workload::Stage;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// No batch size beyond this is looked for.
 const LARGEST_BATCH: u64 = 1 << 20;
+
+/// How sure it must be that the safe batch size fits, where a limit is known.
+const SAFE: f64 = 0.95;
 
 /// One network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
@@ -22,6 +29,9 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     parameters: u64,
     kernels: Kernels,
     simulation: Simulation<'a>,
+    curve: Curve,
+    edge: Option<Edge>,
+    doubts: Doubts,
     /// What was simulated already: value and verdict of a batch size share it.
     simulated: RefCell<BTreeMap<u64, Simulated>>,
 }
@@ -34,15 +44,35 @@ impl<'a> Prepared<'a> {
             parameters: network.parameters(),
             kernels: Kernels::of(network, stage, &memory.target),
             simulation: simulation(network, stage, &memory.target),
+            curve: memory.model.curve,
+            edge: memory.edge,
+            doubts: memory.doubts,
             simulated: RefCell::default(),
         }
+    }
+
+    /// The same asked about another limit than the device's, which all that a step uses must keep.
+    pub fn within(mut self, limit: Option<Bytes>) -> Self {
+        if let Some(bytes) = limit {
+            self.edge = Some(Edge::Known(Room { bytes, counts: Counts::All }));
+            // Where the device's memory ended says nothing of that limit.
+            self.curve.cap = None;
+        }
+        self
+    }
+
+    /// The same about a network of which so much is not understood, as a share of what it needs.
+    pub fn unsure(mut self, ignorance: f64) -> Self {
+        let Doubts { tensors, all } = self.doubts;
+        self.doubts = Doubts { tensors: tensors.wider(ignorance), all: all.wider(ignorance) };
+        self
     }
 
     /// MiB used.
     pub fn at(&self, batch: u64) -> f64 {
         let &Prepared { parameters, kernels, .. } = self;
         let query = Query { batch, parameters, kernels, simulated: self.simulate(batch) };
-        self.memory.model.used(&self.architecture, &query)
+        self.memory.model.used_by(&self.curve, &self.architecture, &query)
     }
 
     /// What is alive at the peak.
@@ -50,48 +80,73 @@ impl<'a> Prepared<'a> {
         self.simulation.alive(batch)
     }
 
+    /// What a step must fit into, where that is known.
+    pub fn room(&self) -> Option<Room> {
+        match self.edge? {
+            Edge::Known(room) => Some(room),
+            Edge::Taught(_) => Some(Room { bytes: self.memory.capacity()?, counts: Counts::All }),
+        }
+    }
+
+    /// MiB of what counts against the room.
+    pub fn need(&self, batch: u64) -> f64 {
+        match self.room().map(|room| room.counts) {
+            Some(Counts::Tensors) => self.simulate(batch).reserved,
+            Some(Counts::All) | None => self.at(batch),
+        }
+    }
+
     /// None where nothing says what the device can give.
     pub fn verdict(&self, batch: u64) -> Option<Verdict> {
-        let limit = self.memory.limit?;
-        Some(Verdict::new(limit.fits(self.simulate(batch).reserved)))
+        Some(Verdict::new(match self.edge? {
+            Edge::Known(room) => self.doubts.about(room.counts).fits(self.need(batch), room.bytes.mib()),
+            Edge::Taught(limit) => limit.fits(self.simulate(batch).reserved),
+        }))
     }
 
     /// None where nothing says what the device can give.
     pub fn max_batch(&self) -> Option<MaxBatch> {
-        let limit = self.memory.limit?;
-        let likely = self.largest_within(limit.likely());
-        let safe = self.largest_within(limit.safe(self.memory.target.allocator));
-        Some(MaxBatch { safe: safe.min(likely), likely })
-    }
-
-    /// The largest batch size whose simulated memory stays within so many MiB. Memory is nearly a straight line in the batch size, so the
-    /// search goes where that line would cross, and halves what is left when it comes no closer.
-    fn largest_within(&self, limit: f64) -> u64 {
-        let need = |batch: u64| self.simulate(batch).reserved;
-        let (mut low, mut high) = ((0, 0.0), (1, need(1)));
-        while high.1 <= limit && high.0 < LARGEST_BATCH {
-            let ahead = (high.0 as f64 * limit / high.1 * 1.05) as u64;
-            low = high;
-            let next = ahead.clamp(high.0 + 1, LARGEST_BATCH);
-            high = (next, need(next));
-        }
-        let mut halve = false;
-        while high.0 - low.0 > 1 && high.1 > limit {
-            let share = if halve { 0.5 } else { (limit - low.1) / (high.1 - low.1) };
-            let middle = low.0 + ((high.0 - low.0) as f64 * share) as u64;
-            let middle = middle.clamp(low.0 + 1, high.0 - 1);
-            let found = (middle, need(middle));
-            if found.1 <= limit {
-                low = found
-            } else {
-                high = found
+        let [likely, safe] = match self.edge? {
+            Edge::Known(Room { bytes, counts }) => {
+                let doubt = self.doubts.about(counts);
+                let surely = |batch| doubt.within(self.need(batch), SAFE);
+                [largest(bytes.mib(), |batch| self.need(batch)), largest(bytes.mib(), surely)]
             }
-            halve = !halve;
-        }
-        if high.1 <= limit { high.0 } else { low.0 }
+            Edge::Taught(limit) => {
+                let limits = [limit.likely(), limit.safe(self.memory.target.allocator)];
+                limits.map(|limit| largest(limit, |batch| self.simulate(batch).reserved))
+            }
+        };
+        Some(MaxBatch { safe: safe.min(likely), likely })
     }
 
     fn simulate(&self, batch: u64) -> Simulated {
         *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::of(&self.simulation, batch))
     }
+}
+
+/// The largest batch size that needs no more MiB than `limit`. Memory is nearly a straight line in the batch size, so the search goes where
+/// that line would cross, and halves what is left when it comes no closer.
+fn largest(limit: f64, need: impl Fn(u64) -> f64) -> u64 {
+    let (mut low, mut high) = ((0, 0.0), (1, need(1)));
+    while high.1 <= limit && high.0 < LARGEST_BATCH {
+        let ahead = (high.0 as f64 * limit / high.1 * 1.05) as u64;
+        low = high;
+        let next = ahead.clamp(high.0 + 1, LARGEST_BATCH);
+        high = (next, need(next));
+    }
+    let mut halve = false;
+    while high.0 - low.0 > 1 && high.1 > limit {
+        let share = if halve { 0.5 } else { (limit - low.1) / (high.1 - low.1) };
+        let middle = low.0 + ((high.0 - low.0) as f64 * share) as u64;
+        let middle = middle.clamp(low.0 + 1, high.0 - 1);
+        let found = (middle, need(middle));
+        if found.1 <= limit {
+            low = found
+        } else {
+            high = found
+        }
+        halve = !halve;
+    }
+    if high.1 <= limit { high.0 } else { low.0 }
 }

@@ -3,7 +3,8 @@
 use super::Memory;
 use super::curve::Curve;
 use super::digest::Known;
-use super::limit::Limit;
+use super::doubt::Doubts;
+use super::edge::Edge;
 use super::model::Model;
 use crate::error::{Error, Result};
 use crate::fingerprint::spread::Spread;
@@ -16,15 +17,17 @@ pub(super) struct Stored {
     target: Target,
     seed: u64,
     curve: Curve,
-    limit: Option<Limit>,
+    capacity: Option<f64>,
+    edge: Option<Edge>,
+    doubts: Doubts,
     spread: Option<Spread>,
     known: Vec<Known>,
 }
 
 impl From<Memory> for Stored {
     fn from(memory: Memory) -> Self {
-        let Memory { target, seed, model, limit, spread, known } = memory;
-        Stored { target, seed, curve: model.curve, limit, spread, known }
+        let Memory { target, seed, model, capacity, edge, doubts, spread, known } = memory;
+        Stored { target, seed, curve: model.curve, capacity, edge, doubts, spread, known }
     }
 }
 
@@ -32,9 +35,9 @@ impl TryFrom<Stored> for Memory {
     type Error = Error;
 
     fn try_from(stored: Stored) -> Result<Self> {
-        let Stored { target, seed, curve, limit, spread, known } = stored;
+        let Stored { target, seed, curve, capacity, edge, doubts, spread, known } = stored;
         target.check()?;
         let model = Model::grown(curve, &known.iter().collect::<Vec<_>>(), target.allocator, seed)?;
-        Ok(Memory { target, seed, model, limit, spread, known })
+        Ok(Memory { target, seed, model, capacity, edge, doubts, spread, known })
     }
 }

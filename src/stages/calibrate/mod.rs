@@ -4,16 +4,17 @@ mod measure;
 mod rows;
 mod tables;
 
+pub use measure::Measuring;
+
 use super::named::Named;
 use super::{Context, Summary};
-use crate::device::names::DeviceName;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
 use crate::network::Network;
 use crate::network::zoo::Dataset;
 use crate::records::Variant;
 use crate::report::Table;
-use crate::workload::Stage;
+use crate::workload::{Quantity, Stage};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,8 +45,8 @@ pub enum Source {
     Nowhere,
     /// Files of a profile.
     Files(Vec<PathBuf>),
-    /// This device measures them now.
-    Device(DeviceName),
+    /// A device measures them now.
+    Device(Measuring),
 }
 
 /// The network before the fingerprints.
@@ -77,15 +78,17 @@ impl Calibrate {
         let measured = match &self.source {
             Source::Nowhere => return Ok(self.advice(&subject, &batches)),
             Source::Files(files) => subject.read(files, context)?,
-            Source::Device(device) => {
+            Source::Device(with) => {
                 check_count(&batches)?;
-                subject.measure(*device, &batches, context)?
+                subject.measure(*with, &batches, context)?
             }
         };
+        measured.files.iter().for_each(|file| context.console.note(format_args!("rows: {}", file.display())));
         let refitted = fingerprints.calibrate(&measured.rows, &measured.failed)?;
+        subject.misses(&refitted, &measured).iter().for_each(|missed| context.warn(missed));
         let files = self.save(&refitted, context)?;
         let tables = subject.before_and_after(&refitted, &measured, &batches);
-        Ok(self.summary(&subject, tables, measured.count(), files))
+        Ok(self.summary(tables, measured.count(), files))
     }
 
     /// Refuses to replace fingerprints by accident, before anything is measured.
@@ -112,18 +115,9 @@ impl Calibrate {
         stored.collect()
     }
 
-    fn summary(
-        &self,
-        subject: &Subject,
-        tables: Vec<Table>,
-        rows: usize,
-        files: Vec<(&'static str, PathBuf)>,
-    ) -> Summary {
-        let json = subject
-            .fingerprints
-            .iter()
-            .zip(&tables)
-            .map(|(one, table)| (one.subject().quantity.name().to_owned(), table.to_json()));
+    fn summary(&self, tables: Vec<(Quantity, Table)>, rows: usize, files: Vec<(&'static str, PathBuf)>) -> Summary {
+        let json = tables.iter().map(|(quantity, table)| (quantity.name().to_owned(), table.to_json()));
+        let json = json.collect::<serde_json::Map<_, _>>();
         Summary {
             headline: if files.is_empty() {
                 "nothing is stored: --save DIR keeps the refitted fingerprints"
@@ -134,10 +128,10 @@ impl Calibrate {
             json: json!({
                 "network": self.network,
                 "rows": rows,
-                "before_and_after": json.collect::<serde_json::Map<_, _>>(),
+                "before_and_after": json,
                 "files": files.iter().map(|(_, path)| path).collect::<Vec<_>>(),
             }),
-            tables,
+            tables: tables.into_iter().map(|(_, table)| table).collect(),
             files,
             ..Summary::default()
         }

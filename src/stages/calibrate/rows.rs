@@ -26,9 +26,17 @@ pub(super) struct Measured {
     pub rows: Vec<Row>,
     /// What did not fit.
     pub failed: Vec<Attempt>,
+    /// Where rows that were measured now are kept.
+    pub files: Vec<PathBuf>,
 }
 
 impl Measured {
+    /// What they are of.
+    pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
+        let rows = self.rows.iter().map(|row| row.record.quantity());
+        rows.chain(self.failed.iter().map(|attempt| attempt.record.quantity()))
+    }
+
     /// How much that is.
     pub fn count(&self) -> usize {
         self.rows.len() + self.failed.len()

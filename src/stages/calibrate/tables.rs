@@ -4,14 +4,37 @@ use super::Subject;
 use super::rows::Measured;
 use crate::fingerprint::{Fingerprint, Fingerprints, Predicted, Row};
 use crate::report::{Cell, Column, Table};
-use crate::units::{Bytes, Milliseconds};
+use crate::units::{Bytes, Milliseconds, Percent};
 use crate::workload::Quantity;
 
 impl Subject<'_> {
-    /// One table per quantity, with the batch sizes measured and asked for.
-    pub(super) fn before_and_after(&self, refitted: &Fingerprints, measured: &Measured, batches: &[u64]) -> Vec<Table> {
+    /// A table for each quantity that was measured, with the batch sizes measured and asked for.
+    pub(super) fn before_and_after(
+        &self,
+        refitted: &Fingerprints,
+        measured: &Measured,
+        batches: &[u64],
+    ) -> Vec<(Quantity, Table)> {
         let pairs = self.fingerprints.iter().zip(refitted.iter());
-        pairs.map(|(before, after)| self.compared([before, after], measured, batches)).collect()
+        let pairs = pairs.map(|(before, after)| (before.subject().quantity, [before, after]));
+        let taught = pairs.filter(|(quantity, _)| measured.quantities().any(|one| one == *quantity));
+        taught.map(|(quantity, pair)| (quantity, self.compared(pair, measured, batches))).collect()
+    }
+
+    /// Rows that lie outside the interval of the very fingerprint that they were to correct, in words.
+    pub(super) fn misses(&self, refitted: &Fingerprints, measured: &Measured) -> Vec<String> {
+        let miss = |row: &Row| {
+            let after = refitted.iter().find(|one| one.subject().quantity == row.record.quantity())?;
+            let batch = row.record.workload.batch;
+            let prediction = after.about(&self.network).at(batch);
+            let interval = prediction.interval.filter(|interval| !interval.contains(row.measured))?;
+            let (measured, value) = (cell(after.subject().quantity, row.measured), prediction.value);
+            Some(format!(
+                "batch size {batch}: measured {measured}, and still predicted {value} ({} to {}): this network has something of its own that so few rows do not teach; profile it and fit anew",
+                interval.low, interval.high
+            ))
+        };
+        measured.rows.iter().filter_map(miss).collect()
     }
 
     fn compared(&self, [before, after]: [&Fingerprint; 2], measured: &Measured, batches: &[u64]) -> Table {
@@ -24,6 +47,10 @@ impl Subject<'_> {
         sizes.sort_unstable();
         sizes.dedup();
         let mut table = self.table(quantity, &["measured", "before", "after"]);
+        let steady = quantity == Quantity::Latency && own.iter().any(|row| row.record.spread.is_some());
+        if steady {
+            table.columns.extend([Column::number("spread_percent", "spread"), Column::text("outcome", "outcome")]);
+        }
         let (before, after) = (before.about(&self.network), after.about(&self.network));
         for batch in sizes {
             let row = own.iter().find(|row| row.record.workload.batch == batch);
@@ -32,7 +59,10 @@ impl Subject<'_> {
                 None if failed.contains(&batch) => "did not fit".into(),
                 None => Cell::Missing,
             };
-            table.row([batch.into(), measured, predicted(before.at(batch).value), predicted(after.at(batch).value)]);
+            let values = [batch.into(), measured, predicted(before.at(batch).value), predicted(after.at(batch).value)];
+            let told =
+                [row.and_then(|row| row.record.spread).map(|spread| Percent(100.0 * spread)).into(), outcome(row)];
+            table.row(values.into_iter().chain(told.into_iter().filter(|_| steady)));
         }
         table
     }
@@ -57,6 +87,11 @@ impl Subject<'_> {
         let values = columns.iter().map(|column| Column::number(format!("{column}_{unit}"), *column));
         Table::new(title, [Column::number("bs", "batch size")].into_iter().chain(values))
     }
+}
+
+/// Whether the time of a row can be trusted.
+fn outcome(row: Option<&&Row>) -> Cell {
+    row.map(|row| row.record.outcome.to_string()).into()
 }
 
 fn predicted(predicted: Predicted) -> Cell {

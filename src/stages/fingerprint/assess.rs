@@ -8,6 +8,7 @@ use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection,
 use crate::stages::Context;
 use crate::target::Target;
 use crate::workload::Quantity;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A fingerprint, what it was fitted on and how it was tested.
@@ -53,6 +54,7 @@ impl FingerprintStage {
         let study = study(&fingerprint, &basis, &tested, context);
         if fits {
             fingerprint.scores = study.own.whole.evaluation.unseen().scores();
+            fingerprint.left_out = errors_by_network(&study);
             fingerprint.save(&self.store)?;
         }
         match tested.check_any(&selection) {
@@ -112,6 +114,12 @@ impl FingerprintStage {
         let Split { networks, levels } = split;
         Selection { folders, networks, levels: levels.clone(), stage: self.stage, quantity }
     }
+}
+
+/// How far off fits without a network were for it, in percent.
+fn errors_by_network(study: &Study) -> BTreeMap<String, f64> {
+    let left_out = study.own.left_out.iter().flat_map(|trial| trial.evaluation.by(|case| case.variant.network.clone()));
+    left_out.map(|(network, scores)| (network, scores.mape)).collect()
 }
 
 /// Runs every protocol that the rows allow.

@@ -1,17 +1,26 @@
 //! What fingerprints say about one network.
 
 use crate::error::{Error, Result};
-use crate::fingerprint::{Fingerprints, MaxBatch, Prediction, Shares, Verdict, check_understood};
+use crate::fingerprint::{
+    Call, Expected, Fingerprints, MaxBatch, Predicted, Prediction, Room, Shares, Verdict, check_understood,
+};
 use crate::memory::Alive;
 use crate::network::Network;
 use crate::network::zoo::Dataset;
+use crate::units::Bytes;
+use crate::workload::Quantity;
+use std::collections::BTreeMap;
 
 /// Everything predicted of one network.
 pub(super) struct Answer {
     /// As it was asked for.
     pub network: String,
+    /// How far off latency and memory are likely to be, where that was tested.
+    pub expected: BTreeMap<Quantity, Expected>,
     /// One per batch size, in the order asked.
     pub points: Vec<Point>,
+    /// What a step must fit into, where the memory fingerprint knows or the question says.
+    pub room: Option<Room>,
     /// Where the memory fingerprint knows.
     pub max_batch: Option<MaxBatch>,
     /// What the largest batch asked for is made of; only on a network's own page.
@@ -23,6 +32,8 @@ pub(super) struct Point {
     pub batch: u64,
     pub latency: Option<Prediction>,
     pub memory: Option<Prediction>,
+    /// Memory of what has to fit into [`Answer::room`].
+    pub need: Option<Predicted>,
     pub verdict: Option<Verdict>,
 }
 
@@ -37,6 +48,8 @@ pub(super) struct Breakdown {
 pub(super) struct Question<'a> {
     pub fingerprints: &'a Fingerprints,
     pub batches: &'a [u64],
+    /// What a step must fit into, instead of the memory of the device that was profiled.
+    pub limit: Option<Bytes>,
     /// Whether to break the largest batch size down.
     pub breakdown: bool,
 }
@@ -48,12 +61,13 @@ impl Question<'_> {
     /// A network of which too little is understood.
     pub fn ask(&self, name: &str, network: &Network) -> Result<Answer> {
         check_understood(network)?;
-        let [latency, memory] =
-            [&self.fingerprints.latency, &self.fingerprints.memory].map(|one| Some(one.as_ref()?.about(network)));
+        let [latency, memory] = [&self.fingerprints.latency, &self.fingerprints.memory]
+            .map(|one| Some(one.as_ref()?.about_within(network, self.limit)));
         let points = self.batches.iter().map(|&batch| Point {
             batch,
             latency: latency.as_ref().map(|about| about.at(batch)),
             memory: memory.as_ref().map(|about| about.at(batch)),
+            need: memory.as_ref().and_then(|about| about.need(batch)),
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });
         let points = points.collect();
@@ -63,8 +77,13 @@ impl Question<'_> {
             shares: latency.as_ref().and_then(|about| about.shares(batch)),
             alive: memory.as_ref().and_then(|about| about.alive(batch)),
         });
+        let expected = [(Quantity::Latency, &latency), (Quantity::Memory, &memory)]
+            .into_iter()
+            .filter_map(|(quantity, about)| Some((quantity, about.as_ref()?.expected()?)))
+            .collect();
+        let room = memory.as_ref().and_then(|about| about.room());
         let max_batch = memory.as_ref().and_then(|about| about.max_batch());
-        Ok(Answer { network: name.to_owned(), points, max_batch, breakdown })
+        Ok(Answer { network: name.to_owned(), expected, points, room, max_batch, breakdown })
     }
 }
 
@@ -82,6 +101,11 @@ impl Answer {
 }
 
 impl Point {
+    /// Whether it is called to fit.
+    pub fn fits(&self) -> bool {
+        self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
+    }
+
     /// Samples a second.
     pub fn throughput(&self) -> Option<f64> {
         let latency = self.latency.as_ref()?.value.value();

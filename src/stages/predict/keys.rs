@@ -34,6 +34,18 @@ pub(super) const TABLE: Table = Table {
             default: Literal("{fingerprint.stage}"),
             help: "What a step does.",
         },
+        Key {
+            name: "mem_limit",
+            kind: Kind::Memory,
+            default: Unset,
+            help: "The memory that a step must fit into, all that it uses; by default what there was when the device was profiled.",
+        },
+        Key {
+            name: "require_fit",
+            kind: Kind::Flag,
+            default: Literal("False"),
+            help: "Whether a step that may not fit ends the run with exit code 7.",
+        },
         Key { name: "device_name", kind: Kind::Text, default: Unset, help: "Refuse fingerprints of another device." },
         Key { name: "dataset", kind: Kind::Text, default: Unset, help: "Refuse fingerprints of another dataset." },
         Key {

@@ -5,6 +5,7 @@ mod asked;
 mod keys;
 mod output;
 mod parse;
+mod sentence;
 mod tables;
 mod tell;
 
@@ -13,11 +14,12 @@ pub use keys::LARGEST_BATCH;
 use super::named::{self, Named, Remarks, is_file};
 use super::{Context, Foreseen, Outline, Place, Spec, Stage as Section, Summary};
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprints;
+use crate::fingerprint::{Fingerprints, file_name};
 use crate::network::zoo::Dataset;
 use crate::report::Progress;
+use crate::units::Bytes;
 use crate::whole_file;
-use crate::workload::Stage;
+use crate::workload::{Quantity, Stage};
 use answer::{Answer, Question, check_input};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,10 @@ pub struct Predict {
     pub batches: Vec<u64>,
     /// Training or inference.
     pub stage: Stage,
+    /// The memory that a step must fit into, instead of that of the device that was profiled.
+    pub limit: Option<Bytes>,
+    /// Whether a step that may not fit is a failure.
+    pub require_fit: bool,
     /// The device that the fingerprints must be of, where that matters.
     pub device: Option<String>,
     /// The dataset that the fingerprints must be of, where that matters.
@@ -71,20 +77,32 @@ impl Predict {
     pub fn predict(&self, context: &mut Context) -> Result<Summary> {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
+        self.check_memory(&fingerprints)?;
         let words = asked::expand(&self.networks)?;
         let breakdown = words.len() == 1 || context.console.mode().is_json();
-        let question = Question { fingerprints: &fingerprints, batches: &self.batches, breakdown };
+        let question = Question { fingerprints: &fingerprints, batches: &self.batches, limit: self.limit, breakdown };
         let heard = ask_all(&words, &question, context);
         let answers = Answers::collect(words, heard, fingerprints, context)?;
         let files = self.write(&answers, context)?;
         Ok(answers.summary(self, files, context))
     }
 
+    /// Refuses questions about memory that no fingerprint can answer.
+    fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
+        match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
+            true => Err(Error::input("there is no fingerprint of memory here, so nothing says what fits")
+                .file(&self.fingerprints)
+                .expected(file_name(self.stage, Quantity::Memory))
+                .help("fit one ([fingerprint] with memory_model = True), or ask without mem_limit and require_fit")),
+            false => Ok(()),
+        }
+    }
+
     fn write(&self, answers: &Answers, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
         for file in &self.output {
             let text = match file.extension().is_some_and(|ending| ending == "csv") {
                 true => answers.flat().to_csv(),
-                false => format!("{:#}\n", answers.json(context.warnings())),
+                false => format!("{:#}\n", answers.json(self.limit, context.warnings())),
             };
             whole_file::save(file, text)?;
         }

@@ -3,7 +3,7 @@
 use super::answer::{Answer, Breakdown, Point};
 use super::tell::Answers;
 use crate::error::Error;
-use crate::fingerprint::{Basis, Fingerprints, Prediction, Subject};
+use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, Prediction, Room, Subject};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Milliseconds};
 use crate::workload::Quantity;
@@ -13,12 +13,16 @@ impl Answers {
     /// Every prediction with all that is known of it, for CSV.
     pub(super) fn flat(&self) -> Table {
         let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
-        let tail = ["max_batch_safe", "max_batch_likely"].map(|key| Column::number(key, ""));
+        let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
+        let tail = tail.into_iter().chain([Column::text("limit_counts", "")]);
         let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
         let Subject { device, dataset, stage, .. } = self.fingerprints.subject();
         for answer in &self.answers {
             let heads = [&answer.network, device, dataset, stage.name()].map(Cell::from);
-            let tail = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)].map(Cell::from);
+            let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
+            let room =
+                [Cell::from(answer.room.map(|room| room.bytes)), answer.room.map(|room| counts(room.counts)).into()];
+            let tail = max_batch.map(Cell::from).into_iter().chain(room);
             for point in &answer.points {
                 let cells = cells(point, &self.fingerprints);
                 table.row(heads.iter().cloned().chain(cells).chain(tail.clone()));
@@ -28,10 +32,10 @@ impl Answers {
     }
 
     /// Everything, for programs.
-    pub(super) fn json(&self, warnings: &[String]) -> Value {
+    pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
         let Subject { device, dataset, stage, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
-            let about = json!({ "method": one.method().name(), "scores": one.scores, "settings": one.settings });
+            let about = json!({ "method": one.method().name(), "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
             (one.subject().quantity.name().to_owned(), about)
         });
         let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
@@ -40,9 +44,31 @@ impl Answers {
             "dataset": dataset,
             "stage": stage,
             "fingerprints": fitted.collect::<Map<_, _>>(),
-            "networks": self.answers.iter().map(|answer| network(answer, &self.fingerprints)).collect::<Value>(),
+            "networks": self.answers.iter().map(|answer| self.network(answer, asked)).collect::<Value>(),
             "skipped": self.skipped.iter().map(skipped).collect::<Value>(),
             "warnings": warnings,
+        })
+    }
+
+    fn network(&self, answer: &Answer, asked: Option<Bytes>) -> Value {
+        let mut predictions = Table::new("", columns(&self.fingerprints));
+        answer.points.iter().for_each(|point| predictions.row(cells(point, &self.fingerprints)));
+        let limit = |room: Room| {
+            let source = if asked.is_some() { "asked" } else { "profile" };
+            json!({ "bytes": room.bytes.0, "counts": counts(room.counts), "source": source })
+        };
+        let told = self.fingerprints.iter().map(|one| one.subject().quantity);
+        let expected = told.map(|quantity| (quantity.name().to_owned(), error(answer.expected.get(&quantity))));
+        let expected: Map<_, _> = expected.collect();
+        json!({
+            "network": answer.network,
+            "answer": self.sentence(answer, asked),
+            "limit": answer.room.map(limit),
+            "expected_error": expected,
+            "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
+            "unlike": answer.unlike(),
+            "predictions": predictions.to_json(),
+            "breakdown": answer.breakdown.as_ref().map(breakdown),
         })
     }
 }
@@ -59,6 +85,7 @@ fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
     }
     columns.extend([
         Column::number("throughput_per_s", ""),
+        Column::number("need_bytes", ""),
         Column::text("verdict", ""),
         Column::number("fits_probability", ""),
         Column::text("unlike", ""),
@@ -73,11 +100,30 @@ fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
     }
     cells.extend([
         point.throughput().into(),
+        point.need.map(|need| Bytes::from_mib(need.value())).into(),
         point.verdict.map(|verdict| verdict.call.to_string()).into(),
         point.verdict.map(|verdict| verdict.fits).into(),
         point.unlike().join("; ").into(),
     ]);
     cells
+}
+
+/// The error to expect, and of what: `levels` of profiled networks or networks `left_out`.
+fn error(expected: Option<&Expected>) -> Value {
+    match expected {
+        Some(Expected::Levels { mape, rows }) => json!({ "of": "levels", "mape": mape, "rows": rows }),
+        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => json!({
+            "of": "left_out", "mape": mape, "networks": networks, "worst": worst, "worst_mape": worst_mape
+        }),
+        None => Value::Null,
+    }
+}
+
+fn counts(counts: Counts) -> &'static str {
+    match counts {
+        Counts::All => "all",
+        Counts::Tensors => "tensors",
+    }
 }
 
 /// Value, lower end, upper end, and what the interval rests on.
@@ -101,18 +147,6 @@ fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
         end(interval.map(|interval| interval.high.value())),
         basis.into(),
     ]
-}
-
-fn network(answer: &Answer, fingerprints: &Fingerprints) -> Value {
-    let mut predictions = Table::new("", columns(fingerprints));
-    answer.points.iter().for_each(|point| predictions.row(cells(point, fingerprints)));
-    json!({
-        "network": answer.network,
-        "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
-        "unlike": answer.unlike(),
-        "predictions": predictions.to_json(),
-        "breakdown": answer.breakdown.as_ref().map(breakdown),
-    })
 }
 
 fn breakdown(breakdown: &Breakdown) -> Value {

@@ -20,6 +20,8 @@ impl Predict {
             fingerprints: values.get("fingerprint")?,
             batches: values.get("bs")?,
             stage: values.named("stage", Stage::parse)?,
+            limit: values.get("mem_limit")?,
+            require_fit: values.get("require_fit")?,
             device: values.get("device_name")?,
             dataset: values.get("dataset")?,
             output,

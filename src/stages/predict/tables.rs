@@ -1,7 +1,8 @@
 //! Predictions as tables for people: a page for one network, a line per network and batch size for many.
 
 use super::answer::{Answer, Breakdown, Point};
-use crate::fingerprint::{Interval, Prediction, Share, Verdict};
+use super::sentence::called;
+use crate::fingerprint::{Interval, Prediction, Share};
 use crate::memory::Alive;
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Percent};
@@ -9,62 +10,69 @@ use crate::units::{Bytes, Percent};
 /// How many of the costliest layers are shown.
 const LAYERS: usize = 5;
 
-/// One line per batch size.
-pub(super) fn page(answer: &Answer, title: String) -> Table {
-    let mut table = Table::new(title, [vec![Column::number("bs", "batch size")], columns()].concat());
-    for point in &answer.points {
-        table.row([vec![point.batch.into()], cells(point)].concat());
-    }
-    table
+/// A table per quantity, memory and whether it fits first; a line per batch size.
+pub(super) fn page(answer: &Answer, what: &str) -> Vec<Table> {
+    let heads = |quantity: &str| {
+        vec![Column::number("bs", "batch size"), Column::number(quantity, quantity), interval(quantity)]
+    };
+    let table = |quantity: &str, own: Column, cells: &dyn Fn(&Point) -> Option<[Cell; 3]>| {
+        let rows: Vec<Vec<Cell>> = answer
+            .points
+            .iter()
+            .filter_map(|point| Some([vec![Cell::from(point.batch)], cells(point)?.to_vec()].concat()))
+            .collect();
+        let mut table = Table::new(format!("{what}: {quantity}"), [heads(quantity), vec![own]].concat());
+        table.rows = rows;
+        (!table.rows.is_empty()).then_some(table)
+    };
+    let memory = |point: &Point| {
+        let memory = point.memory.as_ref()?;
+        Some([value(memory), written(memory), point.verdict.map(called).into()])
+    };
+    let latency = |point: &Point| {
+        let latency = point.latency.as_ref()?;
+        Some([value(latency), written(latency), point.throughput().into()])
+    };
+    let memory = table("memory", Column::text("verdict", "verdict"), &memory);
+    let latency = table("latency", Column::number("throughput", "samples/s"), &latency);
+    memory.into_iter().chain(latency).collect()
 }
 
-/// One line per network and batch size.
+/// One line per network and batch size; intervals are in the other forms.
 pub(super) fn lines(answers: &[Answer], title: String) -> Table {
-    let heads = vec![Column::text("network", "network"), Column::number("bs", "batch size")];
-    let tail = vec![Column::number("max_batch_safe", "max batch"), Column::text("unlike", "unlike what was profiled")];
-    let mut table = Table::new(title, [heads, columns(), tail].concat());
+    let heads = [Column::text("network", "network"), Column::number("bs", "bs")];
+    // A number is never cut, and nothing of a verdict shall be.
+    let columns = ["verdict", "memory", "latency"].map(|key| Column::number(key, key));
+    let tail = [Column::number("max_batch_safe", "max bs"), Column::text("unlike", "unlike what was profiled")];
+    let mut table = Table::new(title, heads.into_iter().chain(columns).chain(tail));
     for answer in answers {
         let max_batch = Cell::from(answer.max_batch.map(|max_batch| max_batch.safe));
         for point in &answer.points {
-            let heads = vec![answer.network.as_str().into(), point.batch.into()];
-            table.row([heads, cells(point), vec![max_batch.clone(), point.unlike().join("; ").into()]].concat());
+            table.row([
+                answer.network.as_str().into(),
+                point.batch.into(),
+                point.verdict.map(called).into(),
+                point.memory.as_ref().map_or(Cell::Missing, value),
+                point.latency.as_ref().map_or(Cell::Missing, value),
+                max_batch.clone(),
+                point.unlike().join("; ").into(),
+            ]);
         }
     }
     table
 }
 
-fn columns() -> Vec<Column> {
-    vec![
-        Column::number("latency", "latency"),
-        Column::number("latency_interval", "90 %"),
-        Column::number("memory", "memory"),
-        Column::number("memory_interval", "90 %"),
-        Column::text("verdict", "verdict"),
-        Column::number("throughput", "samples/s"),
-    ]
+fn interval(quantity: &str) -> Column {
+    Column::number(format!("{quantity}_interval"), "90 %")
 }
 
-fn cells(point: &Point) -> Vec<Cell> {
-    let value = |prediction: &Prediction| Cell::from(prediction.value.to_string());
-    let interval = |prediction: &Prediction| Cell::from(prediction.interval.map(written));
-    vec![
-        point.latency.as_ref().map_or(Cell::Missing, value),
-        point.latency.as_ref().map_or(Cell::Missing, interval),
-        point.memory.as_ref().map_or(Cell::Missing, value),
-        point.memory.as_ref().map_or(Cell::Missing, interval),
-        point.verdict.map(called).into(),
-        point.throughput().into(),
-    ]
+fn value(prediction: &Prediction) -> Cell {
+    Cell::from(prediction.value.to_string())
 }
 
 /// "31.0 ms – 39.2 ms".
-fn written(interval: Interval) -> String {
-    format!("{} – {}", interval.low, interval.high)
-}
-
-/// "fits (97.0 %)": how likely it is to fit.
-fn called(verdict: Verdict) -> String {
-    format!("{} ({})", verdict.call, Percent(100.0 * verdict.fits))
+fn written(prediction: &Prediction) -> Cell {
+    prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
 }
 
 impl Breakdown {

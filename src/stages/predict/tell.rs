@@ -1,9 +1,10 @@
 //! What came of all networks, told: the tables, what to make of them, and what was skipped.
 
 use super::answer::Answer;
+use super::sentence::unfit;
 use super::{Form, Heard, Predict, tables};
 use crate::error::{Error, Result};
-use crate::fingerprint::{Fingerprint, Fingerprints, Prediction};
+use crate::fingerprint::{Expected, Fingerprints, Prediction};
 use crate::report::Table;
 use crate::stages::named::Remarks;
 use crate::stages::{Context, Summary};
@@ -48,21 +49,27 @@ impl Answers {
 
     /// The summary of the stage.
     pub fn summary(self, asked: &Predict, files: Vec<(&'static str, PathBuf)>, context: &Context) -> Summary {
-        let json = self.json(context.warnings());
+        let json = self.json(asked.limit, context.warnings());
         let shown = match asked.form {
             Form::Csv => Summary { headline: self.flat().to_csv().trim_end().to_owned(), ..Summary::default() },
-            Form::Tables => Summary { headline: self.headline(), tables: self.tables(asked), ..Summary::default() },
+            Form::Tables => Summary {
+                answer: self.sentences(asked.limit),
+                headline: self.headline(),
+                tables: self.tables(asked),
+                ..Summary::default()
+            },
         };
-        Summary { files, json, failure: self.failure(), ..shown }
+        let unfit = || self.unfit().filter(|_| asked.require_fit);
+        Summary { files, json, failure: self.failure().or_else(unfit), ..shown }
     }
 
     fn tables(&self, asked: &Predict) -> Vec<Table> {
         let (stage, device) = (asked.stage, &self.fingerprints.subject().device);
         match self.answers.as_slice() {
             [answer] => {
-                let page = tables::page(answer, format!("{stage} of {} on {device}", answer.network));
+                let page = tables::page(answer, &format!("{stage} of {} on {device}", answer.network));
                 let parts = answer.breakdown.iter().flat_map(|breakdown| breakdown.tables());
-                std::iter::once(page).chain(parts).collect()
+                page.into_iter().chain(parts).collect()
             }
             answers => vec![tables::lines(answers, format!("{stage} on {device}"))],
         }
@@ -75,7 +82,21 @@ impl Answers {
             _ => Vec::new(),
         };
         let basis = self.answers.first().into_iter().flat_map(basis);
-        single.into_iter().chain(basis).chain(self.fingerprints.iter().map(trust)).collect::<Vec<_>>().join("\n")
+        single.into_iter().chain(basis).chain(trust(&self.answers, &self.fingerprints)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The first network that may not fit, where there is one.
+    fn unfit(&self) -> Option<Error> {
+        let unfit: Vec<&Answer> = unfit(&self.answers).collect();
+        let first = unfit.first()?;
+        let batches: Vec<String> =
+            first.points.iter().filter(|point| !point.fits()).map(|point| point.batch.to_string()).collect();
+        let more = if unfit.len() > 1 { format!(", and {} more networks", unfit.len() - 1) } else { String::new() };
+        Some(
+            Error::unfit(format!("{} may not fit at batch size {}{more}", first.network, batches.join(", ")))
+                .expected("steps that fit with a probability of at least 90 %")
+                .help("ask for a smaller batch or a smaller network; the largest safe batch is told above"),
+        )
     }
 
     fn failure(&self) -> Option<Error> {
@@ -91,7 +112,7 @@ impl Answers {
 /// What is said of one network: how large a batch may be, and what sets it apart.
 fn about(answer: &Answer) -> Vec<String> {
     let max_batch = answer.max_batch.map(|max| {
-        format!("largest batch that fits: {} with a margin, {} without", grouped(max.safe), grouped(max.likely))
+        format!("largest batch: {} is safe, {} as likely to fit as not", grouped(max.safe), grouped(max.likely))
     });
     let unlike = answer.unlike();
     let unlike = (!unlike.is_empty()).then(|| format!("unlike what was profiled: {}", unlike.join("; ")));
@@ -113,15 +134,32 @@ fn basis(answer: &Answer) -> Vec<String> {
     [based("latency", &point.latency), based("memory", &point.memory)].into_iter().flatten().collect()
 }
 
-/// How good the fingerprint was on levels it was not fitted on.
-fn trust(fingerprint: &Fingerprint) -> String {
-    let quantity = fingerprint.subject().quantity;
-    match &fingerprint.scores {
-        Some(scores) => format!(
-            "{quantity}: off by {} on average over {} rows of levels it was not fitted on",
-            Percent(scores.mape),
-            scores.rows
+/// How far off predictions are likely to be: as of levels of a network that was profiled, or as of networks that never were. Networks
+/// alike in that are told of once.
+fn trust(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<String> {
+    let mut lines = Vec::new();
+    for quantity in fingerprints.iter().map(|one| one.subject().quantity) {
+        for answer in answers {
+            let line = format!("{quantity}: {}", expectation(answer.expected.get(&quantity)));
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+fn expectation(expected: Option<&Expected>) -> String {
+    match expected {
+        Some(Expected::Levels { mape, rows }) => {
+            let mape = Percent(*mape);
+            format!("off by {mape} on average for levels of profiled networks, over {rows} rows it was not fitted on")
+        }
+        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => format!(
+            "off by {} on average for networks nobody profiled, at worst by {} ({worst}), over {networks} left out in turn",
+            Percent(*mape),
+            Percent(*worst_mape),
         ),
-        None => format!("{quantity}: never tested on levels it was not fitted on"),
+        None => "never tested on networks like this".to_owned(),
     }
 }

@@ -101,6 +101,7 @@ impl Tally {
             files,
             json,
             failure: self.failure(),
+            ..Summary::default()
         }
     }
 

@@ -1,0 +1,43 @@
+//! The error to expect of a prediction: how far off the fingerprint was for what it had not seen, as the fit that made it found out.
+
+use super::Fingerprint;
+use crate::stats::mean;
+
+/// The error to expect of one network, in percent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expected {
+    /// It is a level of a network that was profiled: as of other levels.
+    Levels {
+        /// Mean absolute error over the rows.
+        mape: f64,
+        /// How many rows of levels that the fingerprint was not fitted on.
+        rows: usize,
+    },
+    /// Nobody profiled it: as of networks left out.
+    LeftOut {
+        /// Mean over the networks.
+        mape: f64,
+        /// How many were left out, each in turn.
+        networks: usize,
+        /// The one it was farthest off for.
+        worst: String,
+        /// And how far.
+        worst_mape: f64,
+    },
+}
+
+impl Fingerprint {
+    /// The error to expect of a network that was profiled at other levels, or of one that never was; none where that was not tested.
+    pub(super) fn expected(&self, is_profiled: bool) -> Option<Expected> {
+        match is_profiled {
+            true => self.scores.map(|scores| Expected::Levels { mape: scores.mape, rows: scores.rows }),
+            false => self.of_networks(),
+        }
+    }
+
+    fn of_networks(&self) -> Option<Expected> {
+        let errors: Vec<f64> = self.left_out.values().copied().collect();
+        let (worst, &worst_mape) = self.left_out.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        Some(Expected::LeftOut { mape: mean(&errors), networks: errors.len(), worst: worst.clone(), worst_mape })
+    }
+}

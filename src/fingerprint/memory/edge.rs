@@ -1,0 +1,131 @@
+//! Where steps stop to fit: at a limit that is known, or where failures showed it.
+
+use super::curve::Curve;
+use super::digest::{Known, Step, trials};
+use super::doubt::{Doubt, Doubts};
+use super::limit::Limit;
+use crate::error::Result;
+use crate::fingerprint::prediction::{Counts, Room};
+use crate::target::{Memory, Target};
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Where steps stop to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Edge {
+    /// At so much memory; what is uncertain is how much a step needs.
+    Known(Room),
+    /// Where steps that failed part from those that fitted. Memory shared with other programs, with some of it on a disk, ends nowhere in
+    /// particular.
+    Taught(Limit),
+}
+
+/// What was tried contradicts a limit under which its chance was less than this: something else than the limit decides.
+const CONTRADICTION: f64 = 0.001;
+
+impl Edge {
+    /// From the steps that were tried on a device of so many MiB; none where neither they nor the device tell.
+    ///
+    /// # Errors
+    /// Demands that no tree can be grown on.
+    pub fn of(
+        known: &[&Known],
+        curve: &Curve,
+        doubts: &Doubts,
+        device: (&Target, Option<f64>),
+    ) -> Result<Option<Self>> {
+        let (target, capacity) = device;
+        let room = capacity.and_then(|mib| enforced(mib, target.memory));
+        if let Some(room) = room.filter(|room| !contradicted(room, known, curve, doubts)) {
+            return Ok(Some(Edge::Known(room)));
+        }
+        let trials = trials(known);
+        let assumed = || Some(Limit::assumed(capacity? - curve.large, &trials));
+        Ok(Limit::fit(&trials)?.or_else(assumed).map(Edge::Taught))
+    }
+
+    /// Whether a fit could have found it.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Edge::Known(room) => room.bytes.0 > 0,
+            Edge::Taught(limit) => limit.is_sound(),
+        }
+    }
+}
+
+/// A limit that a device keeps to the last byte. Main memory is the operating system's to give: there the worker refuses tensors beyond
+/// what it was told, and that is the capacity of its rows. What a board shares with other programs nobody keeps.
+fn enforced(mib: f64, memory: Memory) -> Option<Room> {
+    let counts = match memory {
+        Memory::Host => Counts::Tensors,
+        Memory::Dedicated => Counts::All,
+        Memory::Unified => return None,
+    };
+    Some(Room { bytes: Bytes::from_mib(mib), counts })
+}
+
+fn contradicted(room: &Room, known: &[&Known], curve: &Curve, doubts: &Doubts) -> bool {
+    let surprising = |(part, step): (&Known, &Step)| {
+        let need = match room.counts {
+            Counts::Tensors => step.simulated.reserved,
+            Counts::All => part.query(step).curve(curve),
+        };
+        let fits = doubts.about(room.counts).fits(need, room.bytes.mib());
+        if step.used.is_some() { fits < CONTRADICTION } else { fits > 1.0 - CONTRADICTION }
+    };
+    known.iter().flat_map(|part| part.steps.iter().map(move |step| (*part, step))).any(surprising)
+}
+
+impl Doubts {
+    /// The doubt about what counts.
+    pub fn about(&self, counts: Counts) -> Doubt {
+        match counts {
+            Counts::Tensors => self.tensors,
+            Counts::All => self.all,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A network whose steps were simulated to the byte and took 30 MiB beside their tensors; beyond `fitted` MiB they failed.
+    fn network(fitted: f64) -> Known {
+        let step = |batch: u32| {
+            let tensors = 100.0 * f64::from(batch);
+            let read = if tensors <= fitted { format!("{tensors} {}", tensors + 30.0) } else { "- -".to_owned() };
+            Step::try_from(format!("{batch} {tensors} {tensors} {read}")).unwrap()
+        };
+        let steps = (1..=12).map(step).collect();
+        let network = "net".to_owned();
+        Known { network, level: 0, architecture: String::new(), parameters: 1, kernels: None, filled: false, steps }
+    }
+
+    fn edge(fitted: f64, capacity: f64, device: &str) -> Edge {
+        let (known, target) = ([network(fitted)], Target::named(device).unwrap());
+        let curve = Curve { large: 30.0, small: 30.0, floor: None, cap: None };
+        let doubts = Doubts::of(&known, target.allocator);
+        Edge::of(&[&known[0]], &curve, &doubts, (&target, Some(capacity))).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_worker_keeps_its_limit_whether_or_not_something_failed() {
+        let known = Edge::Known(Room { bytes: Bytes(1000 << 20), counts: Counts::Tensors });
+        assert_eq!(edge(1000.0, 1000.0, "cpu"), known);
+        let above = Edge::Known(Room { bytes: Bytes(2000 << 20), counts: Counts::Tensors });
+        assert_eq!(edge(1200.0, 2000.0, "cpu"), above);
+    }
+
+    #[test]
+    fn where_failures_contradict_the_limit_or_nobody_keeps_one_they_teach_it() {
+        for (fitted, device) in [(600.0, "cpu"), (1000.0, "tx2")] {
+            let Edge::Taught(limit) = edge(fitted, 1050.0, device) else {
+                panic!("the limit of {device} is taken for known")
+            };
+            // Halfway between what fitted and what did not.
+            assert_eq!(limit.likely(), fitted + 50.0);
+        }
+    }
+}

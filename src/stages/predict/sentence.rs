@@ -1,0 +1,128 @@
+//! The answer first, in a sentence: does it fit, how sure that is, and how large a batch may be.
+
+use super::answer::{Answer, Point};
+use super::tell::Answers;
+use crate::fingerprint::{Call, Counts, Verdict};
+use crate::units::{Bytes, Percent, grouped};
+
+/// What is surer than this is not written with more digits: they would be those of the model, not of the world.
+const SUREST: f64 = 0.999;
+
+/// More networks than this are not named.
+const NAMED: usize = 5;
+
+impl Answers {
+    /// Whether what was asked for fits; `asked` is the limit it was asked for, where it was not the device's.
+    pub fn sentences(&self, asked: Option<Bytes>) -> String {
+        match self.answers.as_slice() {
+            [] => String::new(),
+            [answer] => self.sentence(answer, asked),
+            answers => self.of_many(answers, asked),
+        }
+    }
+
+    /// What is said of one network: of the largest batch asked for, and where it may not fit of the largest that does.
+    pub fn sentence(&self, answer: &Answer, asked: Option<Bytes>) -> String {
+        if self.fingerprints.memory.is_none() {
+            return String::new();
+        }
+        let fits = |point: &&Point| point.fits();
+        let largest = |points: &mut dyn Iterator<Item = &Point>| -> Option<String> {
+            let point = points.max_by_key(|point| point.batch)?;
+            Some(self.judged(answer, point, asked))
+        };
+        let all_fit = answer.points.iter().all(|point| fits(&point));
+        let fitting = largest(&mut answer.points.iter().filter(fits).filter(|_| !all_fit));
+        let asked_for = largest(&mut answer.points.iter());
+        let safe = answer.max_batch.map(|max| match max.safe {
+            0 => "not even a single sample is safe".to_owned(),
+            safe => format!("the largest safe batch is {}", grouped(safe)),
+        });
+        fitting.into_iter().chain(asked_for).chain(safe).collect::<Vec<_>>().join("; ")
+    }
+
+    /// "a step of 16 samples needs 5.10 GiB and fits into 8 GiB (> 99.9 % sure)".
+    fn judged(&self, answer: &Answer, point: &Point, asked: Option<Bytes>) -> String {
+        let samples = if point.batch == 1 { "sample" } else { "samples" };
+        let step = format!("a step of {} {samples}", grouped(point.batch));
+        let tensors = answer.room.is_some_and(|room| room.counts == Counts::Tensors);
+        let need = point.need.map_or(String::new(), |need| need.to_string());
+        let needs = format!("{step} needs {need}{}", if tensors { " for its tensors" } else { "" });
+        let place = self.place(answer, asked);
+        match point.verdict {
+            None => format!("{needs}; nothing says how much {place} gives it (--mem-limit asks about any limit)"),
+            Some(Verdict { call: Call::Fits, fits }) => format!("{needs} and fits into {place} ({} sure)", sure(fits)),
+            Some(Verdict { call: Call::DoesNotFit, fits }) => {
+                format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits))
+            }
+            Some(Verdict { call: Call::Borderline, fits }) => {
+                format!("{needs}: whether it fits into {place} is open ({} that it does)", sure(fits))
+            }
+        }
+    }
+
+    /// What a step must fit into.
+    fn place(&self, answer: &Answer, asked: Option<Bytes>) -> String {
+        let device = &self.fingerprints.subject().device;
+        match (asked, answer.room) {
+            (Some(asked), _) => asked.in_full(),
+            (None, None) => device.clone(),
+            (None, Some(room)) => match room.counts {
+                Counts::All => format!("the {} of {device}", room.bytes.in_full()),
+                Counts::Tensors => format!("the {} that the profile of {device} allowed them", room.bytes.in_full()),
+            },
+        }
+    }
+
+    fn of_many(&self, answers: &[Answer], asked: Option<Bytes>) -> String {
+        if answers.iter().flat_map(|answer| &answer.points).all(|point| point.verdict.is_none()) {
+            return String::new();
+        }
+        let unfit: Vec<&str> = unfit(answers).map(|answer| answer.network.as_str()).collect();
+        let place = self.place(&answers[0], asked);
+        let (fit, all) = (grouped((answers.len() - unfit.len()) as u64), grouped(answers.len() as u64));
+        let sentence = format!("{fit} of {all} networks fit into {place} at every batch size asked for");
+        match unfit.as_slice() {
+            [] => sentence,
+            few if few.len() <= NAMED => format!("{sentence}; not sure to fit: {}", few.join(", ")),
+            many => {
+                format!("{sentence}; not sure to fit: {} and {} more", many[..NAMED].join(", "), many.len() - NAMED)
+            }
+        }
+    }
+}
+
+/// Networks of which some batch size asked for may not fit.
+pub(super) fn unfit(answers: &[Answer]) -> impl Iterator<Item = &Answer> {
+    answers.iter().filter(|answer| !answer.points.iter().all(Point::fits))
+}
+
+/// "97.0 %", and never "100.0 %".
+pub(super) fn sure(probability: f64) -> String {
+    match probability {
+        surest if surest > SUREST => format!("> {}", Percent(100.0 * SUREST)),
+        least if least < 1.0 - SUREST => format!("< {}", Percent(100.0 * (1.0 - SUREST))),
+        other => Percent(100.0 * other).to_string(),
+    }
+}
+
+/// "fits (97.0 %)", "does not fit (> 99.9 %)", "open (62.0 % fits)": each with the probability of what it says.
+pub(super) fn called(Verdict { call, fits }: Verdict) -> String {
+    match call {
+        Call::Fits => format!("fits ({})", sure(fits)),
+        Call::DoesNotFit => format!("does not fit ({})", sure(1.0 - fits)),
+        Call::Borderline => format!("open ({} fits)", sure(fits)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_certain() {
+        assert_eq!([1.0, 0.9991, 0.999, 0.5, 0.0].map(sure), ["> 99.9 %", "> 99.9 %", "99.9 %", "50.0 %", "< 0.1 %"]);
+        assert_eq!(called(Verdict { fits: 0.0, call: Call::DoesNotFit }), "does not fit (> 99.9 %)");
+        assert_eq!(called(Verdict { fits: 0.62, call: Call::Borderline }), "open (62.0 % fits)");
+    }
+}
