@@ -78,13 +78,6 @@ impl Table {
     }
 }
 
-impl Key {
-    /// Whether a list may hold nothing: where nothing is what holds by default.
-    pub(super) fn may_be_empty(&self) -> bool {
-        matches!(self.default, Missing::Unset | Missing::Literal("[]"))
-    }
-}
-
 impl Kind {
     /// What is expected, for people.
     pub fn expected(&self) -> String {

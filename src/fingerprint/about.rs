@@ -7,7 +7,7 @@ use super::latency;
 use super::memory;
 use super::method::Fitted;
 use super::predicted::Predicted;
-use super::prediction::{Basis, Interval, MaxBatch, Prediction, Room, Verdict};
+use super::prediction::{Interval, MaxBatch, Prediction, Room, Verdict};
 use super::published::Published;
 use super::rows::Row;
 use super::shares::{Shares, TimedOperation};
@@ -16,7 +16,7 @@ use super::unlike::{News, Unlike};
 use crate::memory::Alive;
 use crate::network::Network;
 use crate::units::Bytes;
-use crate::workload::Workload;
+use crate::workload::{Quantity, Workload};
 
 /// One network before a fingerprint.
 pub struct About<'a> {
@@ -30,8 +30,8 @@ pub struct About<'a> {
 
 enum Prepared<'a> {
     Published(&'a Published),
-    Latency(latency::Prepared<'a>),
-    Memory(memory::Prepared<'a>),
+    Latency(Box<latency::Prepared<'a>>),
+    Memory(Box<memory::Prepared<'a>>),
 }
 
 impl Fingerprint {
@@ -47,10 +47,12 @@ impl Fingerprint {
         let stage = self.subject.stage;
         let prepared = match &self.fitted {
             Fitted::Perf4sight(published) => Prepared::Published(published),
-            Fitted::Hybrid(Hybrid::Latency(latency)) => Prepared::Latency(latency.about(stage, network, &news)),
+            Fitted::Hybrid(Hybrid::Latency(latency)) => {
+                Prepared::Latency(Box::new(latency.about(stage, network, &news)))
+            }
             Fitted::Hybrid(Hybrid::Memory(memory)) => {
                 let prepared = memory.about(stage, network).within(limit);
-                Prepared::Memory(prepared.unsure(ignorance(&unlike)))
+                Prepared::Memory(Box::new(prepared.unsure(ignorance(&unlike))))
             }
         };
         About { fingerprint: self, network, unlike, family: news.family, prepared }
@@ -79,9 +81,12 @@ impl About<'_> {
         }
     }
 
-    /// What a step of `batch` samples needs of what [`About::room`] counts.
+    /// What a step of `batch` samples needs of what [`About::room`] counts, and of all memory where it counts nothing.
     pub fn need(&self, batch: u64) -> Option<Predicted> {
         match &self.prepared {
+            Prepared::Published(_) if self.fingerprint.subject.quantity == Quantity::Memory => {
+                Some(self.predicted(self.value(batch.max(1))))
+            }
             Prepared::Published(_) | Prepared::Latency(_) => None,
             Prepared::Memory(memory) => Some(self.predicted(memory.need(batch.max(1)))),
         }

@@ -65,7 +65,7 @@ impl Families {
 }
 
 fn widths(network: &Network) -> Vec<u64> {
-    network.nodes().iter().map(|node| node.shape.elements() as u64).collect()
+    network.nodes().iter().map(|node| node.shape.elements()).collect()
 }
 
 #[cfg(test)]

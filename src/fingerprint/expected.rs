@@ -27,11 +27,13 @@ pub enum Expected {
 }
 
 impl Fingerprint {
-    /// The error to expect of a network that was profiled at other levels, or of one that never was; none where that was not tested.
+    /// The error to expect of a network that was profiled at other levels, or of one that never was; of the latter that of levels, told as
+    /// such, where networks were too few to leave one out; none where nothing was tested.
     pub(super) fn expected(&self, is_profiled: bool) -> Option<Expected> {
+        let levels = || self.scores.map(|scores| Expected::Levels { mape: scores.mape, rows: scores.rows });
         match is_profiled {
-            true => self.scores.map(|scores| Expected::Levels { mape: scores.mape, rows: scores.rows }),
-            false => self.of_networks(),
+            true => levels(),
+            false => self.of_networks().or_else(levels),
         }
     }
 

@@ -8,7 +8,7 @@
 
 use super::cholesky::{Cholesky, dot};
 use super::mixture::{Component, Mixture};
-use super::terms::COUNT;
+use super::term::COUNT;
 use crate::stats::{mean, median};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -268,7 +268,7 @@ mod tests {
     fn networks(off: &[f64]) -> Vec<Vec<Sample>> {
         let rows = |off: f64| {
             let steps = (0..20u32).map(move |row| (row % 4, row / 4));
-            let deviation = |row: u32| if row % 2 == 0 { 0.02 } else { -0.02 };
+            let deviation = |row: u32| if row.is_multiple_of(2) { 0.02 } else { -0.02 };
             steps.map(move |(level, row)| {
                 let batch = f64::from(1 << row);
                 sample(&level.to_string(), batch, off + deviation(level) + deviation(row))

@@ -105,10 +105,11 @@ impl<'a> Prepared<'a> {
         let batch = row.record.workload.batch as f64;
         let timed = |sample: layers::Sample| {
             let physical = self.physics.part(sample.kernels, batch);
+            let operation = self.physics.operation(sample.kernels, batch, physical);
             TimedOperation {
                 class: sample.kernels[0].class.name(),
                 measured: Milliseconds(sample.milliseconds),
-                predicted: Milliseconds(physical * self.corrections.factor(sample.kernels, batch, physical)),
+                predicted: Milliseconds(physical * self.corrections.factor(operation)),
             }
         };
         layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()

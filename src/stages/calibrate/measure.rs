@@ -26,6 +26,16 @@ pub struct Measuring {
     pub force: bool,
 }
 
+/// The row with what the device has in all.
+fn of_capacity(record: Record, capacity: Option<Bytes>) -> Record {
+    match record.reading {
+        Reading::Memory(columns) => {
+            Record { reading: Reading::Memory(MemoryColumns { capacity, ..columns }), ..record }
+        }
+        Reading::Latency(_) => record,
+    }
+}
+
 /// What of this device is not as it was where the fingerprint comes from, in words.
 fn others(profiled: &Setting, here: &Setting) -> Option<String> {
     if !SAME.iter().any(|name| profiled.contains_key(*name)) {
@@ -56,6 +66,7 @@ impl Subject<'_> {
                 context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
             }
             for record in self.records(&job, &measurement)? {
+                let record = of_capacity(record, device.capacity());
                 let file = self.keep(&record, &folder)?;
                 if !measured.files.contains(&file) {
                     measured.files.push(file);

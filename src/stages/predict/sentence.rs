@@ -50,7 +50,8 @@ impl Answers {
         let needs = format!("{step} needs {need}{}", if tensors { " for its tensors" } else { "" });
         let place = self.place(answer, asked);
         match point.verdict {
-            None => format!("{needs}; nothing says how much {place} gives it (--mem-limit asks about any limit)"),
+            None if asked.is_some() => format!("{needs}; whether it fits into {place} the published method cannot say"),
+            None => format!("{needs}; nothing says how much {place} gives it"),
             Some(Verdict { call: Call::Fits, fits }) => format!("{needs} and fits into {place} ({} sure)", sure(fits)),
             Some(Verdict { call: Call::DoesNotFit, fits }) => {
                 format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits))
