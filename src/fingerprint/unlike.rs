@@ -93,6 +93,8 @@ pub(super) struct News {
     pub operations: BTreeSet<NodeId>,
     /// How far its sizes lie beyond those measured, as natural logarithms of factors.
     pub beyond: f64,
+    /// The same of the elements of its images.
+    pub images: f64,
 }
 
 impl Profiled {
@@ -115,7 +117,7 @@ impl Profiled {
     fn add(&mut self, network: &Network) {
         self.operations.extend(operations(network));
         self.inputs.insert(network.input_shape().to_string());
-        for (what, size) in sizes(network) {
+        for (what, size) in sizes(network).into_iter().chain([(IMAGES, network.input_shape().elements())]) {
             let [low, high] = self.sizes.entry(what.to_owned()).or_insert([size; 2]);
             (*low, *high) = ((*low).min(size), (*high).max(size));
         }
@@ -155,9 +157,9 @@ impl Profiled {
 
     /// What is new about `network`.
     pub fn news(&self, network: &Network) -> News {
-        let far = |(_, value, [low, high]): (String, u64, [u64; 2])| {
+        let far = |value: u64, [low, high]: [u64; 2]| {
             let [value, low, high] = [value, low, high].map(|size| size.max(1) as f64);
-            (value / high).max(low / value).ln()
+            (value / high).max(low / value).max(1.0).ln()
         };
         let unseen: BTreeSet<Form> =
             forms(network).filter(|form| form.names().iter().any(|name| !self.operations.contains(name))).collect();
@@ -165,7 +167,8 @@ impl Profiled {
         News {
             family: self.families.of(network).map(str::to_owned),
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
-            beyond: self.beyond(network).map(far).fold(0.0, f64::max),
+            beyond: self.beyond(network).map(|(_, value, profiled)| far(value, profiled)).fold(0.0, f64::max),
+            images: self.sizes.get(IMAGES).map_or(0.0, |profiled| far(network.input_shape().elements(), *profiled)),
         }
     }
 
@@ -293,6 +296,9 @@ fn grouping(conv: &Conv, channels: usize) -> &'static str {
         _ => "grouped",
     }
 }
+
+/// The size whose being new is told as another input.
+const IMAGES: &str = "elements of one input";
 
 /// Sizes that cost grows with.
 fn sizes(network: &Network) -> [(&'static str, u64); 4] {

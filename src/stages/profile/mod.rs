@@ -125,7 +125,8 @@ impl Profile {
         // Only now is it certain that no other run is at work here.
         let files = self.write_tests(tests)?;
         let campaign = Campaign { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
-        Ok((campaign.run(&mut *plan, journal, context)?, files))
+        let tally = campaign.run(&mut *plan, journal, context)?;
+        Ok((tally.of_networks(tests.iter().map(|network| network.network.clone())), files))
     }
 
     /// At least one device; several are of one kind.

@@ -52,7 +52,7 @@ pub(super) fn measured(planned: &Planned, measurement: &Measurement, capacity: O
     planned.quantities().map(row).collect()
 }
 
-/// The rows of a configuration that is not run because a smaller batch failed.
+/// The rows of a configuration that is not run because a smaller batch ran out of memory.
 pub(super) fn skipped(planned: &Planned, capacity: Option<Bytes>) -> Vec<Record> {
     let row = |quantity: Quantity| {
         let reading = match quantity {

@@ -9,7 +9,7 @@ use crate::report::{Cell, Column, Table};
 use crate::stages::{Finding, Summary};
 use crate::units::{Milliseconds, Percent};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The rows of a profile, those of earlier runs included.
@@ -29,6 +29,8 @@ pub struct Tally {
     pub wander: Option<Wander>,
     /// What this run could not measure, memory aside.
     pub failures: Failures,
+    /// The networks of the run, as they were asked for: rows come in random order.
+    asked: Vec<String>,
     earlier: usize,
     spent: BTreeMap<String, Spent>,
 }
@@ -64,6 +66,11 @@ impl Tally {
     /// The tally of so many earlier rows.
     pub(super) fn new(earlier: usize) -> Self {
         Tally { earlier, ..Tally::default() }
+    }
+
+    /// The same, of networks asked for in this order.
+    pub(super) fn of_networks(self, asked: impl Iterator<Item = String>) -> Self {
+        Tally { asked: asked.collect(), ..self }
     }
 
     /// Takes note of rows of one configuration of a network, which took so long.
@@ -145,15 +152,12 @@ impl Tally {
         format!("; measuring {measuring:.1} s, start-up and bookkeeping {rest:.1} s ({percent:.0} %)")
     }
 
-    /// Networks in the order of their first row.
+    /// Networks that have rows: those asked for in their order, then others of earlier runs.
     fn networks(&self) -> Vec<&str> {
-        let mut networks = Vec::new();
-        for row in &self.rows {
-            if !networks.contains(&row.variant.network.as_str()) {
-                networks.push(row.variant.network.as_str());
-            }
-        }
-        networks
+        let with_rows: BTreeSet<&str> = self.rows.iter().map(|row| row.variant.network.as_str()).collect();
+        let asked = self.asked.iter().map(String::as_str).filter(|network| with_rows.contains(network));
+        let others = with_rows.iter().copied().filter(|network| !self.asked.iter().any(|one| one == network));
+        asked.chain(others).collect()
     }
 
     fn count(&self, network: &str, outcomes: &[Outcome]) -> usize {

@@ -116,7 +116,7 @@ fn legend() -> Vec<(State, String)> {
     vec![
         (State::Filled(UNKNOWN_SHARE), "fits".into()),
         (State::Failed, "out of memory".into()),
-        (State::Skipped, "not tried, a smaller one failed".into()),
+        (State::Skipped, "not tried, a smaller one ran out of memory".into()),
         (State::Unknown, "no row".into()),
     ]
 }
