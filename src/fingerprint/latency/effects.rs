@@ -330,9 +330,9 @@ mod tests {
         assert!(width(0.0, &rows, "0") < width(0.0, &rows, "50"));
         assert!(width(0.0, &rows, "50") < width(0.0, &[], "50"));
         assert!(width(0.5, &[], "50") > 0.5 * 1.645);
-        // Three networks tell less than thirty of the same.
-        let many = Effects::learn(&networks(&[0.02; 30]));
-        let few = Effects::learn(&networks(&[0.02; 3]));
+        // That networks have nothing of their own three tell less firmly than thirty.
+        let many = Effects::learn(&networks(&[0.0; 30]));
+        let few = Effects::learn(&networks(&[0.0; 3]));
         assert!(at(&few.posterior(0.0, &[]), "0", 8.0)[1] > at(&many.posterior(0.0, &[]), "0", 8.0)[1]);
     }
 }
