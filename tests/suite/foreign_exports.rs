@@ -48,7 +48,7 @@ fn line(path: &Path) -> (String, bool) {
 }
 
 #[test]
-#[ignore = "needs exports: see scripts/export_networks.py"]
+#[ignore = "needs exports, see scripts/export_networks.py; run with: cargo test --test suite foreign_exports -- --ignored --nocapture"]
 fn foreign_exports_count_as_pytorch_does() {
     println!(
         "export, operations known, parameters too many, MACs to PyTorch's, pruned to 50 %, read again as written, batch-norm, unknown operations"

@@ -22,8 +22,8 @@ const BATCH: f64 = 0.5;
 /// Batch sizes a factor of 2 apart are neighbours.
 const NEIGHBOURS: f64 = std::f64::consts::LN_2;
 
-/// Standard deviations of levels and within levels before any was left out: neighbouring batch sizes scatter by 3 % on a quiet board, and
-/// levels of a network by 2 to 5 (`ACCURACY.md`).
+/// Standard deviations of levels and within levels before any was left out: neighbouring batch sizes of the TX2 scatter by 3 %, and for
+/// levels nothing says more. Chosen among others with the TX2's coverage in sight (`ACCURACY.md`).
 const LEVEL: f64 = 0.03;
 const WITHIN: f64 = 0.03;
 
