@@ -23,7 +23,7 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     pub fn new(network: &'a Network, stage: Stage, optimizer: Optimizer, target: &'a Target) -> Self {
-        let tracked = tracked(network);
+        let tracked = network.gradients();
         let (training, in_place) = (stage == Stage::Training, network.in_place());
         let places = network.nodes().iter().zip(in_place).map(|(node, in_place)| Place {
             network,
@@ -38,14 +38,4 @@ impl<'a> Plan<'a> {
         reads[network.output().index()] += 1;
         Plan { network, target, stage, optimizer, rules, tracked, reads }
     }
-}
-
-/// For every node, whether some weights lie at it or before it.
-fn tracked(network: &Network) -> Vec<bool> {
-    let mut tracked: Vec<bool> = Vec::with_capacity(network.nodes().len());
-    for node in network.nodes() {
-        let weighted = node.shares.is_some() || network.parameters_of(node) > 0;
-        tracked.push(weighted || node.inputs.iter().any(|input| tracked[input.index()]));
-    }
-    tracked
 }

@@ -45,15 +45,12 @@ impl Network {
     /// many again for the gradient of each input that has one. What is computed from the network's input alone has none, so
     /// the first convolution costs half of a later one.
     pub fn backward_macs(&self) -> Vec<u64> {
-        let mut has_gradient: Vec<bool> = Vec::new();
-        let mut macs = Vec::new();
-        for node in self.nodes() {
-            let weighted = node.shares.is_some() || self.parameters_of(node) > 0;
-            let inputs = node.inputs.iter().filter(|id| has_gradient[id.index()]).count() as u64;
-            macs.push(self.macs_of(node).saturating_mul(u64::from(weighted) + inputs));
-            has_gradient.push(weighted || inputs > 0);
-        }
-        macs
+        let gradients = self.gradients();
+        let times = |node: &Node| {
+            let inputs = node.inputs.iter().filter(|id| gradients[id.index()]).count() as u64;
+            u64::from(self.trains(node)) + inputs
+        };
+        self.nodes().iter().map(|node| self.macs_of(node).saturating_mul(times(node))).collect()
     }
 
     /// Output elements of all convolutions, per sample: the "activations" of the pruning literature.

@@ -3,6 +3,7 @@
 mod canonical;
 mod cost;
 mod coverage;
+mod gradients;
 mod graph;
 mod in_place;
 pub mod onnx;

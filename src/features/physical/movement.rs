@@ -20,8 +20,8 @@ pub(super) fn add(layer: &mut Layer, op: &Op) {
     if forward > 0.0 {
         layer.moves(Pass::Forward, class, access, Amount::per_sample(BYTES * forward));
     }
-    let weighted = layer.network.parameters_of(layer.node) > 0;
-    if backward > 0.0 && (layer.passes_on() || weighted && layer.stage == Stage::Training) {
+    let trains = layer.stage == Stage::Training && layer.network.trains(layer.node);
+    if backward > 0.0 && (layer.passes_on() || trains) {
         layer.moves(Pass::InputGradient, class, access, Amount::per_sample(BYTES * backward));
     }
 }

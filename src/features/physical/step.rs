@@ -24,20 +24,17 @@ pub(super) struct Layer<'a> {
 /// pass only.
 pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
     let (readers, in_place) = (network.readers(), network.in_place());
-    let held = held(network, stage);
-    let mut has_gradient: Vec<bool> = Vec::with_capacity(network.nodes().len());
+    let (held, asked) = (held(network, stage), network.gradients());
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
         let training = stage == Stage::Training;
-        let gradients: Vec<bool> = node.inputs.iter().map(|input| training && has_gradient[input.index()]).collect();
-        let weights = network.parameters_of(node) as f64;
-        has_gradient.push(weights > 0.0 || node.shares.is_some() || gradients.contains(&true));
+        let gradients: Vec<bool> = node.inputs.iter().map(|input| training && asked[input.index()]).collect();
         let in_place = in_place[id.index()];
         let mut layer = Layer { network, node, stage, gradients, filter: None, in_place, held, id, kernels };
         layer.operation();
         if training {
-            layer.forks(readers[id.index()].len(), has_gradient[id.index()]);
-            layer.update(weights);
+            layer.forks(readers[id.index()].len(), asked[id.index()]);
+            layer.update(network.parameters_of(node) as f64);
         }
         kernels = layer.kernels;
     }

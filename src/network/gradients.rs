@@ -1,0 +1,19 @@
+//! Where gradients flow in a training step: one rule for what a step costs, keeps and takes.
+
+use super::graph::{Network, Node};
+
+impl Network {
+    /// For every node, whether the gradient of its result is asked for: where weights are trained at it or before it.
+    pub fn gradients(&self) -> Vec<bool> {
+        let mut asked: Vec<bool> = Vec::with_capacity(self.nodes().len());
+        for node in self.nodes() {
+            asked.push(self.trains(node) || node.inputs.iter().any(|input| asked[input.index()]));
+        }
+        asked
+    }
+
+    /// Whether a node has weights that are trained, its own or those it shares.
+    pub fn trains(&self, node: &Node) -> bool {
+        node.shares.is_some() || self.parameters_of(node) > 0
+    }
+}
