@@ -4,6 +4,9 @@ use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// A step of more samples is a slip of the hand: no device holds them.
+pub const LARGEST_BATCH: u64 = 1_000_000;
+
 /// What one step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

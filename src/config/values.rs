@@ -99,6 +99,18 @@ impl<'a> Values<'a> {
         })
     }
 
+    /// A word that names a folder.
+    ///
+    /// # Errors
+    /// One that names none, or one elsewhere.
+    pub fn folder_name(&self, key: &str) -> Result<String> {
+        let name: String = self.get(key)?;
+        match name.is_empty() || name.starts_with('.') || name.contains('/') {
+            true => Err(self.error(key, format!("\"{name}\" cannot name a folder")).expected("a word without slashes")),
+            false => Ok(name),
+        }
+    }
+
     /// The word of a key, turned into what it names: `values.named("stage", Stage::parse)`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Convolutions on a processor: oneDNN works in blocked layouts, PyTorch hands it plain tensors, so everything is copied.
 
 use super::amount::{Amount, product};
+use super::convolution::asked;
 use super::operations::Place;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
@@ -118,9 +119,6 @@ impl Blocked<'_> {
 
     /// Nothing is copied where PyTorch computes it itself.
     fn unless_kept(&self, amount: Amount) -> Amount {
-        let Conv { window, groups, .. } = self.conv;
-        let image = self.place.network.input_of(self.place.node, 0).elements();
-        let unit = (window.stride, window.dilation) == ([1; 2], [1; 2]);
-        amount.starting_at(self.kept.library_from(window.kernel, unit, *groups, image))
+        amount.starting_at(self.kept.library_from(&asked(self.place, self.conv)))
     }
 }

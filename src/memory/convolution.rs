@@ -6,7 +6,7 @@ use super::operations::Place;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
 use crate::network::{Conv, ELEMENT, Shape};
-use crate::target::{Kept, Pass, Workspace};
+use crate::target::{Asked, Kept, Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
 pub(super) fn rule(rule: Rule, place: Place, conv: &Conv) -> Rule {
@@ -27,8 +27,8 @@ pub(super) fn rule(rule: Rule, place: Place, conv: &Conv) -> Rule {
 fn borrowing(rule: Rule, place: Place, conv: &Conv) -> Rule {
     let borrowed = |pass: Pass| {
         let amounts = place.target.workspaces.iter().filter_map(move |workspace| match workspace {
-            Workspace::Winograd { output_tile, passes } => {
-                passes.contains(&pass).then(|| winograd(*output_tile, place, conv)).flatten()
+            Workspace::Winograd { .. } => {
+                workspace.winograd(&asked(place, conv), pass).map(|tile| winograd(tile, place, conv))
             }
             Workspace::ChannelsLast { channels } => channels_last(*channels, place, conv),
             Workspace::BlockedCopies { .. } => None,
@@ -44,20 +44,27 @@ fn borrowing(rule: Rule, place: Place, conv: &Conv) -> Rule {
     rule.backward([WeightGradient(0)]).backward(borrowed(Pass::WeightGradient)).backward(bias)
 }
 
+/// What libraries are asked for.
+pub(super) fn asked(place: Place, conv: &Conv) -> Asked {
+    let (window, input) = (&conv.window, place.network.input_of(place.node, 0));
+    Asked {
+        kernel: window.kernel,
+        moves_by_one: (window.stride, window.dilation) == ([1; 2], [1; 2]),
+        groups: conv.groups,
+        channels: input.channels(),
+        elements: input.elements(),
+    }
+}
+
 /// Transformed tiles of input and result for every sample, and transformed filters: Lavin and Gray, "Fast algorithms for
 /// convolutional neural networks" (2016), F(m x m, 3 x 3) with tiles of (m + 2) x (m + 2), each transform in memory.
-fn winograd(output_tile: u64, place: Place, conv: &Conv) -> Option<Amount> {
-    let window = &conv.window;
+fn winograd(output_tile: u64, place: Place, conv: &Conv) -> Amount {
     let input = place.network.input_of(place.node, 0);
-    // A three-channel image is left to kernels made for it.
-    let applies = conv.groups == 1
-        && input.channels() > 3
-        && (window.kernel, window.stride, window.dilation) == ([3; 2], [1; 2], [1; 2]);
     let [inputs, outputs] = [input.channels(), conv.out_channels].map(|channels| channels as u64);
     let tiles = product(input.image().map(|side| (side as u64).div_ceil(output_tile)));
     let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
     let point = transformed.and(Amount::once(product([inputs, outputs])));
-    applies.then(|| point.times(ELEMENT * (output_tile + 2).pow(2)))
+    point.times(ELEMENT * (output_tile + 2).pow(2))
 }
 
 /// Copies of both operands and the result of whichever pass, which are the same three tensors in all of them.

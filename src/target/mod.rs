@@ -6,10 +6,13 @@
 mod rules;
 mod speed;
 
-pub use rules::{Allocator, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Readings, Rectifier, Workspace};
+pub use rules::{
+    Allocator, Asked, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Readings, Rectifier, Workspace,
+};
 pub use speed::{Depthwise, Parameter, Prior, Speed};
 
 use crate::error::{Error, Result, suggestion};
+use crate::workload::LARGEST_BATCH;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -49,9 +52,6 @@ pub enum Memory {
     /// One memory that processor and accelerator share.
     Unified,
 }
-
-/// A step of more samples is no step.
-const LARGEST_BATCH: u64 = 1_000_000;
 
 /// The embedded files, by name.
 const KNOWN: [(&str, &str); 7] = [

@@ -117,6 +117,21 @@ pub enum Workspace {
     },
 }
 
+/// What a library is asked to compute: that of a convolution which decides who does it, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Height and width of the kernel.
+    pub kernel: [usize; 2],
+    /// Whether it moves by one pixel and leaves none out.
+    pub moves_by_one: bool,
+    /// Blocks of channels that do not see each other.
+    pub groups: usize,
+    /// Channels of the input.
+    pub channels: usize,
+    /// Elements of one input image.
+    pub elements: u64,
+}
+
 /// More bytes than any allocator hands out at a time: a tebibyte.
 const MOST_BYTES: u64 = 1 << 40;
 /// Minimal filtering with larger tiles loses all its digits (A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks",
@@ -141,12 +156,11 @@ impl Kept {
         Kept { single_image: 20480, pointwise_below: if one_thread { 16 } else { 0 } }
     }
 
-    /// The smallest batch of which the library computes a convolution: of a kernel, which moves by one pixel or not, in so many groups, over
-    /// images of so many elements.
-    pub fn library_from(&self, kernel: [usize; 2], unit_stride: bool, groups: usize, elements: u64) -> u64 {
-        let single = if elements <= self.single_image { 2 } else { 1 };
-        match (groups, kernel) {
-            (1, [1, 1]) if unit_stride => self.pointwise_below.max(single),
+    /// The smallest batch of which the library computes a convolution.
+    pub fn library_from(&self, asked: &Asked) -> u64 {
+        let single = if asked.elements <= self.single_image { 2 } else { 1 };
+        match (asked.groups, asked.kernel) {
+            (1, [1, 1]) if asked.moves_by_one => self.pointwise_below.max(single),
             (1, [height, width]) if height <= 3 || width <= 3 => single,
             _ => 1,
         }
@@ -172,6 +186,14 @@ impl Allocator {
 }
 
 impl Workspace {
+    /// The side of the output tile where cuDNN computes a pass of a convolution by minimal filtering: dense 3x3 kernels that move by one
+    /// pixel, but over an image of three colours, whose channels are too few for it to pay (none of its workspace is ever seen there).
+    pub fn winograd(&self, asked: &Asked, pass: Pass) -> Option<u64> {
+        let Workspace::Winograd { output_tile, passes } = self else { return None };
+        let pays = asked.kernel == [3; 2] && asked.moves_by_one && asked.groups == 1 && asked.channels > 3;
+        (pays && passes.contains(&pass)).then_some(*output_tile)
+    }
+
     pub(super) fn is_sound(&self) -> bool {
         match self {
             Workspace::Winograd { output_tile, .. } => (1..=LARGEST_TILE).contains(output_tile),
@@ -202,7 +224,14 @@ mod tests {
         // `torch._C._select_conv_backend` of PyTorch 2.11: the first batch size of which it names Mkldnn.
         let [one, more] = [true, false].map(Kept::on);
         let [small, large] = [64 * 4 * 4, 64 * 32 * 32];
-        let from = |kept: Kept, kernel: usize, unit, elements| kept.library_from([kernel; 2], unit, 1, elements);
+        let asked = |kernel: usize, moves_by_one, groups, elements| Asked {
+            kernel: [kernel; 2],
+            moves_by_one,
+            groups,
+            channels: 64,
+            elements,
+        };
+        let from = |kept: Kept, kernel, unit, elements| kept.library_from(&asked(kernel, unit, 1, elements));
         assert_eq!([from(one, 1, true, small), from(one, 1, true, large)], [16, 16]);
         assert_eq!([from(more, 1, true, small), from(more, 1, true, large)], [2, 1]);
         for kept in [one, more] {
@@ -211,7 +240,7 @@ mod tests {
                 [from(kept, 3, true, small), from(kept, 3, false, small), from(kept, 3, true, large)],
                 [2, 2, 1]
             );
-            assert_eq!([from(kept, 5, true, small), kept.library_from([3; 2], true, 64, small)], [1, 1]);
+            assert_eq!([from(kept, 5, true, small), kept.library_from(&asked(3, true, 64, small))], [1, 1]);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! does not ask it, as plain products image by image; and what the caches do not hold.
 
 use super::term::Term;
-use super::terms::{Few, MILLION, Rules, of_pass, of_shape, up};
+use super::terms::{Few, MILLION, Rules, asked, of_pass, of_shape, up};
 use crate::features::physical::{Access, Amount, BYTES, Class, Filter, Kernel, Pass, Product};
 use crate::target::{Depthwise, Kept, Parameter};
 use serde::{Deserialize, Serialize};
@@ -75,8 +75,7 @@ impl Processor<'_> {
 
     /// Whether PyTorch computes it itself.
     fn keeps(&self, filter: &Filter, batch: f64) -> bool {
-        let elements = filter.channels[0] * filter.pixels();
-        batch < self.kept.library_from(filter.kernel, filter.moves_by_one(), filter.groups, elements as u64) as f64
+        batch < self.kept.library_from(&asked(filter)) as f64
     }
 
     /// Products of whole blocks of channels, without what lies in the padding; images and filters are copied into the library's layouts.

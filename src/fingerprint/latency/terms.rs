@@ -7,7 +7,7 @@
 use super::processor::{Processor, Route};
 use super::term::{Term, Values};
 use crate::features::physical::{Access, Class, Filter, Kernel, Pass, Product};
-use crate::target::{self, Parameter, Speed, Target, Workspace};
+use crate::target::{self, Asked, Parameter, Speed, Target};
 
 /// The rules by which a kind of device computes.
 #[derive(Debug, Clone, Copy)]
@@ -99,22 +99,15 @@ impl<'a> Rules<'a> {
 
     /// The side of the output tile and the filter, where the device computes this by minimal filtering.
     fn winograd(&self, kernel: &Kernel) -> Option<(f64, Filter)> {
-        let dense = |filter: &Filter| filter.groups == 1 && filter.moves_by_one() && filter.kernel == [3, 3];
-        let filter = kernel.filter.filter(dense)?;
+        let filter = kernel.filter?;
         let pass = match kernel.pass {
             Pass::Forward => target::Pass::Forward,
             Pass::InputGradient => target::Pass::InputGradient,
             Pass::WeightGradient => target::Pass::WeightGradient,
             Pass::Loss | Pass::Fork | Pass::Update => return None,
         };
-        // An image of three colours has too few channels for it to pay: none of its workspace is ever seen there.
-        let pays = filter.channels[0] > 3.0;
-        self.target.workspaces.iter().filter(|_| pays).find_map(|workspace| match workspace {
-            Workspace::Winograd { output_tile, passes } => {
-                passes.contains(&pass).then_some((*output_tile as f64, filter))
-            }
-            Workspace::ChannelsLast { .. } | Workspace::BlockedCopies { .. } => None,
-        })
+        let tile = self.target.workspaces.iter().find_map(|workspace| workspace.winograd(&asked(&filter), pass))?;
+        Some((tile as f64, filter))
     }
 
     /// Minimal filtering, non-fused: transform tiles, multiply them point by point, transform back (A. Lavin and S. Gray, "Fast
@@ -129,6 +122,18 @@ impl<'a> Rules<'a> {
         // Each transformed tensor is written and read once, four bytes an element.
         let moved = 8.0 * points * (tiles * (inputs + outputs) + inputs * outputs) / MILLION;
         [products, Term::new(moved, Parameter::Bandwidth, [Some(Parameter::WinogradTraffic), None])]
+    }
+}
+
+/// What libraries are asked for.
+pub(super) fn asked(filter: &Filter) -> Asked {
+    let channels = filter.channels[0];
+    Asked {
+        kernel: filter.kernel,
+        moves_by_one: filter.moves_by_one(),
+        groups: filter.groups,
+        channels: channels as usize,
+        elements: (channels * filter.pixels()) as u64,
     }
 }
 

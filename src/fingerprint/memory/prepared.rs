@@ -12,12 +12,9 @@ use crate::fingerprint::prediction::{Counts, MaxBatch, Room, Verdict};
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;
 use crate::units::Bytes;
-use crate::workload::Stage;
+use crate::workload::{LARGEST_BATCH, Stage};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-
-/// No batch size beyond this is looked for.
-const LARGEST_BATCH: u64 = 1 << 20;
 
 /// How sure it must be that the safe batch size fits, where a limit is known.
 const SAFE: f64 = 0.95;

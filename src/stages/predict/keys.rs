@@ -2,9 +2,7 @@
 
 use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
-
-/// Larger batches are a slip of the hand: no device holds them.
-pub const LARGEST_BATCH: u64 = 1_000_000;
+use crate::workload::LARGEST_BATCH;
 
 pub(super) const TABLE: Table = Table {
     section: "predict",

@@ -9,8 +9,6 @@ mod sentence;
 mod tables;
 mod tell;
 
-pub use keys::LARGEST_BATCH;
-
 use super::named::{self, Named, Remarks, is_file};
 use super::{Context, Foreseen, Outline, Place, Spec, Stage as Section, Summary};
 use crate::error::{Error, Result};

@@ -2,9 +2,8 @@
 
 use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
+use crate::workload::LARGEST_BATCH;
 
-/// Largest batch size: beyond it lies a typing error, and sizes that no longer fit into 64 bits.
-const MAX_BATCH: i64 = 1_000_000;
 /// More rounds than anybody waits for.
 const MAX_REPEATS: i64 = 100;
 /// More threads than any machine this runs on has.
@@ -34,7 +33,7 @@ pub(super) const TABLE: Table = Table {
         },
         Key {
             name: "bs",
-            kind: Kind::List(&Kind::Integer(1, MAX_BATCH)),
+            kind: Kind::List(&Kind::Integer(1, LARGEST_BATCH as i64)),
             default: Required,
             help: "Batch sizes, such as [1,8,32].",
         },

@@ -37,7 +37,7 @@ impl Profile {
         Ok(Profile {
             create_config,
             run_profiling,
-            dataset: folder_name(values, "dataset")?,
+            dataset: recorded(values, "dataset")?,
             variables: variables(values)?,
             batches: distinct(values, "bs", values.get("bs")?)?,
             stages: distinct(values, "stage", values.each("stage", Stage::parse)?)?,
@@ -46,7 +46,7 @@ impl Profile {
             device,
             choice,
             budget: choice::budget(values)?,
-            device_name: folder_name(values, "device_name")?,
+            device_name: recorded(values, "device_name")?,
             save: values.get("save")?,
             till_first_fail,
             order: Order { rounds: values.get("repeats")?, shuffled },
@@ -138,14 +138,10 @@ fn places(values: &Values<'_>) -> Result<Places> {
     })
 }
 
-/// A word that names a folder.
-fn folder_name(values: &Values<'_>, key: &str) -> Result<String> {
-    let name: String = values.get(key)?;
-    check_cell(&name).map_err(|error| values.placed(key, error))?;
-    match name.is_empty() || name.starts_with('.') || name.contains('/') {
-        true => Err(values.error(key, format!("\"{name}\" cannot name a folder")).expected("a word without slashes")),
-        false => Ok(name),
-    }
+/// A word that names a folder, and stands in the rows.
+fn recorded(values: &Values<'_>, key: &str) -> Result<String> {
+    check_cell(&values.get::<String>(key)?).map_err(|error| values.placed(key, error))?;
+    values.folder_name(key)
 }
 
 /// A list that says nothing twice, and something at all.
