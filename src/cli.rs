@@ -5,14 +5,15 @@ mod words;
 use crate::device;
 use crate::device::names::DeviceName;
 use crate::error::{Error, Result, suggestion};
+use crate::frame::Context;
 use crate::network::zoo::Dataset;
 use crate::pipeline::{self, Ending};
 use crate::report::{Console, Mode, Settings};
-use crate::stages::calibrate::{Measuring, Source};
-use crate::stages::fingerprints::Fingerprints;
-use crate::stages::networks::Networks;
-use crate::stages::predict::Form;
-use crate::stages::{self, Context};
+use crate::sections;
+use crate::sections::calibrate::{Measuring, Source};
+use crate::sections::fingerprints::Fingerprints;
+use crate::sections::networks::Networks;
+use crate::sections::predict::Form;
 use crate::units::Bytes;
 use crate::workload::{LARGEST_BATCH, Stage, Workload};
 use clap::error::ErrorKind;
@@ -249,13 +250,13 @@ struct Calibrate {
 }
 
 impl Calibrate {
-    fn into_verb(self) -> Result<stages::calibrate::Calibrate> {
+    fn into_verb(self) -> Result<sections::calibrate::Calibrate> {
         let source = match self.measure {
             Some(device) => Source::Device(Measuring { device: DeviceName::parse(&device)?, force: self.force }),
             None if self.rows.is_empty() => Source::Nowhere,
             None => Source::Files(self.rows),
         };
-        Ok(stages::calibrate::Calibrate {
+        Ok(sections::calibrate::Calibrate {
             network: self.network,
             fingerprints: self.fingerprint,
             stage: Stage::parse(&self.stage)?,
@@ -320,12 +321,12 @@ struct CheckNoise {
 }
 
 impl CheckNoise {
-    fn into_verb(self) -> Result<stages::profile::CheckNoise> {
+    fn into_verb(self) -> Result<sections::profile::CheckNoise> {
         let device = match &self.config_file {
-            Some(file) => stages::profile::device_of(file)?,
+            Some(file) => sections::profile::device_of(file)?,
             None => self.device()?,
         };
-        Ok(stages::profile::CheckNoise {
+        Ok(sections::profile::CheckNoise {
             device,
             network: self.network,
             batches: Sizes::all(self.bs),
@@ -367,16 +368,16 @@ struct Inspect {
 }
 
 impl Inspect {
-    fn into_verb(self) -> Result<stages::inspect::Inspect> {
+    fn into_verb(self) -> Result<sections::inspect::Inspect> {
         let Inspect { network, bs: batch, stage, dataset } = self;
         let workload = Workload { stage: Stage::parse(&stage)?, batch };
-        Ok(stages::inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload })
+        Ok(sections::inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload })
     }
 }
 
 impl Predict {
-    fn into_verb(self) -> Result<stages::predict::Predict> {
-        Ok(stages::predict::Predict {
+    fn into_verb(self) -> Result<sections::predict::Predict> {
+        Ok(sections::predict::Predict {
             networks: self.networks,
             fingerprints: self.fingerprint,
             batches: Sizes::all(self.bs),
@@ -403,7 +404,7 @@ pub fn run(arguments: Arguments, cancel: Arc<AtomicBool>) -> Result<Ending> {
             verb.run(&mut context)?;
             if context.cancelled() { Ending::Interrupted } else { Ending::Finished }
         }
-        None => pipeline::run(stages::SPECS, &arguments.into_options()?, &mut context)?,
+        None => pipeline::run(sections::SPECS, &arguments.into_options()?, &mut context)?,
     };
     context.console.finish()?;
     Ok(ending)

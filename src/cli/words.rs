@@ -1,7 +1,7 @@
 //! Words that a shell can complete although others are allowed: networks, sections, keys.
 
 use crate::network::zoo;
-use crate::stages::SPECS;
+use crate::sections::SPECS;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};

@@ -30,7 +30,7 @@ pub struct Entry {
 
 /// One `[section]` with its entries in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Section {
+pub struct SectionText {
     /// The name between the brackets.
     pub name: String,
     /// The line of its header.
@@ -39,7 +39,7 @@ pub struct Section {
     pub entries: Vec<Entry>,
 }
 
-impl Section {
+impl SectionText {
     /// The entry of that key.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
@@ -60,7 +60,7 @@ impl Section {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     file: PathBuf,
-    sections: Vec<Section>,
+    sections: Vec<SectionText>,
 }
 
 impl Document {
@@ -99,12 +99,12 @@ impl Document {
     }
 
     /// The sections in the order of the file.
-    pub fn sections(&self) -> &[Section] {
+    pub fn sections(&self) -> &[SectionText] {
         &self.sections
     }
 
     /// The section of that name.
-    pub fn section(&self, name: &str) -> Option<&Section> {
+    pub fn section(&self, name: &str) -> Option<&SectionText> {
         self.sections.iter().find(|section| section.name == name)
     }
 
@@ -135,16 +135,17 @@ impl Document {
 }
 
 /// What rust-ini finds in the statements, with the lines it does not keep.
-fn sections(statements: &[Statement]) -> Result<Vec<Section>> {
+fn sections(statements: &[Statement]) -> Result<Vec<SectionText>> {
     if let Some(first) = statements.first().filter(|first| !first.text.starts_with('[')) {
         return Err(Error::config(format!("{} stands before the first section", first.text))
             .line(first.line)
             .expected("[section]"));
     }
-    let mut sections: Vec<Section> = Vec::new();
+    let mut sections: Vec<SectionText> = Vec::new();
     let mut lines = statements.iter().map(|statement| statement.line);
     for (name, properties) in parsed(statements)?.iter().filter_map(|(name, properties)| Some((name?, properties))) {
-        let mut section = Section { name: name.trim().to_string(), line: lines.next().unwrap_or(0), entries: vec![] };
+        let mut section =
+            SectionText { name: name.trim().to_string(), line: lines.next().unwrap_or(0), entries: vec![] };
         for ((key, text), line) in properties.iter().zip(&mut lines) {
             add_entry(&mut section, key, text, line)?;
         }
@@ -163,7 +164,7 @@ fn parsed(statements: &[Statement]) -> Result<Ini> {
     })
 }
 
-fn add_section(sections: &mut Vec<Section>, section: Section) -> Result<()> {
+fn add_section(sections: &mut Vec<SectionText>, section: SectionText) -> Result<()> {
     if let Some(first) = sections.iter().find(|known| known.name == section.name) {
         return Err(Error::config(format!("[{}] occurs twice, first on line {}", section.name, first.line))
             .line(section.line)
@@ -173,7 +174,7 @@ fn add_section(sections: &mut Vec<Section>, section: Section) -> Result<()> {
     Ok(())
 }
 
-fn add_entry(section: &mut Section, key: &str, text: &str, line: usize) -> Result<()> {
+fn add_entry(section: &mut SectionText, key: &str, text: &str, line: usize) -> Result<()> {
     if let Some(Entry { origin: Origin::Line(first), .. }) = section.entry(key) {
         let problem = format!("{key} is set twice in [{}], first on line {first}", section.name);
         return Err(Error::config(problem).line(line).help("keep one of the two lines"));

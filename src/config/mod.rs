@@ -1,4 +1,4 @@
-//! INI text to sections of typed values with line numbers; knows no stage.
+//! INI text to sections of typed values with line numbers; knows no section of its own.
 //!
 //! A [`Document`] is the text as written; a [`Table`] says which keys a section may hold, of which [`Kind`] and with
 //! which [`Missing`]; [`Values`] are a section's checked values with the defaults filled in.
@@ -13,7 +13,7 @@ mod layout;
 mod literal;
 mod values;
 
-pub use document::{Document, Entry, Origin, Section};
+pub use document::{Document, Entry, Origin, SectionText};
 pub use from_value::FromValue;
 pub use key::{Key, Kind, Missing, Table};
 pub use literal::Value;

@@ -1,6 +1,6 @@
 //! The checked values of one section, defaults filled in, handed out as Rust types.
 
-use super::document::{Document, Entry, Origin, Section};
+use super::document::{Document, Entry, Origin, SectionText};
 use super::from_value::FromValue;
 use super::key::{Key, Kind, Missing, Table};
 use super::literal::Value;
@@ -28,7 +28,7 @@ use std::fmt::Display;
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
     document: &'a Document,
-    section: Option<&'a Section>,
+    section: Option<&'a SectionText>,
     table: &'a Table,
     others: &'a [&'a Table],
 }
@@ -41,7 +41,7 @@ impl<'a> Values<'a> {
     /// required key that is missing; each with file and line.
     pub fn check(
         document: &'a Document,
-        section: &'a Section,
+        section: &'a SectionText,
         table: &'a Table,
         others: &'a [&'a Table],
     ) -> Result<Values<'a>> {

@@ -2,8 +2,8 @@
 
 use super::Job;
 use crate::error::Result;
+use crate::frame::{Foreseen, Outline, Place};
 use crate::report::Console;
-use crate::stages::{Foreseen, Outline, Place};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub(super) fn outlines(jobs: &[Job]) -> Result<Vec<Outline>> {
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
     for job in jobs {
-        let outline = job.stage.outline(&foreseen)?;
+        let outline = job.section.outline(&foreseen)?;
         outline.reads.iter().try_for_each(|place| readable(place, job, &foreseen))?;
         outline.writes.iter().try_for_each(|place| writable(place, job))?;
         foreseen.add(&outline);
@@ -53,12 +53,12 @@ fn writable(place: &Place, job: &Job) -> Result<()> {
 /// Prints the plan.
 pub(super) fn show(jobs: &[Job], outlines: &[Outline], console: &Console) {
     for (job, outline) in jobs.iter().zip(outlines) {
-        console.line(format_args!("[{}] {}", job.section(), effort(outline.runs, outline.time)));
+        console.line(format_args!("[{}] {}", job.name(), effort(outline.runs, outline.time)));
         outline.steps.iter().for_each(|step| console.line(format_args!("  {step}")));
     }
     let (runs, time) = total(outlines);
     console.line(format_args!("In all {}. Nothing was run.", effort(runs, time)));
-    let sections = jobs.iter().zip(outlines).map(|(job, outline)| (job.section().to_string(), described(outline)));
+    let sections = jobs.iter().zip(outlines).map(|(job, outline)| (job.name().to_string(), described(outline)));
     console.json(
         &json!({ "sections": sections.collect::<serde_json::Map<_, _>>(), "runs": runs, "seconds": seconds(time) }),
     );

@@ -1,12 +1,12 @@
-//! The last lines of a run: what the stages found per network, and the files worth opening.
+//! The last lines of a run: what the sections found per network, and the files worth opening.
 
 use super::Ending;
+use crate::frame::{Context, Finding, Summary};
 use crate::report::{Cell, Column, Console, Table};
-use crate::stages::{Context, Finding, Summary};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// What is kept of the stages that ran.
+/// What is kept of the sections that ran.
 #[derive(Default)]
 pub(super) struct Closing {
     findings: Vec<Finding>,

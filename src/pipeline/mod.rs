@@ -1,12 +1,12 @@
-//! Parses all sections, refuses what is wrong, then runs the stages in order.
+//! Parses all sections, refuses what is wrong, then runs them in order.
 
 mod check;
 mod closing;
 
-use crate::config::{Document, Section, Table, Values};
+use crate::config::{Document, SectionText, Table, Values};
 use crate::error::{Error, Result, suggestion};
+use crate::frame::{Context, Section, Spec, Summary};
 use crate::report::Console;
-use crate::stages::{Context, Spec, Stage, Summary};
 use closing::Closing;
 use std::env;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub enum Ending {
 pub(crate) struct Job<'a> {
     spec: &'a Spec,
     values: Values<'a>,
-    stage: Box<dyn Stage>,
+    section: Box<dyn Section>,
 }
 
 /// The context of this process.
@@ -56,7 +56,7 @@ pub fn context(console: Console, cancel: Arc<AtomicBool>) -> Result<Context> {
 /// Runs the sections of a configuration, which may be any of the `specs`.
 ///
 /// # Errors
-/// Anything wrong with any section, before the first one runs; later what stops a stage.
+/// Anything wrong with any section, before the first one runs; later what stops a section.
 pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<Ending> {
     let mut document = Document::load(&options.config_file)?;
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
@@ -89,10 +89,10 @@ fn parse<'a>(specs: &[&'a Spec], tables: &'a [&'a Table], document: &'a Document
         Ok((spec, Values::check(document, section, &spec.table, tables)?))
     });
     let checked: Vec<(&Spec, Values)> = checked.collect::<Result<_>>()?;
-    checked.into_iter().map(|(spec, values)| Ok(Job { spec, values, stage: (spec.parse)(&values)? })).collect()
+    checked.into_iter().map(|(spec, values)| Ok(Job { spec, values, section: (spec.parse)(&values)? })).collect()
 }
 
-fn spec<'a>(specs: &[&'a Spec], section: &Section, document: &Document) -> Result<&'a Spec> {
+fn spec<'a>(specs: &[&'a Spec], section: &SectionText, document: &Document) -> Result<&'a Spec> {
     specs.iter().copied().find(|spec| spec.table.section == section.name).ok_or_else(|| {
         let known: Vec<&str> = specs.iter().map(|spec| spec.table.section).collect();
         Error::config(format!("there is no section [{}]", section.name))
@@ -103,7 +103,7 @@ fn spec<'a>(specs: &[&'a Spec], section: &Section, document: &Document) -> Resul
 }
 
 fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Result<Vec<Job<'a>>> {
-    let present: Vec<&str> = jobs.iter().map(Job::section).collect();
+    let present: Vec<&str> = jobs.iter().map(Job::name).collect();
     if present.is_empty() {
         return Err(Error::config("no section to run").file(document.file()).expected("[profile], for example"));
     }
@@ -111,7 +111,7 @@ fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Resul
         return Err(Error::usage(format!("--only {absent}: {} has no such section", document.file().display()))
             .help(suggestion(absent, present)));
     }
-    Ok(jobs.into_iter().filter(|job| only.is_empty() || only.iter().any(|name| name == job.section())).collect())
+    Ok(jobs.into_iter().filter(|job| only.is_empty() || only.iter().any(|name| name == job.name())).collect())
 }
 
 fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
@@ -121,11 +121,11 @@ fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
         if context.cancelled() {
             break;
         }
-        context.console.note(format_args!("\n[{}] {}", job.section(), job.spec.table.about));
-        let mut summary = job.stage.run(context)?;
+        context.console.note(format_args!("\n[{}] {}", job.name(), job.spec.table.about));
+        let mut summary = job.section.run(context)?;
         show(&summary, &context.console);
         failure = failure.or(summary.failure.take());
-        closing.add(job.section(), summary);
+        closing.add(job.name(), summary);
     }
     let ending = if context.cancelled() { Ending::Interrupted } else { Ending::Finished };
     closing.show(ending, context);
@@ -143,7 +143,7 @@ fn show(summary: &Summary, console: &Console) {
 }
 
 impl<'a> Job<'a> {
-    fn section(&self) -> &'a str {
+    fn name(&self) -> &'a str {
         self.spec.table.section
     }
 }

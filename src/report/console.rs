@@ -1,4 +1,4 @@
-//! The only place that prints while stages run: results on stdout, progress, notes and warnings on stderr.
+//! The only place that prints while sections run: results on stdout, progress, notes and warnings on stderr.
 
 use super::printable::{printable, printable_json};
 use super::progress::Progress;

@@ -1,7 +1,7 @@
 //! A page as one self-contained HTML file: style and drawings inline, nothing fetched, nothing scripted.
 
 use super::chart::Chart;
-use super::page::{Block, Fact, Page, Section, Tone};
+use super::page::{Block, Chapter, Fact, Page, Tone};
 use super::printable::is_obeyed;
 use super::svg;
 use super::table::{Align, Cell, Column, Table};
@@ -12,16 +12,16 @@ impl Page {
     /// The whole file. Equal pages give equal bytes.
     pub fn to_html(&self) -> String {
         let title = escape(&self.title);
-        let contents: String = numbered(&self.sections)
-            .map(|(id, section)| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(&section.title)))
+        let contents: String = numbered(&self.chapters)
+            .map(|(id, chapter)| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(&chapter.title)))
             .collect();
-        let sections: String = numbered(&self.sections).map(|(id, section)| section_html(&id, section)).collect();
+        let chapters: String = numbered(&self.chapters).map(|(id, chapter)| chapter_html(&id, chapter)).collect();
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
              <body>\n<header>\n<h1>{title}</h1>\n<p>{}</p>\n</header>\n\
-             <nav aria-label=\"Contents\">\n<ul>\n{contents}</ul>\n</nav>\n<main>\n{sections}</main>\n</body>\n</html>\n",
+             <nav aria-label=\"Contents\">\n<ul>\n{contents}</ul>\n</nav>\n<main>\n{chapters}</main>\n</body>\n</html>\n",
             escape(&self.subtitle)
         )
     }
@@ -45,21 +45,21 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-fn numbered(sections: &[Section]) -> impl Iterator<Item = (String, &Section)> {
-    sections.iter().enumerate().map(|(i, section)| (format!("section-{}", i + 1), section))
+fn numbered(chapters: &[Chapter]) -> impl Iterator<Item = (String, &Chapter)> {
+    chapters.iter().enumerate().map(|(i, chapter)| (format!("section-{}", i + 1), chapter))
 }
 
-fn section_html(id: &str, section: &Section) -> String {
+fn chapter_html(id: &str, chapter: &Chapter) -> String {
     let is_chart = |block: &Block| matches!(block, Block::Chart(_));
     // Neighbouring charts share a grid, so that the page uses the width it has.
-    let groups = section.blocks.chunk_by(|a, b| is_chart(a) && is_chart(b));
+    let groups = chapter.blocks.chunk_by(|a, b| is_chart(a) && is_chart(b));
     let body: String = groups
         .map(|group| {
             let inner: String = group.iter().map(block_html).collect();
             if is_chart(&group[0]) { format!("<div class=\"charts\">\n{inner}</div>\n") } else { inner }
         })
         .collect();
-    format!("<section id=\"{id}\">\n<h2>{}</h2>\n{body}</section>\n", escape(&section.title))
+    format!("<section id=\"{id}\">\n<h2>{}</h2>\n{body}</section>\n", escape(&chapter.title))
 }
 
 fn block_html(block: &Block) -> String {

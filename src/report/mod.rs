@@ -17,7 +17,7 @@ pub use chart::{
     Axis, Bars, Chart, Colour, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scale, Scatter, Series, State,
 };
 pub use console::{Console, Mode, Settings};
-pub use page::{Block, Fact, Page, Section, Tone};
+pub use page::{Block, Chapter, Fact, Page, Tone};
 pub use printable::printable;
 pub use progress::Progress;
 pub use table::{Align, Cell, Column, Table};

@@ -1,4 +1,4 @@
-//! A page as data: a verdict, headline numbers and sections of text, tables and charts.
+//! A page as data: a verdict, headline numbers and chapters of text, tables and charts.
 
 use super::chart::Chart;
 use super::table::{Cell, Table};
@@ -11,12 +11,12 @@ pub struct Page {
     /// One line below the title: what this is about.
     pub subtitle: String,
     /// Its parts, in reading order; each is listed in the table of contents.
-    pub sections: Vec<Section>,
+    pub chapters: Vec<Chapter>,
 }
 
 /// One part of a page.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Section {
+pub struct Chapter {
     /// Its heading.
     pub title: String,
     /// What it holds, in reading order.
@@ -69,14 +69,14 @@ pub struct Fact {
 }
 
 impl Page {
-    /// A page without sections.
+    /// A page without chapters.
     pub fn new(title: impl Into<String>, subtitle: impl Into<String>) -> Self {
-        Page { title: title.into(), subtitle: subtitle.into(), sections: Vec::new() }
+        Page { title: title.into(), subtitle: subtitle.into(), chapters: Vec::new() }
     }
 
-    /// Appends a section.
-    pub fn section(&mut self, title: impl Into<String>, blocks: impl IntoIterator<Item = Block>) {
-        self.sections.push(Section { title: title.into(), blocks: blocks.into_iter().collect() });
+    /// Appends a chapter.
+    pub fn chapter(&mut self, title: impl Into<String>, blocks: impl IntoIterator<Item = Block>) {
+        self.chapters.push(Chapter { title: title.into(), blocks: blocks.into_iter().collect() });
     }
 }
 

@@ -11,7 +11,7 @@ use perf4sight::network::{Network, onnx};
 use perf4sight::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
 use perf4sight::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Variant};
 use perf4sight::report::Mode;
-use perf4sight::stages::profile::{Campaign, Journal, Planned, Tally};
+use perf4sight::sections::profile::{Campaign, Journal, Planned, Tally};
 use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Variable, Workload};

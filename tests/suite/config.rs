@@ -2,7 +2,7 @@
 
 use perf4sight::config::{Document, Key, Kind, Missing, Table, Value, Values};
 use perf4sight::error::Error;
-use perf4sight::stages::SPECS;
+use perf4sight::sections::SPECS;
 use proptest::prelude::*;
 
 /// Keys and values as the published config.ini has them, with its fold marks and spacing.

@@ -6,7 +6,7 @@ use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::records::{Conditions, Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
 use perf4sight::report::Cell;
-use perf4sight::stages::fingerprint::report::{Assessment, Evidence};
+use perf4sight::sections::fingerprint::report::{Assessment, Evidence};
 use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};

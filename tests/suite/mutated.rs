@@ -12,7 +12,7 @@ use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::pipeline::{self, Options};
 use perf4sight::records::{self, Provenance, Variant, layers, log_file};
 use perf4sight::report::Mode;
-use perf4sight::stages::SPECS;
+use perf4sight::sections::SPECS;
 use perf4sight::target::Target;
 use perf4sight::workload::{Quantity, Stage};
 use serde_json::{Map, Value, json};

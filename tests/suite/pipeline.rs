@@ -4,9 +4,9 @@
 use crate::fixtures::{Scene, Sink, context};
 use perf4sight::config::{Key, Kind, Missing, Table, Values};
 use perf4sight::error::{Error, Result};
+use perf4sight::frame::{Context, Finding, Foreseen, Outline, Place, Section, Spec, Summary};
 use perf4sight::pipeline::{self, Ending, Options};
 use perf4sight::report::{Column, Mode};
-use perf4sight::stages::{Context, Finding, Foreseen, Outline, Place, Spec, Stage, Summary};
 use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ struct Read {
     file: PathBuf,
 }
 
-impl Stage for Write {
+impl Section for Write {
     fn outline(&self, _: &Foreseen) -> Result<Outline> {
         Ok(Outline {
             steps: vec![format!("write {}", self.text)],
@@ -61,7 +61,7 @@ impl Stage for Write {
     }
 }
 
-impl Stage for Read {
+impl Section for Read {
     fn outline(&self, _: &Foreseen) -> Result<Outline> {
         Ok(Outline { reads: vec![Place { key: "file", path: self.file.clone() }], ..Outline::default() })
     }

@@ -6,7 +6,7 @@ use perf4sight::fingerprint::Fingerprints;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::report::{Console, Mode, Settings};
-use perf4sight::stages::predict::{Form, Predict};
+use perf4sight::sections::predict::{Form, Predict};
 use perf4sight::units::Bytes;
 use perf4sight::workload::Stage;
 use serde_json::Value;

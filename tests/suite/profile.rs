@@ -14,7 +14,7 @@ use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::plan::{Configuration, Ending, Grid};
 use perf4sight::records::{self, Appender, Provenance, Record, Variant};
 use perf4sight::report::Mode;
-use perf4sight::stages::profile::{Campaign, Journal, Planned, Tally, test_config};
+use perf4sight::sections::profile::{Campaign, Journal, Planned, Tally, test_config};
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Quantity, Stage, Variable, Workload};
 use std::fs;

@@ -3,7 +3,8 @@
 use clap::Parser;
 use perf4sight::cli::Arguments;
 use perf4sight::config::{Key, Kind, Missing};
-use perf4sight::stages::{SPECS, Spec};
+use perf4sight::frame::Spec;
+use perf4sight::sections::SPECS;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 

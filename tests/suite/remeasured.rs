@@ -9,7 +9,7 @@ use perf4sight::device::protocol::StepRule;
 use perf4sight::plan::{Configuration, Grid, Visits};
 use perf4sight::records::{self, CONDITIONS_FILE, Provenance, Record, Variant};
 use perf4sight::report::Mode;
-use perf4sight::stages::profile::{Campaign, Journal, Planned, Tally};
+use perf4sight::sections::profile::{Campaign, Journal, Planned, Tally};
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Quantity, Stage, Variable, Workload};
 use serde_json::Value;

@@ -80,7 +80,7 @@ fn page() -> Page {
     let mut page = Page::new("Fingerprint of <cpu> & co", "training, two quantities");
     let mut table = Table::new("Worst rows", [Column::text("variant", "variant"), Column::number("ms", "latency")]);
     table.row(["<script>alert(1)</script>".into(), Milliseconds(12.5).into()]);
-    page.section(
+    page.chapter(
         "Verdict",
         [
             Block::Verdict(Tone::Caution, "Predictions are usually within 10 % & sometimes not.".into()),
@@ -91,8 +91,8 @@ fn page() -> Page {
             Block::Text("A <i>paragraph</i>.".into()),
         ],
     );
-    page.section("Charts", [scatter(), histogram(), bars(), line(), matrix()].map(Block::Chart));
-    page.section(
+    page.chapter("Charts", [scatter(), histogram(), bars(), line(), matrix()].map(Block::Chart));
+    page.chapter(
         "Rest",
         [
             Block::Table(table.clone()),
@@ -277,7 +277,7 @@ fn bars_break_off_at_the_end_of_their_axis() {
         let categories = ["a", "b"].map(String::from).to_vec();
         let plot = Bars { categories, value: Axis::linear("error"), series, reference: None, most };
         let mut page = Page::new("", "");
-        page.section("", [Block::Chart(Chart::new("", "", Plot::Bars(plot)))]);
+        page.chapter("", [Block::Chart(Chart::new("", "", Plot::Bars(plot)))]);
         page.to_html()
     };
     let broken = bars(Some(30.0));
@@ -298,7 +298,7 @@ fn bars_break_off_at_the_end_of_their_axis() {
 #[test]
 fn wide_tables_and_sources_can_be_scrolled_with_the_keyboard() {
     let mut page = page();
-    page.section("", [Block::Source("config.ini".into(), "[a]\nb = '<c>'\n".into())]);
+    page.chapter("", [Block::Source("config.ini".into(), "[a]\nb = '<c>'\n".into())]);
     let html = page.to_html();
     assert_eq!(
         html.matches("<div class=\"table\" role=\"region\" aria-label=").count(),

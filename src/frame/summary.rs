@@ -1,0 +1,35 @@
+//! What a section found, as data: shown at its end, in the closing table of the run, and in its JSON.
+
+use crate::error::Error;
+use crate::report::{Cell, Column, Table};
+use std::path::PathBuf;
+
+/// What a section found.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// The answer in a few sentences, before everything else; nothing where no question was asked.
+    pub answer: String,
+    /// What came of it, in one line; nothing where the tables say it all.
+    pub headline: String,
+    /// Shown when the section ends.
+    pub tables: Vec<Table>,
+    /// What the closing table of the run says about single networks.
+    pub findings: Vec<Finding>,
+    /// Files worth opening, named on the last lines of the run: what each is, and where.
+    pub files: Vec<(&'static str, PathBuf)>,
+    /// The section's part of the run's JSON summary.
+    pub json: serde_json::Value,
+    /// What could not be done although the rest was; told after all results, it decides the exit code.
+    pub failure: Option<Error>,
+}
+
+/// One cell of the closing table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The network whose row it stands in.
+    pub network: String,
+    /// Its column; sections that use the same key fill the same column.
+    pub column: Column,
+    /// What was found.
+    pub cell: Cell,
+}

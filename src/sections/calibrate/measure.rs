@@ -1,0 +1,183 @@
+//! Rows of the network, measured now on the device at hand.
+
+use super::Subject;
+use super::rows::Measured;
+use crate::device::names::DeviceName;
+use crate::device::protocol::{LatencyReading, MemoryReading};
+use crate::device::{self, Allowance, Device, Job, Measurement, Watch};
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::frame::Context;
+use crate::records::{Appender, MemoryColumns, Outcome, Reading, Record, Setting, ensure_writable};
+use crate::sections::temporary::Temporary;
+use crate::units::{Bytes, Milliseconds};
+use crate::workload::{Quantity, Workload};
+use std::path::{Path, PathBuf};
+
+/// What must be the same for a measurement to speak of the fingerprint's device.
+const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
+
+/// On what to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measuring {
+    /// The device.
+    pub device: DeviceName,
+    /// Also where it is not the fingerprint's.
+    pub force: bool,
+}
+
+/// The row with what the device has in all.
+fn of_capacity(record: Record, capacity: Option<Bytes>) -> Record {
+    match record.reading {
+        Reading::Memory(columns) => {
+            Record { reading: Reading::Memory(MemoryColumns { capacity, ..columns }), ..record }
+        }
+        Reading::Latency(_) => record,
+    }
+}
+
+/// What of this device is not as it was where the fingerprint comes from, in words.
+fn others(profiled: &Setting, here: &Setting) -> Option<String> {
+    if !SAME.iter().any(|name| profiled.contains_key(*name)) {
+        return Some("nothing says on what device this fingerprint was profiled".to_owned());
+    }
+    let differ = SAME.iter().filter_map(|name| {
+        let (was, is) = (profiled.get(*name)?, here.get(*name).map_or("unknown", String::as_str));
+        (was != is).then(|| format!("{name} is {is} here and was {was} where the fingerprint comes from"))
+    });
+    let differ: Vec<String> = differ.collect();
+    (!differ.is_empty()).then(|| differ.join("; "))
+}
+
+impl Subject<'_> {
+    /// Latency and memory at these batch sizes. Every row is kept in a file as soon as it is there, whatever becomes of it.
+    pub(super) fn measure(&self, with: Measuring, batches: &[u64], context: &mut Context) -> Result<Measured> {
+        let device = self.open(with, context)?;
+        let written = Temporary::write(&self.network, &self.variant)?;
+        let date = humantime::format_rfc3339_seconds(context.now()).to_string().replace(':', "-");
+        let folder = PathBuf::from("calibration").join(format!("{}-{date}", self.variant));
+        let mut measured = Measured::default();
+        for &batch in batches {
+            let job = self.job(written.file(), batch);
+            device.check(&job)?;
+            let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
+            let measurement = device.measure(&job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
+            if let Some((_, why)) = measurement.doubt() {
+                context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
+            }
+            for record in self.records(&job, &measurement)? {
+                let record = of_capacity(record, device.capacity());
+                let file = self.keep(&record, &folder)?;
+                if !measured.files.contains(&file) {
+                    measured.files.push(file);
+                }
+                self.sort(record, &mut measured, context);
+            }
+        }
+        Ok(measured)
+    }
+
+    /// Adds a row to its file in a folder, and returns the file.
+    fn keep(&self, record: &Record, folder: &Path) -> Result<PathBuf> {
+        ensure_writable(&folder.join(record.quantity().name()))?;
+        let (rows, _) = Appender::open(folder, &self.variant, record.quantity(), self.stage)?;
+        rows.append(record)?;
+        Ok(rows.path().to_owned())
+    }
+
+    /// The rows of a measurement.
+    fn records(&self, job: &Job, measurement: &Measurement) -> Result<Vec<Record>> {
+        let batch = job.workload.batch;
+        match measurement {
+            Measurement::Measured { latency, memory, .. } => {
+                let doubt = measurement.doubt().map_or(Outcome::Measured, |(outcome, _)| outcome);
+                Ok(self.readings(job, doubt, latency.as_ref(), memory.as_ref()))
+            }
+            Measurement::OutOfMemory { .. } => {
+                Ok(vec![self.record(job, Outcome::OutOfMemory, Reading::Memory(MemoryColumns::default()))])
+            }
+            Measurement::Broken { outcome, reason } => {
+                Err(Error::device(format!("batch size {batch}: {outcome}: {reason}")))
+            }
+            Measurement::Interrupted => Err(Error::device("interrupted before all rows were measured")),
+        }
+    }
+
+    /// The device with as many threads as the profile had.
+    ///
+    /// # Errors
+    /// A device other than the fingerprint's, unless it is forced.
+    fn open(&self, Measuring { device: name, force }: Measuring, context: &mut Context) -> Result<Box<dyn Device>> {
+        let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
+        let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
+        let options = device::Options { threads, ..device::Options::new(name) };
+        let device = device::open(&options, &context.executable, &[])?;
+        match others(&profiled, &device.setting()) {
+            None => Ok(device),
+            Some(others) if force => {
+                context.warn(others);
+                Ok(device)
+            }
+            Some(others) => Err(Error::device(others)
+                .expected(format!("the device that the fingerprint is of, {}", self.fingerprints.subject().device))
+                .help(
+                    "measure there and come back with --rows, or add --force where it is the same device all the same",
+                )),
+        }
+    }
+
+    fn job(&self, file: &Path, batch: u64) -> Job {
+        let has = |quantity| self.fingerprints.iter().any(|one: &Fingerprint| one.subject().quantity == quantity);
+        Job {
+            variant: self.variant.clone(),
+            file: file.to_owned(),
+            workload: Workload { stage: self.stage, batch },
+            latency: has(Quantity::Latency),
+            memory: has(Quantity::Memory),
+            layers: false,
+            round: 1,
+            allowance: Allowance::default(),
+        }
+    }
+
+    fn readings(
+        &self,
+        job: &Job,
+        doubt: Outcome,
+        latency: Option<&LatencyReading>,
+        memory: Option<&MemoryReading>,
+    ) -> Vec<Record> {
+        let timed = latency.map(|latency| {
+            let reading = Reading::Latency(Some(Milliseconds(latency.median)));
+            let (steps, spread) = (Some(latency.steps), Some(latency.spread));
+            Record { steps, spread, ..self.record(job, doubt, reading) }
+        });
+        let counted = memory.map(|memory| {
+            let columns = MemoryColumns {
+                allocated: Some(Bytes(memory.allocated)),
+                reserved: Some(Bytes(memory.reserved)),
+                used: Some(Bytes(memory.used)),
+                available: Some(Bytes(memory.available)),
+                free: Some(Bytes(memory.free)),
+                heap: memory.heap.map(Bytes),
+                ..MemoryColumns::default()
+            };
+            self.record(job, Outcome::Measured, Reading::Memory(columns))
+        });
+        timed.into_iter().chain(counted).collect()
+    }
+
+    fn record(&self, job: &Job, outcome: Outcome, reading: Reading) -> Record {
+        Record {
+            variant: job.variant.clone(),
+            workload: job.workload,
+            dataset: self.fingerprints.subject().dataset.clone(),
+            file: job.file.clone(),
+            outcome,
+            reading,
+            steps: None,
+            spread: None,
+            visits: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `perf4sight calibrate`: fingerprints refitted with a few measured rows of a new network, or which rows to measure.
+
+mod measure;
+mod rows;
+mod tables;
+
+pub use measure::Measuring;
+
+use super::named::Named;
+use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
+use crate::frame::{Context, Summary};
+use crate::network::Network;
+use crate::network::zoo::Dataset;
+use crate::records::Variant;
+use crate::report::Table;
+use crate::workload::{Quantity, Stage};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calibrate {
+    /// An ONNX file, the name of a known network, or `NAME@LEVEL` for one pruned to that percentage.
+    pub network: String,
+    /// Folder of the fingerprints.
+    pub fingerprints: PathBuf,
+    /// Training or inference.
+    pub stage: Stage,
+    /// Where the rows come from.
+    pub source: Source,
+    /// Batch sizes to show, and to measure; those worth measuring where empty.
+    pub batches: Vec<u64>,
+    /// Folder for the refitted fingerprints; nothing is stored without one.
+    pub save: Option<PathBuf>,
+    /// Whether fingerprints in that folder may be replaced.
+    pub overwrite: bool,
+}
+
+/// Where the rows come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// There are none yet: say what to measure.
+    Nowhere,
+    /// Files of a profile.
+    Files(Vec<PathBuf>),
+    /// A device measures them now.
+    Device(Measuring),
+}
+
+/// The network before the fingerprints.
+struct Subject<'a> {
+    variant: Variant,
+    network: Arc<Network>,
+    fingerprints: &'a Fingerprints,
+    stage: Stage,
+}
+
+impl Calibrate {
+    /// Refits and shows predictions before and after; without rows says which batch sizes to measure.
+    ///
+    /// # Errors
+    /// A network, fingerprint or row that cannot be used, rows that contradict the fingerprint tenfold, a folder whose fingerprints
+    /// were not meant to be replaced.
+    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+        let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
+        self.check_save(&fingerprints)?;
+        let named = Named::load(&self.network, || Dataset::parse(&fingerprints.subject().dataset))?;
+        let network = Arc::new(named.told(context));
+        check_understood(&network)?;
+        let batches = match (self.batches.as_slice(), &self.source) {
+            ([], Source::Nowhere | Source::Device(_)) => fingerprints.worth_measuring(&network),
+            (asked, _) => asked.to_vec(),
+        };
+        let variant = rows::variant(&self.network);
+        let subject = Subject { variant, network, fingerprints: &fingerprints, stage: self.stage };
+        let measured = match &self.source {
+            Source::Nowhere => return Ok(self.advice(&subject, &batches)),
+            Source::Files(files) => subject.read(files, context)?,
+            Source::Device(with) => {
+                check_count(&batches)?;
+                subject.measure(*with, &batches, context)?
+            }
+        };
+        measured.files.iter().for_each(|file| context.console.note(format_args!("rows: {}", file.display())));
+        let refitted = fingerprints.calibrate(&measured.rows, &measured.failed)?;
+        subject.misses(&refitted, &measured).iter().for_each(|missed| context.warn(missed));
+        let files = self.save(&refitted, context)?;
+        let tables = subject.before_and_after(&refitted, &measured, &batches);
+        Ok(self.summary(tables, measured.count(), files))
+    }
+
+    /// Refuses to replace fingerprints by accident, before anything is measured.
+    fn check_save(&self, fingerprints: &Fingerprints) -> Result<()> {
+        let Some(folder) = self.save.as_deref().filter(|_| !self.overwrite) else { return Ok(()) };
+        let file = |one: &Fingerprint| one.file(folder);
+        match fingerprints.iter().map(file).find(|file| file.exists()) {
+            Some(file) => Err(Error::usage("there is a fingerprint already")
+                .file(file)
+                .expected("--save with a folder that holds none")
+                .help("add --overwrite to replace it")),
+            None => Ok(()),
+        }
+    }
+
+    fn save(&self, refitted: &Fingerprints, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+        let Some(folder) = &self.save else { return Ok(Vec::new()) };
+        let date = humantime::format_rfc3339_seconds(context.now()).to_string();
+        let stored = refitted.iter().map(|fingerprint| {
+            let mut dated = fingerprint.clone();
+            dated.provenance = Provenance { date: date.clone(), seconds: 0.0 };
+            Ok(("fingerprint", dated.save(folder)?))
+        });
+        stored.collect()
+    }
+
+    fn summary(&self, tables: Vec<(Quantity, Table)>, rows: usize, files: Vec<(&'static str, PathBuf)>) -> Summary {
+        let json = tables.iter().map(|(quantity, table)| (quantity.name().to_owned(), table.to_json()));
+        let json = json.collect::<serde_json::Map<_, _>>();
+        Summary {
+            headline: if files.is_empty() {
+                "nothing is stored: --save DIR keeps the refitted fingerprints"
+            } else {
+                ""
+            }
+            .to_owned(),
+            json: json!({
+                "network": self.network,
+                "rows": rows,
+                "before_and_after": json,
+                "files": files.iter().map(|(_, path)| path).collect::<Vec<_>>(),
+            }),
+            tables: tables.into_iter().map(|(_, table)| table).collect(),
+            files,
+            ..Summary::default()
+        }
+    }
+
+    /// What to measure, and how to come back with it.
+    fn advice(&self, subject: &Subject, batches: &[u64]) -> Summary {
+        let sizes = batches.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ");
+        let headline = format!(
+            "Measure {} of {} on {} at batch size {sizes}: the smallest shows what a step costs whatever its size, the largest what a \
+             sample costs. Then\n  perf4sight calibrate {} --fingerprint {} --rows FILE.csv\nwith rows as [profile] writes them, or on \
+             that device itself --measure instead of --rows.",
+            self.stage,
+            self.network,
+            subject.fingerprints.subject().device,
+            self.network,
+            self.fingerprints.display(),
+        );
+        let tables = subject.predictions(batches);
+        let json = json!({ "network": self.network, "measure": batches });
+        Summary { headline, tables, json, ..Summary::default() }
+    }
+}
+
+/// Refuses what could not be used, before it is measured.
+fn check_count(batches: &[u64]) -> Result<()> {
+    match batches.len() {
+        1..=MOST_ROWS => Ok(()),
+        count => Err(Error::usage(format!("--bs names {count} batch sizes to measure"))
+            .expected(format!("1 to {MOST_ROWS}"))
+            .help("with more rows fit a new fingerprint: [profile] and [fingerprint]")),
+    }
+}
+
+impl Subject<'_> {
+    /// The stem that files of this network have.
+    fn is_of(&self, file: &Path) -> bool {
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let plain = self.variant.level == 0 && stem.as_deref() == Some(&self.variant.network);
+        plain || stem == Some(self.variant.to_string())
+    }
+}

@@ -1,0 +1,103 @@
+//! Measured rows of the network, from files in the dialect of profiles.
+
+use super::Subject;
+use crate::error::{Error, Result};
+use crate::fingerprint::{Attempt, Row};
+use crate::frame::Context;
+use crate::records::{self, Outcome, Record, Variant};
+use crate::sections::named::is_file;
+use crate::workload::Quantity;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The variant that a word on the command line names: `NAME@LEVEL`, `NAME`, or a file called either or `NAME_LEVEL`.
+pub(super) fn variant(word: &str) -> Variant {
+    let stem = match is_file(word) {
+        true => Path::new(word).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        false => word.replace('@', "_"),
+    };
+    let parsed = stem.rsplit_once('_').and_then(|(network, _)| Variant::parse(&stem, [network]).ok());
+    parsed.unwrap_or_else(|| Variant::new(stem, 0))
+}
+
+/// What is known of the network's steps.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub rows: Vec<Row>,
+    /// What did not fit.
+    pub failed: Vec<Attempt>,
+    /// Where rows that were measured now are kept.
+    pub files: Vec<PathBuf>,
+}
+
+impl Measured {
+    /// What they are of.
+    pub fn quantities(&self) -> impl Iterator<Item = Quantity> {
+        let rows = self.rows.iter().map(|row| row.record.quantity());
+        rows.chain(self.failed.iter().map(|attempt| attempt.record.quantity()))
+    }
+
+    /// How much that is.
+    pub fn count(&self) -> usize {
+        self.rows.len() + self.failed.len()
+    }
+}
+
+impl Subject<'_> {
+    /// What these files say of steps that passed, and of steps that did not fit.
+    pub(super) fn read(&self, files: &[PathBuf], context: &mut Context) -> Result<Measured> {
+        let mut measured = Measured::default();
+        for file in files {
+            let log = records::read(file, quantity(file)?, self.stage)?;
+            log.warnings().iter().for_each(|warning| context.warn(warning));
+            for record in log.records.into_iter().filter(|record| record.workload.stage == self.stage) {
+                self.check(&record).map_err(|error| error.file(file))?;
+                self.sort(record, &mut measured, context);
+            }
+        }
+        match measured.count() {
+            0 => Err(Error::input(format!("no usable {} rows in {} files", self.stage, files.len()))
+                .expected("1 to 4 rows of each quantity")
+                .help("perf4sight calibrate without --rows says what to measure")),
+            _ => Ok(measured),
+        }
+    }
+
+    /// Puts one row where it belongs: one that passed, or memory that was not enough; of anything else nothing is learned.
+    pub(super) fn sort(&self, record: Record, measured: &mut Measured, context: &mut Context) {
+        let network = self.network.clone();
+        match (record.value(), record.outcome, record.quantity()) {
+            (Some(value), ..) => {
+                measured.rows.push(Row { record, measured: value, network, layers: Vec::new() });
+            }
+            (None, Outcome::OutOfMemory, Quantity::Memory) => measured.failed.push(Attempt { record, network }),
+            (None, outcome, _) => context.warn(format!("{} is left out: {outcome}", record.identity())),
+        }
+    }
+
+    /// Refuses rows of another network or dataset, and of a quantity without a fingerprint.
+    fn check(&self, record: &Record) -> Result<()> {
+        let (identity, dataset) = (record.identity(), &self.fingerprints.subject().dataset);
+        if !self.is_of(&record.file) {
+            return Err(Error::input(format!("{identity}: this row is of another network"))
+                .expected(format!("rows of {}", self.variant))
+                .help("name the network that was measured, or take rows of this one"));
+        }
+        if record.dataset != *dataset {
+            return Err(Error::input(format!("{identity}: this row is of the dataset {}", record.dataset))
+                .expected(format!("rows of {dataset}, as the fingerprint is")));
+        }
+        match self.fingerprints.iter().any(|one| one.subject().quantity == record.quantity()) {
+            true => Ok(()),
+            false => Err(Error::input(format!("{identity}: there is no fingerprint of {}", record.quantity()))
+                .help("fit one, or leave these rows out")),
+        }
+    }
+}
+
+/// What the rows of a file measure, told by its header.
+fn quantity(file: &Path) -> Result<Quantity> {
+    let text = fs::read_to_string(file).map_err(|cause| Error::io(file, "read the rows", &cause))?;
+    let header = text.lines().next().unwrap_or_default();
+    Ok(if header.split('|').any(|column| column == "mem_used") { Quantity::Memory } else { Quantity::Latency })
+}

@@ -1,0 +1,147 @@
+//! One quantity: the fingerprint, fitted or stored, beside the rows it is tested on.
+
+use super::report::Assessment;
+use super::{FingerprintSection, Source, Split, profiles};
+use crate::error::{Error, Result};
+use crate::evaluation::{Fits, Study};
+use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection, gather};
+use crate::frame::Context;
+use crate::target::Target;
+use crate::workload::Quantity;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A fingerprint, what it was fitted on and how it was tested.
+pub(super) struct Assessed {
+    fingerprint: Fingerprint,
+    basis: Option<Basis>,
+    tested: Gathered,
+    study: Study,
+}
+
+/// What a fingerprint was fitted on.
+struct Basis {
+    rows: Gathered,
+    target: Target,
+}
+
+impl Assessed {
+    pub(super) fn assessment(&self) -> Assessment<'_> {
+        Assessment {
+            fingerprint: &self.fingerprint,
+            fitted: self.basis.as_ref().map(|basis| &basis.rows),
+            tested: &self.tested,
+            study: &self.study,
+        }
+    }
+}
+
+impl FingerprintSection {
+    /// Fits or loads the fingerprint of a quantity, tests it, and stores what was fitted.
+    pub(super) fn assess(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<Assessed> {
+        let fits = self.fits(source);
+        let (mut fingerprint, basis) = match fits {
+            true => self.fit(source, networks, context).map(|(fingerprint, basis)| (fingerprint, Ok(basis)))?,
+            false => {
+                let stored = self.load(source, context)?;
+                let basis = self.basis_of(&stored, source, networks);
+                (stored, basis)
+            }
+        };
+        let selection = self.selection(source.quantity, &source.test, &self.test);
+        let tested = gather(&selection, networks)?;
+        tell(&tested, "to test on", source.quantity, context);
+        let study = study(&fingerprint, &basis, &tested, context);
+        if fits {
+            fingerprint.scores = study.own.whole.evaluation.unseen().scores();
+            fingerprint.left_out = errors_by_network(&study);
+            fingerprint.save(&self.store)?;
+        }
+        match tested.check_any(&selection) {
+            Err(nothing) if self.evaluate => return Err(nothing),
+            Err(nothing) => context.warn(format!("nothing to test on: {nothing}")),
+            Ok(()) => {}
+        }
+        Ok(Assessed { fingerprint, basis: basis.ok(), tested, study })
+    }
+
+    fn fit(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<(Fingerprint, Basis)> {
+        let selection = self.selection(source.quantity, &source.fit, &self.fit);
+        let gathered = gather(&selection, networks)?;
+        gathered.check_any(&selection)?;
+        tell(&gathered, "to fit on", source.quantity, context);
+        let begin = context.now();
+        let subject = self.subject(source.quantity);
+        let facts = self.target(source)?;
+        facts.tell(self.stage, &gathered.rows, context);
+        let target = facts.target;
+        let mut fingerprint = Fingerprint::fit(subject, self.method, self.seed, &gathered.observations(&target))?;
+        fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
+        fingerprint.provenance = Provenance {
+            date: humantime::format_rfc3339_seconds(begin).to_string(),
+            seconds: context.now().duration_since(begin).unwrap_or_default().as_secs_f64(),
+        };
+        Ok((fingerprint, Basis { rows: gathered, target }))
+    }
+
+    /// The rows a stored fingerprint was fitted on; an error says why it cannot be fitted again, and stops nothing.
+    fn basis_of(&self, stored: &Fingerprint, source: &Source, networks: &mut Networks) -> Result<Basis> {
+        let selection = self.selection(source.quantity, &source.fit, &self.fit);
+        let rows = gather(&selection, networks)?;
+        match stored.was_fitted_on(&rows.rows) {
+            true => Ok(Basis { rows, target: self.target(source)?.target }),
+            false => {
+                Err(Error::input("the stored fingerprint was fitted on other rows than those of the configuration"))
+            }
+        }
+    }
+
+    fn load(&self, source: &Source, context: &Context) -> Result<Fingerprint> {
+        let file = self.file(source);
+        let stored = Fingerprint::load(&self.store, self.stage, source.quantity)?.ok_or_else(|| {
+            Error::input("there is no fingerprint to evaluate")
+                .file(&file)
+                .help("fit one first, with evaluate = False, or set model_storedir")
+        })?;
+        if !self.evaluate {
+            let (file, date) = (file.display(), &stored.provenance.date);
+            context.console.note(format!("{file} of {date} is used as it is; overwrite = True fits it anew"));
+        }
+        Ok(stored)
+    }
+
+    fn selection<'a>(&'a self, quantity: Quantity, folders: &'a [PathBuf], split: &'a Split) -> Selection<'a> {
+        let Split { networks, levels } = split;
+        Selection { folders, networks, levels: levels.clone(), stage: self.stage, quantity }
+    }
+}
+
+/// How far off fits without a network were for it, in percent.
+fn errors_by_network(study: &Study) -> BTreeMap<String, f64> {
+    let left_out = study.own.left_out.iter().flat_map(|trial| trial.evaluation.by(|case| case.variant.network.clone()));
+    left_out.map(|(network, scores)| (network, scores.mape)).collect()
+}
+
+/// Runs every protocol that the rows allow.
+fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, context: &Context) -> Study {
+    let Basis { rows, target } = match basis {
+        Ok(basis) => basis,
+        Err(reason) => return Study::without_fits(fingerprint, tested, reason.to_string()),
+    };
+    let fits = Fits::new(fingerprint, rows.observations(target), tested.observations(target));
+    let progress =
+        context.console.progress(fits.count() as u64, &format!("testing {}", fingerprint.subject().quantity));
+    fits.run(|| progress.advance(1))
+}
+
+/// Warns of what should have been there; failed rows are what a profile is expected to have.
+fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Context) {
+    if gathered.is_incomplete() {
+        context.warn(format!("{quantity} rows {purpose}: {gathered}"));
+    }
+    match gathered.warnings.as_slice() {
+        [] => {}
+        [warning] => context.warn(warning),
+        [first, others @ ..] => context.warn(format!("{first} (and {} more notes, all in the report)", others.len())),
+    }
+}

@@ -1,0 +1,92 @@
+//! Which facts hold for the device of a profile: named in the configuration, else told by the profile, else by the device's name.
+
+use super::{FingerprintSection, Source, profiles};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Likelier, Row, likelier};
+use crate::frame::Context;
+use crate::records::{Provenance, Setting};
+use crate::target::Target;
+use crate::units::Percent;
+use crate::workload::Stage;
+use std::path::Path;
+
+impl FingerprintSection {
+    /// Refuses a device that is unknown or badly described, before hours of measurements.
+    pub(super) fn check_target(&self) -> Result<()> {
+        self.target.as_deref().map_or(Ok(()), |word| named_or_read(word).map(drop))
+    }
+
+    /// The facts of the device that was profiled.
+    pub(super) fn target(&self, source: &Source) -> Result<Facts> {
+        if let Some(named) = &self.target {
+            return named_or_read(named).map(|target| Facts { target, assumed: false });
+        }
+        let profiles = profiles(source.fit.iter())?;
+        if let Some(target) = profiles.iter().find_map(|profile| told(&profile.setting)) {
+            return Ok(Facts { target: Target::named(target)?.on_threads(threads(&profiles)), assumed: false });
+        }
+        let target = Target::named(&self.device).map_err(|_| {
+            let known: Vec<&str> = Target::names().collect();
+            Error::config(format!("nothing says what kind of device {} is", self.device))
+                .expected(format!("target = one of {}, or a file that describes a device", known.join(", ")))
+                .help("set target in [fingerprint]; a graphics card with its own memory is cuda")
+        })?;
+        Ok(Facts { target, assumed: true })
+    }
+}
+
+/// What is taken to be known of the device, and on whose word.
+pub(super) struct Facts {
+    pub target: Target,
+    /// Nothing but the name of the device speaks for it.
+    pub assumed: bool,
+}
+
+impl Facts {
+    /// Says what was assumed, and warns where another device's rules fit the rows clearly better.
+    pub(super) fn tell(&self, stage: Stage, rows: &[Row], context: &mut Context) {
+        if !self.assumed {
+            return;
+        }
+        let Target { name, title, .. } = &self.target;
+        let assumed = format!("the profile does not say what it was measured on: taken for {name} ({title})");
+        let Some(Likelier { target, error, assumed: off }) = likelier(stage, rows, &self.target) else {
+            return context.console.note(format!("{assumed}; target in [fingerprint] says otherwise"));
+        };
+        let [error, off] = [error, off].map(Percent);
+        context.warn(format!(
+            "{assumed}, but by its rules mem_alloc of the rows is off by {off} and by those of {target} by {error}: set target = {target} \
+             in [fingerprint] if that is what it was"
+        ));
+    }
+}
+
+/// Threads that every one of some profiles computed with; 0 where they do not say.
+fn threads(profiles: &[Provenance]) -> u64 {
+    let each = || profiles.iter().map(|profile| profile.setting.get("threads").and_then(|count| count.parse().ok()));
+    let first = each().next().flatten().unwrap_or(0);
+    if each().all(|count| count == Some(first)) { first } else { 0 }
+}
+
+/// A known device, or a file that describes one.
+fn named_or_read(word: &str) -> Result<Target> {
+    match word.ends_with(".json") || word.contains('/') {
+        true => Target::read(Path::new(word)),
+        false => Target::named(word),
+    }
+}
+
+/// The known device whose facts a profile's setting implies: libtorch lays tensors out for the widest vectors a processor has.
+fn told(setting: &Setting) -> Option<&'static str> {
+    let fact = |name: &str| setting.get(name).map(String::as_str);
+    if let Some(known) = fact("target").and_then(|told| Target::names().find(|name| *name == told)) {
+        // Which arithmetic was allowed is told beside the device, and decides what convolutions borrow.
+        return Some(if (known, fact("tf32")) == ("cuda", Some("on")) { "cuda_tf32" } else { known });
+    }
+    match (fact("device")?, fact("instruction_set")) {
+        ("cpu", Some("avx512f")) => Some("cpu"),
+        ("cpu" | "simulated", _) => Some("cpu_avx2"),
+        ("cuda", _) => Some("cuda"),
+        _ => None,
+    }
+}

@@ -1,0 +1,133 @@
+//! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
+
+use super::named::Named;
+use crate::error::Result;
+use crate::frame::{Context, Summary};
+use crate::network::zoo::Dataset;
+use crate::network::{Coverage, Network, Node};
+use crate::report::{Cell, Column, Table};
+use crate::units::{Bytes, Percent};
+use crate::workload::{Stage, Workload};
+use serde_json::{Value, json};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspect {
+    /// An ONNX file, the name of a known network, or `NAME@LEVEL` for one pruned to that percentage.
+    pub network: String,
+    /// Whose images and classes a known network is built for.
+    pub dataset: Dataset,
+    /// Stage and batch size that the costs are for.
+    pub workload: Workload,
+}
+
+impl Inspect {
+    /// The layer table, the totals, the coverage.
+    ///
+    /// # Errors
+    /// A network that cannot be used.
+    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+        let network = Named::load(&self.network, || Ok(self.dataset))?.told(context);
+        let sheet = Sheet { network: &network, workload: self.workload, backward: network.backward_macs() };
+        let (layers, totals) = (sheet.layers(), sheet.totals());
+        let coverage = network.coverage();
+        Ok(Summary {
+            headline: covered(&coverage),
+            json: json!({
+                "network": network.name(),
+                "stage": self.workload.stage,
+                "batch": self.workload.batch,
+                "input": network.input_shape().dims(),
+                "classes": network.classes(),
+                "layers": layers.to_json(),
+                "totals": totals.to_json()[0],
+                "coverage": coverage_json(&coverage),
+                "warnings": context.warnings(),
+            }),
+            tables: vec![layers, totals],
+            ..Summary::default()
+        })
+    }
+}
+
+/// A network's costs at one workload.
+struct Sheet<'a> {
+    network: &'a Network,
+    workload: Workload,
+    backward: Vec<u64>,
+}
+
+impl Sheet<'_> {
+    fn layers(&self) -> Table {
+        let Workload { stage, batch } = self.workload;
+        let network = self.network;
+        let title = format!("{} ({stage}, batch size {batch})", network.name());
+        let words = ["layer", "operation"].map(|word| Column::text(word, word));
+        let mut table =
+            Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()));
+        for (node, &backward) in network.nodes().iter().zip(&self.backward) {
+            let forward = network.macs_of(node);
+            let bytes = [network.bytes_in(node, batch), network.bytes_out(node, batch)];
+            let words = [node.name.as_str().into(), node.op.kind().into(), output(node, batch).into()];
+            table.row(words.into_iter().chain(self.costs(network.parameters_of(node), [forward, backward], bytes)));
+        }
+        table
+    }
+
+    fn totals(&self) -> Table {
+        let Workload { batch, .. } = self.workload;
+        let network = self.network;
+        let heads = [Column::number("operations", "operations"), Column::number("activations", "conv outputs")];
+        let mut table = Table::new("Totals", heads.into_iter().chain(self.columns()));
+        let bytes =
+            |of: fn(&Network, &Node, u64) -> u64| network.nodes().iter().map(|node| of(network, node, batch)).sum();
+        let moved = [bytes(Network::bytes_in), bytes(Network::bytes_out)];
+        let counts = [network.coverage().operations.into(), network.activations().saturating_mul(batch).into()];
+        let macs = [network.macs(), self.backward.iter().sum()];
+        table.row(counts.into_iter().chain(self.costs(network.parameters(), macs, moved)));
+        table
+    }
+
+    /// The heads of what [`costs`](Self::costs) gives.
+    fn columns(&self) -> Vec<Column> {
+        let mut columns =
+            vec![Column::number("parameters", "parameters"), Column::number("forward_macs", "forward MACs")];
+        if self.workload.stage == Stage::Training {
+            columns.push(Column::number("backward_macs", "backward MACs"));
+        }
+        columns.extend([Column::number("bytes_in", "read"), Column::number("bytes_out", "written")]);
+        columns
+    }
+
+    /// Costs of the whole batch, from MACs per sample and bytes per batch.
+    fn costs(&self, parameters: u64, [forward, backward]: [u64; 2], bytes: [u64; 2]) -> Vec<Cell> {
+        let batched = |macs: u64| Cell::Count(macs.saturating_mul(self.workload.batch));
+        let mut cells = vec![parameters.into(), batched(forward)];
+        if self.workload.stage == Stage::Training {
+            cells.push(batched(backward));
+        }
+        cells.extend(bytes.map(|bytes| Bytes(bytes).into()));
+        cells
+    }
+}
+
+/// The output of a batch: `8x64x56x56`.
+fn output(node: &Node, batch: u64) -> String {
+    match node.shape.rank() {
+        0 => batch.to_string(),
+        _ => format!("{batch}x{}", node.shape),
+    }
+}
+
+fn covered(coverage: &Coverage) -> String {
+    let share = Percent(100.0 * coverage.known() as f64 / coverage.operations.max(1) as f64);
+    format!("{} of {} operations are known ({share})", coverage.known(), coverage.operations)
+}
+
+fn coverage_json(coverage: &Coverage) -> Value {
+    let unknown = coverage.unknown.iter().map(|(name, missed)| {
+        (name.clone(), json!({ "operations": missed.operations, "parameters": missed.parameters }))
+    });
+    let unknown: serde_json::Map<String, Value> = unknown.collect();
+    json!({ "operations": coverage.operations, "known": coverage.known(), "unknown": unknown })
+}

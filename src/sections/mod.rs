@@ -1,0 +1,20 @@
+//! One file or folder per section of a configuration or verb of the command line, written against the [`frame`](crate::frame).
+//!
+//! To add a section: a file here with its `SPEC`, and one line in [`SPECS`]. To add a verb: a file here with a struct of plain
+//! options and `run(&self, &mut Context) -> Result<Summary>`, and one variant in `cli::Verb`.
+
+pub mod calibrate;
+pub mod create_network_dataset;
+pub mod fingerprint;
+pub mod fingerprints;
+pub mod inspect;
+mod named;
+pub mod networks;
+pub mod predict;
+pub mod profile;
+mod temporary;
+
+use crate::frame::Spec;
+
+/// Every section there is.
+pub static SPECS: &[&Spec] = &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC, &predict::SPEC];

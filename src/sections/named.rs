@@ -1,0 +1,120 @@
+//! A network as people name it: a file, a known network, or one pruned to a level.
+
+use crate::error::{Error, Result};
+use crate::frame::Context;
+use crate::network::Network;
+use crate::network::onnx::{self, Loaded};
+use crate::network::zoo::{self, Dataset};
+use crate::pruning::{Goal, Pruner, Ranking, generator};
+use crate::units::Percent;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A network, and what there is to say about how it was come by.
+pub(super) struct Named {
+    pub network: Network,
+    pub remarks: Remarks,
+}
+
+/// What there is to say about networks.
+#[derive(Default)]
+pub(super) struct Remarks {
+    /// What a reader should know.
+    pub warnings: Vec<String>,
+    /// What happened as asked.
+    pub notes: Vec<String>,
+}
+
+/// Of more remarks than this the others are only counted.
+const SPOKEN: usize = 10;
+
+impl Named {
+    /// A file where it looks like one, else a known network for images of a dataset, pruned where a level follows its name.
+    ///
+    /// # Errors
+    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network whatever `dataset` says.
+    pub fn load(word: &str, dataset: impl FnOnce() -> Result<Dataset>) -> Result<Self> {
+        if is_file(word) {
+            let Loaded { network, warnings } = onnx::read(word)?;
+            let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
+            return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
+        }
+        match word.split_once('@') {
+            Some((name, level)) => pruned(&zoo::build(name, dataset()?)?, parse_level(level)?),
+            None => Ok(Named { network: zoo::build(word, dataset()?)?, remarks: Remarks::default() }),
+        }
+    }
+
+    /// The network, the remarks having been made.
+    pub fn told(self, context: &mut Context) -> Network {
+        self.remarks.tell(context);
+        self.network
+    }
+}
+
+impl Remarks {
+    /// What is odd about networks in files, each looked at once. What cannot be read is left to whoever needs it.
+    pub fn about<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
+        let files: BTreeSet<&Path> = files.into_iter().filter(|file| file.is_file()).collect();
+        let loaded = files.into_iter().filter_map(|file| Some((file, onnx::read(file).ok()?)));
+        let warnings = loaded.flat_map(|(file, Loaded { warnings, .. })| {
+            warnings.into_iter().map(move |warning| format!("{}: {warning}", file.display()))
+        });
+        Remarks { warnings: warnings.collect(), notes: Vec::new() }
+    }
+
+    /// With those about another network.
+    pub fn extend(&mut self, other: Remarks) {
+        self.warnings.extend(other.warnings);
+        self.notes.extend(other.notes);
+    }
+
+    /// Says the first of them, and how many more there are.
+    pub fn tell(&self, context: &mut Context) {
+        self.warnings.iter().take(SPOKEN).for_each(|warning| context.warn(warning));
+        if let Some(more @ 1..) = self.warnings.len().checked_sub(SPOKEN) {
+            context.warn(format!("{more} more warnings of this kind"));
+        }
+        self.notes.iter().take(SPOKEN).for_each(|note| context.console.note(note));
+    }
+}
+
+/// Refuses a word that means no file, no known network and no level of one.
+///
+/// # Errors
+/// An unknown name, a level outside 0 to 99.
+pub(super) fn check(word: &str) -> Result<()> {
+    let (name, level) = word.split_once('@').unwrap_or((word, "0"));
+    if is_file(word) { Ok(()) } else { zoo::check_name(name).and_then(|()| parse_level(level).map(drop)) }
+}
+
+/// Whether a word means a file, there or not.
+pub(super) fn is_file(word: &str) -> bool {
+    let path = Path::new(word);
+    path.extension().is_some_and(|ending| ending == "onnx") || word.contains('/') || path.exists()
+}
+
+fn parse_level(word: &str) -> Result<u8> {
+    let level = word.parse().ok().filter(|level| *level <= 99);
+    level.ok_or_else(|| {
+        Error::usage(format!("\"{word}\" is no level"))
+            .expected("the percentage to prune, 0 to 99")
+            .help("write resnet18@50, for example")
+    })
+}
+
+/// Pruned at random, always in the same way.
+fn pruned(network: &Network, level: u8) -> Result<Named> {
+    let pruner = Pruner::new(network);
+    let ranking = Ranking::random(&pruner, &mut generator(0, network.name(), level, 0));
+    let pruned = pruner.prune(&ranking, Goal::percent(network, f64::from(level)))?;
+    let (name, reached) = (network.name(), Percent(pruned.percent));
+    let mut remarks = Remarks::default();
+    match pruned.limit {
+        Some(limit) => {
+            remarks.warnings.push(format!("{name}@{level}: only {reached} of the parameters could go: {limit}"))
+        }
+        None => remarks.notes.push(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
+    }
+    Ok(Named { network: pruned.network, remarks })
+}

@@ -1,0 +1,162 @@
+//! `[predict]` and `perf4sight predict`: what stored fingerprints say about networks nobody has profiled.
+
+mod answer;
+mod asked;
+mod keys;
+mod output;
+mod parse;
+mod sentence;
+mod tables;
+mod tell;
+
+use super::named::{self, Named, Remarks, is_file};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprints, file_name};
+use crate::frame::{Context, Foreseen, Outline, Place, Section, Spec, Summary};
+use crate::network::zoo::Dataset;
+use crate::report::Progress;
+use crate::units::Bytes;
+use crate::whole_file;
+use crate::workload::{Quantity, Stage};
+use answer::{Answer, Question, check_input};
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use tell::Answers;
+
+/// The section `[predict]`.
+pub static SPEC: Spec = Spec { table: keys::TABLE, parse: |values| Ok(Box::new(Predict::parse(values)?)) };
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Predict {
+    /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
+    pub networks: Vec<String>,
+    /// Folder of the fingerprints.
+    pub fingerprints: PathBuf,
+    /// Batch sizes, in the order they are shown.
+    pub batches: Vec<u64>,
+    /// Training or inference.
+    pub stage: Stage,
+    /// The memory that a step must fit into, instead of that of the device that was profiled.
+    pub limit: Option<Bytes>,
+    /// Whether a step that may not fit is a failure.
+    pub require_fit: bool,
+    /// The device that the fingerprints must be of, where that matters.
+    pub device: Option<String>,
+    /// The dataset that the fingerprints must be of, where that matters.
+    pub dataset: Option<String>,
+    /// `.csv` and `.json` files to write as well.
+    pub output: Vec<PathBuf>,
+    /// How the answer is printed.
+    pub form: Form,
+}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Tables for people.
+    Tables,
+    /// Comma-separated rows and nothing else.
+    Csv,
+}
+
+/// So many networks are predicted before anybody looks for a progress bar.
+const AWHILE: u64 = 100;
+
+/// What came of one network.
+type Heard = Result<(Answer, Remarks)>;
+
+impl Predict {
+    /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
+    ///
+    /// # Errors
+    /// No fingerprint of that stage, device and dataset; one that cannot be used; a single network that cannot be used.
+    pub fn predict(&self, context: &mut Context) -> Result<Summary> {
+        let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
+        fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
+        self.check_memory(&fingerprints)?;
+        let words = asked::expand(&self.networks)?;
+        let breakdown = words.len() == 1 || context.console.mode().is_json();
+        let question = Question { fingerprints: &fingerprints, batches: &self.batches, limit: self.limit, breakdown };
+        let heard = ask_all(&words, &question, context);
+        let answers = Answers::collect(words, heard, fingerprints, context)?;
+        let files = self.write(&answers, context)?;
+        Ok(answers.summary(self, files, context))
+    }
+
+    /// Refuses questions about memory that no fingerprint can answer.
+    fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
+        match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
+            true => Err(Error::input("there is no fingerprint of memory here, so nothing says what fits")
+                .file(&self.fingerprints)
+                .expected(file_name(self.stage, Quantity::Memory))
+                .help("fit one ([fingerprint] with memory_model = True), or ask without mem_limit and require_fit")),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self, answers: &Answers, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+        for file in &self.output {
+            let text = match file.extension().is_some_and(|ending| ending == "csv") {
+                true => answers.flat().to_csv(),
+                false => format!("{:#}\n", answers.json(self.limit, context.warnings())),
+            };
+            whole_file::save(file, text)?;
+        }
+        Ok(self.output.iter().map(|file| ("predictions", file.clone())).collect())
+    }
+}
+
+impl Section for Predict {
+    fn outline(&self, foreseen: &Foreseen) -> Result<Outline> {
+        // What an earlier section will have written by then is no name; nor is a pattern, which may come to match it.
+        let mut names =
+            self.networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
+        names.try_for_each(|word| named::check(word)).map_err(Error::configured)?;
+        let files = self.networks.iter().filter(|word| is_file(word) && !foreseen.exists(Path::new(word)));
+        // A pattern may come to match what an earlier section writes.
+        let absent = files.filter(|word| !asked::is_pattern(word));
+        let networks = absent.map(|word| Place { key: "networks", path: word.into() });
+        let fingerprints = Place { key: "fingerprint", path: self.fingerprints.clone() };
+        Ok(Outline {
+            steps: vec![format!(
+                "predicts {} of {} from {}",
+                self.stage,
+                self.networks.join(", "),
+                self.fingerprints.display()
+            )],
+            reads: networks.chain([fingerprints]).collect(),
+            writes: self.output.iter().map(|file| Place { key: "output", path: file.clone() }).collect(),
+            ..Outline::default()
+        })
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.predict(context)
+    }
+}
+
+/// Asks about every network, in parallel; none where Ctrl-C came before.
+fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Option<Heard>> {
+    let progress = match words.len() as u64 {
+        few @ ..AWHILE => Progress::silent(few),
+        many => context.console.progress(many, "predict"),
+    };
+    let cancel = &context.cancel;
+    let asked = words.par_iter().map(|word| {
+        let heard = (!cancel.load(Ordering::Relaxed)).then(|| ask(word, question));
+        progress.advance(1);
+        heard
+    });
+    asked.collect()
+}
+
+/// Loads one network and asks about it.
+fn ask(word: &str, question: &Question) -> Heard {
+    let dataset = Dataset::parse(&question.fingerprints.subject().dataset);
+    let Named { network, remarks } = Named::load(word, || dataset.clone())?;
+    // A dataset of the user's own may hold images of any shape.
+    dataset.map_or(Ok(()), |dataset| check_input(&network, dataset))?;
+    Ok((question.ask(word, &network)?, remarks))
+}

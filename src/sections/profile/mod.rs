@@ -1,0 +1,137 @@
+//! `[profile]`: writes down what to measure, measures it on a device, keeps every row at once.
+
+mod asked;
+mod campaign;
+mod check_noise;
+mod choice;
+mod crew;
+mod estimate;
+mod failures;
+mod journal;
+mod keys;
+mod outline;
+mod parse;
+mod planned;
+mod rows;
+mod tally;
+pub mod test_config;
+mod visits;
+
+pub use campaign::Campaign;
+pub use check_noise::{CheckNoise, device_of};
+use choice::Choice;
+pub use failures::Failures;
+pub use journal::Journal;
+use planned::Order;
+pub use planned::Planned;
+pub use rows::Rows;
+pub use tally::{Spent, Tally};
+
+use super::named::Remarks;
+use crate::device::{self, Device};
+use crate::error::Result;
+use crate::frame::{Context, Foreseen, Outline, Section, Spec, Summary};
+use crate::workload::{Stage, Variable};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use test_config::NetworkTests;
+
+/// What is said before rows are measured for nothing but to be looked at.
+const NOT_KEPT: &str = "save = False: rows are shown but not kept";
+
+/// The section `[profile]`.
+pub static SPEC: Spec = Spec { table: keys::TABLE, parse: |values| Ok(Box::new(Profile::parse(values)?)) };
+
+/// What the section asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    create_config: bool,
+    run_profiling: bool,
+    networks: Vec<String>,
+    dataset: String,
+    variables: Vec<Variable>,
+    batches: Vec<u64>,
+    stages: Vec<Stage>,
+    places: Places,
+    device: device::Options,
+    save: bool,
+    till_first_fail: bool,
+    order: Order,
+    choice: Choice,
+    budget: Option<Duration>,
+    device_name: String,
+}
+
+/// The folders and files of a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Places {
+    networks: PathBuf,
+    networks_on_device: PathBuf,
+    log_dir: PathBuf,
+    test_config: PathBuf,
+}
+
+impl Section for Profile {
+    fn outline(&self, foreseen: &Foreseen) -> Result<Outline> {
+        self.foresee(foreseen)
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let present = Foreseen::default();
+        let tests = self.tests(&present)?;
+        if !self.run_profiling {
+            let files = self.write_tests(&tests)?;
+            return Ok(Summary { headline: "wrote the test configuration".to_owned(), files, ..Summary::default() });
+        }
+        let (tally, mut files) = self.measure(&tests, &present, context)?;
+        if self.save {
+            files.push(("rows", self.places.log_dir.clone()));
+        }
+        Ok(tally.summary(files))
+    }
+}
+
+impl Profile {
+    /// Writes down what is to be measured, where that is wanted, and tells the files.
+    fn write_tests(&self, tests: &[NetworkTests]) -> Result<Vec<(&'static str, PathBuf)>> {
+        if !self.create_config {
+            return Ok(Vec::new());
+        }
+        let written = test_config::write(&self.places.test_config, tests)?;
+        Ok(written.into_iter().map(|file| ("test configuration", file)).collect())
+    }
+
+    fn measure(
+        &self,
+        tests: &[NetworkTests],
+        present: &Foreseen,
+        context: &mut Context,
+    ) -> Result<(Tally, Vec<(&'static str, PathBuf)>)> {
+        let devices = self.open_devices(tests, &context.executable)?;
+        let devices: Vec<&dyn Device> = devices.iter().map(|device| &**device).collect();
+        // They are of one kind.
+        let device = devices[0];
+        let planned = self.offered(self.planned(tests, present), device);
+        planned.iter().map(Planned::job).try_for_each(|job| device.check(&job))?;
+        Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
+        let mut plan = self.plan(&planned, device)?;
+        let journal = match self.save {
+            true => Some(Journal::open(&self.places.log_dir, &planned, device, self.device.seed, context)?),
+            false => {
+                context.warn(NOT_KEPT);
+                None
+            }
+        };
+        // Only now is it certain that no other run is at work here.
+        let files = self.write_tests(tests)?;
+        let campaign = Campaign { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
+        let tally = campaign.run(&mut *plan, journal, context)?;
+        Ok((tally.of_networks(tests.iter().map(|network| network.network.clone())), files))
+    }
+
+    /// At least one device; several are of one kind.
+    fn open_devices(&self, tests: &[NetworkTests], executable: &Path) -> Result<Vec<Box<dyn Device>>> {
+        let networks: Vec<&str> = tests.iter().map(|tests| tests.network.as_str()).collect();
+        device::open_all(&self.device, executable, &networks)
+    }
+}

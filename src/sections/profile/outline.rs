@@ -1,0 +1,117 @@
+//! What the section would do, found out without doing it.
+
+use super::test_config::{self, NetworkTests};
+use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
+use crate::error::{Error, Result};
+use crate::frame::{Foreseen, Outline, Place};
+use crate::plan::{Decision, Ledger, Share};
+use crate::workload::Variable;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+impl Profile {
+    /// The outline of the section; refuses what can be known to fail.
+    pub(super) fn foresee(&self, foreseen: &Foreseen) -> Result<Outline> {
+        let tests = self.tests(foreseen)?;
+        let mut outline = Outline::default();
+        if self.create_config {
+            self.foresee_config(&tests, &mut outline);
+        }
+        if self.run_profiling {
+            self.foresee_runs(&tests, foreseen, &mut outline)?;
+        }
+        Ok(outline)
+    }
+
+    fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
+        let file = &self.places.test_config;
+        let variants: usize = tests.iter().map(|tests| tests.files.len()).sum();
+        let networks = self.networks.join(", ");
+        outline.steps.push(format!("writes the tests of {variants} variants of {networks} to {}", file.display()));
+        let files = test_config::files(file, &self.networks);
+        outline.writes.extend(files.into_iter().map(|path| Place { key: "test_config", path }));
+    }
+
+    fn foresee_runs(&self, tests: &[NetworkTests], foreseen: &Foreseen, outline: &mut Outline) -> Result<()> {
+        let devices = self.open_devices(tests, &program()?)?;
+        let device = &devices[0];
+        let planned = self.offered(self.planned(tests, foreseen), &**device);
+        // What an earlier section is going to write cannot be looked at yet.
+        let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
+        there.map(Planned::job).try_for_each(|job| device.check(&job))?;
+        let log_dir = &self.places.log_dir;
+        let (ledger, earlier) = match self.save {
+            true => journal::look(log_dir, &planned, &device.setting())?,
+            false => (Ledger::default(), 0.0),
+        };
+        let ahead: Vec<&Planned> =
+            planned.iter().filter(|p| matches!(ledger.decide(&p.configuration), Decision::Measure(_))).collect();
+        match self.choice {
+            Choice::Grid => {
+                outline.runs = ahead.len();
+                outline.time = estimate::time(&ahead, &self.device);
+                outline.steps.push(format!("measures {} configurations on {}", ahead.len(), device.name()));
+                outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
+            }
+            Choice::Adaptive => {
+                let most = Share::of(planned.iter().map(|planned| &planned.configuration)).configurations();
+                outline.runs = most.saturating_sub(planned.len() - ahead.len());
+                outline.time = estimate::time_of_part(&ahead, outline.runs, &self.device);
+                outline.steps.push(at_most(outline.runs, ahead.len(), device.name()));
+            }
+        }
+        if let Some(budget) = self.budget {
+            let left = budget.saturating_sub(Duration::from_secs_f64(earlier));
+            outline.time = outline.time.into_iter().chain([left]).min();
+            outline.steps.push(format!("stops after {} at the latest", shown(left)));
+        }
+        if self.save {
+            outline.steps.push(format!(
+                "appends rows to {}/{{{}}}/{{variant}}-gt.csv",
+                log_dir.display(),
+                self.words()
+            ));
+            let rows = journal::files(&planned).into_iter();
+            let place =
+                |(variant, variable)| Place { key: "log_dir", path: journal::row_file(log_dir, &variant, variable) };
+            outline.writes.extend(rows.map(place));
+        } else {
+            outline.steps.push(NOT_KEPT.to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Profile {
+    /// The folders of rows.
+    fn words(&self) -> String {
+        let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
+        asked.map(Variable::name).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// This program, which may have to go to a board to be asked what it can do there.
+fn program() -> Result<PathBuf> {
+    env::current_exe().map_err(|cause| Error::io("/proc/self/exe", "find this program", &cause))
+}
+
+/// How many it will be depends on what is measured.
+fn at_most(runs: usize, of: usize, device: &str) -> String {
+    format!(
+        "measures at most {runs} of {of} configurations on {device}: those that teach most, and fewer when more would no longer make \
+         predictions better"
+    )
+}
+
+/// Whole seconds are as fine as a budget is kept.
+fn shown(time: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(time.as_secs()))
+}
+
+fn left_out(configurations: usize, log_dir: &Path) -> Option<String> {
+    let log_dir = log_dir.display();
+    (configurations > 0).then(|| {
+        format!("leaves out {configurations} that {log_dir} already holds or that a smaller batch without enough memory rules out")
+    })
+}
