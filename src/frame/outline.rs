@@ -16,14 +16,14 @@ pub struct Outline {
     /// About how long, where that can be told.
     pub time: Option<Duration>,
     /// Files and folders that must exist, or be written by an earlier section, for it to start.
-    pub reads: Vec<Place>,
+    pub reads: Vec<KeyedPath>,
     /// Files and folders it writes.
-    pub writes: Vec<Place>,
+    pub writes: Vec<KeyedPath>,
 }
 
 /// A path and the key that named it, so that a message can point at the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct KeyedPath {
     /// The key in the section.
     pub key: &'static str,
     /// The file or folder.
@@ -39,7 +39,7 @@ pub struct Foreseen {
 impl Foreseen {
     /// Counts on what a section will write.
     pub fn add(&mut self, outline: &Outline) {
-        self.written.extend(outline.writes.iter().map(|place| place.path.clone()));
+        self.written.extend(outline.writes.iter().map(|written| written.path.clone()));
     }
 
     /// Whether a file or folder will be there. In a folder that an earlier section fills, every file may be.

@@ -13,7 +13,7 @@ pub struct Summary {
     pub headline: String,
     /// Shown when the section ends.
     pub tables: Vec<Table>,
-    /// What the closing table of the run says about single networks.
+    /// What the closing table of the run says about single subjects of the section.
     pub findings: Vec<Finding>,
     /// Files worth opening, named on the last lines of the run: what each is, and where.
     pub files: Vec<(&'static str, PathBuf)>,
@@ -23,11 +23,20 @@ pub struct Summary {
     pub failure: Option<Error>,
 }
 
+/// What findings are about: `network` and `networks`. Sections with the same subject share a closing table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject {
+    /// The word for one, which heads the first column of the closing table.
+    pub one: &'static str,
+    /// The word for several, which is the key of the findings in the run's JSON summary.
+    pub several: &'static str,
+}
+
 /// One cell of the closing table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// The network whose row it stands in.
-    pub network: String,
+    /// The name of what it is about, whose row it stands in.
+    pub about: String,
     /// Its column; sections that use the same key fill the same column.
     pub column: Column,
     /// What was found.

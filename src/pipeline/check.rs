@@ -2,7 +2,7 @@
 
 use super::Job;
 use crate::error::Result;
-use crate::frame::{Foreseen, Outline, Place};
+use crate::frame::{Context, Foreseen, KeyedPath, Outline};
 use crate::report::Console;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
@@ -11,37 +11,37 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The outline of each section, in order; what one section writes, the later ones may read.
-pub(super) fn outlines(jobs: &[Job]) -> Result<Vec<Outline>> {
+pub(super) fn outlines(jobs: &[Job], context: &Context) -> Result<Vec<Outline>> {
     let mut foreseen = Foreseen::default();
     let mut outlines = Vec::new();
     for job in jobs {
-        let outline = job.section.outline(&foreseen)?;
-        outline.reads.iter().try_for_each(|place| readable(place, job, &foreseen))?;
-        outline.writes.iter().try_for_each(|place| writable(place, job))?;
+        let outline = job.section.outline(&foreseen, context)?;
+        outline.reads.iter().try_for_each(|read| readable(read, job, &foreseen))?;
+        outline.writes.iter().try_for_each(|written| writable(written, job))?;
         foreseen.add(&outline);
         outlines.push(outline);
     }
     Ok(outlines)
 }
 
-fn readable(place: &Place, job: &Job, foreseen: &Foreseen) -> Result<()> {
-    let path = place.path.display();
-    match foreseen.exists(&place.path) {
+fn readable(read: &KeyedPath, job: &Job, foreseen: &Foreseen) -> Result<()> {
+    let path = read.path.display();
+    match foreseen.exists(&read.path) {
         true => Ok(()),
         false => Err(job
             .values
-            .error(place.key, format!("{path} does not exist"))
+            .error(read.key, format!("{path} does not exist"))
             .expected("a path, relative to the current directory, that exists or that an earlier section writes")),
     }
 }
 
 /// A folder that cannot be written to is better known before hours of measurements than after them.
-fn writable(place: &Place, job: &Job) -> Result<()> {
+fn writable(written: &KeyedPath, job: &Job) -> Result<()> {
     let refused =
-        |path: &Path, why: &str| job.values.error(place.key, format!("cannot write {}: {why}", path.display()));
-    let existing = place.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-    if existing != place.path && !existing.is_dir() {
-        return Err(refused(&place.path, &format!("{} is a file", existing.display())));
+        |path: &Path, why: &str| job.values.error(written.key, format!("cannot write {}: {why}", path.display()));
+    let existing = written.path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if existing != written.path && !existing.is_dir() {
+        return Err(refused(&written.path, &format!("{} is a file", existing.display())));
     }
     access(existing, AccessFlags::W_OK).map_err(|cause| refused(existing, cause.desc()))?;
     match statvfs(existing) {

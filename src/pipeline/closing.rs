@@ -1,22 +1,34 @@
-//! The last lines of a run: what the sections found per network, and the files worth opening.
+//! The last lines of a run: what the sections found, and the files worth opening.
 
 use super::Ending;
-use crate::frame::{Context, Finding, Summary};
-use crate::report::{Cell, Column, Console, Table};
+use super::findings::Findings;
+use crate::frame::{Context, Subject, Summary};
+use crate::report::Console;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 /// What is kept of the sections that ran.
-#[derive(Default)]
 pub(super) struct Closing {
-    findings: Vec<Finding>,
+    findings: Vec<Findings>,
     files: Vec<(&'static str, PathBuf)>,
     sections: Map<String, Value>,
 }
 
 impl Closing {
-    pub fn add(&mut self, section: &str, summary: Summary) {
-        self.findings.extend(summary.findings);
+    /// Nothing yet of sections with these subjects.
+    pub fn of(subjects: impl Iterator<Item = Subject>) -> Self {
+        let mut findings: Vec<Findings> = Vec::new();
+        for subject in subjects {
+            if findings.iter().all(|findings| findings.subject != subject) {
+                findings.push(Findings { subject, all: Vec::new() });
+            }
+        }
+        Closing { findings, files: Vec::new(), sections: Map::new() }
+    }
+
+    pub fn add(&mut self, section: &str, subject: Subject, summary: Summary) {
+        let own = self.findings.iter_mut().filter(|findings| findings.subject == subject);
+        own.for_each(|findings| findings.all.extend(summary.findings.iter().cloned()));
         self.files.extend(summary.files);
         self.sections.insert(section.to_string(), summary.json);
     }
@@ -26,54 +38,19 @@ impl Closing {
         if ending == Ending::Interrupted {
             console.warn("interrupted; what was finished is kept, and the same command goes on from there");
         }
-        if !self.findings.is_empty() {
-            console.table(&self.table());
-        }
+        self.findings.iter().filter_map(Findings::table).for_each(|table| console.table(&table));
         show_files(&self.files, console);
-        console.json(&json!({
+        let mut json = json!({
             "finished": ending == Ending::Finished,
             "sections": self.sections,
-            "networks": self.networks(),
             "files": self.files.iter().map(|(what, path)| json!({ "what": what, "path": path })).collect::<Value>(),
             "warnings": context.warnings(),
-        }));
-    }
-
-    /// One row per network, one column per kind of finding, both in the order in which they came up.
-    fn table(&self) -> Table {
-        let columns = distinct(self.findings.iter().map(|finding| &finding.column));
-        let heads = std::iter::once(Column::text("network", "network")).chain(columns.iter().copied().cloned());
-        let mut table = Table::new("Result", heads);
-        for network in distinct(self.findings.iter().map(|finding| finding.network.as_str())) {
-            let cells = columns.iter().map(|column| self.cell(network, &column.key));
-            table.row(std::iter::once(network.into()).chain(cells));
-        }
-        table
-    }
-
-    fn cell(&self, network: &str, key: &str) -> Cell {
-        let found = self.findings.iter().rfind(|finding| finding.network == network && finding.column.key == key);
-        found.map_or(Cell::Missing, |finding| finding.cell.clone())
-    }
-
-    fn networks(&self) -> Map<String, Value> {
-        let mut networks: Map<String, Value> = Map::new();
-        for finding in &self.findings {
-            networks.entry(&finding.network).or_insert_with(|| json!({}))[&finding.column.key] = finding.cell.to_json();
-        }
-        networks
+        });
+        self.findings.iter().for_each(|findings| json[findings.subject.several] = findings.json());
+        console.json(&json);
     }
 }
 
 pub(super) fn show_files(files: &[(&'static str, PathBuf)], console: &Console) {
     files.iter().for_each(|(what, path)| console.line(format_args!("{what}: {}", path.display())));
-}
-
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    all.fold(Vec::new(), |mut seen, item| {
-        if !seen.contains(&item) {
-            seen.push(item);
-        }
-        seen
-    })
 }

@@ -2,10 +2,11 @@
 
 mod check;
 mod closing;
+mod findings;
 
 use crate::config::{Document, SectionText, Table, Values};
 use crate::error::{Error, Result, suggestion};
-use crate::frame::{Context, Section, Spec, Summary};
+use crate::frame::{Context, Section, Spec, Summary, Verb};
 use crate::report::Console;
 use closing::Closing;
 use std::env;
@@ -62,7 +63,7 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     options.set.iter().try_for_each(|assignment| document.set(assignment))?;
     let tables: Vec<&Table> = specs.iter().map(|spec| &spec.table).collect();
     let jobs = chosen(parse(specs, &tables, &document)?, &options.only, &document)?;
-    let outlines = check::outlines(&jobs)?;
+    let outlines = check::outlines(&jobs, context)?;
     if options.check {
         check::show(&jobs, &outlines, &context.console);
         return Ok(Ending::Finished);
@@ -71,15 +72,16 @@ pub fn run(specs: &[&Spec], options: &Options, context: &mut Context) -> Result<
     run_all(&jobs, context)
 }
 
-/// Shows what a command-line verb found.
+/// Runs a verb of the command line and shows what it found.
 ///
 /// # Errors
-/// What the verb could not do although it did the rest.
-pub fn present(summary: Summary, console: &Console) -> Result<()> {
-    show(&summary, console);
-    closing::show_files(&summary.files, console);
-    console.json(&summary.json);
-    summary.failure.map_or(Ok(()), Err)
+/// What stopped the verb, or what it could not do although it did the rest.
+pub fn run_verb(verb: &dyn Verb, context: &mut Context) -> Result<Ending> {
+    let summary = verb.run(context)?;
+    show(&summary, &context.console);
+    closing::show_files(&summary.files, &context.console);
+    context.console.json(&summary.json);
+    summary.failure.map_or(Ok(ending(context)), Err)
 }
 
 /// Checks the values of all sections before the first is parsed, for defaults reach into other sections.
@@ -115,7 +117,7 @@ fn chosen<'a>(jobs: Vec<Job<'a>>, only: &[String], document: &Document) -> Resul
 }
 
 fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
-    let mut closing = Closing::default();
+    let mut closing = Closing::of(jobs.iter().map(|job| job.spec.subject));
     let mut failure = None;
     for job in jobs.iter() {
         if context.cancelled() {
@@ -125,11 +127,15 @@ fn run_all(jobs: &[Job], context: &mut Context) -> Result<Ending> {
         let mut summary = job.section.run(context)?;
         show(&summary, &context.console);
         failure = failure.or(summary.failure.take());
-        closing.add(job.name(), summary);
+        closing.add(job.name(), job.spec.subject, summary);
     }
-    let ending = if context.cancelled() { Ending::Interrupted } else { Ending::Finished };
+    let ending = ending(context);
     closing.show(ending, context);
     failure.map_or(Ok(ending), Err)
+}
+
+fn ending(context: &Context) -> Ending {
+    if context.cancelled() { Ending::Interrupted } else { Ending::Finished }
 }
 
 fn show(summary: &Summary, console: &Console) {

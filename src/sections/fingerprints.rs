@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::frame::{Context, Summary};
+use crate::frame::{Context, Summary, Verb};
 use crate::report::{Cell, Column, Table};
 use crate::units::Percent;
 use crate::workload::{Quantity, Stage};
@@ -30,12 +30,12 @@ struct Stored {
     report: Option<Value>,
 }
 
-impl Fingerprints {
+impl Verb for Fingerprints {
     /// Lists every folder and stage of which there are fingerprints; a file that cannot be used is named, and makes [`Summary::failure`].
     ///
     /// # Errors
     /// The folder cannot be looked into.
-    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
         let mut folders = Vec::new();
         folders_below(&self.folder, DEEPEST, &mut folders)?;
         let (mut stored, mut unusable) = (Vec::new(), 0);

@@ -2,7 +2,7 @@
 
 use super::named::Named;
 use crate::error::Result;
-use crate::frame::{Context, Summary};
+use crate::frame::{Context, Summary, Verb};
 use crate::network::zoo::Dataset;
 use crate::network::{Coverage, Network, Node};
 use crate::report::{Cell, Column, Table};
@@ -21,12 +21,12 @@ pub struct Inspect {
     pub workload: Workload,
 }
 
-impl Inspect {
+impl Verb for Inspect {
     /// The layer table, the totals, the coverage.
     ///
     /// # Errors
     /// A network that cannot be used.
-    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
         let network = Named::load(&self.network, || Ok(self.dataset))?.told(context);
         let sheet = Sheet { network: &network, workload: self.workload, backward: network.backward_macs() };
         let (layers, totals) = (sheet.layers(), sheet.totals());

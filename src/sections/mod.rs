@@ -1,7 +1,7 @@
 //! One file or folder per section of a configuration or verb of the command line, written against the [`frame`](crate::frame).
 //!
-//! To add a section: a file here with its `SPEC`, and one line in [`SPECS`]. To add a verb: a file here with a struct of plain
-//! options and `run(&self, &mut Context) -> Result<Summary>`, and one variant in `cli::Verb`.
+//! To add a section: a file here with its `SPEC`, and one line in [`SPECS`]. To add a verb: a file here with a struct of plain options
+//! that is a [`Verb`](crate::frame::Verb), and a file in `cli/` with its arguments, which one variant of `cli::Command` names.
 
 pub mod calibrate;
 pub mod create_network_dataset;
@@ -14,7 +14,10 @@ pub mod predict;
 pub mod profile;
 mod temporary;
 
-use crate::frame::Spec;
+use crate::frame::{Spec, Subject};
+
+/// What the sections here tell of.
+const NETWORKS: Subject = Subject { one: "network", several: "networks" };
 
 /// Every section there is.
 pub static SPECS: &[&Spec] = &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC, &predict::SPEC];

@@ -1,7 +1,7 @@
 //! `perf4sight networks`: lists the known networks, and writes the usual ones to files.
 
 use crate::error::{Error, Result};
-use crate::frame::{Context, Summary};
+use crate::frame::{Context, Summary, Verb};
 use crate::network::zoo::{self, Dataset};
 use crate::network::{Network, onnx};
 use crate::report::{Cell, Column, Table};
@@ -20,12 +20,12 @@ pub struct Networks {
     pub dataset: Dataset,
 }
 
-impl Networks {
+impl Verb for Networks {
     /// Lists every network; writes those asked for.
     ///
     /// # Errors
     /// The folder cannot be written to.
-    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
         let table = self.list()?;
         let headline = match &self.export {
             Some(folder) => self.export(folder, context)?,
@@ -33,7 +33,9 @@ impl Networks {
         };
         Ok(Summary { headline, json: table.to_json(), tables: vec![table], ..Summary::default() })
     }
+}
 
+impl Networks {
     fn list(&self) -> Result<Table> {
         let mut table = Table::new(
             format!(

@@ -220,7 +220,7 @@ fn levels_fitted_on_do_not_flatter_the_summary() {
     let own = parts[0].evaluation().cases.iter().filter(|case| !case.fitted && case.variant.network == "resnet18");
     let errors: Vec<f64> = own.map(|case| case.error().abs()).collect();
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-    let finding = evidence.findings().into_iter().find(|finding| finding.network == "resnet18").unwrap();
+    let finding = evidence.findings().into_iter().find(|finding| finding.about == "resnet18").unwrap();
     assert!(unseen.len() < parts[0].evaluation().cases.len(), "level 60 is in both");
     let Cell::Percent(shown) = finding.cell else { panic!("{finding:?}") };
     assert!((shown.0 - mean).abs() < 1e-9, "{shown:?} is not {mean}");

@@ -38,6 +38,7 @@ const EFFECTS: &[(&[&str], &[&str])] = &[
     (&["tch::"], &["device/torch"]),
     (&["unsafe"], &["device/torch"]),
     (&["clap::", "clap_complete::"], &["cli.rs", "cli/", "main.rs"]),
+    (&["env::current_exe"], &["pipeline/"]),
     (&["env::var", "env::vars", "env::var_os", "env::set_var"], &["cli.rs", "main.rs", "device/"]),
     (&["print!", "println!", "eprint!", "eprintln!", "dbg!"], &["report/console.rs", "cli.rs", "main.rs"]),
     (&["io::stdout", "io::stderr"], &["report/console.rs", "cli.rs", "main.rs", "device/worker"]),
@@ -141,18 +142,21 @@ fn words_of(source: &Source) -> Vec<String> {
 
 /// The modules that follow `crate::` (in `main`, `perf4sight::`), also inside `crate::{a, b::c}`.
 fn used_modules(words: &[String]) -> BTreeSet<String> {
-    let mut used = BTreeSet::new();
-    for at in 0..words.len() {
-        if !is_path(&words[at..], "crate") && !is_path(&words[at..], "perf4sight") {
-            continue;
-        }
-        match words.get(at + 3).map(String::as_str) {
-            Some("{") => used.extend(heads(&words[at + 4..])),
-            Some(module) => drop(used.insert(module.to_string())),
+    let roots = ["crate", "perf4sight"];
+    roots.into_iter().flat_map(|root| following(words, &[root, ":", ":"])).collect()
+}
+
+/// What follows a path, such as `crate ::`, also inside braces.
+fn following(words: &[String], path: &[&str]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for rest in (0..words.len()).map(|at| &words[at..]).filter(|rest| rest.iter().zip(path).all(|(a, b)| a == b)) {
+        match rest.get(path.len()).map(String::as_str) {
+            Some("{") => found.extend(heads(&rest[path.len() + 1..])),
+            Some(name) => drop(found.insert(name.to_string())),
             None => {}
         }
     }
-    used
+    found
 }
 
 fn is_path(words: &[String], first: &str) -> bool {
@@ -204,6 +208,26 @@ fn modules_use_only_what_their_row_allows() {
         for used in used_modules(&words_of(source)).iter().filter(|used| !may_use(module, used)) {
             broken.push(format!("src/{}: {module} may not use {used}", source.path));
         }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// What sections and verbs share; beyond it they know nothing of each other.
+const SHARED_BY_SECTIONS: &[&str] = &["named", "temporary", "SPECS", "NETWORKS"];
+
+#[test]
+fn sections_do_not_name_each_other() {
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| source.module() == "sections" && source.path != "sections/mod.rs") {
+        let own = source.path.split(['/', '.']).nth(1).unwrap_or_default();
+        let words = words_of(source);
+        let mut used = following(&words, &["crate", ":", ":", "sections", ":", ":"]);
+        // There `super` is the folder of all sections.
+        if source.depth() == 2 {
+            used.extend(following(&words, &["super", ":", ":"]));
+        }
+        let others = used.iter().filter(|used| *used != own && !SHARED_BY_SECTIONS.contains(&used.as_str()));
+        broken.extend(others.map(|other| format!("src/{} names {other}", source.path)));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }

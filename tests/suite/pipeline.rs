@@ -4,7 +4,7 @@
 use crate::fixtures::{Scene, Sink, context};
 use perf4sight::config::{Key, Kind, Missing, Table, Values};
 use perf4sight::error::{Error, Result};
-use perf4sight::frame::{Context, Finding, Foreseen, Outline, Place, Section, Spec, Summary};
+use perf4sight::frame::{Context, Finding, Foreseen, KeyedPath, Outline, Section, Spec, Subject, Summary, Verb};
 use perf4sight::pipeline::{self, Ending, Options};
 use perf4sight::report::{Column, Mode};
 use serde_json::json;
@@ -15,14 +15,24 @@ use std::time::Duration;
 
 static WRITE: Spec = Spec {
     table: Table { section: "write", about: "writes a file", keys: &[FILE, TEXT] },
+    subject: NETWORKS,
     parse: |values| Ok(Box::new(Write { file: file(values)?, text: values.get("text")? })),
 };
 
 static READ: Spec = Spec {
     table: Table { section: "read", about: "reads a file", keys: &[FILE] },
+    subject: NETWORKS,
     parse: |values| Ok(Box::new(Read { file: file(values)? })),
 };
 
+/// The same about something else than networks.
+static CHECK: Spec = Spec {
+    table: Table { section: "check", about: "checks a file", keys: &[FILE] },
+    subject: Subject { one: "job", several: "jobs" },
+    parse: READ.parse,
+};
+
+const NETWORKS: Subject = Subject { one: "network", several: "networks" };
 const FILE: Key = Key { name: "file", kind: Kind::Path, default: Missing::Required, help: "the file" };
 const TEXT: Key = Key { name: "text", kind: Kind::Text, default: Missing::Literal("written"), help: "what to write" };
 
@@ -41,16 +51,18 @@ struct Read {
 }
 
 impl Section for Write {
-    fn outline(&self, _: &Foreseen) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         Ok(Outline {
             steps: vec![format!("write {}", self.text)],
             runs: 90,
             time: Some(Duration::from_secs(90)),
-            writes: vec![Place { key: "file", path: self.file.clone() }],
+            writes: vec![KeyedPath { key: "file", path: self.file.clone() }],
             ..Outline::default()
         })
     }
+}
 
+impl Verb for Write {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         fs::write(&self.file, &self.text).map_err(|cause| Error::io(&self.file, "write", &cause))?;
         context.warn("ink is low");
@@ -62,10 +74,12 @@ impl Section for Write {
 }
 
 impl Section for Read {
-    fn outline(&self, _: &Foreseen) -> Result<Outline> {
-        Ok(Outline { reads: vec![Place { key: "file", path: self.file.clone() }], ..Outline::default() })
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        Ok(Outline { reads: vec![KeyedPath { key: "file", path: self.file.clone() }], ..Outline::default() })
     }
+}
 
+impl Verb for Read {
     fn run(&self, _: &mut Context) -> Result<Summary> {
         let read = fs::read_to_string(&self.file).map_err(|cause| Error::io(&self.file, "read", &cause))?;
         Ok(Summary {
@@ -79,7 +93,7 @@ impl Section for Read {
 }
 
 fn finding(key: &str, count: usize) -> Finding {
-    Finding { network: "net".to_string(), column: Column::number(key, key), cell: count.into() }
+    Finding { about: "net".to_string(), column: Column::number(key, key), cell: count.into() }
 }
 
 struct Run {
@@ -100,7 +114,7 @@ fn config(text: &str) -> Run {
 
 impl Run {
     fn go(&self, mode: Mode) -> Result<Ending> {
-        pipeline::run(&[&WRITE, &READ], &self.options, &mut context(mode, &self.out, &self.err))
+        pipeline::run(&[&WRITE, &READ, &CHECK], &self.options, &mut context(mode, &self.out, &self.err))
     }
 
     fn refusal(&self) -> String {
@@ -120,6 +134,20 @@ fn sections_run_in_order_and_end_in_one_table() {
     let copy = format!("copy: {}\n", run.scene.path("deep").display());
     assert_eq!(run.out.text(), format!("{expected}{copy}"));
     assert!(run.err.text().contains("[write] writes a file\nwarning: ink is low\n\n[read]"), "{}", run.err.text());
+}
+
+#[test]
+fn each_kind_of_subject_has_a_table_of_its_own() {
+    let run = config(&BOTH.replace("[read]", "[check]"));
+    run.go(Mode::Normal).unwrap();
+    let expected =
+        "\nResult\nnetwork  rows\n───────  ────\nnet         7\n\nResult\njob  errors\n───  ──────\nnet       0\n";
+    assert!(run.out.text().contains(expected), "{}", run.out.text());
+    let run = config(&BOTH.replace("[read]", "[check]"));
+    run.go(Mode::Json).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&run.out.text()).unwrap();
+    assert_eq!(summary["networks"], json!({ "net": { "rows": 7 } }));
+    assert_eq!(summary["jobs"], json!({ "net": { "errors": 0 } }));
 }
 
 #[test]

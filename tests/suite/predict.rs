@@ -276,8 +276,7 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             output: Vec::new(),
             form: Form::Tables,
         };
-        let summary = predict.predict(&mut context).unwrap();
-        perf4sight::pipeline::present(summary, &context.console).unwrap();
+        perf4sight::pipeline::run_verb(&predict, &mut context).unwrap();
     }
     let text = out.text();
     // Three lines on the page of one network, twice three in the list of two.

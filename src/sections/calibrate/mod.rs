@@ -9,7 +9,7 @@ pub use measure::Measuring;
 use super::named::Named;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
-use crate::frame::{Context, Summary};
+use crate::frame::{Context, Summary, Verb};
 use crate::network::Network;
 use crate::network::zoo::Dataset;
 use crate::records::Variant;
@@ -57,13 +57,13 @@ struct Subject<'a> {
     stage: Stage,
 }
 
-impl Calibrate {
+impl Verb for Calibrate {
     /// Refits and shows predictions before and after; without rows says which batch sizes to measure.
     ///
     /// # Errors
     /// A network, fingerprint or row that cannot be used, rows that contradict the fingerprint tenfold, a folder whose fingerprints
     /// were not meant to be replaced.
-    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         self.check_save(&fingerprints)?;
         let named = Named::load(&self.network, || Dataset::parse(&fingerprints.subject().dataset))?;
@@ -90,7 +90,9 @@ impl Calibrate {
         let tables = subject.before_and_after(&refitted, &measured, &batches);
         Ok(self.summary(tables, measured.count(), files))
     }
+}
 
+impl Calibrate {
     /// Refuses to replace fingerprints by accident, before anything is measured.
     fn check_save(&self, fingerprints: &Fingerprints) -> Result<()> {
         let Some(folder) = self.save.as_deref().filter(|_| !self.overwrite) else { return Ok(()) };

@@ -3,9 +3,10 @@
 mod source;
 mod tables;
 
+use super::NETWORKS;
 use crate::config::{Key, Kind, Missing, Table, Values};
 use crate::error::{Error, Result};
-use crate::frame::{Context, Foreseen, Outline, Place, Section, Spec, Summary};
+use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::network::onnx;
 use crate::network::zoo::Dataset;
 use crate::pruning::{Goal, Pruned, Pruner, Ranking, generator};
@@ -27,6 +28,7 @@ pub static SPEC: Spec = Spec {
         about: "prunes networks to many levels and writes each variant as a network file",
         keys: KEYS,
     },
+    subject: NETWORKS,
     parse,
 };
 
@@ -157,14 +159,16 @@ impl Mode {
 }
 
 impl Section for CreateNetworkDataset {
-    fn outline(&self, _: &Foreseen) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         let variants = self.sources.iter().flat_map(|source| self.variants(source.name()));
-        let writes = variants.map(|variant| Place { key: "model_path", path: self.file(&variant) }).collect();
+        let writes = variants.map(|variant| KeyedPath { key: "model_path", path: self.file(&variant) }).collect();
         let levels = self.levels.len();
         let step = |source: &Source| format!("prune {} to {levels} levels into {}", source, self.folder().display());
         Ok(Outline { steps: self.sources.iter().map(step).collect(), writes, ..Outline::default() })
     }
+}
 
+impl Verb for CreateNetworkDataset {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         if self.repeats > 1 && self.mode != Mode::RandomWeighted {
             context.warn("repeats counts only in mode random_weighted: one variant per level is written");

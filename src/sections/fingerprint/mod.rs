@@ -6,9 +6,10 @@ mod keys;
 mod parse;
 pub mod report;
 
+use super::NETWORKS;
 use crate::error::Result;
 use crate::fingerprint::{Levels, Method, Networks, file_name};
-use crate::frame::{Context, Foreseen, Outline, Place, Section, Spec, Summary};
+use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::records::Provenance;
 use crate::workload::{Quantity, Stage};
 use assess::Assessed;
@@ -16,7 +17,8 @@ use report::Evidence;
 use std::path::{Path, PathBuf};
 
 /// The section `[fingerprint]`.
-pub static SPEC: Spec = Spec { table: keys::TABLE, parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)) };
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(FingerprintSection::parse(values)?)) };
 
 /// What the section asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,8 +86,8 @@ impl FingerprintSection {
         }
     }
 
-    fn reads(&self, source: &Source) -> Vec<Place> {
-        let place = |key, path: &PathBuf| Place { key, path: path.clone() };
+    fn reads(&self, source: &Source) -> Vec<KeyedPath> {
+        let place = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
         let tested = source.test.iter().map(|folder| place(source.test_key, folder));
         match self.fits(source) {
             true => tested.chain(source.fit.iter().map(|folder| place(source.fit_key, folder))).collect(),
@@ -116,9 +118,9 @@ fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Proven
 }
 
 impl Section for FingerprintSection {
-    fn outline(&self, _: &Foreseen) -> Result<Outline> {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         self.check_target()?;
-        let networks = Place { key: "pruned_models_storedir", path: self.networks.clone() };
+        let networks = KeyedPath { key: "pruned_models_storedir", path: self.networks.clone() };
         let fits = self.sources.iter().filter(|source| self.fits(source));
         let files = fits.map(|source| self.file(source));
         let report = self.report_folder();
@@ -126,11 +128,13 @@ impl Section for FingerprintSection {
         Ok(Outline {
             steps: self.sources.iter().map(|source| self.step(source)).collect(),
             reads: self.sources.iter().flat_map(|source| self.reads(source)).chain([networks]).collect(),
-            writes: files.chain(reports).map(|path| Place { key: "model_storedir", path }).collect(),
+            writes: files.chain(reports).map(|path| KeyedPath { key: "model_storedir", path }).collect(),
             ..Outline::default()
         })
     }
+}
 
+impl Verb for FingerprintSection {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let progress = context.console.progress(self.sources.len() as u64, "fingerprint");
         let mut networks = Networks::new(&self.networks);

@@ -9,10 +9,11 @@ mod sentence;
 mod tables;
 mod tell;
 
+use super::NETWORKS;
 use super::named::{self, Named, Remarks, is_file};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprints, file_name};
-use crate::frame::{Context, Foreseen, Outline, Place, Section, Spec, Summary};
+use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::network::zoo::Dataset;
 use crate::report::Progress;
 use crate::units::Bytes;
@@ -25,7 +26,8 @@ use std::sync::atomic::Ordering;
 use tell::Answers;
 
 /// The section `[predict]`.
-pub static SPEC: Spec = Spec { table: keys::TABLE, parse: |values| Ok(Box::new(Predict::parse(values)?)) };
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Predict::parse(values)?)) };
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,12 +69,12 @@ const AWHILE: u64 = 100;
 /// What came of one network.
 type Heard = Result<(Answer, Remarks)>;
 
-impl Predict {
+impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
     ///
     /// # Errors
     /// No fingerprint of that stage, device and dataset; one that cannot be used; a single network that cannot be used.
-    pub fn predict(&self, context: &mut Context) -> Result<Summary> {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
         self.check_memory(&fingerprints)?;
@@ -84,7 +86,9 @@ impl Predict {
         let files = self.write(&answers, context)?;
         Ok(answers.summary(self, files, context))
     }
+}
 
+impl Predict {
     /// Refuses questions about memory that no fingerprint can answer.
     fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
         match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
@@ -109,7 +113,7 @@ impl Predict {
 }
 
 impl Section for Predict {
-    fn outline(&self, foreseen: &Foreseen) -> Result<Outline> {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
         // What an earlier section will have written by then is no name; nor is a pattern, which may come to match it.
         let mut names =
             self.networks.iter().filter(|word| !asked::is_pattern(word) && !foreseen.exists(Path::new(word)));
@@ -117,8 +121,8 @@ impl Section for Predict {
         let files = self.networks.iter().filter(|word| is_file(word) && !foreseen.exists(Path::new(word)));
         // A pattern may come to match what an earlier section writes.
         let absent = files.filter(|word| !asked::is_pattern(word));
-        let networks = absent.map(|word| Place { key: "networks", path: word.into() });
-        let fingerprints = Place { key: "fingerprint", path: self.fingerprints.clone() };
+        let networks = absent.map(|word| KeyedPath { key: "networks", path: word.into() });
+        let fingerprints = KeyedPath { key: "fingerprint", path: self.fingerprints.clone() };
         Ok(Outline {
             steps: vec![format!(
                 "predicts {} of {} from {}",
@@ -127,13 +131,9 @@ impl Section for Predict {
                 self.fingerprints.display()
             )],
             reads: networks.chain([fingerprints]).collect(),
-            writes: self.output.iter().map(|file| Place { key: "output", path: file.clone() }).collect(),
+            writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
             ..Outline::default()
         })
-    }
-
-    fn run(&self, context: &mut Context) -> Result<Summary> {
-        self.predict(context)
     }
 }
 

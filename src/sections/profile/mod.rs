@@ -27,10 +27,11 @@ pub use planned::Planned;
 pub use rows::Rows;
 pub use tally::{Spent, Tally};
 
+use super::NETWORKS;
 use super::named::Remarks;
 use crate::device::{self, Device};
 use crate::error::Result;
-use crate::frame::{Context, Foreseen, Outline, Section, Spec, Summary};
+use crate::frame::{Context, Foreseen, Outline, Section, Spec, Summary, Verb};
 use crate::workload::{Stage, Variable};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,7 +41,8 @@ use test_config::NetworkTests;
 const NOT_KEPT: &str = "save = False: rows are shown but not kept";
 
 /// The section `[profile]`.
-pub static SPEC: Spec = Spec { table: keys::TABLE, parse: |values| Ok(Box::new(Profile::parse(values)?)) };
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Profile::parse(values)?)) };
 
 /// What the section asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,10 +74,12 @@ struct Places {
 }
 
 impl Section for Profile {
-    fn outline(&self, foreseen: &Foreseen) -> Result<Outline> {
-        self.foresee(foreseen)
+    fn outline(&self, foreseen: &Foreseen, context: &Context) -> Result<Outline> {
+        self.foresee(foreseen, &context.executable)
     }
+}
 
+impl Verb for Profile {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let present = Foreseen::default();
         let tests = self.tests(&present)?;

@@ -2,24 +2,23 @@
 
 use super::test_config::{self, NetworkTests};
 use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
-use crate::error::{Error, Result};
-use crate::frame::{Foreseen, Outline, Place};
+use crate::error::Result;
+use crate::frame::{Foreseen, KeyedPath, Outline};
 use crate::plan::{Decision, Ledger, Share};
 use crate::workload::Variable;
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 impl Profile {
     /// The outline of the section; refuses what can be known to fail.
-    pub(super) fn foresee(&self, foreseen: &Foreseen) -> Result<Outline> {
+    pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline> {
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();
         if self.create_config {
             self.foresee_config(&tests, &mut outline);
         }
         if self.run_profiling {
-            self.foresee_runs(&tests, foreseen, &mut outline)?;
+            self.foresee_runs(&tests, foreseen, executable, &mut outline)?;
         }
         Ok(outline)
     }
@@ -30,11 +29,17 @@ impl Profile {
         let networks = self.networks.join(", ");
         outline.steps.push(format!("writes the tests of {variants} variants of {networks} to {}", file.display()));
         let files = test_config::files(file, &self.networks);
-        outline.writes.extend(files.into_iter().map(|path| Place { key: "test_config", path }));
+        outline.writes.extend(files.into_iter().map(|path| KeyedPath { key: "test_config", path }));
     }
 
-    fn foresee_runs(&self, tests: &[NetworkTests], foreseen: &Foreseen, outline: &mut Outline) -> Result<()> {
-        let devices = self.open_devices(tests, &program()?)?;
+    fn foresee_runs(
+        &self,
+        tests: &[NetworkTests],
+        foreseen: &Foreseen,
+        executable: &Path,
+        outline: &mut Outline,
+    ) -> Result<()> {
+        let devices = self.open_devices(tests, executable)?;
         let device = &devices[0];
         let planned = self.offered(self.planned(tests, foreseen), &**device);
         // What an earlier section is going to write cannot be looked at yet.
@@ -73,8 +78,10 @@ impl Profile {
                 self.words()
             ));
             let rows = journal::files(&planned).into_iter();
-            let place =
-                |(variant, variable)| Place { key: "log_dir", path: journal::row_file(log_dir, &variant, variable) };
+            let place = |(variant, variable)| KeyedPath {
+                key: "log_dir",
+                path: journal::row_file(log_dir, &variant, variable),
+            };
             outline.writes.extend(rows.map(place));
         } else {
             outline.steps.push(NOT_KEPT.to_owned());
@@ -89,11 +96,6 @@ impl Profile {
         let asked = Variable::ALL.into_iter().filter(|variable| self.variables.contains(variable));
         asked.map(Variable::name).collect::<Vec<_>>().join(",")
     }
-}
-
-/// This program, which may have to go to a board to be asked what it can do there.
-fn program() -> Result<PathBuf> {
-    env::current_exe().map_err(|cause| Error::io("/proc/self/exe", "find this program", &cause))
 }
 
 /// How many it will be depends on what is measured.

@@ -183,7 +183,7 @@ impl Tally {
         let closing = [(&COUNTS[0], "rows measured"), (&COUNTS[4], "out of memory")];
         let of_network = |network: &&str| {
             closing.map(|((key, _, outcomes), heading)| Finding {
-                network: (*network).to_owned(),
+                about: (*network).to_owned(),
                 column: Column::number(*key, heading),
                 cell: self.count(network, outcomes).into(),
             })

@@ -105,7 +105,7 @@ impl Evidence<'_> {
             let column = unseen_column(part.quantity());
             let scores = part.evaluation().unseen().by(|case| case.variant.network.clone());
             let finding = |(network, scores): (String, crate::stats::Scores)| Finding {
-                network,
+                about: network,
                 column: column.clone(),
                 cell: Percent(scores.mape).into(),
             };

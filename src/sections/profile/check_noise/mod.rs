@@ -10,7 +10,7 @@ use crate::config::{Document, Values};
 use crate::device::names::DeviceName;
 use crate::device::{self, Device};
 use crate::error::{Error, Result};
-use crate::frame::{Context, Summary};
+use crate::frame::{Context, Summary, Verb};
 use crate::network::zoo::Dataset;
 use crate::records::Variant;
 use crate::sections::SPECS;
@@ -37,12 +37,12 @@ pub struct CheckNoise {
     pub time: Duration,
 }
 
-impl CheckNoise {
+impl Verb for CheckNoise {
     /// Measures in rounds and tells what the rounds say of the device.
     ///
     /// # Errors
     /// A device without noise of its own, a network that cannot be used, a batch size that does not run.
-    pub fn run(&self, context: &mut Context) -> Result<Summary> {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
         if self.device.name == DeviceName::Recorded {
             return Err(Error::config("a recorded device always answers the same")
                 .expected("a device that measures, or simulated")
@@ -59,7 +59,9 @@ impl CheckNoise {
         let noise = Noise::of(&taken).ok_or_else(too_few)?;
         Ok(self.summary(&*device, &noise))
     }
+}
 
+impl CheckNoise {
     fn summary(&self, device: &dyn Device, noise: &Noise) -> Summary {
         let name = format!("{} of {} on {}", self.stage, self.network, device.name());
         Summary {

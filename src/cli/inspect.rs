@@ -1,0 +1,34 @@
+//! The arguments of `perf4sight inspect`.
+
+use crate::error::Result;
+use crate::network::zoo::Dataset;
+use crate::sections::inspect;
+use crate::workload::{LARGEST_BATCH, Stage, Workload};
+use clap::{Args, value_parser};
+
+#[derive(Debug, Args)]
+pub(super) struct Inspect {
+    /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
+    #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL")]
+    network: String,
+
+    /// Batch size that the costs are for
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
+    bs: u64,
+
+    /// What one step does; training adds the backward pass
+    #[arg(long, default_value = "inference", value_parser = Stage::ALL.map(Stage::name))]
+    stage: String,
+
+    /// Whose images and classes a known network is built for
+    #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
+    dataset: String,
+}
+
+impl Inspect {
+    pub fn into_verb(self) -> Result<inspect::Inspect> {
+        let Inspect { network, bs: batch, stage, dataset } = self;
+        let workload = Workload { stage: Stage::parse(&stage)?, batch };
+        Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload })
+    }
+}

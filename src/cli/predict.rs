@@ -1,0 +1,72 @@
+//! The arguments of `perf4sight predict`.
+
+use super::sizes::Sizes;
+use super::words;
+use crate::error::Result;
+use crate::sections::predict::{self, Form};
+use crate::units::Bytes;
+use crate::workload::Stage;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(super) struct Predict {
+    /// ONNX files, folders of them, patterns, names of known networks, NAME@LEVEL for one pruned to that percentage
+    #[arg(value_name = "NET.onnx|DIR|NAME|NAME@LEVEL", required = true, value_parser = words::networks(), hide_possible_values = true)]
+    networks: Vec<String>,
+
+    /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
+    #[arg(long, value_name = "DIR")]
+    fingerprint: PathBuf,
+
+    /// Batch sizes, such as 1,8,32
+    #[arg(long, value_name = "SIZES", default_value = "1", value_parser = Sizes::parse)]
+    bs: Vec<Sizes>,
+
+    /// The memory a step must fit into, all that it uses, such as 8GiB; by default what the profiled device had
+    #[arg(long, value_name = "MEMORY", value_parser = memory)]
+    mem_limit: Option<Bytes>,
+
+    /// End with exit code 7 where a step may not fit
+    #[arg(long)]
+    require_fit: bool,
+
+    /// What one step does
+    #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
+    stage: String,
+
+    /// Refuse a fingerprint of another device
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+
+    /// Refuse a fingerprint of another dataset
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+
+    /// Print comma-separated rows, one per network and batch size, instead of tables
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+impl Predict {
+    pub fn into_verb(self) -> Result<predict::Predict> {
+        Ok(predict::Predict {
+            networks: self.networks,
+            fingerprints: self.fingerprint,
+            batches: Sizes::all(self.bs),
+            stage: Stage::parse(&self.stage)?,
+            limit: self.mem_limit,
+            require_fit: self.require_fit,
+            device: self.device,
+            dataset: self.dataset,
+            output: Vec::new(),
+            form: if self.csv { Form::Csv } else { Form::Tables },
+        })
+    }
+}
+
+/// An amount of memory of at least a MiB.
+fn memory(text: &str) -> std::result::Result<Bytes, String> {
+    let bytes = Bytes::parse(text).filter(|bytes| bytes.mib() >= 1.0);
+    bytes.ok_or_else(|| "that is no amount of memory from 1 MiB on; write such as 8GiB or 1300MiB".to_owned())
+}
