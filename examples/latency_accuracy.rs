@@ -1,6 +1,6 @@
 //! How far predicted latencies are from a profile's: the tables of `src/fingerprint/latency/ACCURACY.md`.
 //!
-//! `cargo run --release --no-default-features --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [MORE]`
+//! `cargo run --release --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [MORE]`
 //! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. MORE is one of two words: `variants` compares changed
 //! descriptions of the device, and chooses among them by leaving out once more; `intervals 3 4` fits on every set of 3 and of 4 of the
 //! networks, or on twenty of them, and asks about the others. Either takes some minutes.

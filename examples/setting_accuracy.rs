@@ -1,7 +1,7 @@
 //! How far predictions are from a profile of any stage and image size: the tables "Stages and image sizes" of
 //! `src/fingerprint/latency/ACCURACY.md`.
 //!
-//! `cargo run --release --no-default-features --example setting_accuracy -- PROFILE NETWORKS STAGE TARGET NAME,NAME,... [PROFILE NETWORKS]`
+//! `cargo run --release --example setting_accuracy -- PROFILE NETWORKS STAGE TARGET NAME,NAME,... [PROFILE NETWORKS]`
 //! where PROFILE holds the folders `latency` and `memory`, and TARGET is a known device (`cpu@1` on one thread) or a JSON file that
 //! describes one. Fitted on levels 0 and 60, other levels are asked, and every network from all levels of the others, or from levels 0
 //! and 60 of the others. With a second profile, of other image sizes, the first is asked about that one instead.

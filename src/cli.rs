@@ -24,15 +24,16 @@ use clap_complete::Shell;
 use inspect::Inspect;
 use predict::Predict;
 use std::env;
-use std::io;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 
-const VERSION: &str = match cfg!(feature = "torch") {
-    true => concat!(env!("CARGO_PKG_VERSION"), " (libtorch: yes)"),
-    false => concat!(env!("CARGO_PKG_VERSION"), " (libtorch: no)"),
-};
+/// The version, and whether there is a worker with libtorch.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let worker = env::current_exe().map(|program| device::program::beside(&program).is_ok());
+    format!("{} (libtorch: {})", env!("CARGO_PKG_VERSION"), if worker.unwrap_or(false) { "yes" } else { "no" })
+});
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -61,7 +62,7 @@ Exit codes:
 
 /// Tells what training or running a neural network will cost on a device, before it runs there.
 #[derive(Debug, Parser)]
-#[command(name = "perf4sight", version = VERSION, after_help = AFTER_HELP)]
+#[command(name = "perf4sight", version = VERSION.as_str(), after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Run the sections of this file
     #[arg(long, value_name = "FILE", group = "configuration")]
@@ -126,14 +127,11 @@ enum Command {
         shell: Shell,
     },
     /// Measure one configuration: one line of JSON in, one out (see `device::protocol`)
-    #[command(hide = true)]
+    #[command(hide = true, disable_help_flag = true)]
     Worker {
-        /// Tell about this worker instead
-        #[arg(long)]
-        about: bool,
-        /// Also use GPUs, with the CUDA libtorch at PATH; without one, at LIBTORCH_CUDA or where python3 finds PyTorch
-        #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
-        cuda: Option<Option<PathBuf>>,
+        /// What perf4sight's own worker is called with
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
 }
 
@@ -165,25 +163,13 @@ impl Command {
                 context.console.line(completions(shell));
                 return Ok(Ending::Finished);
             }
-            Command::Worker { about: true, cuda } => {
-                device::program::tell_about(io::stdout(), cuda.as_ref().map(Option::as_deref))?;
-                return Ok(Ending::Finished);
-            }
-            Command::Worker { about: false, cuda } => {
-                device::run_worker(io::stdin().lock(), io::stdout(), cuda.flatten().as_deref())?;
-                return Ok(Ending::Finished);
-            }
+            Command::Worker { arguments } => match device::program::become_worker(&context.executable, &arguments)? {},
         };
         pipeline::run_verb(&*verb, context)
     }
 }
 
 impl Arguments {
-    /// Whether this program was started to measure one configuration.
-    pub fn is_worker(&self) -> bool {
-        matches!(self.command, Some(Command::Worker { .. }))
-    }
-
     /// A verb runs no configuration.
     fn check_one_thing(&self) -> Result<()> {
         match self.config_file.as_ref().or(self.config.as_ref()) {

@@ -17,10 +17,7 @@ const INTERRUPTED: u8 = 130;
 fn main() -> ExitCode {
     let arguments = cli::arguments();
     let cancel = Arc::new(AtomicBool::new(false));
-    // A worker has nothing to finish.
-    if !arguments.is_worker() {
-        cancel_on_signals(&cancel);
-    }
+    cancel_on_signals(&cancel);
     match cli::run(arguments, cancel) {
         Ok(Ending::Finished) => ExitCode::SUCCESS,
         Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-# They would change what a step on a GPU costs, and no row would tell of them: as src/device/torch/cuda.rs. torch reads them.
+# They would change what a step on a GPU costs, and no row would tell of them: as crates/worker/src/cuda.rs. torch reads them.
 for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "NVIDIA_TF32_OVERRIDE",
                  "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"):
     os.environ.pop(variable, None)
@@ -192,7 +192,7 @@ def windows(size, axis, attributes):
 
 
 def padded(x, attributes, value, pools):
-    """The input and the padding torch is told: the rule of src/device/torch/ops.rs.
+    """The input and the padding torch is told: the rule of crates/worker/src/ops.rs.
 
     torch pads both sides alike, pooling by half a kernel at most; any other padding is laid around the image first.
     """
@@ -387,7 +387,7 @@ def weight(name, dims, device):
 
 
 class Step(object):
-    """The published step, on random data that is already in place: what src/device/torch/step.rs does."""
+    """The published step, on random data that is already in place: what crates/worker/src/step.rs does."""
 
     def __init__(self, graph, request, device):
         batch, self.training = request["batch"], request["stage"] == "training"
@@ -427,7 +427,7 @@ def kernel_bytes(path, *names):
 
 
 class Heap(object):
-    """glibc's, as src/device/torch/allocator.cpp has it: large blocks mapped while memory is read, so that the resident set is what
+    """glibc's, as crates/worker/src/allocator.cpp has it: large blocks mapped while memory is read, so that the resident set is what
     a step needs; all of them kept while steps are timed, since pages that are given back cost time when they are needed again."""
 
     M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h

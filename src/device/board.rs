@@ -28,7 +28,7 @@ pub(super) fn facts(root: &Path) -> Setting {
 }
 
 /// The machine now.
-pub(super) fn moment(root: &Path) -> Moment {
+pub fn moment(root: &Path) -> Moment {
     let cores: Vec<PathBuf> = folders(root.join("sys/devices/system/cpu")).filter(|path| is_core(path)).collect();
     let (busy, stolen) = processors(&root.join("proc/stat")).unzip();
     let named = |clocks: [(&str, Option<f64>); 2]| -> BTreeMap<String, f64> {

@@ -99,7 +99,7 @@ impl Description {
 }
 
 /// A "Name:  123 kB" line of a file under /proc.
-pub(super) fn counter(file: &Path, name: &str) -> Option<Bytes> {
+pub fn counter(file: &Path, name: &str) -> Option<Bytes> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;

@@ -3,7 +3,7 @@
 //! [`hardware`] measures in worker processes, on this machine or over the network, [`simulated`] computes, [`recorded`] looks up.
 //! All answer the same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
 
-mod board;
+pub mod board;
 pub mod cgroup;
 pub mod description;
 mod guard;
@@ -19,16 +19,10 @@ pub mod recorded;
 pub mod remote;
 pub mod sampling;
 pub mod simulated;
-#[cfg(feature = "torch")]
-mod torch;
 pub mod turn;
 pub mod worker;
 
 pub use open::{GpuOptions, Options, open, open_all};
-#[cfg(feature = "torch")]
-use torch::add_gpus;
-#[cfg(feature = "torch")]
-pub use torch::run_worker;
 
 use crate::error::{Error, Result};
 use crate::records::{Conditions, Outcome, Setting, Variant};
@@ -38,9 +32,6 @@ use protocol::{LatencyReading, LayersReading, MemoryReading, StepRule};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// The libtorch that workers of this build run networks with; torch-sys builds against no other.
-pub const LIBTORCH: Option<&str> = if cfg!(feature = "torch") { Some("2.11.0") } else { None };
 
 /// What can run a network and say what it cost.
 pub trait Device: Sync {
@@ -197,20 +188,3 @@ fn refuse_layers(device: &dyn Device, job: &Job) -> Result<()> {
         .expected("device = cpu for profile_variables with layers")
         .help("take layers out of profile_variables"))
 }
-
-/// What stands in for the libtorch worker in a build without it.
-///
-/// # Errors
-/// Always: there is nothing to run networks with.
-#[cfg(not(feature = "torch"))]
-pub fn run_worker(
-    _input: impl std::io::BufRead,
-    _output: impl std::io::Write,
-    _libtorch_cuda: Option<&std::path::Path>,
-) -> Result<()> {
-    Err(Error::device("this perf4sight was built without libtorch").help("build it with ./main"))
-}
-
-/// A build without libtorch has no worker that could run networks on GPUs.
-#[cfg(not(feature = "torch"))]
-fn add_gpus(_about: &mut protocol::About, _libtorch_cuda: Option<&std::path::Path>) {}

@@ -1,6 +1,5 @@
 //! The devices that may be named in a configuration, and which of them can run here.
 
-use super::LIBTORCH;
 use crate::error::{Error, Result, suggestion};
 
 /// A device by name.
@@ -74,7 +73,7 @@ impl DeviceName {
         matches!(self, DeviceName::Gpu(..))
     }
 
-    /// Refuses a device that this program's own worker cannot run networks on, whatever is installed.
+    /// Refuses a device that perf4sight's own worker cannot run networks on, whatever is installed.
     ///
     /// # Errors
     /// Why it cannot, and what can be done with it all the same.
@@ -82,7 +81,6 @@ impl DeviceName {
         let name = self.name();
         let why = match self {
             DeviceName::Gpu("tx2", _) => "there is no PyTorch newer than 1.10 for it, and its own worker is newer",
-            DeviceName::Gpu(..) if LIBTORCH.is_none() => "it was built without libtorch",
             _ => return Ok(()),
         };
         Err(Error::device(format!("{name} cannot be profiled by this program alone: {why}"))

@@ -4,7 +4,7 @@ use super::Device;
 use super::hardware::Hardware;
 use super::machine::{Here, Machine};
 use super::names::DeviceName;
-use super::program::{OWN, Program, own_words};
+use super::program::{Program, is_own, own_words};
 use super::protocol::StepRule;
 use super::recorded::Recorded;
 use super::remote::{Board, Route};
@@ -24,7 +24,7 @@ pub struct Options {
     pub name: DeviceName,
     /// What a simulated device can do, or the profile that a recorded one answers from.
     pub source: Option<PathBuf>,
-    /// The command of somebody else's worker, word by word; empty: this program.
+    /// The command of somebody else's worker, word by word; empty: perf4sight's own.
     pub worker: Vec<String>,
     /// The boards to measure on; empty: this machine.
     pub routes: Vec<Route>,
@@ -53,7 +53,7 @@ pub struct GpuOptions {
     pub cudnn_benchmark: bool,
 }
 
-/// Opens the device; `executable` is this program, which is its own worker. A recorded device holds rows of the known
+/// Opens the device; `executable` is this program, beside which its own worker lies. A recorded device holds rows of the known
 /// `networks`.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ impl Options {
         }
     }
 
-    /// The command of this program's own worker, such that it looks for GPUs where the device is one.
+    /// The command of perf4sight's own worker, such that it looks for GPUs where the device is one.
     fn for_gpus(&self, mut words: Vec<String>) -> Vec<String> {
         let cuda = match &self.gpu.libtorch_cuda {
             Some(path) => format!("--cuda={}", path.display()),
@@ -184,21 +184,19 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
 
 /// This machine and the worker on it.
 fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
-    let worker = match options.worker.as_slice() {
-        [] if options.name.is_gpu() => Program::ask(&Here, options.for_gpus(own_words(executable)), options.timeout)?,
-        [] => Program::own(executable)?,
-        words => Program::ask(&Here, words.to_vec(), options.timeout)?,
+    let words = match options.worker.as_slice() {
+        [] => options.for_gpus(own_words(executable)?),
+        words => words.to_vec(),
     };
-    Ok((Arc::new(Here), worker))
+    Ok((Arc::new(Here), Program::ask(&Here, words, options.timeout)?))
 }
 
 /// A board and the worker on it.
 fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
     let board = Board::connect(route)?;
     let words = board.bring_worker(&options.worker, executable)?;
-    // A command that ends so is this program's, whether it went there or was there.
-    let own = words.last().is_some_and(|word| word == OWN);
-    let words = if own { options.for_gpus(words) } else { words };
+    // perf4sight's own worker, whether it went there or was there.
+    let words = if is_own(&words) { options.for_gpus(words) } else { words };
     let worker = Program::ask(&board, words, options.timeout)?;
     Ok((Arc::new(board), worker))
 }

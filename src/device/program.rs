@@ -1,21 +1,24 @@
 //! A worker's program: how it is started, and what it says it can do.
 
+use super::Watch;
 use super::machine::{Invocation, Machine};
 use super::protocol::{self, About, PROTOCOL};
 use super::worker::{End, Legacy};
-use super::{LIBTORCH, Watch, add_gpus};
 use crate::error::{Error, Result};
-use crate::records::Setting;
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::Path;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a worker is asked with to tell about itself.
 const ABOUT: &str = "--about";
-/// What makes this program a worker.
-pub(super) const OWN: &str = "worker";
+/// perf4sight's own worker, a program of its own because libtorch takes longer to load than most of what perf4sight is asked.
+pub const WORKER: &str = "perf4sight-worker";
+/// The subcommand that starts it.
+pub(super) const VERB: &str = "worker";
 
 /// A program that measures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,50 +29,37 @@ pub struct Program {
     pub about: About,
 }
 
-/// What the worker in this program can do.
+/// Where perf4sight's own worker lies: beside this program, `executable`.
 ///
 /// # Errors
-/// In a build without libtorch there is none.
-pub fn own_about() -> Result<About> {
-    let libtorch = LIBTORCH.ok_or_else(|| {
-        Error::device("this program was built without libtorch, so it cannot measure on the cpu")
-            .help("build it with the feature `torch` (on by default), or set device = simulated or recorded")
-    })?;
-    Ok(About {
-        protocol: PROTOCOL,
-        software: [("libtorch".to_owned(), libtorch.to_owned())].into(),
-        places: BTreeMap::from([("cpu".to_owned(), Setting::new())]),
-        layers: true,
-        gpus: BTreeMap::new(),
-        no_gpu: None,
-    })
+/// It is not there, as where only the rest was built.
+pub fn beside(executable: &Path) -> Result<PathBuf> {
+    let worker = executable.with_file_name(WORKER);
+    match worker.is_file() {
+        true => Ok(worker),
+        false => Err(Error::device(format!(
+            "there is no worker that could run networks: {} is missing",
+            worker.display()
+        ))
+        .expected(format!("{WORKER}, which is linked with libtorch, in the folder of this program"))
+        .help(
+            "build it with ./main, or set worker = python3 workers/torch_worker.py, or device = simulated or recorded",
+        )),
+    }
 }
 
-/// Writes [`own_about`] as one line. With `cuda` it looks for GPUs too, which loads the CUDA half of libtorch, from that path where
-/// there is one.
+/// Turns this process into perf4sight's own worker, with these arguments.
 ///
 /// # Errors
-/// See there; or when the line cannot be written.
-pub fn tell_about(mut output: impl Write, cuda: Option<Option<&Path>>) -> Result<()> {
-    let mut about = own_about()?;
-    if let Some(libtorch_cuda) = cuda {
-        add_gpus(&mut about, libtorch_cuda);
-    }
-    let about = serde_json::to_string(&about).map_err(std::io::Error::from);
-    let written = about.and_then(|about| writeln!(output, "{about}"));
-    written.map_err(|cause| Error::io("standard output", "tell about the worker", &cause))
+/// See [`beside`]; or when it cannot be started.
+pub fn become_worker(executable: &Path, arguments: &[OsString]) -> Result<Infallible> {
+    let worker = beside(executable)?;
+    let cause = Command::new(&worker).args(arguments).exec();
+    Err(Error::device(format!("{} cannot be started: {cause}", worker.display())))
 }
 
 impl Program {
-    /// This program, which is its own worker.
-    ///
-    /// # Errors
-    /// See [`own_about`].
-    pub fn own(executable: &Path) -> Result<Self> {
-        Ok(Program { words: own_words(executable), about: own_about()? })
-    }
-
-    /// Somebody else's worker, asked what it can do on the machine where it will run.
+    /// A worker, asked what it can do on the machine where it will run.
     ///
     /// # Errors
     /// When it cannot be started, does not answer, or speaks another version of the protocol.
@@ -107,9 +97,22 @@ impl Program {
     }
 }
 
-/// The command of this program's own worker. Where its name is no text, it is named by what the kernel calls any running program.
-pub(super) fn own_words(executable: &Path) -> Vec<String> {
-    vec![executable.to_str().unwrap_or("/proc/self/exe").to_owned(), OWN.to_owned()]
+/// The command of perf4sight's own worker. Where its path is no text, it is started through this program, by what the kernel calls
+/// any running program.
+///
+/// # Errors
+/// See [`beside`].
+pub(super) fn own_words(executable: &Path) -> Result<Vec<String>> {
+    let worker = beside(executable)?;
+    Ok(match worker.to_str() {
+        Some(path) => vec![path.to_owned()],
+        None => ["/proc/self/exe", VERB].map(str::to_owned).into(),
+    })
+}
+
+/// Whether a command ends in perf4sight's own worker, or in what starts it, and so takes its arguments.
+pub(super) fn is_own(words: &[String]) -> bool {
+    words.last().is_some_and(|word| word == VERB || Path::new(word).file_name() == Some(WORKER.as_ref()))
 }
 
 impl std::fmt::Display for Program {

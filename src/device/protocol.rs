@@ -78,7 +78,7 @@ struct Version {
 ///
 /// # Errors
 /// Which version it is of instead, or why it is no line of this one.
-pub(super) fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     let Version { protocol } = serde_json::from_str(line).map_err(|cause| cause.to_string())?;
     if protocol != PROTOCOL {
         return Err(format!("protocol {protocol} instead of {PROTOCOL}"));

@@ -1,6 +1,7 @@
 //! Under attack: kills, orphans, strays, names and replies that are meant to do harm, and inputs changed at random.
 
-use crate::device::{job, measure, script_worker};
+use crate::conformance::{job, measure};
+use crate::device::script_worker;
 use crate::fixtures::Scene;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,8 +13,9 @@ use perf4sight::device::protocol::StepRule;
 use perf4sight::records::Outcome;
 use perf4sight::units::Bytes;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -99,31 +101,6 @@ fn a_worker_and_what_it_started_die_with_the_program_however_it_ends() {
         if matches!(signal, Signal::SIGTERM | Signal::SIGHUP | Signal::SIGINT) {
             assert_eq!(status.code(), Some(130), "{signal} ends it in order");
         }
-    }
-}
-
-/// A program that is killed just after it started a worker leaves none, although no library of the worker is loaded yet.
-#[cfg(feature = "torch")]
-#[test]
-fn a_real_worker_is_no_orphan_for_long() {
-    let scene = profiled("");
-    let config = scene.read("config.ini").replace("worker = sh worker.sh\n", "threads = 1\n");
-    let scene = scene.file("config.ini", config);
-    for delay in [0, 2, 5, 10, 40] {
-        let mut program = start(&scene);
-        let threads = format!("/proc/{}/task", program.id());
-        let workers = || {
-            let threads = fs::read_dir(&threads).unwrap().flatten();
-            let children: String =
-                threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok()).collect();
-            children.split_whitespace().filter_map(|id| id.parse::<i32>().ok()).collect::<Vec<_>>()
-        };
-        within_patience("a worker", || workers().len() > 1);
-        thread::sleep(Duration::from_millis(delay));
-        let started = workers();
-        program.kill().unwrap();
-        program.wait().unwrap();
-        within_patience("the end of the workers", || !started.iter().any(|one| runs(*one)));
     }
 }
 
@@ -283,12 +260,15 @@ fn a_program_whose_folder_has_a_name_that_is_no_text_finds_its_worker() {
     fs::create_dir(&folder).unwrap();
     let program = folder.join("perf4sight");
     fs::hard_link(env!("CARGO_BIN_EXE_perf4sight"), &program).unwrap();
-    let about = perf4sight::device::program::Program::own(&program);
-    if let Ok(worker) = about {
-        // What the kernel calls the running program is this test, so only that it is no lossy name can be seen here.
-        assert_eq!(worker.words, ["/proc/self/exe", "worker"]);
-    }
-    let output = Command::new(&program).args(["networks", "--quiet"]).output().unwrap();
+    let script =
+        format!("#!/bin/sh\ncase \"$*\" in *--about*) echo '{ABOUT}';; *) read request; echo '{MEASURED}';; esac\n");
+    fs::write(folder.join("perf4sight-worker"), script).unwrap();
+    fs::set_permissions(folder.join("perf4sight-worker"), Permissions::from_mode(0o700)).unwrap();
+    let profiled = profiled("");
+    let config = profiled.read("config.ini").replace("worker = sh worker.sh\n", "threads = 1\n");
+    let scene = profiled.file("config.ini", config);
+    let output =
+        Command::new(&program).args(["--config-file", "config.ini"]).current_dir(scene.folder()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
 

@@ -1,9 +1,10 @@
 //! The real program: arguments, exit codes, help, and messages for what cannot work.
 
-use crate::fixtures::{Scene, shipped, simulated_fingerprint};
+use crate::fixtures::{Outcome, Scene, shipped, simulated_fingerprint};
+use crate::workers::{TX2, scripted};
 use std::fs;
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 #[test]
 fn nothing_asked_is_answered_with_what_to_type() {
@@ -21,9 +22,40 @@ fn help_shows_examples_and_every_exit_code() {
 
 #[test]
 fn the_version_tells_whether_libtorch_is_in() {
-    let libtorch = if cfg!(feature = "torch") { "yes" } else { "no" };
-    let version = format!("perf4sight {} (libtorch: {libtorch})\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(Scene::new().run("--version").succeeds().stdout(), version);
+    let scene = Scene::in_target();
+    let program = scene.path("perf4sight");
+    fs::hard_link(crate::program(), &program).unwrap();
+    let version = || String::from_utf8(Command::new(&program).arg("--version").output().unwrap().stdout).unwrap();
+    assert_eq!(version(), format!("perf4sight {} (libtorch: no)\n", env!("CARGO_PKG_VERSION")));
+    let _scene = scene.file("perf4sight-worker", "");
+    assert_eq!(version(), format!("perf4sight {} (libtorch: yes)\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// Loading libtorch takes longer than most of what the program is asked; only its worker does.
+#[test]
+fn the_program_loads_no_libtorch() {
+    // ld.so(8): the loader lists what it would load, and runs nothing.
+    let output = Command::new(crate::program()).env("LD_TRACE_LOADED_OBJECTS", "1").output().unwrap();
+    let libraries = String::from_utf8(output.stdout).unwrap();
+    assert!(libraries.contains("libc.so"), "{libraries}");
+    assert!(["torch", "c10", "stdc++"].iter().all(|name| !libraries.contains(name)), "{libraries}");
+}
+
+/// Without the worker, what runs no networks runs, and what does says what is missing.
+#[test]
+fn a_missing_worker_is_told_where_it_is_needed() {
+    let scene = Scene::in_target().file("config.ini", shipped().read("config.ini"));
+    let program = scene.path("perf4sight");
+    fs::hard_link(crate::program(), &program).unwrap();
+    let run = |arguments: &str| {
+        let output =
+            Command::new(&program).args(arguments.split_whitespace()).current_dir(scene.folder()).output().unwrap();
+        Outcome::of(arguments, output)
+    };
+    run("config.ini --check").succeeds();
+    for arguments in ["config.ini --check --set profile.device=cpu", "profile --check-noise", "worker --about"] {
+        run(arguments).fails(5).says("perf4sight-worker is missing").says("build it with ./main");
+    }
 }
 
 #[test]
@@ -114,14 +146,13 @@ fn empty_lists_are_refused_where_they_would_ask_for_nothing() {
 
 #[test]
 fn more_threads_than_the_machine_runs_are_refused() {
-    if cfg!(feature = "torch") {
-        let run = shipped().run("config.ini --check --set profile.device=cpu --set profile.threads=4096").fails(3);
-        run.says("threads = 4096, but this machine runs ");
-        Scene::new()
-            .run("profile --check-noise --threads 4096")
-            .fails(3)
-            .says("threads = 4096, but this machine runs ");
-    }
+    let scene = scripted("cpu", TX2, "");
+    let check = scene.run("config.ini --check --set profile.threads=4096").fails(3);
+    check.says("threads = 4096, but this machine runs ");
+    let mut noise = scene.command();
+    noise.args(["profile", "--check-noise", "--threads", "4096", "--worker", "sh worker.sh"]);
+    let noise = Outcome::of("profile --check-noise", noise.output().unwrap()).fails(3);
+    noise.says("threads = 4096, but this machine runs ");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Devices: one conformance suite for every backend, and workers that misbehave.
 
+use crate::conformance::{conforms, job, measure};
 use crate::fixtures::shared;
 use perf4sight::device::hardware::Hardware;
 use perf4sight::device::machine::Here;
@@ -8,9 +9,9 @@ use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule};
 use perf4sight::device::recorded::Recorded;
 use perf4sight::device::simulated::{Abilities, Simulated};
-use perf4sight::device::{Allowance, Device, GpuOptions, Job, Measurement, Watch};
+use perf4sight::device::{Device, GpuOptions, Job, Measurement, Watch};
 use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
-use perf4sight::records::{Outcome, Setting, Variant};
+use perf4sight::records::{Outcome, Setting};
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
 use std::cell::Cell;
@@ -25,20 +26,6 @@ use tempfile::TempDir;
 
 /// What a worker that measured both quantities says.
 const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304}}"#;
-
-pub(crate) fn job(file: &Path) -> Job {
-    let workload = Workload { stage: Stage::Training, batch: 4 };
-    Job {
-        variant: Variant::new("resnet18", 0),
-        file: file.to_owned(),
-        workload,
-        latency: true,
-        memory: true,
-        layers: false,
-        round: 1,
-        allowance: Allowance::default(),
-    }
-}
 
 /// A worker in a line of shell, about which nothing was asked.
 pub(crate) fn script_worker(script: String) -> Program {
@@ -66,40 +53,6 @@ fn scripted(script: &str) -> Hardware {
         seed: 7,
         steps: StepRule::default(),
     }
-}
-
-pub(crate) fn measure(device: &dyn Device, job: &Job) -> Measurement {
-    let cancelled = AtomicBool::new(false);
-    device.measure(job, &Watch { cancelled: &cancelled, waiting: &|_| () }).unwrap()
-}
-
-/// What every backend must do with a configuration that fits.
-pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
-    assert_eq!(DeviceName::parse(device.name()).unwrap().name(), device.name());
-    let setting = device.setting();
-    assert_eq!(setting["device"], device.name());
-    assert!(setting.contains_key("perf4sight"));
-    assert_eq!(setting, device.setting(), "rows could never be continued");
-    assert!(device.capacity().is_none_or(|capacity| capacity > Bytes(0)));
-
-    device.check(fits).unwrap();
-    for (latency, memory) in [(true, true), (true, false), (false, true)] {
-        let job = Job { latency, memory, ..fits.clone() };
-        let Measurement::Measured { latency: time, memory: counted, .. } = measure(device, &job) else {
-            panic!("{} does not fit on {}", fits.variant, device.name());
-        };
-        assert_eq!((time.is_some(), counted.is_some()), (latency, memory));
-        assert!(time.is_none_or(|time| time.median > 0.0 && time.steps > 0));
-        assert!(counted.is_none_or(|counted| counted.reserved >= counted.allocated && counted.used > 0));
-    }
-
-    let cancelled = AtomicBool::new(true);
-    let watch = Watch { cancelled: &cancelled, waiting: &|_| () };
-    assert_eq!(device.measure(fits, &watch).unwrap(), Measurement::Interrupted);
-
-    let nowhere = Job { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };
-    let error = device.check(&nowhere).unwrap_err().to_string();
-    assert!(error.contains("nowhere"), "{error}");
 }
 
 #[test]
@@ -464,20 +417,12 @@ fn the_memory_of_a_gpu_is_its_own_unless_it_shares_the_machines() {
 
 #[test]
 fn devices_that_need_a_worker_of_their_own_say_so() {
-    let own: &[&str] = if cfg!(feature = "torch") { &["jetson", "orin", "2080ti", "cuda"] } else { &[] };
-    for name in ["tx2", "jetson", "orin", "2080ti", "cuda"] {
-        if own.contains(&name) {
-            DeviceName::parse(name).unwrap().check_runnable().unwrap();
-            continue;
-        }
-        let error = DeviceName::parse(name).unwrap().check_runnable().unwrap_err().to_string();
-        assert!(
-            error.contains(&format!("{name} cannot be profiled by this program alone: "))
-                && error.contains("worker = python3"),
-            "{error}"
-        );
-    }
-    for name in ["cpu", "simulated", "recorded"] {
+    let error = DeviceName::parse("tx2").unwrap().check_runnable().unwrap_err().to_string();
+    assert!(
+        error.contains("tx2 cannot be profiled by this program alone: ") && error.contains("worker = python3"),
+        "{error}"
+    );
+    for name in ["jetson", "orin", "2080ti", "cuda", "cpu", "simulated", "recorded"] {
         DeviceName::parse(name).unwrap().check_runnable().unwrap();
     }
     let error = DeviceName::parse("cdua").unwrap_err().to_string();

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// A folder of the development-only data beside the checkout; `None`, said aloud, where it is absent.
 pub fn shared(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(name);
+    let path = Path::new(crate::ROOT).join("../shared").join(name);
     if !path.exists() {
         eprintln!("skipped: this test reads ../shared/{name}, which is absent here");
         return None;
@@ -72,7 +72,7 @@ impl Scene {
 
     /// The program in this folder, ready for arguments.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_perf4sight"));
+        let mut command = Command::new(crate::program());
         command.current_dir(self.folder.path());
         command
     }
@@ -201,7 +201,7 @@ pub fn context(mode: Mode, out: &Sink, err: &Sink) -> Context {
         Console::writing_to(settings(mode), out.clone(), err.clone()),
         || SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000),
         Arc::default(),
-        PathBuf::from(env!("CARGO_BIN_EXE_perf4sight")),
+        crate::program(),
         String::new(),
     )
 }

@@ -6,6 +6,7 @@ mod calibrate;
 mod check_noise;
 mod command_line;
 mod config;
+mod conformance;
 mod dataset;
 mod dependency_groups;
 mod device;
@@ -16,7 +17,6 @@ mod fingerprint_report;
 mod fingerprint_stage;
 mod fixtures;
 mod foreign_exports;
-#[cfg(feature = "torch")]
 mod gpu;
 mod hybrid_memory;
 mod inspect;
@@ -25,11 +25,7 @@ mod latency;
 mod layering;
 mod layers;
 mod left_out;
-#[cfg(feature = "torch")]
-mod libtorch;
 mod memory;
-#[cfg(feature = "torch")]
-mod memory_on_cpu;
 mod mutated;
 mod mutation;
 mod networks;
@@ -45,3 +41,11 @@ mod remote;
 mod report;
 mod trees;
 mod workers;
+
+/// The root of the repository.
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The program.
+fn program() -> std::path::PathBuf {
+    env!("CARGO_BIN_EXE_perf4sight").into()
+}

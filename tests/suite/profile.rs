@@ -665,28 +665,3 @@ fn a_full_disk_fails_before_measuring_or_keeps_what_was_measured() {
     assert_eq!(log.torn, None);
     assert!(log.records.len() > 10 && log.records.len() < 400, "{} rows", log.records.len());
 }
-
-/// The real program, real libtorch, a limit that the larger batch really meets.
-#[cfg(feature = "torch")]
-#[test]
-fn a_real_profile_stops_where_memory_ends() {
-    let built = zoo::build("squeezenet", Dataset::Cifar10).unwrap();
-    // Half a MiB an image (25 MiB were measured at 224 x 224, 49 times as many pixels), weights and gradients aside.
-    let config = "[profile]\nnetwork = squeezenet\nlocal_model_loc = nets\ndataset = cifar10\nbs = [2, 512, 1024]\n\
-         threads = 1\nmem_limit = 100\ndevice_name = here\n";
-    let scene = Scene::new().file("config.ini", config).file("nets/squeezenet_0.onnx", onnx::to_bytes(&built));
-    profile(&scene).succeeds();
-    let log_dir = scene.path("profiling_csvs/here/cifar10");
-    for quantity in Quantity::ALL {
-        let file = records::log_file(&log_dir, quantity, &Variant::new("squeezenet", 0));
-        let mut rows = records::read(&file, quantity, Stage::Training).unwrap().records;
-        rows.sort_by_key(|row| row.workload.batch);
-        let ended = outcomes(&rows);
-        assert!(rows[0].outcome.passed() && ended[1] == "out_of_memory@512", "{ended:?}");
-        // Where chance has it run before 512, it fails by itself.
-        assert!(["skipped@1024", "out_of_memory@1024"].contains(&ended[2].as_str()), "{ended:?}");
-    }
-    let setting = Provenance::load(&log_dir).unwrap().unwrap().setting;
-    assert_eq!((setting["libtorch"].as_str(), setting["threads"].as_str()), ("2.11.0", "1"));
-    profile(&scene).succeeds().says("skipping 3 of 3 configurations");
-}

@@ -1,281 +1,17 @@
-//! Workers: one conformance suite for every program that measures, run on perf4sight's own, on the one in plain Python and,
-//! if asked for, on a cross-compiled one under emulation.
+//! Workers that the configuration names: the one in plain Python, lines of shell and, if asked for, a cross-compiled one under
+//! emulation. perf4sight's own has its tests in its crate.
 
-use crate::device::{conforms, job, measure};
-use crate::fixtures::Scene;
-use perf4sight::device::hardware::Hardware;
-use perf4sight::device::machine::Here;
-use perf4sight::device::names::DeviceName;
-use perf4sight::device::program::Program;
-use perf4sight::device::protocol::{MemoryReading, Reply, StepRule};
-use perf4sight::device::{Device, Job, Measurement};
-use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{
-    Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
+use crate::conformance::{
+    asked, conforms_as_worker, file, job, lines_that_are_no_requests_fail, measure, memory_of, processor,
+    python_worker, python_worker_file, what_cannot_run_is_refused_by_name,
 };
+use crate::fixtures::Scene;
+use perf4sight::device::{Job, Measurement};
+use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::records::Provenance;
-use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
-use tempfile::TempDir;
-
-const PYTHON_WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/workers/torch_worker.py");
-
-/// This machine's processor measured by a worker, kept to few and short steps.
-pub(crate) fn processor(worker: Program) -> Hardware {
-    Hardware {
-        name: DeviceName::Cpu,
-        machine: Arc::new(Here),
-        gpu: Default::default(),
-        worker,
-        // One, so that whatever else runs on the machine costs a fair share of time: OpenMP threads wait for each other.
-        threads: 1,
-        mem_limit: Some(Bytes(1 << 30)),
-        timeout: Duration::from_secs(120),
-        seed: 7,
-        steps: StepRule { minimum: 3, minimum_seconds: 0.0, spread: 1.0, maximum_seconds: 1.0 },
-    }
-}
-
-/// A network in a file of its own.
-pub(crate) fn file(network: &Network) -> (TempDir, PathBuf) {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join(format!("{}_0.onnx", network.name()));
-    onnx::write(network, &path).unwrap();
-    (folder, path)
-}
-
-pub(crate) fn memory_of(device: &Hardware, job: &Job) -> MemoryReading {
-    match measure(device, &Job { latency: false, ..job.clone() }) {
-        Measurement::Measured { memory: Some(memory), .. } => memory,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn asked(words: &[&str]) -> Program {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    Program::ask(&Here, words, Duration::from_secs(60)).unwrap()
-}
-
-/// The first Python that has PyTorch; Debian's belongs to the system's Python, which may not be the first on the path.
-fn python() -> Option<&'static str> {
-    let has_torch = |python: &&str| {
-        let import = Command::new(python).args(["-c", "import torch"]).stderr(Stdio::null()).status();
-        import.is_ok_and(|status| status.success())
-    };
-    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_torch);
-    if found.is_none() {
-        eprintln!("skipped: this test needs a python3 that can import torch, such as Debian's python3-torch");
-    }
-    found
-}
-
-pub(crate) fn python_worker() -> Option<Program> {
-    Some(asked(&[python()?, PYTHON_WORKER]))
-}
-
-/// What every worker must do.
-pub(crate) fn conforms_as_worker(device: &Hardware) {
-    let (_folder, path) = file(&zoo::build("squeezenet", Dataset::Cifar10).unwrap());
-    conforms(device, &job(&path));
-    what_it_says_of_itself_is_in_the_setting(device);
-    memory_repeats(device, &job(&path));
-    layers_are_timed_or_refused(device, &job(&path));
-    a_limit_makes_running_out_of_memory_real(device);
-    what_cannot_run_is_refused_by_name(device);
-    lines_that_are_no_requests_fail(&device.worker);
-    the_machine_is_told_of(&device.worker, &path);
-    every_operation_runs(device);
-}
-
-fn what_it_says_of_itself_is_in_the_setting(device: &Hardware) {
-    let setting = device.setting();
-    let about = &device.worker.about;
-    assert!(!about.software.is_empty() && about.places.contains_key("cpu"), "{about:?}");
-    assert!(about.software.iter().all(|(name, version)| setting.get(name) == Some(version)), "{setting:?}");
-}
-
-fn memory_repeats(device: &Hardware, job: &Job) {
-    for stage in Stage::ALL {
-        let job = Job { workload: Workload { stage, batch: 3 }, ..job.clone() };
-        let (first, second) = (memory_of(device, &job), memory_of(device, &job));
-        assert_eq!(first.allocated, second.allocated, "{stage}");
-        assert!(first.used as f64 > 0.9 * first.allocated as f64, "the kernel saw less than was allocated: {first:?}");
-        assert!(first.free <= first.available, "{first:?}");
-    }
-}
-
-fn layers_are_timed_or_refused(device: &Hardware, job: &Job) {
-    let job = Job { layers: true, memory: false, ..job.clone() };
-    match device.check(&job) {
-        Ok(()) => assert!(matches!(measure(device, &job), Measurement::Measured { layers: Some(_), .. })),
-        Err(error) => {
-            assert!(!device.worker.about.layers && error.to_string().contains("take layers out"), "{error}");
-            let Measurement::Broken { reason, .. } = measure(device, &job) else { panic!("refused layers were timed") };
-            assert!(reason.contains("layers"), "{reason}");
-        }
-    }
-}
-
-fn a_limit_makes_running_out_of_memory_real(device: &Hardware) {
-    let (_folder, path) = file(&zoo::build("resnet18", Dataset::Imagenet).unwrap());
-    let limit = Bytes::from_mib(100.0);
-    let device = Hardware { mem_limit: Some(limit), ..device.clone() };
-    // Its weights and their gradients take 89 MiB; a batch of 4 needs more than twice the limit, in inference less than half.
-    for latency in [false, true] {
-        let too_large = Job { latency, ..job(&path) };
-        let Measurement::OutOfMemory { memory: Some(memory), .. } = measure(&device, &too_large) else {
-            panic!("{:?}", measure(&device, &too_large));
-        };
-        assert!(memory.allocated > limit.0 / 2 && memory.allocated <= limit.0, "{memory:?}");
-    }
-    let inference = Job { workload: Workload { stage: Stage::Inference, batch: 4 }, ..job(&path) };
-    assert!(memory_of(&device, &inference).allocated <= limit.0);
-}
-
-fn what_cannot_run_is_refused_by_name(device: &Hardware) {
-    let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-    let unknown = Unknown::new("Einsum", Shape::new([10]), 0);
-    let output = builder.add("odd", Op::Unknown(unknown), &[builder.input()]).unwrap();
-    let (_folder, path) = file(&builder.finish(output));
-    for (path, words) in [(path, "Einsum"), (PathBuf::from("missing.onnx"), "missing.onnx")] {
-        let Measurement::Broken { reason, .. } = measure(device, &job(&path)) else { panic!("{words} ran") };
-        assert!(reason.contains(words), "{reason}");
-    }
-}
-
-/// What a worker answers to a line.
-fn reply(worker: &Program, line: &str) -> Reply {
-    let mut child = Command::new(&worker.words[0])
-        .args(&worker.words[1..])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    writeln!(child.stdin.take().unwrap(), "{line}").unwrap();
-    let output = child.wait_with_output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|cause| panic!("{cause}: {output:?}"))
-}
-
-fn lines_that_are_no_requests_fail(worker: &Program) {
-    // A later version may leave out or add anything but its number.
-    let cases = [
-        ("garbage", "no request"),
-        ("{}", "no request"),
-        (r#"{"protocol":1}"#, "protocol 1"),
-        (r#"{"protocol":99}"#, "99"),
-    ];
-    for (line, words) in cases {
-        let Reply::Failed { reason } = reply(worker, line) else { panic!("{line} was answered") };
-        assert!(reason.contains(words), "{line}: {reason}");
-    }
-    let elsewhere = r#"{"protocol":2,"place":"cuda:99","network":"x","stage":"training","batch":1,"latency":true,"memory":true,
-        "layers":false,"threads":1,"mem_limit":null,"seed":0,
-        "steps":{"minimum":1,"minimum_seconds":0,"spread":1,"maximum_seconds":1}}"#;
-    let Reply::Failed { reason } = reply(worker, &elsewhere.replace('\n', "")) else { panic!("ran on cuda:99") };
-    assert!(reason.contains("cuda:99") && reason.contains("cpu"), "{reason}");
-}
-
-/// Whatever else a machine does not tell, Linux counts the time that its processors work, and so the worker that worked.
-fn the_machine_is_told_of(worker: &Program, network: &Path) {
-    let request = format!(
-        r#"{{"protocol":2,"place":"cpu","network":{network:?},"stage":"training","batch":4,"latency":true,"memory":false,
-        "layers":false,"threads":1,"mem_limit":null,"seed":0,
-        "steps":{{"minimum":1,"minimum_seconds":0.1,"spread":1,"maximum_seconds":1}}}}"#
-    );
-    let Reply::Measured { conditions, .. } = reply(worker, &request.replace('\n', "")) else { panic!("it fits") };
-    let [start, end] = [&conditions.start, &conditions.end].map(|moment| moment.busy.expect("/proc/stat"));
-    assert!(end > start + 0.05, "a tenth of a second of steps, and {} s of work", end - start);
-}
-
-fn every_operation_runs(device: &Hardware) {
-    let (_folder, path) = file(&every_operation());
-    for stage in Stage::ALL {
-        let job = Job { workload: Workload { stage, batch: 3 }, ..job(&path) };
-        let measured = measure(device, &job);
-        assert!(matches!(measured, Measurement::Measured { .. }), "{stage}: {measured:?}");
-    }
-}
-
-fn conv(out_channels: usize, window: Window, groups: usize) -> Op {
-    Op::Conv(Conv { out_channels, window, groups, bias: true })
-}
-
-fn padded(kernel: usize, stride: usize, padding: [usize; 4]) -> Window {
-    Window { padding, ..Window::square(kernel, stride, 0) }
-}
-
-/// Every kind of operation on the same input, their results joined and weighed: a result of another shape than the inferred
-/// one could not be.
-fn every_operation() -> Network {
-    use Activation::*;
-    let mut builder = NetworkBuilder::new("everything", Shape::new([4, 8, 8]));
-    let input = builder.input();
-    let token = builder.add("token", Op::Parameter(Shape::new([1, 8, 8])), &[]).unwrap();
-    let scale = builder.add("scale", Op::Parameter(Shape::new([4, 1, 1])), &[]).unwrap();
-    let normalised = builder.add("normalised", Op::BatchNorm, &[input]).unwrap();
-    let activations = [Relu, Relu6, LeakyRelu, Elu, Sigmoid, HardSigmoid, Tanh, Silu, HardSwish, Gelu, Mish, Softplus];
-    let activations = activations.map(|activation| (Op::Activation(activation), vec![input]));
-    let binaries = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div];
-    let binaries = binaries.into_iter().flat_map(|binary| {
-        [vec![input], vec![normalised, input], vec![input, scale]].map(|inputs| (Op::Binary(binary), inputs))
-    });
-    let average = |window, count_include_pad| Op::AvgPool { window, count_include_pad };
-    let others = [
-        (Op::Activation(Relu), vec![normalised]),
-        (conv(6, Window::square(3, 2, 1), 2), vec![input]),
-        (conv(8, padded(3, 1, [0, 2, 1, 0]), 4), vec![input]),
-        (conv(8, Window { dilation: [2, 1], ..padded(3, 2, [1, 1, 2, 1]) }, 1), vec![input]),
-        (Op::Linear(Linear { out_features: 5, bias: false }), vec![input]),
-        (Op::Linear(Linear { out_features: 5, bias: true }), vec![input]),
-        (Op::LayerNorm { axis: 1 }, vec![input]),
-        (Op::MaxPool(Window::square(3, 2, 1).ceil()), vec![input]),
-        (Op::MaxPool(padded(2, 2, [1, 1, 1, 1]).ceil()), vec![input]),
-        (Op::MaxPool(padded(3, 2, [0, 0, 1, 1]).ceil()), vec![input]),
-        (Op::MaxPool(padded(2, 3, [2, 2, 2, 2]).ceil()), vec![input]),
-        (average(padded(3, 2, [1, 0, 0, 1]), false), vec![input]),
-        (average(Window::square(2, 2, 1).ceil(), true), vec![input]),
-        (Op::AdaptiveAvgPool { output: [2, 4] }, vec![input]),
-        (Op::AdaptiveAvgPool { output: [1, 1] }, vec![input]),
-        (Op::Mean { axes: vec![1, 2], keep: false }, vec![input]),
-        (Op::Mean { axes: vec![0], keep: true }, vec![input]),
-        (Op::Concat { axis: 0 }, vec![input, token]),
-        (Op::Reshape(Shape::new([8, 32])), vec![input]),
-        (Op::Transpose { order: vec![2, 0, 1] }, vec![input]),
-        (Op::Slice { axis: 2, start: 3, length: 4 }, vec![input]),
-        (Op::MatMul, vec![input, normalised]),
-        (Op::Softmax { axis: 0 }, vec![input]),
-        (Op::Dropout { rate: 0.5 }, vec![input]),
-    ];
-    let all = activations.into_iter().chain(binaries).chain(others);
-    let flat: Vec<NodeId> = all
-        .enumerate()
-        .map(|(number, (op, inputs))| {
-            let node = builder.add(format!("op{number}"), op, &inputs).unwrap();
-            builder.add(format!("flat{number}"), Op::Flatten, &[node]).unwrap()
-        })
-        .collect();
-    let joined = builder.add("joined", Op::Concat { axis: 0 }, &flat).unwrap();
-    let weighed = Op::Linear(Linear { out_features: 10, bias: true });
-    let output = builder.add("weighed", weighed, &[joined]).unwrap();
-    builder.finish(output)
-}
-
-#[cfg(feature = "torch")]
-pub(crate) fn own_worker() -> Program {
-    asked(&[env!("CARGO_BIN_EXE_perf4sight"), "worker"])
-}
-
-#[cfg(feature = "torch")]
-#[test]
-fn the_libtorch_worker_conforms() {
-    assert_eq!(own_worker(), Program::own(env!("CARGO_BIN_EXE_perf4sight").as_ref()).unwrap(), "asked and known");
-    conforms_as_worker(&processor(own_worker()));
-}
+use std::process::Command;
 
 #[test]
 fn the_python_worker_conforms() {
@@ -284,27 +20,10 @@ fn the_python_worker_conforms() {
     }
 }
 
-/// Same network, same step, same memory, as far as libtorch 2.11 and Debian's PyTorch 1.13 agree.
-#[cfg(feature = "torch")]
-#[test]
-fn workers_count_the_same_memory() {
-    let Some(python) = python_worker() else { return };
-    let (python, own) = (processor(python), processor(own_worker()));
-    for name in ["resnet18", "squeezenet", "mobilenetv2", "googlenet"] {
-        let (_folder, path) = file(&zoo::build(name, Dataset::Cifar10).unwrap());
-        for stage in Stage::ALL {
-            let job = Job { workload: Workload { stage, batch: 8 }, ..job(&path) };
-            let [theirs, ours] = [&python, &own].map(|device| memory_of(device, &job).allocated as f64);
-            println!("{name} {stage}: {theirs} / {ours} = {:.4}", theirs / ours);
-            assert!((theirs / ours - 1.0).abs() < 0.01, "{name}, {stage}: {theirs} and {ours} bytes");
-        }
-    }
-}
-
 #[test]
 fn the_python_worker_is_written_in_python_3_6() {
     let parse = "import ast, sys; ast.parse(open(sys.argv[1]).read(), feature_version=(3, 6))";
-    let Ok(output) = Command::new("python3").args(["-c", parse, PYTHON_WORKER]).output() else {
+    let Ok(output) = Command::new("python3").args(["-c", parse, &python_worker_file()]).output() else {
         return eprintln!("skipped: this test needs a python3");
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -414,9 +133,10 @@ fn a_launcher_brings_the_libraries_beside_it() {
 fn a_cross_compiled_program_measures_under_emulation() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/perf4sight-aarch64-unknown-linux-gnu");
     let libraries = format!("LD_LIBRARY_PATH={folder}/lib");
-    let program = format!("{folder}/bin/perf4sight");
-    let emulated = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", &libraries, &program];
-    let worker = asked(&[&emulated[..], &["worker"]].concat());
+    let [program, worker] = ["perf4sight", "perf4sight-worker"].map(|name| format!("{folder}/bin/{name}"));
+    let emulated = |program| ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", &libraries, program];
+    let worker_words = emulated(&worker);
+    let worker = asked(&worker_words);
     println!("worker: {:?}", worker.about);
     let device = processor(worker);
     let network = tiny();
@@ -434,19 +154,19 @@ fn a_cross_compiled_program_measures_under_emulation() {
     }
     what_cannot_run_is_refused_by_name(&device);
     lines_that_are_no_requests_fail(&device.worker);
-    emulated_sweep(&emulated, &network);
+    emulated_sweep(&emulated(&program), &worker_words, &network);
 }
 
 /// A whole configuration inside the emulated program, which starts emulated workers.
-fn emulated_sweep(emulated: &[&str], network: &Network) {
-    let quoted: Vec<String> = emulated.iter().chain(&["worker"]).map(|word| format!("'{word}'")).collect();
+fn emulated_sweep(program: &[&str], worker: &[&str], network: &Network) {
+    let quoted: Vec<String> = worker.iter().map(|word| format!("'{word}'")).collect();
     let config = format!(
         "[profile]\nworker = [{}]\ndataset = imagenet\nlocal_model_loc = nets\nnetwork = ['tiny']\nbs = [1, 2]\nthreads = 1\n",
         quoted.join(", ")
     );
     let scene = Scene::new().file("config.ini", config).file("nets/tiny_0.onnx", onnx::to_bytes(network));
-    let mut command = Command::new(emulated[0]);
-    command.args(&emulated[1..]).args(["--config-file", "config.ini"]).current_dir(scene.folder());
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).args(["--config-file", "config.ini"]).current_dir(scene.folder());
     let output = command.output().unwrap();
     println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());

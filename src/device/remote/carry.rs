@@ -3,7 +3,7 @@
 use super::host::Host;
 use super::look::Look;
 use crate::checksum::checksum;
-use crate::device::program::OWN;
+use crate::device::program::{self, VERB};
 use crate::error::{Error, Result};
 use std::env::consts::ARCH;
 use std::fmt::{self, Display, Formatter};
@@ -72,7 +72,7 @@ pub(super) struct Luggage {
     pub command: Vec<String>,
 }
 
-/// The luggage of a worker: of this program itself where `words` are empty.
+/// The luggage of a worker: of perf4sight's own where `words` are empty, `executable` being this program.
 ///
 /// A first word that is a folder here is one that `./main cross` made. Other words that name a file here by a relative path go along,
 /// the first one only if it has a slash; everything else is the board's own.
@@ -84,17 +84,18 @@ pub(super) fn worker(words: &[String], executable: &Path, look: &Look, host: &Ho
         return Err(Error::config(format!("{word:?} cannot be a word of a worker's command on {host}")));
     }
     match words {
-        [] if look.architecture == ARCH => program(executable, look),
+        [] if look.architecture == ARCH => own(executable, look),
         [] => compiled(executable, look, host),
         [folder] if Path::new(folder).is_dir() => launched(Path::new(folder), look),
         words => command(words, look),
     }
 }
 
-/// This program, which is its own worker.
-fn program(executable: &Path, look: &Look) -> Result<Luggage> {
-    let place = Place::of(executable)?;
-    Ok(Luggage { command: vec![place.on(look), OWN.to_owned()], files: vec![(executable.to_owned(), place)] })
+/// The worker of this program.
+fn own(executable: &Path, look: &Look) -> Result<Luggage> {
+    let worker = program::beside(executable)?;
+    let place = Place::of(&worker)?;
+    Ok(Luggage { command: vec![place.on(look)], files: vec![(worker, place)] })
 }
 
 /// This program as it was compiled for the board's processor: `target/perf4sight-aarch64-unknown-linux-gnu` beside
@@ -131,7 +132,7 @@ fn launched(folder: &Path, look: &Look) -> Result<Luggage> {
         let parts = file.strip_prefix(folder).unwrap_or(file).iter();
         Place(parts.fold(whole.clone(), |place, part| format!("{place}/{}", plain(part.as_ref()))))
     };
-    let command = vec![place(&folder.join(LAUNCHER)).on(look), OWN.to_owned()];
+    let command = vec![place(&folder.join(LAUNCHER)).on(look), VERB.to_owned()];
     let files = below
         .into_iter()
         .map(|file| {
@@ -229,9 +230,12 @@ mod tests {
         let target = TempDir::new().unwrap();
         let executable = target.path().join("release/perf4sight");
         fs::create_dir(target.path().join("release")).unwrap();
-        fs::write(&executable, "program").unwrap();
+        let missing = luggage(&[], &executable, ARCH).unwrap_err().to_string();
+        assert!(missing.contains("release/perf4sight-worker is missing"), "{missing}");
+        fs::write(target.path().join("release/perf4sight-worker"), "worker").unwrap();
         let own = luggage(&[], &executable, ARCH).unwrap();
-        assert_eq!((own.files.len(), own.command[1].as_str()), (1, "worker"));
+        assert_eq!((own.files.len(), own.command.len()), (1, 1));
+        assert!(program::is_own(&own.command), "{:?}", own.command);
 
         let error = luggage(&[], &executable, "riscv64").unwrap_err().to_string();
         assert!(error.contains("riscv64 processor") && error.contains("./main cross riscv64-unknown"), "{error}");
@@ -247,6 +251,7 @@ mod tests {
         fs::write(folder.join("perf4sight"), "launcher").unwrap();
         let compiled = luggage(&[], &executable, "riscv64").unwrap();
         assert_eq!(compiled.files.len(), 2);
+        assert!(program::is_own(&compiled.command), "{:?}", compiled.command);
         let (libraries, launcher) = (compiled.files[0].1.on(&look(ARCH)), &compiled.command[0]);
         // They lie side by side, as the launcher wants it.
         assert_eq!(libraries.strip_suffix("lib/libtorch.so"), launcher.strip_suffix("perf4sight"));

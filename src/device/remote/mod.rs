@@ -89,8 +89,8 @@ impl Board {
         Ok(Board { connection, patience: route.patience, state: Mutex::new(State { look, brought: BTreeMap::new() }) })
     }
 
-    /// The command of the worker as the board will run it, once what it needs is there: the program itself (`executable`, or what
-    /// was compiled for the board beside it) where `words` are empty, else these, with the files and folders of this machine that
+    /// The command of the worker as the board will run it, once what it needs is there: perf4sight's own (beside `executable`, or
+    /// what was compiled for the board) where `words` are empty, else these, with the files and folders of this machine that
     /// they name.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ pub(super) const TABLE: Table = Table {
             name: "worker",
             kind: Kind::List(&Kind::Text),
             default: Unset,
-            help: "The command of another worker, such as python3 workers/torch_worker.py; by default perf4sight itself. No shell sees it; as a list its words may hold blanks.",
+            help: "The command of another worker, such as python3 workers/torch_worker.py; by default perf4sight's own, beside it. No shell sees it; as a list its words may hold blanks.",
         },
         Key {
             name: "host",

@@ -1,10 +1,10 @@
 //! The worker as a process: what the kernel says of its memory and time.
 
-use crate::device::description;
-use crate::device::protocol::MemoryReading;
-use crate::device::sampling::Load;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
+use perf4sight::device::description;
+use perf4sight::device::protocol::MemoryReading;
+use perf4sight::device::sampling::Load;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

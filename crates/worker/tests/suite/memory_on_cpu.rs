@@ -1,11 +1,11 @@
 //! Simulated memory against what libtorch allocates on this processor, counted to the byte by the worker.
 
-use crate::device::measure;
+use crate::conformance::measure;
+use crate::own_worker;
 use perf4sight::device::description::Description;
 use perf4sight::device::hardware::Hardware;
 use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
-use perf4sight::device::program::Program;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::memory::{Optimizer, Simulation};
@@ -17,7 +17,6 @@ use perf4sight::stats::Scores;
 use perf4sight::target::Target;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -28,7 +27,7 @@ fn worker() -> Hardware {
         name: DeviceName::Cpu,
         machine: Arc::new(Here),
         gpu: Default::default(),
-        worker: Program::own(Path::new(env!("CARGO_BIN_EXE_perf4sight"))).unwrap(),
+        worker: own_worker(),
         threads: 2,
         mem_limit: Some(Bytes(8 << 30)),
         timeout: Duration::from_secs(1200),
@@ -102,7 +101,7 @@ fn the_allocator_of_this_processor_is_reproduced() {
 
 /// The table in `src/memory/ACCURACY.md`, an hour on two cores.
 #[test]
-#[ignore = "takes half an hour; run with: cargo test --test suite the_whole_zoo -- --ignored --nocapture"]
+#[ignore = "takes half an hour; run with: cargo test -p perf4sight-worker the_whole_zoo -- --ignored --nocapture"]
 fn the_whole_zoo() {
     let batches = [1, 4, 16];
     println!("{:?}\n{}\n", worker().setting(), Target::processor(Description::here().wide_vectors()).unwrap().title);

@@ -5,8 +5,8 @@
 //! libtorch archive, the folder that holds the library, or the library itself. What is given and does not fit is an error; nothing
 //! else is tried then.
 
-use crate::device::LIBTORCH;
-use crate::error::{Error, Result};
+use super::about::LIBTORCH;
+use perf4sight::error::{Error, Result};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ impl Library {
         let version = version(&file)?;
         match fits(&version) {
             true => Ok(Library { file, version }),
-            false => Err(Error::device(format!("this is libtorch {version}, and perf4sight is built for {}", own()))
+            false => Err(Error::device(format!("this is libtorch {version}, and perf4sight is built for {LIBTORCH}"))
                 .file(&file)
                 .expected(wanted())
                 .help(remedy())),
@@ -63,26 +63,20 @@ impl Library {
     }
 }
 
-/// The libtorch of this build.
-fn own() -> &'static str {
-    LIBTORCH.unwrap_or_default()
-}
-
 /// Releases of one minor version fit each other; between minor versions libtorch's C++ interface changes.
 fn fits(version: &str) -> bool {
     let minor = |version: &str| version.split('.').take(2).map(str::to_owned).collect::<Vec<_>>();
-    minor(version) == minor(own())
+    minor(version) == minor(LIBTORCH)
 }
 
 fn wanted() -> String {
-    format!("{NAME} of libtorch {}, as PyTorch {} brings it", own(), own())
+    format!("{NAME} of libtorch {LIBTORCH}, as PyTorch {LIBTORCH} brings it")
 }
 
 fn remedy() -> String {
     format!(
-        "pip install torch=={}; where that lies elsewhere, set libtorch_cuda in [profile] or {VARIABLE} to its folder; or measure with \
-         worker = python3 workers/torch_worker.py",
-        own()
+        "pip install torch=={LIBTORCH}; where that lies elsewhere, set libtorch_cuda in [profile] or {VARIABLE} to its folder; or \
+         measure with worker = python3 workers/torch_worker.py"
     )
 }
 
@@ -92,8 +86,7 @@ fn version(library: &Path) -> Result<String> {
     let said = folders.flat_map(|folder| [folder.join("version.py"), folder.join("build-version")]).find_map(stated);
     said.ok_or_else(|| {
         Error::device(format!(
-            "nothing beside this library says which libtorch it is, and perf4sight is built for {}",
-            own()
+            "nothing beside this library says which libtorch it is, and perf4sight is built for {LIBTORCH}"
         ))
         .file(library)
         .expected("version.py or build-version in the folder above, as PyTorch and libtorch have them")

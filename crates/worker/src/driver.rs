@@ -3,9 +3,9 @@
 //! It is asked before libtorch's CUDA half is loaded, which is a gigabyte and knows only that something is wrong.
 #![allow(unsafe_code)] // calls of NVIDIA's driver interface
 
-use crate::device::protocol::Gpu;
-use crate::error::{Error, Result};
 use libloading::Library;
+use perf4sight::device::protocol::Gpu;
+use perf4sight::error::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 /// The driver's library. It comes with the kernel module, never with PyTorch.

@@ -1,30 +1,11 @@
-//! libtorch on this machine's processor, or on its GPUs where the user has the CUDA half of it: the worker that runs one
-//! configuration and counts what it cost.
+//! From the line that is asked to the line that is answered: one configuration, run on the processor or on a GPU.
 
-mod allocator;
-mod clock;
-mod cuda;
-mod driver;
-mod executable;
-mod gpu;
-mod laps;
-mod library;
-mod measure;
-mod memory;
-mod ops;
-mod process;
-mod shim;
-mod step;
-mod tape;
-mod weights;
-
-use super::nvml;
-use super::protocol::{self, About, Gpu, PROTOCOL, Reply, Request};
-use crate::error::{Error, Result};
-use crate::network::Network;
-use crate::network::onnx::{self, Loaded};
-use cuda::Cuda;
-use measure::measure;
+use super::cuda::Cuda;
+use super::measure::measure;
+use perf4sight::device::protocol::{self, Gpu, PROTOCOL, Reply, Request};
+use perf4sight::error::{Error, Result};
+use perf4sight::network::Network;
+use perf4sight::network::onnx::{self, Loaded};
 use std::io::{BufRead, Write};
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -36,32 +17,14 @@ use std::thread;
 ///
 /// # Errors
 /// When the line cannot be read or the reply cannot be written; everything else is a reply.
-pub fn run_worker(mut input: impl BufRead, mut output: impl Write, libtorch_cuda: Option<&Path>) -> Result<()> {
+pub(super) fn answer(mut input: impl BufRead, mut output: impl Write, libtorch_cuda: Option<&Path>) -> Result<()> {
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::io("standard input", "read the request", &cause))?;
     let reply =
-        parse(&line).and_then(|request| answer(&request, libtorch_cuda)).unwrap_or_else(|problem| failed(&problem));
+        parse(&line).and_then(|request| reply(&request, libtorch_cuda)).unwrap_or_else(|problem| failed(&problem));
     let written = serde_json::to_string(&reply).map_err(std::io::Error::from);
     let written = written.and_then(|reply| writeln!(output, "{reply}"));
     written.map_err(|cause| Error::io("standard output", "write the reply", &cause))
-}
-
-/// Adds the GPUs that networks can run on here, or why they can on none.
-pub(super) fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
-    match Cuda::load(libtorch_cuda) {
-        Err(problem) => about.no_gpu = Some(problem.to_string()),
-        Ok(Cuda { gpus, software }) => {
-            let driver = nvml::driver().map(|version| ("driver".to_owned(), version));
-            for (index, mut gpu) in gpus.into_iter().enumerate() {
-                gpu.others = nvml::processes(&gpu.bus);
-                let own = [("gpu", gpu.name.clone()), ("gpu_memory", format!("{} MiB", gpu.memory >> 20))];
-                let own = own.map(|(name, fact)| (name.to_owned(), fact));
-                let facts = software.clone().into_iter().chain(driver.clone()).chain(own).collect();
-                about.places.insert(format!("cuda:{index}"), facts);
-                about.gpus.insert(format!("cuda:{index}"), gpu);
-            }
-        }
-    }
 }
 
 fn parse(line: &str) -> Result<Request> {
@@ -75,7 +38,7 @@ fn failed(problem: &Error) -> Reply {
     Reply::Failed { reason: problem.to_string() }
 }
 
-fn answer(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
+fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
     let gpu = gpu_of(&request.place, libtorch_cuda)?;
     let network = read(&request.network).and_then(|loaded| runnable(loaded.network))?;
     Ok(measure(request, &network, gpu))

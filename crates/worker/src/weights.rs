@@ -1,6 +1,6 @@
 //! The weights of a network as tensors: shapes from the graph, values seeded and cheap to make.
 
-use crate::network::{Conv, Linear, Network, Node, NodeId, Op};
+use perf4sight::network::{Conv, Linear, Network, Node, NodeId, Op};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// What one node keeps between steps.

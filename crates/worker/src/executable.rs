@@ -2,7 +2,7 @@
 
 use super::ops::Call;
 use super::weights::{WeightStore, sizes};
-use crate::network::{Network, Node, NodeId, Op};
+use perf4sight::network::{Network, Node, NodeId, Op};
 use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
@@ -76,8 +76,8 @@ fn read(id: NodeId, left: &mut [usize], results: &mut [Option<Tensor>]) -> Tenso
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::zoo::{self, Dataset};
-    use crate::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Shape, Window};
+    use perf4sight::network::zoo::{self, Dataset};
+    use perf4sight::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Shape, Window};
 
     /// A network of one operation, reading its input as often as the operation has inputs.
     fn alone(op: Op, inputs: usize, sample: &[usize]) -> Network {

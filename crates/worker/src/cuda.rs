@@ -6,10 +6,10 @@
 use super::driver::Driver;
 use super::gpu::look;
 use super::library::Library;
-use crate::device::protocol::Gpu;
-use crate::error::{Error, Result};
-use crate::records::Setting;
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
+use perf4sight::device::protocol::Gpu;
+use perf4sight::error::{Error, Result};
+use perf4sight::records::Setting;
 use std::env;
 use std::fmt::Display;
 use std::path::Path;

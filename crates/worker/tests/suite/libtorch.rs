@@ -1,7 +1,7 @@
-//! The libtorch worker as a process of the real program: exact memory, layers that add up. What it shares with every worker is in `workers`.
+//! Networks on the processor: what every worker must do, exact memory, layers that add up.
 
-use crate::device::{job, measure};
-use crate::workers::{file, memory_of, own_worker, processor};
+use crate::conformance::{conforms_as_worker, file, job, measure, memory_of, processor, python_worker};
+use crate::own_worker;
 use perf4sight::device::hardware::Hardware;
 use perf4sight::device::protocol::{LayersReading, StepRule};
 use perf4sight::device::{Job, Measurement};
@@ -13,6 +13,27 @@ use perf4sight::workload::{Stage, Workload};
 
 fn libtorch() -> Hardware {
     processor(own_worker())
+}
+
+#[test]
+fn the_libtorch_worker_conforms() {
+    conforms_as_worker(&libtorch());
+}
+
+/// Same network, same step, same memory, as far as libtorch 2.11 and Debian's PyTorch 1.13 agree.
+#[test]
+fn workers_count_the_same_memory() {
+    let Some(python) = python_worker() else { return };
+    let (python, own) = (processor(python), libtorch());
+    for name in ["resnet18", "squeezenet", "mobilenetv2", "googlenet"] {
+        let (_folder, path) = file(&zoo::build(name, Dataset::Cifar10).unwrap());
+        for stage in Stage::ALL {
+            let job = Job { workload: Workload { stage, batch: 8 }, ..job(&path) };
+            let [theirs, ours] = [&python, &own].map(|device| memory_of(device, &job).allocated as f64);
+            println!("{name} {stage}: {theirs} / {ours} = {:.4}", theirs / ours);
+            assert!((theirs / ours - 1.0).abs() < 0.01, "{name}, {stage}: {theirs} and {ours} bytes");
+        }
+    }
 }
 
 #[test]
@@ -83,7 +104,7 @@ fn every_operation_of_a_step_is_timed_and_together_they_are_the_step() {
 
 /// How closely the operations add up, on a machine that does nothing else.
 #[test]
-#[ignore = "needs a quiet machine for two minutes; run with: cargo test --release --test suite in_place -- --ignored --nocapture"]
+#[ignore = "needs a quiet machine for two minutes; run with: cargo test --release -p perf4sight-worker in_place -- --ignored --nocapture"]
 fn operations_timed_in_place_add_up_to_the_plain_step() {
     let steps = StepRule { minimum: 5, minimum_seconds: 0.7, ..StepRule::default() };
     let device = Hardware { threads: 2, mem_limit: Some(Bytes(8 << 30)), steps, ..libtorch() };

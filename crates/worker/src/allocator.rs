@@ -4,7 +4,7 @@
 //! reordered weights and scratchpads, some of whose sizes depend on the number of threads. Not counted, as a trace of every
 //! malloc and mmap of a step shows: oneDNN's compiled kernels (256 KiB mappings, a hundred or two), MKL's packing buffers (under 1 MB a thread), code
 //! and stacks. Those show in the resident set only.
-#![allow(unsafe_code)] // the only room of the crate that needs it: five C functions over atomics
+#![allow(unsafe_code)] // calls of C functions over atomics
 
 mod shim {
     unsafe extern "C" {

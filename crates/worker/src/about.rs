@@ -1,0 +1,53 @@
+//! What this worker can do, as it tells when it is asked.
+
+use super::cuda::Cuda;
+use perf4sight::device::nvml;
+use perf4sight::device::protocol::{About, PROTOCOL};
+use perf4sight::error::{Error, Result};
+use perf4sight::records::Setting;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// The libtorch that networks are run with; torch-sys builds against no other.
+pub(super) const LIBTORCH: &str = "2.11.0";
+
+/// Writes one line about this worker. With `cuda` it looks for GPUs too, which loads the CUDA half of libtorch, from that path where
+/// there is one.
+///
+/// # Errors
+/// When the line cannot be written.
+pub(super) fn tell(mut output: impl Write, cuda: Option<Option<&Path>>) -> Result<()> {
+    let mut about = About {
+        protocol: PROTOCOL,
+        software: [("libtorch".to_owned(), LIBTORCH.to_owned())].into(),
+        places: BTreeMap::from([("cpu".to_owned(), Setting::new())]),
+        layers: true,
+        gpus: BTreeMap::new(),
+        no_gpu: None,
+    };
+    if let Some(libtorch_cuda) = cuda {
+        add_gpus(&mut about, libtorch_cuda);
+    }
+    let about = serde_json::to_string(&about).map_err(std::io::Error::from);
+    let written = about.and_then(|about| writeln!(output, "{about}"));
+    written.map_err(|cause| Error::io("standard output", "tell about the worker", &cause))
+}
+
+/// Adds the GPUs that networks can run on here, or why they can on none.
+fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
+    match Cuda::load(libtorch_cuda) {
+        Err(problem) => about.no_gpu = Some(problem.to_string()),
+        Ok(Cuda { gpus, software }) => {
+            let driver = nvml::driver().map(|version| ("driver".to_owned(), version));
+            for (index, mut gpu) in gpus.into_iter().enumerate() {
+                gpu.others = nvml::processes(&gpu.bus);
+                let own = [("gpu", gpu.name.clone()), ("gpu_memory", format!("{} MiB", gpu.memory >> 20))];
+                let own = own.map(|(name, fact)| (name.to_owned(), fact));
+                let facts = software.clone().into_iter().chain(driver.clone()).chain(own).collect();
+                about.places.insert(format!("cuda:{index}"), facts);
+                about.gpus.insert(format!("cuda:{index}"), gpu);
+            }
+        }
+    }
+}
