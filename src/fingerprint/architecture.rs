@@ -1,7 +1,7 @@
 //! Which networks are one another's levels: the same graph at other widths.
 
 use crate::checksum::checksum;
-use crate::network::{Conv, Network, Node, Op};
+use crate::network::{Conv, Nature, Network, Node, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,12 +22,18 @@ pub(super) fn level(network: &Network) -> String {
 
 /// What a node computes, of what, and on which image.
 fn form(network: &Network, node: &Node) -> String {
-    let attributes = match &node.op {
-        Op::Conv(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
-        Op::MaxPool(window) => format!("{window:?}"),
-        Op::AvgPool { window, count_include_pad } => format!("{window:?} {count_include_pad}"),
-        Op::Linear(linear) => format!("{}", linear.bias),
-        _ => String::new(),
+    let attributes = match network.facts(node).nature {
+        Nature::Convolution(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
+        Nature::Pooling(Some(window)) => {
+            let counted =
+                if let Op::AvgPool { count_include_pad, .. } = node.op { Some(count_include_pad) } else { None };
+            counted.map_or_else(|| format!("{window:?}"), |counted| format!("{window:?} {counted}"))
+        }
+        Nature::Linear(linear) => format!("{}", linear.bias),
+        // What they read and give says the rest.
+        Nature::Input | Nature::Parameter | Nature::MatMul | Nature::Pooling(None) => String::new(),
+        Nature::Normalisation | Nature::Softmax | Nature::Activation(_) | Nature::Dropout => String::new(),
+        Nature::Arithmetic(_) | Nature::Movement | Nature::Unknown(_) => String::new(),
     };
     let inputs: Vec<usize> = node.inputs.iter().map(|input| input.index()).collect();
     let image = match node.shape.dims() {
@@ -39,7 +45,7 @@ fn form(network: &Network, node: &Node) -> String {
 
 /// Filters that see one channel each follow the width; other groups stay as many.
 fn grouping(network: &Network, node: &Node, conv: &Conv) -> usize {
-    if conv.groups == network.input_of(node, 0).channels() && conv.groups > 1 { 0 } else { conv.groups }
+    if conv.is_depthwise(network.input_of(node, 0).channels()) { 0 } else { conv.groups }
 }
 
 /// Networks by architecture, each with the elements of one sample of every node, at the widest it was seen.

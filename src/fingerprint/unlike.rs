@@ -248,16 +248,14 @@ enum Form<'a> {
 impl<'a> Form<'a> {
     /// None of what costs nothing.
     fn of(network: &Network, node: &'a Node) -> Option<Self> {
-        match &node.op {
-            Op::Input(_) => None,
-            Op::Conv(conv) => {
-                let Window { kernel, stride, dilation, .. } = conv.window;
-                let grouping = grouping(conv, network.input_of(node, 0).channels());
-                Some(Form::Convolution { grouping, kernel, stride, dilation })
-            }
-            Op::Linear(_) if node.shape.dims().len() > 1 => Some(Form::Positions),
-            op => Some(Form::Kind(op.kind())),
+        if let Op::Conv(conv) = &node.op {
+            let Window { kernel, stride, dilation, .. } = conv.window;
+            let grouping = grouping(conv, network.input_of(node, 0).channels());
+            return Some(Form::Convolution { grouping, kernel, stride, dilation });
         }
+        let is_positions = matches!(node.op, Op::Linear(_)) && node.shape.rank() > 1;
+        let form = if is_positions { Form::Positions } else { Form::Kind(node.op.kind()) };
+        (!matches!(node.op, Op::Input(_))).then_some(form)
     }
 
     /// In words, each of which may be new.
@@ -292,7 +290,7 @@ fn operations(network: &Network) -> BTreeSet<String> {
 fn grouping(conv: &Conv, channels: usize) -> &'static str {
     match conv.groups {
         1 => "dense",
-        groups if groups == channels => "depthwise",
+        _ if conv.is_depthwise(channels) => "depthwise",
         _ => "grouped",
     }
 }

@@ -4,13 +4,14 @@ use super::op::{Op, Window};
 use super::shape::Shape;
 
 /// The plainest operation that does to inputs of these shapes what `op` does.
-pub(super) fn canonical(op: Op, inputs: &[&Shape]) -> Op {
-    match (op, inputs) {
-        (Op::AdaptiveAvgPool { output }, [input]) => adaptive_average(output, input),
-        (Op::AvgPool { window, .. }, _) if window.padding == [0; 4] => Op::AvgPool { window, count_include_pad: true },
-        (Op::Reshape(target), _) if target.rank() == 1 => Op::Flatten,
-        (op, _) => op,
+pub(super) fn canonical(mut op: Op, inputs: &[&Shape]) -> Op {
+    if let (Op::AdaptiveAvgPool { output }, [input]) = (&op, inputs) {
+        return adaptive_average(*output, input);
     }
+    if let Op::AvgPool { window, count_include_pad } = &mut op {
+        *count_include_pad |= window.padding == [0; 4];
+    }
+    if matches!(&op, Op::Reshape(target) if target.rank() == 1) { Op::Flatten } else { op }
 }
 
 /// Adaptive pooling whose cells tile the image is a pooling with that cell; only the global mean keeps its own name.

@@ -1,11 +1,17 @@
 //! What a network's operations cost on paper: parameters, multiply-accumulates, bytes in and out.
 
 use super::graph::{Network, Node};
-use super::op::{Conv, Op};
-use super::shape::Shape;
+use super::op::{Facts, Op, Spans};
 
 /// Bytes of one fp32 element.
 pub const ELEMENT: u64 = 4;
+
+impl Facts<'_> {
+    /// Elements of the weights that the operation reads.
+    pub(super) fn weights_read(&self) -> u64 {
+        self.weights.iter().map(|weight| weight.dims.elements()).fold(0, u64::saturating_add)
+    }
+}
 
 impl Network {
     /// Trainable parameters of one node; a batch-norm's running statistics are none, shared weights count at their owner.
@@ -15,7 +21,25 @@ impl Network {
 
     /// Elements of the weights that one node reads, its own or those it shares.
     pub(crate) fn weights_of(&self, node: &Node) -> u64 {
-        weights_read(node, node.inputs.first().map(|id| &self.node(*id).shape))
+        self.facts(node).weights_read()
+    }
+
+    /// Trainable elements of each trained tensor of a node; shared ones are their owner's.
+    pub fn tensors_of(&self, node: &Node) -> Vec<u64> {
+        if node.shares.is_some() {
+            return Vec::new();
+        }
+        let weights = self.facts(node).weights;
+        let elements: Vec<u64> = weights.iter().map(|weight| weight.dims.elements()).collect();
+        match (node.trained, weights.first().map(|weight| weight.spans)) {
+            (None, _) | (_, None) => elements,
+            // Filters that nobody trains are no parameters.
+            (Some(trained), Some(Spans::Filters { .. })) => {
+                let others = elements[1..].iter().sum();
+                [trained.saturating_sub(others)].into_iter().chain(elements[1..].iter().copied()).collect()
+            }
+            (Some(trained), Some(_)) => vec![trained / elements.len() as u64; elements.len()],
+        }
     }
 
     /// Trainable parameters of the whole network.
@@ -25,15 +49,7 @@ impl Network {
 
     /// Multiply-accumulates of one node's forward pass, per sample.
     pub fn macs_of(&self, node: &Node) -> u64 {
-        match &node.op {
-            Op::Conv(conv) => filter_elements(conv, self.input_of(node, 0)).saturating_mul(node.shape.elements()),
-            Op::Linear(_) | Op::MatMul => {
-                let inner = self.input_of(node, 0).dims().last().copied().unwrap_or(1) as u64;
-                node.shape.elements().saturating_mul(inner)
-            }
-            Op::Unknown(unknown) => unknown.macs,
-            _ => 0,
-        }
+        self.facts(node).macs
     }
 
     /// Multiply-accumulates of a forward pass, per sample.
@@ -70,31 +86,4 @@ impl Network {
         let samples = if matches!(node.op, Op::Parameter(_)) { 1 } else { batch };
         ELEMENT.saturating_mul(node.shape.elements()).saturating_mul(samples)
     }
-}
-
-/// Elements of the weights of a node whose first input has a shape of `input`.
-pub(super) fn weights_read(node: &Node, input: Option<&Shape>) -> u64 {
-    let features = || input.and_then(|shape| shape.dims().last().copied()).unwrap_or(1) as u64;
-    match &node.op {
-        Op::Parameter(shape) => shape.elements(),
-        Op::Conv(conv) => {
-            let filters = conv.out_channels as u64;
-            let elements = input.map_or(0, |shape| filter_elements(conv, shape));
-            elements * filters + if conv.bias { filters } else { 0 }
-        }
-        Op::Linear(linear) => {
-            let outputs = linear.out_features as u64;
-            features() * outputs + if linear.bias { outputs } else { 0 }
-        }
-        Op::BatchNorm => 2 * node.shape.channels() as u64,
-        Op::LayerNorm { axis } => 2 * node.shape.dims()[*axis..].iter().map(|&dim| dim as u64).product::<u64>(),
-        Op::Unknown(unknown) => unknown.parameters,
-        _ => 0,
-    }
-}
-
-/// Elements of one filter of a convolution: kernel area x channels it sees.
-fn filter_elements(conv: &Conv, input: &Shape) -> u64 {
-    let [height, width] = conv.window.kernel;
-    height as u64 * width as u64 * (input.channels() / conv.groups) as u64
 }

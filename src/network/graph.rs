@@ -1,9 +1,8 @@
 //! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
 
 use super::canonical::canonical;
-use super::cost::weights_read;
-use super::op::Op;
-use super::shape::{self, Shape};
+use super::op::{At, Facts, Op};
+use super::shape::Shape;
 use crate::error::{Error, Result};
 use std::collections::HashSet;
 
@@ -34,6 +33,13 @@ pub struct Node {
     /// Trained elements, where they are not those the operation reads: filters computed from weights and gains (weight
     /// standardisation), tables that are looked up or computed, filters that nobody trains (blur-pooling).
     pub trained: Option<u64>,
+}
+
+impl Node {
+    /// All that is true of its operation where it stands among `nodes`.
+    fn facts<'a>(&'a self, nodes: &[Node]) -> Facts<'a> {
+        self.op.facts(At { nodes, node: self })
+    }
 }
 
 /// The layer graph of a network: one image in, one tensor out, weights as shapes only.
@@ -119,6 +125,11 @@ impl Network {
         self.output_shape().dims().last().copied().unwrap_or(1)
     }
 
+    /// All that is true of a node's operation where it stands.
+    pub fn facts<'a>(&self, node: &'a Node) -> Facts<'a> {
+        node.facts(&self.nodes)
+    }
+
     /// Shape of one sample of the `index`-th input of a node.
     pub fn input_of(&self, node: &Node, index: usize) -> &Shape {
         &self.node(node.inputs[index]).shape
@@ -189,7 +200,7 @@ impl NetworkBuilder {
     pub(super) fn insert(&mut self, name: &str, op: Op, inputs: &[NodeId]) -> std::result::Result<NodeId, String> {
         let shapes: Vec<&Shape> = inputs.iter().map(|id| self.shape(*id)).collect();
         let op = canonical(op, &shapes);
-        let shape = shape::infer(&op, &shapes)?;
+        let shape = op.shape(&shapes)?;
         if !self.names.insert(name.to_string()) {
             return Err("is the second node of that name".into());
         }
@@ -213,8 +224,7 @@ impl NetworkBuilder {
 
     /// Elements of the weights that a node added before reads, its own or those it shares.
     pub fn weights_of(&self, node: NodeId) -> u64 {
-        let node = &self.nodes[node.0];
-        weights_read(node, node.inputs.first().map(|id| self.shape(*id)))
+        self.nodes[node.0].facts(&self.nodes).weights_read()
     }
 
     /// Ties the weights of `node` to those of `owner`, an earlier node of the same operation.
@@ -223,8 +233,8 @@ impl NetworkBuilder {
     /// When the two do not have the same weights.
     pub fn share(&mut self, node: NodeId, owner: NodeId) -> Result<()> {
         let [a, b] = [node, owner].map(|id| &self.nodes[id.0]);
-        let seen = |node: &Node| node.inputs.first().map(|id| weight_axis(&node.op, self.shape(*id)));
-        if owner >= node || a.op != b.op || seen(a) != seen(b) {
+        let weights = |node: &Node| node.facts(&self.nodes).weights;
+        if owner >= node || a.op != b.op || weights(a) != weights(b) {
             let problem = format!("network {}: \"{}\" cannot share the weights of \"{}\"", self.name, a.name, b.name);
             return Err(Error::input(problem));
         }
@@ -267,14 +277,5 @@ impl NetworkBuilder {
             }
         }
         alive
-    }
-}
-
-/// Length of the input axis that an operation's weights span.
-fn weight_axis(op: &Op, input: &Shape) -> Option<usize> {
-    match op {
-        Op::Conv(_) | Op::BatchNorm => Some(input.channels()),
-        Op::Linear(_) => input.dims().last().copied(),
-        _ => None,
     }
 }

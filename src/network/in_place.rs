@@ -1,7 +1,7 @@
 //! Which activations overwrite their input: one rule for what runs a network and what simulates its memory.
 
 use super::graph::{Network, NodeId};
-use super::op::{Activation, Op};
+use super::op::{Activation, Op, Storage};
 
 impl Network {
     /// For every node, whether it overwrites its input instead of allocating a result.
@@ -20,22 +20,12 @@ impl Network {
     pub fn in_place(&self) -> Vec<bool> {
         let readers = self.readers();
         let overwrites = |input: NodeId| {
-            readers[input.index()].len() == 1 && input != self.output() && can_be_overwritten(&self.node(input).op)
+            readers[input.index()].len() == 1
+                && input != self.output()
+                && self.facts(self.node(input)).storage == Storage::Own
         };
         let rectifier = |op: &Op| matches!(op, Op::Activation(Activation::Relu | Activation::Relu6));
         self.nodes().iter().map(|node| rectifier(&node.op) && overwrites(node.inputs[0])).collect()
-    }
-}
-
-/// Whether PyTorch allocates the result of `op` and forgets it: views, identities and what autograd saves by its result do not count.
-fn can_be_overwritten(op: &Op) -> bool {
-    match op {
-        Op::Conv(_) | Op::Linear(_) | Op::MatMul | Op::BatchNorm | Op::LayerNorm { .. } => true,
-        Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } | Op::Mean { .. } => true,
-        Op::Binary(_) | Op::Concat { .. } => true,
-        Op::Input(_) | Op::Parameter(_) | Op::Unknown(_) => false,
-        Op::Flatten | Op::Reshape(_) | Op::Transpose { .. } | Op::Slice { .. } => false,
-        Op::Activation(_) | Op::Softmax { .. } | Op::Dropout { .. } => false,
     }
 }
 

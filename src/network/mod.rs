@@ -14,5 +14,8 @@ pub mod zoo;
 pub use cost::ELEMENT;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
-pub use op::{Activation, Binary, Conv, Layout, Linear, Op, Operand, Original, Unknown, Window};
+pub use op::{
+    Activation, Backward, Beside, Binary, Conv, Coupling, Facts, Gradient, Layout, Linear, Nature, Needs, Op, Operand,
+    Original, Spans, Storage, Traffic, Unknown, Weight, Window,
+};
 pub use shape::{MAX_ELEMENTS, Shape};

@@ -1,7 +1,7 @@
 //! Exact parameter counts while channels go: what each layer weighs with so many inputs and outputs left.
 
-use super::channels::{Channels, is_depthwise};
-use crate::network::{Network, Node, Op};
+use super::channels::Channels;
+use crate::network::{Network, Node, Spans};
 
 /// The parameters of one layer as a function of its channels: `pair * inputs * outputs / groups + each * outputs + fixed`.
 #[derive(Debug, Clone, Default)]
@@ -25,38 +25,28 @@ impl Account {
         if node.shares.is_some() {
             return None;
         }
-        let bias = u64::from;
-        let followed = output.map_or(1, |channels| channels.ids.len()) as u64;
-        let account = match &node.op {
-            Op::Conv(conv) => {
-                let inputs = network.input_of(node, 0).channels();
-                let area = (conv.window.kernel[0] * conv.window.kernel[1]) as u64;
-                let outputs = conv.out_channels as u64;
-                if is_depthwise(conv, inputs) {
-                    Account { outputs, each: area + bias(conv.bias), ..Account::default() }
-                } else {
-                    let groups = conv.groups as u64;
-                    let each = bias(conv.bias);
-                    Account { inputs: inputs as u64, outputs, groups, pair: area, each, ..Account::default() }
+        let weights = network.facts(node).weights;
+        let (weight, others) = weights.split_first()?;
+        let elements = weight.dims.elements();
+        let account = match weight.spans {
+            Spans::Filters { input } => {
+                let inputs = network.input_of(node, 0).dims()[input] as u64;
+                let [outputs, seen] = [0, 1].map(|axis| weight.dims.dims()[axis] as u64);
+                let (area, biases) = (elements / (outputs * seen), others.len() as u64);
+                match seen == 1 && inputs > 1 {
+                    // The one channel that a filter sees goes with it.
+                    true => Account { outputs, groups: 1, each: area + biases, ..Account::default() },
+                    false => Account { inputs, outputs, groups: inputs / seen, pair: area, each: biases, fixed: 0 },
                 }
             }
-            Op::Linear(linear) => {
-                let inputs = network.input_of(node, 0).dims().last().copied().unwrap_or(1) as u64;
-                let (outputs, each) = (linear.out_features as u64, bias(linear.bias));
-                Account { inputs, outputs, groups: 1, pair: 1, each, ..Account::default() }
+            Spans::Result { first } => {
+                let lies_along = |axis: usize| (first..first + weight.dims.rank()).contains(&axis);
+                let outputs = output.filter(|channels| lies_along(channels.axis))?.ids.len() as u64;
+                let each = (1 + others.len() as u64) * elements / outputs;
+                Account { outputs, groups: 1, each, ..Account::default() }
             }
-            Op::BatchNorm if output.is_some_and(|channels| channels.axis == 0) => {
-                Account { outputs: followed, each: 2, ..Account::default() }
-            }
-            Op::LayerNorm { axis } if output.is_some_and(|channels| channels.axis >= *axis) => {
-                Account { outputs: followed, each: network.parameters_of(node) / followed, ..Account::default() }
-            }
-            Op::Parameter(shape) => {
-                Account { outputs: followed, each: shape.elements() / followed, ..Account::default() }
-            }
-            _ => return None,
+            Spans::Nothing => return None,
         };
-        let account = Account { groups: account.groups.max(1), ..account };
         Some(match node.trained {
             Some(trained) => account.holding(trained),
             None => account,

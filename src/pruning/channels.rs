@@ -5,7 +5,7 @@
 
 use super::reason::Reason;
 use super::union::Union;
-use crate::network::{Conv, Network, Node, NodeId, Op, Shape};
+use crate::network::{Conv, Coupling, Network, Node, NodeId, Op, Shape};
 use std::sync::Arc;
 
 /// More channels than any network has, and more places of tensors that hold them, are not followed: a damaged file must not take
@@ -71,40 +71,36 @@ impl Follower<'_> {
             self.fix_inputs(node, Reason::TooMany(node.name.as_str().into()));
             return None;
         }
-        match &node.op {
-            Op::Input(shape) => Some(self.fixed(shape, Reason::Input)),
-            Op::Parameter(_) => None, // follows the tensor it is combined with
-            Op::Conv(conv) => self.conv(node, conv),
-            Op::Linear(_) => self.linear(node),
-            Op::BatchNorm | Op::LayerNorm { .. } | Op::Activation(_) | Op::Softmax { .. } | Op::Dropout { .. } => {
-                self.input(node)
-            }
-            Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => self.on_axis(node, 0),
-            Op::Binary(_) => self.binary(node),
-            Op::Concat { axis } => self.concat(node, *axis),
-            Op::Flatten | Op::Reshape(_) => self.reshape(node),
-            Op::Transpose { order } => self.input(node).map(|channels| Channels {
+        match self.network.facts(node).channels {
+            Coupling::Given => Some(self.fixed(&node.shape, Reason::Input)),
+            Coupling::Partner => None, // follows the tensor it is combined with
+            Coupling::Filters(conv) => self.conv(node, conv),
+            Coupling::Features(_) => self.linear(node),
+            Coupling::Same => self.input(node),
+            Coupling::Image => self.on_axis(node, 0),
+            Coupling::Tied => self.tied(node),
+            Coupling::Joined { axis } => self.joined(node, axis),
+            Coupling::Regrouped => self.regrouped(node),
+            Coupling::Permuted(order) => self.input(node).map(|channels| Channels {
                 // An order is a permutation of all axes, so the followed one is in it.
                 axis: order.iter().position(|&axis| axis == channels.axis).unwrap_or(channels.axis),
                 ..channels
             }),
-            Op::Slice { axis, start, length } => self.input(node).map(|channels| match channels.axis == *axis {
-                true => Channels { axis: *axis, ids: channels.ids[*start..*start + *length].into() },
+            Coupling::Part { axis, start, length } => self.input(node).map(|channels| match channels.axis == axis {
+                true => Channels { axis, ids: channels.ids[start..start + length].into() },
                 false => channels,
             }),
-            Op::Mean { axes, keep } => self.input(node).and_then(|channels| match axes.contains(&channels.axis) {
-                true => None,
-                false if *keep => Some(channels),
-                false => {
-                    let before = axes.iter().filter(|&&axis| axis < channels.axis).count();
-                    Some(Channels { axis: channels.axis - before, ..channels })
-                }
-            }),
-            Op::MatMul => {
+            Coupling::Reduced { axes, keep } => {
+                self.input(node).filter(|channels| !axes.contains(&channels.axis)).map(|channels| {
+                    let before = axes.iter().filter(|&&axis| !keep && axis < channels.axis).count();
+                    Channels { axis: channels.axis - before, ..channels }
+                })
+            }
+            Coupling::Mixed => {
                 self.fix_inputs(node, Reason::MatrixProduct(node.name.as_str().into()));
                 None
             }
-            Op::Unknown(unknown) => {
+            Coupling::Unknown(unknown) => {
                 let reason = Reason::Unknown(node.name.as_str().into(), unknown.op_type.as_str().into());
                 self.fix_inputs(node, reason.clone());
                 Some(self.fixed(&node.shape, reason))
@@ -117,7 +113,7 @@ impl Follower<'_> {
     fn conv(&mut self, node: &Node, conv: &Conv) -> Option<Channels> {
         let input = self.on_axis(node, 0);
         let inputs = self.network.input_of(node, 0).channels();
-        if is_depthwise(conv, inputs) {
+        if conv.is_depthwise(inputs) {
             let multiplier = conv.out_channels / conv.groups;
             return input.map(|input| Channels { axis: 0, ids: repeat(&input.ids, 1, multiplier) });
         }
@@ -138,7 +134,7 @@ impl Follower<'_> {
     }
 
     /// Ties what is combined element by element; what is broadcast along the channels stays independent of them.
-    fn binary(&mut self, node: &Node) -> Option<Channels> {
+    fn tied(&mut self, node: &Node) -> Option<Channels> {
         let rank = node.shape.rank();
         let offset = |follower: &Self, id: NodeId| rank - follower.network.node(id).shape.rank();
         let along = |follower: &Self, id: NodeId| {
@@ -163,7 +159,7 @@ impl Follower<'_> {
         result
     }
 
-    fn concat(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+    fn joined(&mut self, node: &Node, axis: usize) -> Option<Channels> {
         let axes: Vec<usize> =
             node.inputs.iter().filter_map(|id| Some(self.tensors[id.index()].as_ref()?.axis)).collect();
         let followed = if axes.contains(&axis) { axis } else { *axes.first()? };
@@ -177,7 +173,7 @@ impl Follower<'_> {
 
     /// Follows channels into a merged axis (each repeated along what it merges with) or a split one (the innermost part shrinks,
     /// as in a channel shuffle; equal positions of the outer parts are tied).
-    fn reshape(&mut self, node: &Node) -> Option<Channels> {
+    fn regrouped(&mut self, node: &Node) -> Option<Channels> {
         let input = self.input(node)?;
         let dims = self.network.input_of(node, 0).dims();
         let outer: usize = dims[..input.axis].iter().product();
@@ -281,11 +277,6 @@ impl Follower<'_> {
         self.union.fix(&channels.ids, reason);
         channels
     }
-}
-
-/// Whether each input channel has filters of its own.
-pub(super) fn is_depthwise(conv: &Conv, inputs: usize) -> bool {
-    conv.groups > 1 && conv.groups == inputs
 }
 
 /// `ids`, each `inner` times in a row, all of it `outer` times.

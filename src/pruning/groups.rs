@@ -4,7 +4,7 @@ use super::accounts::Account;
 use super::channels::{self, Channels, Followed};
 use super::layers::{self, Layer, is_sum};
 use super::reason::Reason;
-use crate::network::{Network, Node, Op};
+use crate::network::{Network, Node, Spans};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -101,11 +101,8 @@ impl Groups {
     /// Groups on the axis that the weights of `node` span, with how many positions each holds.
     fn reads(&self, network: &Network, node: &Node) -> Vec<(Group, u32)> {
         let Some(input) = &self.tensors[node.inputs[0].index()] else { return Vec::new() };
-        let axis = match node.op {
-            Op::Linear(_) => network.input_of(node, 0).rank() - 1,
-            _ => 0,
-        };
-        if input.axis == axis { counted(&input.ids) } else { Vec::new() }
+        let spans = network.facts(node).weights.first().map(|weight| weight.spans);
+        if spans == Some(Spans::Filters { input: input.axis }) { counted(&input.ids) } else { Vec::new() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::channels::Channels;
 use super::groups::Group;
-use crate::network::{Binary, Network, Node, NodeId, Op};
+use crate::network::{Nature, Network, Node, NodeId, Op};
 use std::sync::Arc;
 
 /// One convolution whose filters are ranked.
@@ -40,17 +40,18 @@ fn shortcuts(network: &Network) -> Vec<NodeId> {
 
 /// Whether a node sums (or subtracts) two tensors, as residual connections do.
 pub(super) fn is_sum(node: &Node) -> bool {
-    node.inputs.len() == 2 && matches!(node.op, Op::Binary(Binary::Add | Binary::Sub))
+    node.inputs.len() == 2 && matches!(node.op, Op::Binary(binary) if binary.is_sum())
 }
 
 /// The convolution whose result arrives at `id`, behind nothing but normalisation, activation and dropout.
 fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
     loop {
         let node = network.node(id);
-        match node.op {
-            Op::Conv(_) => return Some(id),
-            Op::BatchNorm | Op::Activation(_) | Op::Dropout { .. } => id = node.inputs[0],
-            _ => return None,
+        match network.facts(node).nature {
+            Nature::Convolution(_) => return Some(id),
+            Nature::Normalisation | Nature::Activation(_) | Nature::Dropout => id = node.inputs[0],
+            Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => return None,
+            Nature::Arithmetic(_) | Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => return None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::accounts::Account;
 use super::groups::{Group, Groups};
 use crate::error::Result;
-use crate::network::{Conv, Linear, Network, NetworkBuilder, Node, NodeId, Op, Shape};
+use crate::network::{Conv, Coupling, Linear, Network, NetworkBuilder, Node, NodeId, Op, Shape};
 
 /// `network` without the groups marked in `gone`.
 pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
@@ -33,27 +33,25 @@ struct Left<'a> {
 
 impl Left<'_> {
     fn op(&self, id: NodeId, node: &Node) -> Op {
-        match &node.op {
-            Op::Conv(conv) => Op::Conv(self.conv(id, node, conv)),
-            Op::Linear(linear) => {
-                let out_features = self.shape(id, node).dims().last().copied().unwrap_or(linear.out_features);
-                Op::Linear(Linear { out_features, ..linear.clone() })
+        let shape = self.shape(id, node);
+        match self.network.facts(node).channels {
+            Coupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
+            Coupling::Features(linear) => Op::Linear(Linear { out_features: shape.features(), ..linear.clone() }),
+            Coupling::Partner => Op::Parameter(shape),
+            Coupling::Regrouped => Op::Reshape(shape),
+            Coupling::Part { axis, start, .. } => {
+                Op::Slice { axis, start: self.before(node.inputs[0], axis, start), length: shape.dims()[axis] }
             }
-            Op::Parameter(_) => Op::Parameter(self.shape(id, node)),
-            Op::Reshape(_) => Op::Reshape(self.shape(id, node)),
-            Op::Slice { axis, start, .. } => Op::Slice {
-                axis: *axis,
-                start: self.before(node.inputs[0], *axis, *start),
-                length: self.shape(id, node).dims()[*axis],
-            },
-            other => other.clone(),
+            Coupling::Given | Coupling::Same | Coupling::Image | Coupling::Tied => node.op.clone(),
+            Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
+            Coupling::Mixed | Coupling::Unknown(_) => node.op.clone(),
         }
     }
 
-    fn conv(&self, id: NodeId, node: &Node, conv: &Conv) -> Conv {
-        let depthwise = super::channels::is_depthwise(conv, self.network.input_of(node, 0).channels());
+    fn conv(&self, node: &Node, conv: &Conv, out_channels: usize) -> Conv {
+        let depthwise = conv.is_depthwise(self.network.input_of(node, 0).channels());
         let groups = if depthwise { self.shape_of(node.inputs[0]).channels() } else { conv.groups };
-        Conv { out_channels: self.shape(id, node).channels(), groups, ..conv.clone() }
+        Conv { out_channels, groups, ..conv.clone() }
     }
 
     /// Trained elements that are left of a node that has not those its operation reads.

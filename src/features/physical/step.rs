@@ -2,7 +2,7 @@
 
 use super::kernel::{Access, Amount, BYTES, Class, Filter, Kernel, Pass, Product};
 use super::{convolution, movement, product};
-use crate::network::{Network, Node, NodeId, Op, Shape};
+use crate::network::{Nature, Network, Node, NodeId, Shape};
 use crate::workload::Stage;
 
 /// One node of a network on its way through a step; gathers its kernels.
@@ -122,13 +122,22 @@ impl Layer<'_> {
     }
 
     fn operation(&mut self) {
-        let network = self.network;
-        match &network.node(self.id).op {
-            Op::Conv(conv) => convolution::add(self, conv),
-            Op::Linear(linear) => product::add_linear(self, linear),
-            Op::MatMul => product::add_matmul(self),
-            op => movement::add(self, op),
-        }
+        let facts = self.network.facts(self.node);
+        let class = match facts.nature {
+            Nature::Convolution(conv) => return convolution::add(self, conv),
+            Nature::Linear(linear) => return product::add_linear(self, linear),
+            Nature::MatMul => return product::add_matmul(self),
+            Nature::Input | Nature::Parameter => return,
+            Nature::Normalisation => Class::Normalisation,
+            Nature::Softmax => Class::Softmax,
+            Nature::Activation(_) => Class::Activation,
+            Nature::Arithmetic(_) => Class::Arithmetic,
+            Nature::Dropout => Class::Dropout,
+            Nature::Pooling(_) => Class::Pooling,
+            Nature::Movement => Class::Copy,
+            Nature::Unknown(_) => Class::Unknown,
+        };
+        movement::add(self, class, &facts.traffic);
     }
 
     /// A gradient per reader arrives; they are summed two by two.
@@ -141,11 +150,11 @@ impl Layer<'_> {
         }
     }
 
-    /// zero_grad writes the gradient; SGD with momentum reads gradient, weight and momentum and writes the latter two.
+    /// zero_grad writes the gradient, each tensor's on its own; SGD with momentum reads gradient, weight and momentum and writes the latter two.
     fn update(&mut self, weights: f64) {
         if weights > 0.0 {
             self.moves(Pass::Update, Class::Update, Access::Contiguous, Amount::fixed(6.0 * BYTES * weights));
-            self.launched(tensors(&self.node.op));
+            self.launched(self.network.tensors_of(self.node).len() as f64);
         }
     }
 }
@@ -162,16 +171,6 @@ fn held(network: &Network, stage: Stage) -> f64 {
 fn images(shape: &Shape) -> [f64; 2] {
     let [height, width] = shape.image();
     [shape.channels() as f64, (height * width) as f64]
-}
-
-/// Weight tensors of an operation, each updated on its own.
-fn tensors(op: &Op) -> f64 {
-    match op {
-        Op::Conv(conv) => 1.0 + f64::from(u8::from(conv.bias)),
-        Op::Linear(linear) => 1.0 + f64::from(u8::from(linear.bias)),
-        Op::BatchNorm | Op::LayerNorm { .. } => 2.0,
-        _ => 1.0,
-    }
 }
 
 /// Cross-entropy over the classes and its gradient: log-softmax and the pick of one class, there and back.

@@ -11,7 +11,7 @@
 
 use super::exporter::holds_batch_norm;
 use super::schema::{GraphProto, ModelProto, StringStringEntryProto};
-use crate::network::{Binary, Network, Node, Op};
+use crate::network::{Binary, Nature, Network, Node, NodeId};
 use std::collections::BTreeMap;
 
 /// The export that keeps batch-norm, weightless and with a symbolic batch.
@@ -65,22 +65,26 @@ pub(super) fn warning(network: &Network) -> Option<String> {
 
 /// Whether anything is normalised, were it filters.
 fn normalises(network: &Network) -> bool {
-    network.nodes().iter().any(|node| match &node.op {
-        Op::BatchNorm | Op::LayerNorm { .. } => true,
-        Op::Conv(_) => node.trained.is_some(),
-        Op::Unknown(unknown) => unknown.op_type.contains("Normalization"),
-        _ => false,
+    network.nodes().iter().any(|node| match network.facts(node).nature {
+        Nature::Normalisation => true,
+        Nature::Convolution(_) => node.trained.is_some(),
+        Nature::Unknown(unknown) => unknown.op_type.contains("Normalization"),
+        Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
+        Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Dropout => false,
+        Nature::Pooling(_) | Nature::Movement => false,
     })
 }
 
 /// Residual sums, depthwise convolutions, products of an image with one factor a channel.
 fn needs_normalisation(network: &Network, node: &Node) -> bool {
-    match &node.op {
-        Op::Conv(conv) => conv.groups > 1 && conv.groups == network.input_of(node, 0).channels(),
-        Op::Binary(Binary::Add) => node.inputs.len() == 2 && node.shape.rank() == 3,
-        Op::Binary(Binary::Mul) => {
-            node.inputs.iter().any(|id| network.node(*id).shape.image() == [1, 1] && node.shape.rank() == 3)
-        }
-        _ => false,
+    let is_image = node.shape.rank() == 3;
+    let is_factor = |id: &NodeId| network.node(*id).shape.image() == [1, 1];
+    match network.facts(node).nature {
+        Nature::Convolution(conv) => conv.is_depthwise(network.input_of(node, 0).channels()),
+        Nature::Arithmetic(Binary::Add) => is_image && node.inputs.len() == 2,
+        Nature::Arithmetic(Binary::Mul) => is_image && node.inputs.iter().any(is_factor),
+        Nature::Arithmetic(Binary::Sub | Binary::Div) | Nature::Activation(_) | Nature::Dropout => false,
+        Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
+        Nature::Normalisation | Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => false,
     }
 }

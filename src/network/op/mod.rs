@@ -1,0 +1,207 @@
+//! The operations a network is made of, with their attributes; sizes that follow from the input are not repeated here.
+
+mod elementwise;
+mod facts;
+mod movement;
+mod normalisation;
+mod pooling;
+mod product;
+mod unknown;
+
+pub use elementwise::{Activation, Binary};
+pub(super) use facts::At;
+pub use facts::{Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
+pub use pooling::Window;
+pub use product::{Conv, Linear};
+pub use unknown::{Layout, Operand, Original, Unknown};
+
+use super::shape::{MAX_ELEMENTS, Shape};
+
+/// One operation. Every operation has exactly one output; what has several in ONNX (Split) becomes several nodes.
+///
+/// Axes and shapes are per sample: the batch is not counted, axis 0 of an image is its channels.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// The network's input.
+    Input(Shape),
+    /// A trainable tensor that no layer owns: a class token, a position embedding, a layer scale. It has no inputs and is the
+    /// same for every sample.
+    Parameter(Shape),
+    /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
+    Conv(Conv),
+    /// Fully connected layer on the last axis; input features follow from the input.
+    Linear(Linear),
+    /// Batch normalisation over channels, with scale, shift and two running statistics.
+    BatchNorm,
+    /// Layer normalisation over the axes from `axis` on, with scale and shift.
+    LayerNorm {
+        /// First normalised axis.
+        axis: usize,
+    },
+    /// Element-wise function of one input.
+    Activation(Activation),
+    /// Maximum over windows.
+    MaxPool(Window),
+    /// Mean over windows.
+    AvgPool {
+        /// The windows.
+        window: Window,
+        /// Whether padding counts in the mean's denominator.
+        count_include_pad: bool,
+    },
+    /// Mean over an even split of the image into `output` cells; `[1, 1]` is the global mean.
+    AdaptiveAvgPool {
+        /// Height and width of the result.
+        output: [usize; 2],
+    },
+    /// Element-wise arithmetic of two inputs of equal rank, axes of length 1 stretched, or of one input and a constant.
+    Binary(Binary),
+    /// Inputs one after the other along `axis`.
+    Concat {
+        /// The axis that grows.
+        axis: usize,
+    },
+    /// All axes into one.
+    Flatten,
+    /// The same elements in another shape.
+    Reshape(Shape),
+    /// Axes in another order: output axis `i` is input axis `order[i]`.
+    Transpose {
+        /// A permutation of the axes.
+        order: Vec<usize>,
+    },
+    /// The elements `start..start + length` along `axis`.
+    Slice {
+        /// The axis that shrinks.
+        axis: usize,
+        /// First element kept.
+        start: usize,
+        /// Elements kept.
+        length: usize,
+    },
+    /// Matrix product of two inputs over their last two axes.
+    MatMul,
+    /// Softmax along `axis`.
+    Softmax {
+        /// The normalised axis.
+        axis: usize,
+    },
+    /// Mean over `axes`.
+    Mean {
+        /// The axes that are averaged away.
+        axes: Vec<usize>,
+        /// Whether they stay as axes of length 1.
+        keep: bool,
+    },
+    /// Dropout in training, nothing in inference.
+    Dropout {
+        /// Share of elements set to zero.
+        rate: f32,
+    },
+    /// An operation this crate does not know: counted, named, never fatal.
+    Unknown(Unknown),
+}
+
+impl Op {
+    /// The operation's name as layer tables and reports print it.
+    pub fn kind(&self) -> &str {
+        match self {
+            Op::Input(_) => "input",
+            Op::Parameter(_) => "parameter",
+            Op::Conv(_) => "conv",
+            Op::Linear(_) => "linear",
+            Op::BatchNorm => "batch-norm",
+            Op::LayerNorm { .. } => "layer-norm",
+            Op::Activation(activation) => activation.name(),
+            Op::MaxPool(_) => "max-pool",
+            Op::AvgPool { .. } => "avg-pool",
+            Op::AdaptiveAvgPool { .. } => "adaptive-avg-pool",
+            Op::Binary(binary) => binary.name(),
+            Op::Concat { .. } => "concat",
+            Op::Flatten => "flatten",
+            Op::Reshape(_) => "reshape",
+            Op::Transpose { .. } => "transpose",
+            Op::Slice { .. } => "slice",
+            Op::MatMul => "matmul",
+            Op::Softmax { .. } => "softmax",
+            Op::Mean { .. } => "mean",
+            Op::Dropout { .. } => "dropout",
+            Op::Unknown(unknown) => &unknown.op_type,
+        }
+    }
+
+    /// All that is true of it where it stands.
+    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+        match self {
+            Op::Input(_) => {
+                Facts { storage: Storage::Resident, ..Facts::of(Nature::Input, Coupling::Given, Gradient::Ends) }
+            }
+            Op::Parameter(shape) => Facts {
+                weights: vec![Weight { dims: shape.clone(), spans: Spans::Result { first: 0 } }],
+                storage: Storage::Resident,
+                ..Facts::of(Nature::Parameter, Coupling::Partner, Gradient::Ends)
+            },
+            Op::Conv(conv) => conv.facts(at),
+            Op::Linear(linear) => linear.facts(at),
+            Op::BatchNorm => normalisation::batch(at),
+            Op::LayerNorm { axis } => normalisation::layer(at, *axis),
+            Op::Activation(activation) => activation.facts(at),
+            Op::MaxPool(window) => pooling::max(window, at),
+            Op::AvgPool { window, .. } => pooling::average(window, at),
+            Op::AdaptiveAvgPool { output } => pooling::adaptive(*output, at),
+            Op::Binary(binary) => binary.facts(at),
+            Op::Concat { axis } => movement::concat(*axis, at),
+            Op::Flatten | Op::Reshape(_) => movement::reshape(),
+            Op::Transpose { order } => movement::transpose(order, at),
+            Op::Slice { axis, start, length } => movement::slice([*axis, *start, *length], at),
+            Op::MatMul => product::matmul(at),
+            Op::Softmax { .. } => normalisation::softmax(at),
+            Op::Mean { axes, keep } => pooling::mean(axes, *keep, at),
+            Op::Dropout { .. } => elementwise::dropout(at),
+            Op::Unknown(unknown) => unknown.facts(at),
+        }
+    }
+
+    /// The shape it gives where it is applied to `inputs`; the error is one clause that names what does not fit.
+    pub(super) fn shape(&self, inputs: &[&Shape]) -> Result<Shape, String> {
+        let shape = match self {
+            Op::Input(shape) | Op::Parameter(shape) => shape.clone(),
+            Op::Conv(conv) => conv.shape(one(inputs)?)?,
+            Op::Linear(linear) => linear.shape(one(inputs)?)?,
+            Op::MaxPool(window) | Op::AvgPool { window, .. } => window.shape(one(inputs)?)?,
+            Op::AdaptiveAvgPool { output } => pooling::adaptive_shape(*output, one(inputs)?)?,
+            Op::Binary(_) => Binary::shape(inputs)?,
+            Op::Concat { axis } => movement::concat_shape(inputs, *axis)?,
+            Op::Flatten => Shape::new([one(inputs)?.elements() as usize]),
+            Op::Reshape(target) => movement::reshape_shape(target, one(inputs)?)?,
+            Op::Transpose { order } => movement::transpose_shape(order, one(inputs)?)?,
+            Op::Slice { axis, start, length } => movement::slice_shape([*axis, *start, *length], one(inputs)?)?,
+            Op::MatMul => product::matmul_shape(inputs)?,
+            Op::Mean { axes, keep } => pooling::mean_shape(one(inputs)?, axes, *keep)?,
+            Op::LayerNorm { axis } | Op::Softmax { axis } => normalisation::shape(*axis, one(inputs)?)?,
+            Op::BatchNorm | Op::Activation(_) | Op::Dropout { .. } => one(inputs)?.clone(),
+            Op::Unknown(unknown) => unknown.shape.clone(),
+        };
+        if shape.dims().contains(&0) {
+            return Err(format!("would give an empty {shape} result"));
+        }
+        if shape.elements() > MAX_ELEMENTS {
+            return Err(format!("would give a {shape} result, more than any device holds"));
+        }
+        Ok(shape)
+    }
+}
+
+fn one<'a>(inputs: &[&'a Shape]) -> Result<&'a Shape, String> {
+    match inputs {
+        [input] => Ok(input),
+        _ => Err(format!("takes one input, has {}", inputs.len())),
+    }
+}
+
+fn two<'a>(inputs: &[&'a Shape]) -> Result<[&'a Shape; 2], String> {
+    match inputs {
+        [a, b] => Ok([a, b]),
+        _ => Err(format!("takes two inputs, has {}", inputs.len())),
+    }
+}

@@ -1,0 +1,78 @@
+//! What computes nothing: tensors joined, cut, turned and seen in other shapes.
+
+use super::facts::{At, Backward, Coupling, Facts, Gradient, Nature, Storage, Traffic};
+use crate::network::Shape;
+
+pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, String> {
+    let first = inputs.first().ok_or("has no inputs")?;
+    let mut dims = first.dims().to_vec();
+    if axis >= dims.len() {
+        return Err(format!("has no axis {axis} in {first}"));
+    }
+    dims[axis] = 0;
+    for input in inputs {
+        let fits = input.rank() == dims.len() && (0..dims.len()).all(|i| i == axis || input.dims()[i] == dims[i]);
+        if !fits {
+            return Err(format!("cannot join {first} and {input} along axis {axis}"));
+        }
+        dims[axis] = dims[axis].saturating_add(input.dims()[axis]);
+    }
+    Ok(Shape::new(dims))
+}
+
+pub(super) fn concat<'a>(axis: usize, at: At) -> Facts<'a> {
+    let outputs = at.outputs();
+    // Its gradients are views into the one that comes in, but what reads those is as much slower.
+    let traffic = copied(outputs);
+    Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Joined { axis }, Gradient::Passed) }
+}
+
+/// The same elements in other axes; all in one where there is no target.
+pub(super) fn reshape_shape(target: &Shape, input: &Shape) -> Result<Shape, String> {
+    if target.elements() != input.elements() {
+        return Err(format!("cannot view {input} as {target}"));
+    }
+    Ok(target.clone())
+}
+
+pub(super) fn reshape<'a>() -> Facts<'a> {
+    Facts { storage: Storage::View, ..Facts::of(Nature::Movement, Coupling::Regrouped, Gradient::Passed) }
+}
+
+pub(super) fn transpose_shape(order: &[usize], input: &Shape) -> Result<Shape, String> {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    if sorted != (0..input.rank()).collect::<Vec<_>>() {
+        return Err(format!("{order:?} is no order of the axes of {input}"));
+    }
+    Ok(Shape::new(order.iter().map(|&axis| input.dims()[axis]).collect::<Vec<_>>()))
+}
+
+/// A view as such; counted where it costs, which is the copy that whatever follows makes of it.
+pub(super) fn transpose<'a>(order: &'a [usize], at: At) -> Facts<'a> {
+    let (storage, traffic) = (Storage::Needed, copied(at.outputs()));
+    Facts { storage, traffic, ..Facts::of(Nature::Movement, Coupling::Permuted(order), Gradient::Made) }
+}
+
+pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> Result<Shape, String> {
+    let mut dims = input.dims().to_vec();
+    let dim = dims.get_mut(axis).ok_or(format!("has no axis {axis} in {input}"))?;
+    if start.checked_add(length).is_none_or(|end| end > *dim) {
+        return Err(format!("cannot take {length} from {start} of an axis of {dim}"));
+    }
+    *dim = length;
+    Ok(Shape::new(dims))
+}
+
+/// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
+pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: At) -> Facts<'a> {
+    let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
+    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
+    let coupling = Coupling::Part { axis, start, length };
+    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, coupling, Gradient::Made) }
+}
+
+/// So many elements read and written, not in the order they lie in.
+fn copied(elements: f64) -> Traffic {
+    Traffic { strided: true, ..Traffic::of(2.0 * elements, 2.0 * elements) }
+}

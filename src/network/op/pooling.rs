@@ -1,0 +1,131 @@
+//! Windows that move over an image, and what reduces windows, whole images or axes to a number.
+
+use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Traffic};
+use crate::network::Shape;
+
+/// How a kernel moves over an image; pairs are height, width.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Size of the kernel.
+    pub kernel: [usize; 2],
+    /// Step between positions.
+    pub stride: [usize; 2],
+    /// Rows and columns added around the image: top, left, bottom, right.
+    pub padding: [usize; 4],
+    /// Distance between kernel elements.
+    pub dilation: [usize; 2],
+    /// Round the number of positions up instead of down.
+    pub ceil: bool,
+}
+
+impl Window {
+    /// A square kernel with equal stride and padding on all sides.
+    pub fn square(kernel: usize, stride: usize, padding: usize) -> Self {
+        Window { kernel: [kernel; 2], stride: [stride; 2], padding: [padding; 4], dilation: [1; 2], ceil: false }
+    }
+
+    /// The same with the number of positions rounded up.
+    #[must_use]
+    pub fn ceil(mut self) -> Self {
+        self.ceil = true;
+        self
+    }
+
+    fn area(&self) -> f64 {
+        (self.kernel[0] * self.kernel[1]) as f64
+    }
+
+    /// The image that a pooling gives.
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let [channels, height, width] = image(input)?;
+        let [height, width] = self.positions([height, width])?;
+        Ok(Shape::new([channels, height, width]))
+    }
+
+    /// Positions of the window along height and width.
+    pub(super) fn positions(&self, size: [usize; 2]) -> Result<[usize; 2], String> {
+        let mut positions = [0; 2];
+        for axis in 0..2 {
+            let (kernel, stride) = (self.kernel[axis], self.stride[axis]);
+            if kernel == 0 || stride == 0 || self.dilation[axis] == 0 {
+                return Err("has a kernel, stride or dilation of 0".into());
+            }
+            let reach = (kernel - 1).saturating_mul(self.dilation[axis]).saturating_add(1);
+            let before = self.padding[axis];
+            let padded = size[axis].saturating_add(before).saturating_add(self.padding[axis + 2]);
+            // Rounding up counts a last window of which only a part lies on the image, as long as it does not start behind it:
+            // PyTorch's pooling_output_shape.
+            let overhang = if self.ceil { stride - 1 } else { 0 };
+            let room = padded.saturating_add(overhang).checked_sub(reach).ok_or_else(|| {
+                format!("has a kernel that reaches {reach} over an image of {padded} (padding included)")
+            })?;
+            positions[axis] = room / stride + 1;
+            if self.ceil && (positions[axis] - 1).saturating_mul(stride) >= size[axis].saturating_add(before) {
+                positions[axis] -= 1;
+            }
+        }
+        Ok(positions)
+    }
+}
+
+/// Channels, height and width.
+pub(super) fn image(shape: &Shape) -> Result<[usize; 3], String> {
+    match shape.dims() {
+        [channels, height, width] => Ok([*channels, *height, *width]),
+        _ => Err(format!("needs an image (channels x height x width), got {shape}")),
+    }
+}
+
+pub(super) fn max<'a>(window: &'a Window, at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    Facts {
+        needs: Needs::Inputs,
+        beside: Some(Beside::Indices),
+        // Every result looks at its window; two words more say where the maximum was found, and are read back.
+        traffic: Traffic::of((window.area() + 3.0) * outputs, 3.0 * outputs + 2.0 * inputs),
+        ..pooled(Some(window))
+    }
+}
+
+pub(super) fn average<'a>(window: &'a Window, at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    let traffic = Traffic::of((1.0 + window.area()) * outputs, inputs + outputs);
+    Facts { needs: Needs::Inputs, traffic, ..pooled(Some(window)) }
+}
+
+pub(super) fn adaptive_shape(output: [usize; 2], input: &Shape) -> Result<Shape, String> {
+    let [channels, _, _] = image(input)?;
+    Ok(Shape::new([channels, output[0], output[1]]))
+}
+
+pub(super) fn adaptive<'a>(output: [usize; 2], at: At) -> Facts<'a> {
+    // The global mean is at::mean, which needs nothing of its input for backward (AdaptiveAveragePooling.cpp).
+    let needs = if output == [1, 1] { Needs::Nothing } else { Needs::Inputs };
+    Facts { needs, traffic: whole(at), ..pooled(None) }
+}
+
+pub(super) fn mean_shape(input: &Shape, axes: &[usize], keep: bool) -> Result<Shape, String> {
+    if let Some(axis) = axes.iter().find(|&&axis| axis >= input.rank()) {
+        return Err(format!("has no axis {axis} in {input}"));
+    }
+    let dims = input
+        .dims()
+        .iter()
+        .enumerate()
+        .filter_map(|(i, &dim)| if !axes.contains(&i) { Some(dim) } else { keep.then_some(1) });
+    Ok(Shape::new(dims.collect::<Vec<_>>()))
+}
+
+pub(super) fn mean<'a>(axes: &'a [usize], keep: bool, at: At) -> Facts<'a> {
+    Facts { traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
+}
+
+/// Every element of the input once, every element of the result once, both ways.
+fn whole(at: At) -> Traffic {
+    let moved = at.input(0).elements() as f64 + at.outputs();
+    Traffic::of(moved, moved)
+}
+
+fn pooled(window: Option<&Window>) -> Facts<'_> {
+    Facts::of(Nature::Pooling(window), Coupling::Image, Gradient::Made)
+}
