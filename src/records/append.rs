@@ -1,7 +1,7 @@
 //! Appending rows one by one, so that nothing measured is lost, and finding out beforehand that it will work.
 
 use super::cells::{check_cell, list};
-use super::log::{Log, log_file, placed, read};
+use super::log::{Log, log_file, positioned, read};
 use super::record::Record;
 use super::row;
 use super::variant::Variant;
@@ -46,11 +46,12 @@ impl Appender {
     /// When there is no such row any more, or the file cannot be written.
     pub fn replace(&self, old: &Record, new: &Record) -> Result<()> {
         let path = &self.file.path;
-        let rows = placed(path, old.quantity(), old.workload.stage)?.whole;
-        let place = rows.iter().rev().find(|(_, row)| row == old).map(|(place, _)| place.line);
+        let rows = positioned(path, old.quantity(), old.workload.stage)?.whole;
+        let line_of_old = rows.iter().rev().find(|(_, row)| row == old).map(|(position, _)| position.line);
         let gone = || Error::input(format!("the row of {} has gone", old.identity())).file(path);
-        let place = place.ok_or_else(|| gone().help("let nothing else change the profile while it is measured"))?;
-        self.file.rewrite(|line, text| match line == place {
+        let line_of_old =
+            line_of_old.ok_or_else(|| gone().help("let nothing else change the profile while it is measured"))?;
+        self.file.rewrite(|line, text| match line == line_of_old {
             true => row::cells(new).join("|"),
             false => text.to_owned(),
         })

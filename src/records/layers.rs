@@ -147,10 +147,10 @@ pub fn file(log_dir: &Path, variant: &Variant) -> PathBuf {
 pub fn read(file: &Path) -> Result<LayerLog> {
     let mut rows = Rows::read(file, FORMAT, layer)?;
     let closed = rows.whole.iter().rposition(|(_, row)| row.pass == Pass::Step).map_or(0, |last| last + 1);
-    let unclosed = rows.whole.get(closed).map(|(place, _)| *place);
+    let unclosed = rows.whole.get(closed).map(|(position, _)| *position);
     rows.whole.truncate(closed);
     let (torn, whole) = match unclosed {
-        Some(place) => (Some(place.line), place.start),
+        Some(position) => (Some(position.line), position.start),
         None => (rows.torn, rows.bytes),
     };
     Ok(LayerLog { rows: rows.whole.into_iter().map(|(_, row)| row).collect(), torn, whole })

@@ -119,10 +119,10 @@ pub fn any_rows(log_dir: &Path) -> bool {
 /// A file that cannot be read, a header without a required column, and any cell that is not what its column holds:
 /// with file, line, column, expectation and remedy.
 pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
-    let rows = placed(file, quantity, stage)?;
+    let rows = positioned(file, quantity, stage)?;
     let mut lines = BTreeMap::new();
-    for (place, record) in rows.whole.iter().filter(|(_, record)| !record.outcome.broken()) {
-        lines.entry(record.identity()).or_insert_with(Vec::new).push(place.line);
+    for (position, record) in rows.whole.iter().filter(|(_, record)| !record.outcome.broken()) {
+        lines.entry(record.identity()).or_insert_with(Vec::new).push(position.line);
     }
     let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);
     let duplicates = repeated.map(|(identity, lines)| Duplicate { identity, lines }).collect();
@@ -131,14 +131,14 @@ pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
     Ok(Log { file: file.to_owned(), records, torn, duplicates, whole })
 }
 
-/// The rows of a file with their places.
-pub(super) fn placed(file: &Path, quantity: Quantity, stage: Stage) -> Result<Rows<Record>> {
+/// The rows of a file with their positions.
+pub(super) fn positioned(file: &Path, quantity: Quantity, stage: Stage) -> Result<Rows<Record>> {
     Rows::read(file, row::format(quantity), |cells| row::record(cells, quantity, stage))
 }
 
 /// Where a row begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     /// From 1.
     pub line: usize,
     /// Bytes before it.
@@ -147,7 +147,7 @@ pub(super) struct Place {
 
 /// The rows of any file.
 pub(super) struct Rows<T> {
-    pub whole: Vec<(Place, T)>,
+    pub whole: Vec<(Position, T)>,
     /// Line of a last row that a crash cut off.
     pub torn: Option<usize>,
     /// Bytes up to the end of the last whole row.
@@ -179,12 +179,12 @@ impl<T> Rows<T> {
         let mut records = reader.records().peekable();
         while let Some(cells) = records.next() {
             let cells = cells.map_err(malformed)?;
-            let place = cells.position().map(|at| Place { line: at.line() as usize, start: at.byte() });
-            let place = place.unwrap_or(Place { line: 1, start: 0 });
+            let position = cells.position().map(|at| Position { line: at.line() as usize, start: at.byte() });
+            let position = position.unwrap_or(Position { line: 1, start: 0 });
             let cut_off = records.peek().is_none() && (cells.len() < header.width() || !text.ends_with('\n'));
             match header.row(&cells).and_then(|row| parse(&row)) {
-                Ok(row) => rows.whole.push((place, row)),
-                Err(_) if cut_off => (rows.torn, rows.bytes) = (Some(place.line), place.start),
+                Ok(row) => rows.whole.push((position, row)),
+                Err(_) if cut_off => (rows.torn, rows.bytes) = (Some(position.line), position.start),
                 Err(error) => return Err(error),
             }
         }

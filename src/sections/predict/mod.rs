@@ -67,7 +67,7 @@ pub enum Form {
 const AWHILE: u64 = 100;
 
 /// What came of one network.
-type Heard = Result<(Answer, Remarks)>;
+type Answered = Result<(Answer, Remarks)>;
 
 impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
@@ -81,8 +81,8 @@ impl Verb for Predict {
         let words = asked::expand(&self.networks)?;
         let breakdown = words.len() == 1 || context.console.mode().is_json();
         let question = Question { fingerprints: &fingerprints, batches: &self.batches, limit: self.limit, breakdown };
-        let heard = ask_all(&words, &question, context);
-        let answers = Answers::collect(words, heard, fingerprints, context)?;
+        let answered = ask_all(&words, &question, context);
+        let answers = Answers::collect(words, answered, fingerprints, context)?;
         let files = self.write(&answers, context)?;
         Ok(answers.summary(self, files, context))
     }
@@ -138,22 +138,22 @@ impl Section for Predict {
 }
 
 /// Asks about every network, in parallel; none where Ctrl-C came before.
-fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Option<Heard>> {
+fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Option<Answered>> {
     let progress = match words.len() as u64 {
         few @ ..AWHILE => Progress::silent(few),
         many => context.console.progress(many, "predict"),
     };
     let cancel = &context.cancel;
     let asked = words.par_iter().map(|word| {
-        let heard = (!cancel.load(Ordering::Relaxed)).then(|| ask(word, question));
+        let answered = (!cancel.load(Ordering::Relaxed)).then(|| ask(word, question));
         progress.advance(1);
-        heard
+        answered
     });
     asked.collect()
 }
 
 /// Loads one network and asks about it.
-fn ask(word: &str, question: &Question) -> Heard {
+fn ask(word: &str, question: &Question) -> Answered {
     let dataset = Dataset::parse(&question.fingerprints.subject().dataset);
     let Named { network, remarks } = Named::load(word, || dataset.clone())?;
     // A dataset of the user's own may hold images of any shape.

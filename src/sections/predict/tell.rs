@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::sentence::unfit;
-use super::{Form, Heard, Predict, tables};
+use super::{Answered, Form, Predict, tables};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Expected, Fingerprints, Prediction};
 use crate::frame::{Context, Summary};
@@ -23,22 +23,22 @@ impl Answers {
     /// Sorts out what could not be asked about, and says so; a single network that could not is the error itself.
     pub fn collect(
         words: Vec<String>,
-        heard: Vec<Option<Heard>>,
+        answered: Vec<Option<Answered>>,
         fingerprints: Fingerprints,
         context: &mut Context,
     ) -> Result<Self> {
         let single = words.len() == 1;
         let (mut answers, mut skipped, mut remarks) = (Vec::new(), Vec::new(), Remarks::default());
-        for (word, heard) in words.into_iter().zip(heard) {
-            match heard {
+        for (word, answered) in words.into_iter().zip(answered) {
+            match answered {
                 None => {}
                 Some(Err(error)) if single => return Err(error),
                 Some(Err(error)) => {
                     remarks.warnings.push(format!("{word} is skipped: {error}"));
                     skipped.push((word, error));
                 }
-                Some(Ok((answer, heard))) => {
-                    remarks.extend(heard);
+                Some(Ok((answer, more))) => {
+                    remarks.extend(more);
                     answers.push(answer);
                 }
             }

@@ -1,6 +1,6 @@
 //! Measuring what a plan asks for, configuration by configuration; whatever a single one does, the next one follows.
 
-use super::crew::{Crew, Done, Errand, Word};
+use super::crew::{Assignment, Crew, Done, Message};
 use super::journal::Journal;
 use super::planned::Planned;
 use super::rows::{self, Rows};
@@ -55,8 +55,8 @@ impl Campaign<'_> {
             loop {
                 self.hand_out(plan, &mut crew, &mut course, context)?;
                 match crew.listen() {
-                    Some(Word::Waiting(what)) => context.console.note(format_args!("waiting: {what}")),
-                    Some(Word::Done(done)) => self.take_in(*done, crew.size(), &mut course, context)?,
+                    Some(Message::Waiting(what)) => context.console.note(format_args!("waiting: {what}")),
+                    Some(Message::Done(done)) => self.take_in(*done, crew.size(), &mut course, context)?,
                     None => return Ok(()),
                 }
             }
@@ -94,9 +94,9 @@ impl Campaign<'_> {
             course.journal.iter_mut().try_for_each(|journal| journal.learn(plan.learned()))?;
             course.pace = plan.pace(&course.ledger, seconds);
             match turn {
-                Turn::Measure(configuration) => crew.start(self.errand(configuration, None, course, context)?),
+                Turn::Measure(configuration) => crew.start(self.assignment(configuration, None, course, context)?),
                 Turn::Visit { configuration, place } => {
-                    crew.start(self.errand(configuration, Some(place), course, context)?);
+                    crew.start(self.assignment(configuration, Some(place), course, context)?);
                 }
                 Turn::Skip(configuration) => self.skip(&self.find(configuration)?, course, context)?,
                 Turn::Wait => return Ok(()),
@@ -107,13 +107,13 @@ impl Campaign<'_> {
     }
 
     /// A configuration to measure, or to time again for the row at a place.
-    fn errand(
+    fn assignment(
         &self,
         configuration: Configuration,
         place: Option<usize>,
         course: &mut Course,
         context: &Context,
-    ) -> Result<Errand> {
+    ) -> Result<Assignment> {
         course.ledger.begin(&configuration);
         course.progress.doing(configuration.to_string());
         let planned = self.find(configuration)?;
@@ -121,12 +121,12 @@ impl Campaign<'_> {
         let round = planned.configuration.round.max(run);
         let job = planned.job();
         let job = Job { round, allowance: visits::allowance(course.pace, job.layers), ..job };
-        Ok(Errand { planned, place, job, began: context.now() })
+        Ok(Assignment { planned, place, job, began: context.now() })
     }
 
-    /// Keeps what became of an errand of one of so many devices.
+    /// Keeps what became of an assignment of one of so many devices.
     fn take_in(&self, done: Done, devices: usize, course: &mut Course, context: &mut Context) -> Result<()> {
-        let Done { device, errand: Errand { planned, place, began, .. }, measurement } = done;
+        let Done { device, assignment: Assignment { planned, place, began, .. }, measurement } = done;
         let name = planned.configuration.to_string();
         course.ledger.end(&planned.configuration);
         let measurement = match measurement {

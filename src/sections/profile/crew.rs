@@ -8,19 +8,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::SystemTime;
 
-/// Devices, who of them is free, and what the others say.
+/// Devices, who of them is free, and what the others report.
 pub(super) struct Crew<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     devices: &'env [&'env dyn Device],
     cancelled: &'env AtomicBool,
     free: Vec<usize>,
     busy: usize,
-    speak: Sender<Word>,
-    words: Receiver<Word>,
+    sender: Sender<Message>,
+    messages: Receiver<Message>,
 }
 
 /// What comes from a device at work.
-pub(super) enum Word {
+pub(super) enum Message {
     /// It waits for this.
     Waiting(String),
     /// It is done with a configuration.
@@ -28,7 +28,7 @@ pub(super) enum Word {
 }
 
 /// What a device is given to do.
-pub(super) struct Errand {
+pub(super) struct Assignment {
     /// What it is part of.
     pub planned: Planned,
     /// The place of the row that it is another visit to; none: it has no row yet.
@@ -44,7 +44,7 @@ pub(super) struct Done {
     /// Which device it was.
     pub device: usize,
     /// What it was given.
-    pub errand: Errand,
+    pub assignment: Assignment,
     /// How it went; an error where the device as a whole cannot measure.
     pub measurement: Result<Measurement>,
 }
@@ -56,8 +56,8 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         devices: &'env [&'env dyn Device],
         cancelled: &'env AtomicBool,
     ) -> Self {
-        let (speak, words) = channel();
-        Crew { scope, devices, cancelled, free: (0..devices.len()).rev().collect(), busy: 0, speak, words }
+        let (sender, messages) = channel();
+        Crew { scope, devices, cancelled, free: (0..devices.len()).rev().collect(), busy: 0, sender, messages }
     }
 
     /// Whether one of them has nothing to do.
@@ -70,30 +70,30 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         self.free.len() + self.busy
     }
 
-    /// Gives an errand to a free device; does nothing where there is none.
-    pub fn start(&mut self, errand: Errand) {
+    /// Gives an assignment to a free device; does nothing where there is none.
+    pub fn start(&mut self, assignment: Assignment) {
         let Some(device) = self.free.pop() else { return };
         self.busy += 1;
-        let (speak, cancelled, measures) = (self.speak.clone(), self.cancelled, self.devices[device]);
+        let (sender, cancelled, measures) = (self.sender.clone(), self.cancelled, self.devices[device]);
         self.scope.spawn(move || {
             // Nobody listens any more only when the campaign has failed.
-            let waiting = |what: &str| drop(speak.send(Word::Waiting(what.to_owned())));
-            let measurement = measures.measure(&errand.job, &Watch { cancelled, waiting: &waiting });
-            drop(speak.send(Word::Done(Box::new(Done { device, errand, measurement }))));
+            let waiting = |what: &str| drop(sender.send(Message::Waiting(what.to_owned())));
+            let measurement = measures.measure(&assignment.job, &Watch { cancelled, waiting: &waiting });
+            drop(sender.send(Message::Done(Box::new(Done { device, assignment, measurement }))));
         });
     }
 
-    /// The next word of one at work; none when all are free.
-    pub fn listen(&mut self) -> Option<Word> {
+    /// The next message of one at work; none when all are free.
+    pub fn listen(&mut self) -> Option<Message> {
         if self.busy == 0 {
             return None;
         }
-        let word = self.words.recv().ok()?;
-        if let Word::Done(done) = &word {
+        let message = self.messages.recv().ok()?;
+        if let Message::Done(done) = &message {
             self.busy -= 1;
             // One that cannot measure any more is given nothing again.
             self.free.extend(done.measurement.is_ok().then_some(done.device));
         }
-        Some(word)
+        Some(message)
     }
 }
