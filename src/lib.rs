@@ -37,6 +37,7 @@ pub mod evaluation;
 pub mod features;
 pub mod fingerprint;
 pub mod frame;
+pub mod machine;
 pub mod memory;
 pub mod network;
 pub mod pipeline;

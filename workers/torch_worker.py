@@ -659,7 +659,7 @@ def time_steps(rule, clock, run):
                     "disturbed": True}
 
 
-# The machine: the files that src/device/board.rs reads, for the rules of src/records/conditions.rs.
+# The machine: the files that src/machine/linux.rs reads, for the rules of src/machine/conditions.rs.
 
 CORES, THERMAL = "/sys/devices/system/cpu/cpu[0-9]*/", "/sys/class/thermal/"
 GPUS = ("gpu", "gp10b", "gv11b", "ga10b")  # ends of a Jetson GPU's folder, from TX1 to Orin

@@ -1,14 +1,13 @@
 //! Hardware: every measurement in a worker process of its own, never two at a time on a machine.
 
-use super::machine::{Invocation, Machine};
 use super::names::DeviceName;
 use super::possible::impossible;
 use super::program::Program;
 use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule};
-use super::worker::{End, Legacy};
-use super::{Device, GpuOptions, Job, Measurement, Watch};
+use super::{Device, GpuOptions, Job, Measurement};
 use crate::error::{Error, Result};
-use crate::records::{Conditions, Outcome, Setting};
+use crate::machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
+use crate::records::Outcome;
 use crate::target::{Memory, Target};
 use crate::units::Bytes;
 use nix::sys::signal::Signal;
@@ -88,9 +87,9 @@ impl Device for Hardware {
         let request = serde_json::to_string(&self.request(job, network))
             .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
         let (threads, timeout) = (self.threads, self.timeout_of(job));
-        let command = Invocation { words: &self.worker.words, request: &request, threads, timeout };
-        let legacy = self.machine.measure(&command, watch)?;
-        Ok(legacy.map_or(Measurement::Interrupted, |legacy| told(self.interpret(&legacy, job), *legacy.conditions)))
+        let invocation = Invocation { words: &self.worker.words, line: &request, threads, timeout };
+        let output = self.machine.run_alone(&invocation, watch)?;
+        Ok(output.map_or(Measurement::Interrupted, |output| told(self.interpret(&output, job), *output.conditions)))
     }
 }
 
@@ -164,20 +163,20 @@ impl Hardware {
         }
     }
 
-    fn interpret(&self, legacy: &Legacy, job: &Job) -> Measurement {
-        match legacy.end {
+    fn interpret(&self, output: &Output, job: &Job) -> Measurement {
+        match output.end {
             End::Lost(times) => Measurement::broken(
                 Outcome::Crashed,
-                format!("the connection was lost {times} times in a row while the worker ran: {}", legacy.complained),
+                format!("the connection was lost {times} times in a row while the worker ran: {}", output.stderr),
             ),
             // A worker that hangs or fails while it winds up has answered all the same.
-            End::TimedOut => answer(&legacy.said, job, self.timeout_of(job)).unwrap_or_else(|_| {
+            End::TimedOut => answer(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
                 let words = format!("the worker was still running after {} s", self.timeout_of(job).as_secs_f64());
                 Measurement::broken(Outcome::TimedOut, words)
             }),
-            End::Exited(status) => match answer(&legacy.said, job, self.timeout_of(job)) {
+            End::Exited(status) => match answer(&output.stdout, job, self.timeout_of(job)) {
                 Ok(measurement) => measurement,
-                Err(_) if legacy.said.trim().is_empty() => silent(status, legacy),
+                Err(_) if output.stdout.trim().is_empty() => silent(status, output),
                 Err(why) => Measurement::broken(Outcome::Garbled, why),
             },
         }
@@ -217,13 +216,13 @@ fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measure
 }
 
 /// What a worker that ended without a word died of.
-fn silent(status: ExitStatus, legacy: &Legacy) -> Measurement {
-    let words = match legacy.complained.trim() {
+fn silent(status: ExitStatus, output: &Output) -> Measurement {
+    let words = match output.stderr.trim() {
         "" => String::new(),
         words => format!(": {words}"),
     };
     match (status.signal(), status.code()) {
-        (Some(signal), _) if signal == Signal::SIGKILL as i32 && legacy.for_memory => {
+        (Some(signal), _) if signal == Signal::SIGKILL as i32 && output.killed_for_memory => {
             Measurement::OutOfMemory { memory: None, seconds: 0.0 }
         }
         (Some(signal), _) if signal == Signal::SIGKILL as i32 => {
@@ -252,9 +251,9 @@ fn quoted(said: &str) -> String {
 mod tests {
     use super::*;
 
-    fn killed(signal: Signal, for_memory: bool) -> Measurement {
+    fn killed(signal: Signal, killed_for_memory: bool) -> Measurement {
         let status = ExitStatus::from_raw(signal as i32);
-        silent(status, &Legacy { for_memory, ..Legacy::of(End::Exited(status), String::new(), String::new()) })
+        silent(status, &Output { killed_for_memory, ..Output::new(End::Exited(status), String::new(), String::new()) })
     }
 
     #[test]

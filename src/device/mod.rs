@@ -3,34 +3,26 @@
 //! [`hardware`] measures in worker processes, on this machine or over the network, [`simulated`] computes, [`recorded`] looks up.
 //! All answer the same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
 
-pub mod board;
-pub mod cgroup;
-pub mod description;
-mod guard;
 pub mod hardware;
-pub mod machine;
 pub mod names;
-pub mod nvml;
 mod open;
 mod possible;
 pub mod program;
 pub mod protocol;
 pub mod recorded;
-pub mod remote;
 pub mod sampling;
+mod shipping;
 pub mod simulated;
-pub mod turn;
-pub mod worker;
 
 pub use open::{GpuOptions, Options, open, open_all};
 
 use crate::error::{Error, Result};
-use crate::records::{Conditions, Outcome, Setting, Variant};
+use crate::machine::{Conditions, Setting, Watch};
+use crate::records::{Outcome, Variant};
 use crate::units::Bytes;
 use crate::workload::Workload;
 use protocol::{LatencyReading, LayersReading, MemoryReading, StepRule};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What can run a network and say what it cost.
@@ -92,15 +84,6 @@ pub struct Allowance {
     pub timeout: Option<Duration>,
 }
 
-/// What a measurement looks out for while it runs.
-#[derive(Clone, Copy)]
-pub struct Watch<'a> {
-    /// Set by Ctrl-C: stop, and report [`Measurement::Interrupted`].
-    pub cancelled: &'a AtomicBool,
-    /// Called with the reason when a measurement has to wait for something.
-    pub waiting: &'a dyn Fn(&str),
-}
-
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measurement {
@@ -133,13 +116,6 @@ pub enum Measurement {
     },
     /// Ctrl-C came first.
     Interrupted,
-}
-
-impl Watch<'_> {
-    /// Whether Ctrl-C was pressed.
-    pub fn cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
-    }
 }
 
 impl Measurement {

@@ -2,15 +2,16 @@
 
 use super::Device;
 use super::hardware::Hardware;
-use super::machine::{Here, Machine};
 use super::names::DeviceName;
 use super::program::{Program, is_own, own_words};
 use super::protocol::StepRule;
 use super::recorded::Recorded;
-use super::remote::{Board, Route};
+use super::shipping::{self, Destination};
 use super::simulated::{Abilities, Simulated};
 use crate::error::{Error, Result};
-use crate::records::differences;
+use crate::machine::differences;
+use crate::machine::remote::{RemoteMachine, Route};
+use crate::machine::{LocalMachine, Machine};
 use crate::units::Bytes;
 use crate::workload::Stage;
 use std::path::{Path, PathBuf};
@@ -188,13 +189,15 @@ fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Progr
         [] => options.for_gpus(own_words(executable)?),
         words => words.to_vec(),
     };
-    Ok((Arc::new(Here), Program::ask(&Here, words, options.timeout)?))
+    Ok((Arc::new(LocalMachine), Program::ask(&LocalMachine, words, options.timeout)?))
 }
 
 /// A board and the worker on it.
 fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
-    let board = Board::connect(route)?;
-    let words = board.bring_worker(&options.worker, executable)?;
+    let board = RemoteMachine::connect(route)?;
+    let (architecture, store) = (board.architecture(), board.store());
+    let there = Destination { host: board.host(), architecture: &architecture, store: &store };
+    let words = board.deliver(shipping::worker(&options.worker, executable, &there)?)?;
     // perf4sight's own worker, whether it went there or was there.
     let words = if is_own(&words) { options.for_gpus(words) } else { words };
     let worker = Program::ask(&board, words, options.timeout)?;

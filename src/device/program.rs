@@ -1,10 +1,8 @@
 //! A worker's program: how it is started, and what it says it can do.
 
-use super::Watch;
-use super::machine::{Invocation, Machine};
 use super::protocol::{self, About, PROTOCOL};
-use super::worker::{End, Legacy};
 use crate::error::{Error, Result};
+use crate::machine::{End, Invocation, Machine, Output, Watch};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -67,9 +65,9 @@ impl Program {
         let asking = [words.as_slice(), &[ABOUT.to_owned()]].concat();
         let never = AtomicBool::new(false);
         let watch = Watch { cancelled: &never, waiting: &|_| () };
-        let command = Invocation { words: &asking, request: "", threads: machine.threads(), timeout };
-        let legacy = machine.ask(&command, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
-        let about = protocol::read(&legacy.said).map_err(|why| unfit(&words, machine, &legacy, &why))?;
+        let invocation = Invocation { words: &asking, line: "", threads: machine.threads(), timeout };
+        let output = machine.run(&invocation, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
+        let about = protocol::read(&output.stdout).map_err(|why| unfit(&words, machine, &output, &why))?;
         Ok(Program { words, about })
     }
 
@@ -122,8 +120,8 @@ impl std::fmt::Display for Program {
 }
 
 /// Why a program that was asked about itself is no worker of ours.
-fn unfit(words: &[String], machine: &dyn Machine, legacy: &Legacy, why: &str) -> Error {
-    let heard = match (&legacy.end, legacy.said.trim(), legacy.complained.trim().lines().last()) {
+fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) -> Error {
+    let heard = match (&output.end, output.stdout.trim(), output.stderr.trim().lines().last()) {
         (End::TimedOut, ..) => "no answer in time".to_owned(),
         (_, "", Some(complaint)) => complaint.to_owned(),
         (_, "", None) => "no answer".to_owned(),

@@ -57,8 +57,8 @@
 //! On a GPU, time is the device's own, between events with nothing else under way; `allocated` and `reserved` are its allocator's
 //! peaks, and running out of memory is what that allocator says.
 
+use crate::machine::{Conditions, Setting};
 use crate::records::layers::Pass;
-use crate::records::{Conditions, Setting};
 use crate::workload::Workload;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

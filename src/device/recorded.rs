@@ -1,11 +1,10 @@
 //! A device that answers from a profile measured earlier, on whatever device that was.
 
 use super::protocol::{LatencyReading, MemoryReading};
-use super::{Device, Job, Measurement, Watch};
+use super::{Device, Job, Measurement};
 use crate::error::{Error, Result};
-use crate::records::{
-    Conditions, Identity, MemoryColumns, Moment, Outcome, Provenance, Reading, Record, Setting, list, read,
-};
+use crate::machine::{Conditions, Moment, Setting, Watch};
+use crate::records::{Identity, MemoryColumns, Outcome, Provenance, Reading, Record, list, read};
 use crate::units::Bytes;
 use crate::workload::{Quantity, Stage};
 use std::collections::BTreeMap;

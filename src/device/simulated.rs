@@ -8,10 +8,11 @@
 //! pass, inference the largest pair of input and output.
 
 use super::protocol::{LatencyReading, MemoryReading};
-use super::{Device, Job, Measurement, Watch};
+use super::{Device, Job, Measurement};
 use crate::error::{Error, Result};
+use crate::machine::{Setting, Watch};
 use crate::network::{ELEMENT, Network, onnx};
-use crate::records::{Outcome, Setting};
+use crate::records::Outcome;
 use crate::units::Bytes;
 use crate::workload::{Stage, Workload};
 use rand::{Rng, SeedableRng};

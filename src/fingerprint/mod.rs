@@ -43,8 +43,9 @@ pub use shares::{Share, Shares, TimedOperation};
 pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
 
 use crate::error::{Error, Result};
+use crate::machine::Setting;
 use crate::network::Network;
-use crate::records::{Setting, Variant};
+use crate::records::Variant;
 use crate::stats::Scores;
 use crate::workload::{Quantity, Stage};
 use method::Fitted;

@@ -1,9 +1,9 @@
 //! `conditions.jsonl` beside the rows: every run of a worker with what the machine told around it, those that were left out too.
 
-use super::conditions::Conditions;
 use super::record::Outcome;
 use super::variant::Variant;
 use crate::error::{Error, Result};
+use crate::machine::Conditions;
 use crate::units::Milliseconds;
 use crate::workload::Workload;
 use serde::Serialize;

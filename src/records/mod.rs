@@ -6,7 +6,6 @@
 mod append;
 mod attempts;
 mod cells;
-mod conditions;
 pub mod layers;
 mod log;
 mod provenance;
@@ -18,9 +17,8 @@ mod visits;
 pub use append::{Appender, ensure_writable, lock_folder};
 pub use attempts::{Attempt, CONDITIONS_FILE};
 pub use cells::check_cell;
-pub use conditions::{Conditions, Moment};
 pub use log::{Duplicate, Log, any_rows, list, log_file, read};
-pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Run, Setting, Wander, differences};
+pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Run, Wander};
 pub use record::{Identity, MemoryColumns, Outcome, Reading, Record, columns};
 pub use variant::{Variant, check_network_name};
 pub use visits::{Agreement, agreement};

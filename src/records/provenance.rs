@@ -1,11 +1,10 @@
 //! Where the rows of a profile come from: the JSON beside them, and whether more rows may follow.
 
-use super::conditions::Conditions;
 use crate::error::{Error, Result};
+use crate::machine::{Conditions, Setting, differences};
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -20,9 +19,6 @@ pub struct Provenance {
     /// The runs that added rows, oldest first.
     pub runs: Vec<Run>,
 }
-
-/// What must be the same for rows to be comparable, by name: `processor`, `threads`, `libtorch`, ...
-pub type Setting = BTreeMap<String, String>;
 
 /// One run that added rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,12 +123,4 @@ impl Provenance {
             .file(log_dir.join(PROVENANCE_FILE))
             .help(format!("start anew with another device_name or log_dir, or move {} away", log_dir.display())))
     }
-}
-
-/// What differs between two settings, each as "name was this, is that".
-pub fn differences(before: &Setting, now: &Setting) -> Vec<String> {
-    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-    let shown = |setting: &Setting, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();
-    let different = names.into_iter().filter(|name| before.get(*name) != now.get(*name));
-    different.map(|name| format!("{name} was {}, is {}", shown(before, name), shown(now, name))).collect()
 }

@@ -7,9 +7,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight::device::Measurement;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
+use perf4sight::machine::LocalMachine;
 use perf4sight::records::Outcome;
 use perf4sight::units::Bytes;
 use std::ffi::OsStr;
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn scripted(script: &str) -> Hardware {
     Hardware {
         name: DeviceName::Cpu,
-        machine: Arc::new(Here),
+        machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: script_worker(script.to_owned()),
         threads: 1,

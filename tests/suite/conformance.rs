@@ -1,11 +1,11 @@
 //! What every device and every worker must do, run on each of them; the suite of the libtorch worker reads this file too.
 
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{MemoryReading, Reply, StepRule};
-use perf4sight::device::{Allowance, Device, Job, Measurement, Watch};
+use perf4sight::device::{Allowance, Device, Job, Measurement};
+use perf4sight::machine::{LocalMachine, Watch};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
     Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
@@ -73,7 +73,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
 pub(crate) fn processor(worker: Program) -> Hardware {
     Hardware {
         name: DeviceName::Cpu,
-        machine: Arc::new(Here),
+        machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker,
         // One, so that whatever else runs on the machine costs a fair share of time: OpenMP threads wait for each other.
@@ -102,7 +102,7 @@ pub(crate) fn memory_of(device: &Hardware, job: &Job) -> MemoryReading {
 
 pub(crate) fn asked(words: &[&str]) -> Program {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    Program::ask(&Here, words, Duration::from_secs(60)).unwrap()
+    Program::ask(&LocalMachine, words, Duration::from_secs(60)).unwrap()
 }
 
 /// The worker in plain Python.

@@ -3,15 +3,15 @@
 use crate::conformance::{conforms, job, measure};
 use crate::fixtures::shared;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule};
 use perf4sight::device::recorded::Recorded;
 use perf4sight::device::simulated::{Abilities, Simulated};
-use perf4sight::device::{Device, GpuOptions, Job, Measurement, Watch};
+use perf4sight::device::{Device, GpuOptions, Job, Measurement};
+use perf4sight::machine::{LocalMachine, Setting, Watch};
 use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
-use perf4sight::records::{Outcome, Setting};
+use perf4sight::records::Outcome;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Workload};
 use std::cell::Cell;
@@ -44,7 +44,7 @@ pub(crate) fn script_worker(script: String) -> Program {
 fn scripted(script: &str) -> Hardware {
     Hardware {
         name: DeviceName::Cpu,
-        machine: Arc::new(Here),
+        machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: script_worker(script.into()),
         threads: 2,

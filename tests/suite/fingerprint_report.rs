@@ -2,9 +2,10 @@
 
 use perf4sight::evaluation::{Evaluation, Fits, Study};
 use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Row, Subject};
+use perf4sight::machine::Conditions;
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::records::{Conditions, Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
+use perf4sight::records::{Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
 use perf4sight::report::Cell;
 use perf4sight::sections::fingerprint::report::{Assessment, Evidence};
 use perf4sight::target::Target;

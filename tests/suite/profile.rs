@@ -6,9 +6,9 @@ use crate::workers::MEASURED;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
+use perf4sight::machine::LocalMachine;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::plan::{Configuration, Ending, Grid};
@@ -467,7 +467,7 @@ fn scripted(script: &str) -> Hardware {
     let parse = r#"read request; batch=${request#*batch\":}; batch=${batch%%,*}"#;
     Hardware {
         name: DeviceName::Cpu,
-        machine: Arc::new(Here),
+        machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: script_worker(format!("{parse}; {script}")),
         threads: 1,

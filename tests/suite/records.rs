@@ -1,9 +1,10 @@
 //! Rows of `profiling_csvs/`: the published files, round trips, crashes mid-write, damage, provenance.
 
 use crate::fixtures::shared;
+use perf4sight::machine::{Conditions, Setting};
 use perf4sight::records::{
-    Appender, Conditions, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Setting, Variant,
-    columns, list, lock_folder, log_file, read,
+    Appender, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant, columns, list,
+    lock_folder, log_file, read,
 };
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};

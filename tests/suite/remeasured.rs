@@ -3,9 +3,9 @@
 use crate::device::script_worker;
 use crate::fixtures::{Sink, context};
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
+use perf4sight::machine::LocalMachine;
 use perf4sight::plan::{Configuration, Grid, Visits};
 use perf4sight::records::{self, CONDITIONS_FILE, Provenance, Record, Variant};
 use perf4sight::report::Mode;
@@ -48,7 +48,7 @@ impl Profiled {
         );
         let device = Hardware {
             name: DeviceName::Cpu,
-            machine: Arc::new(Here),
+            machine: Arc::new(LocalMachine),
             gpu: Default::default(),
             worker: script_worker(script),
             threads: 1,

@@ -1,10 +1,9 @@
 //! What this worker can do, as it tells when it is asked.
 
 use super::cuda::Cuda;
-use perf4sight::device::nvml;
 use perf4sight::device::protocol::{About, PROTOCOL};
 use perf4sight::error::{Error, Result};
-use perf4sight::records::Setting;
+use perf4sight::machine::{Setting, nvml};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;

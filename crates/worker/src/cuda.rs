@@ -9,7 +9,7 @@ use super::library::Library;
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use perf4sight::device::protocol::Gpu;
 use perf4sight::error::{Error, Result};
-use perf4sight::records::Setting;
+use perf4sight::machine::Setting;
 use std::env;
 use std::fmt::Display;
 use std::path::Path;

@@ -7,9 +7,8 @@ use super::memory::{GpuMemory, Memory, ProcessMemory};
 use super::step::Step;
 use perf4sight::device::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request};
 use perf4sight::device::sampling::{LapSamples, Sample, time_steps, warm_up};
-use perf4sight::device::{board, nvml};
+use perf4sight::machine::{Conditions, Moment, linux, nvml};
 use perf4sight::network::Network;
-use perf4sight::records::{Conditions, Moment};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tch::{Device, TchError};
@@ -61,7 +60,7 @@ pub(super) fn measure(request: &Request, network: &Network, gpu: Option<(usize, 
 
 /// The machine now, and its GPU where it has that address, with who else computes on that.
 fn moment(bus: Option<&str>) -> Moment {
-    let mut moment = board::moment(Path::new("/"));
+    let mut moment = linux::moment(Path::new("/"));
     if let Some(bus) = bus {
         nvml::add(bus, &mut moment);
         moment.others = nvml::processes(bus);

@@ -3,9 +3,9 @@
 use super::allocator;
 use super::gpu::{Counters, Handle};
 use super::process::{self, Idle};
-use perf4sight::device::description::counter;
-use perf4sight::device::nvml;
 use perf4sight::device::protocol::{Gpu, MemoryReading, Request};
+use perf4sight::machine::description::counter;
+use perf4sight::machine::nvml;
 use std::path::Path;
 use tch::{Device, Kind, TchError, Tensor};
 

@@ -1,8 +1,9 @@
 //! Devices of one kind at work on one campaign, each on one configuration at a time.
 
 use super::planned::Planned;
-use crate::device::{Device, Job, Measurement, Watch};
+use crate::device::{Device, Job, Measurement};
 use crate::error::Result;
+use crate::machine::Watch;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;

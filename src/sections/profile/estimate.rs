@@ -1,9 +1,10 @@
 //! About how long a profile takes, before anything has been measured.
 
 use super::planned::Planned;
+use crate::device;
 use crate::device::names::DeviceName;
 use crate::device::protocol::StepRule;
-use crate::device::{self, machine};
+use crate::machine;
 use crate::network::onnx;
 use crate::network::zoo::{self, Dataset};
 use crate::workload::{Stage, Variable};

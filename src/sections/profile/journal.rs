@@ -6,11 +6,10 @@ use super::tally::Spent;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::frame::Context;
+use crate::machine::{Conditions, Setting};
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, Pass};
-use crate::records::{
-    self, Appender, Attempt, Conditions, Learned, Provenance, Record, Run, Setting, Variant, Wander, log_file,
-};
+use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Run, Variant, Wander, log_file};
 use crate::workload::{Quantity, Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -145,8 +145,9 @@ fn operation(network: &Network, node: &Node) -> Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::{Conditions, Moment};
     use crate::plan::Configuration;
-    use crate::records::{Conditions, Moment, Variant};
+    use crate::records::Variant;
     use crate::workload::{Stage, Variable, Workload};
 
     #[test]

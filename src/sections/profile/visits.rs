@@ -3,8 +3,9 @@
 use super::planned::Planned;
 use crate::device::protocol::StepRule;
 use crate::device::{Allowance, Measurement};
+use crate::machine::Conditions;
 use crate::plan::{Doubt, Pace, doubts};
-use crate::records::{Attempt, Conditions, Outcome, Reading, Record, Wander, agreement};
+use crate::records::{Attempt, Outcome, Reading, Record, Wander, agreement};
 use crate::stats::{median, percentile};
 use crate::units::Milliseconds;
 use std::time::Duration;

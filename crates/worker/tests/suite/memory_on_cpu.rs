@@ -2,12 +2,12 @@
 
 use crate::conformance::measure;
 use crate::own_worker;
-use perf4sight::device::description::Description;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::machine::Here;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::device::{Allowance, Device, Job, Measurement};
+use perf4sight::machine::LocalMachine;
+use perf4sight::machine::description::Description;
 use perf4sight::memory::{Optimizer, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Network, onnx};
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 fn worker() -> Hardware {
     Hardware {
         name: DeviceName::Cpu,
-        machine: Arc::new(Here),
+        machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: own_worker(),
         threads: 2,

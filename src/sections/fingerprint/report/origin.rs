@@ -2,7 +2,8 @@
 
 use super::{Assessment, Evidence};
 use crate::evaluation::Noise;
-use crate::records::{Reading, Setting};
+use crate::machine::Setting;
+use crate::records::Reading;
 use crate::report::{Block, Fact};
 use crate::stats::{median, percentile};
 use crate::units::Percent;

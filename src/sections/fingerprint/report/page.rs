@@ -1,7 +1,7 @@
 //! The page of a fingerprint's report, section by section.
 
 use super::{Assessment, Evidence, charts, cost, fit, growth, operations, protocols, tables, trust};
-use crate::records::Setting;
+use crate::machine::Setting;
 use crate::report::{Block, Fact, Page};
 use crate::workload::Quantity;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! What repeated measurements say about the device they were made on.
 
 use super::rounds::Taken;
-use crate::records::Conditions;
+use crate::machine::Conditions;
 use crate::stats::{mean, median, scatter, trend};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! The same configurations measured over and over, each time in a fresh worker.
 
-use crate::device::{Allowance, Device, Job, Measurement, Watch};
+use crate::device::{Allowance, Device, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::frame::Context;
-use crate::records::{Conditions, Variant};
+use crate::machine::{Conditions, Watch};
+use crate::records::Variant;
 use crate::workload::Workload;
 use std::path::Path;
 use std::time::Duration;
@@ -127,7 +128,7 @@ impl Rounds<'_> {
 mod tests {
     use super::*;
     use crate::device::protocol::LatencyReading;
-    use crate::records::Setting;
+    use crate::machine::Setting;
     use crate::report::{Console, Mode, Settings};
     use crate::units::Bytes;
     use crate::workload::Stage;

@@ -22,10 +22,9 @@ impl Failure {
     }
 
     /// What ssh complained of when it failed. (Its words are the same in every version since 3.0, and in every language.)
-    pub fn of_ssh(host: &Host, complained: &str) -> Self {
-        let has = |words: &str| complained.contains(words);
-        let last =
-            complained.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed without a word");
+    pub fn of_ssh(host: &Host, stderr: &str) -> Self {
+        let has = |words: &str| stderr.contains(words);
+        let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed without a word");
         let (by_hand, known_as) = (host.command(), host.known_as());
         let refused =
             |problem: &str, help: String| Failure::Refused(Error::device(format!("{host}: {problem}")).help(help));
@@ -97,9 +96,9 @@ mod tests {
             ),
             ("", "failed without a word", "must work"),
         ];
-        for (complained, problem, help) in cases {
-            let error = Failure::of_ssh(&host, complained).into_error(&host).to_string();
-            assert!(error.contains(problem) && error.contains(help), "{complained}: {error}");
+        for (stderr, problem, help) in cases {
+            let error = Failure::of_ssh(&host, stderr).into_error(&host).to_string();
+            assert!(error.contains(problem) && error.contains(help), "{stderr}: {error}");
         }
     }
 }

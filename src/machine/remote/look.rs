@@ -1,8 +1,8 @@
 //! What a board tells of itself when the connection is made.
 
-use crate::device::description::Description;
 use crate::error::{Error, Result};
-use crate::records::Setting;
+use crate::machine::Setting;
+use crate::machine::description::Description;
 use std::fs;
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //!
 //! Everything here is `None` or empty where there is no NVML or it does not know, as of memory on Jetson boards.
 
-use crate::records::Moment;
+use super::Moment;
 use crate::units::Bytes;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};

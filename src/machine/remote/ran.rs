@@ -1,8 +1,8 @@
 //! What became of a worker on a board: `run.sh` says it behind the worker's own words.
 
-use super::connection::Heard;
+use super::connection::Reply;
 use super::failure::Failure;
-use crate::device::worker::{End, LONGEST_REPLY, Legacy};
+use crate::machine::process::{End, LONGEST_OUTPUT, Output};
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -17,29 +17,29 @@ const SIGNALLED: i32 = 128;
 #[derive(Debug, PartialEq)]
 pub(super) enum Ran {
     /// It ended.
-    Ended(Legacy),
+    Ended(Output),
     /// It was not started: something else was measured all the time.
     Busy,
 }
 
 impl Ran {
-    /// Reads what was heard of a worker that had `limit` to end.
+    /// Reads the reply about a worker that had `limit` to end.
     ///
     /// # Errors
     /// There is no last line: the board went down with the worker.
-    pub fn read(heard: &Heard, limit: Duration) -> Result<Self, Failure> {
-        let lost = || match heard.complained.trim() {
+    pub fn read(reply: &Reply, limit: Duration) -> Result<Self, Failure> {
+        let lost = || match reply.stderr.trim() {
             "" => Failure::Lost("the board ended in the middle of a measurement".to_owned()),
             words => Failure::Lost(words.to_owned()),
         };
-        let answer = heard.answer.as_deref().ok_or_else(lost)?;
-        let legacy = |end, said: &str, for_memory| {
-            Ran::Ended(Legacy { for_memory, ..Legacy::of(end, said.to_owned(), heard.complained.clone()) })
+        let answer = reply.answer.as_deref().ok_or_else(lost)?;
+        let output = |end, said: &str, killed_for_memory| {
+            Ran::Ended(Output { killed_for_memory, ..Output::new(end, said.to_owned(), reply.stderr.clone()) })
         };
         let Some((said, last)) = answer.rsplit_once(MARK) else {
-            // What a worker says beyond the longest reply is cut off, and what comes behind with it.
-            let endless = answer.len() as u64 > LONGEST_REPLY / 2;
-            return if endless { Ok(legacy(End::Exited(exited(0)), answer, false)) } else { Err(lost()) };
+            // What a worker says beyond the longest output is cut off, and what comes behind with it.
+            let endless = answer.len() as u64 > LONGEST_OUTPUT / 2;
+            return if endless { Ok(output(End::Exited(exited(0)), answer, false)) } else { Err(lost()) };
         };
         let words: Vec<&str> = last.split_whitespace().collect();
         match words.as_slice() {
@@ -52,7 +52,7 @@ impl Ran {
                 let late = code == SIGNALLED + Signal::SIGKILL as i32
                     && Duration::from_millis(10 * (centiseconds + 1)) >= limit;
                 let end = if late { End::TimedOut } else { End::Exited(exited(code)) };
-                Ok(legacy(end, said, *memory == "1"))
+                Ok(output(end, said, *memory == "1"))
             }
             _ => Err(lost()),
         }
@@ -72,20 +72,20 @@ mod tests {
     use super::*;
 
     fn read(answer: &str) -> Result<Ran, Failure> {
-        let heard = Heard { answer: Some(answer.to_owned()), complained: "Connection closed".to_owned() };
-        Ran::read(&heard, Duration::from_secs(2))
+        let reply = Reply { answer: Some(answer.to_owned()), stderr: "Connection closed".to_owned() };
+        Ran::read(&reply, Duration::from_secs(2))
     }
 
     fn end(answer: &str) -> (End, bool) {
         match read(answer) {
-            Ok(Ran::Ended(legacy)) => (legacy.end, legacy.for_memory),
+            Ok(Ran::Ended(output)) => (output.end, output.killed_for_memory),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn the_last_line_tells_how_a_worker_ended() {
-        assert!(matches!(read("{}\n\nperf4sight ended 0 50 0\n"), Ok(Ran::Ended(legacy)) if legacy.said == "{}\n"));
+        assert!(matches!(read("{}\n\nperf4sight ended 0 50 0\n"), Ok(Ran::Ended(output)) if output.stdout == "{}\n"));
         assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
         // 137 = 128 + SIGKILL: by the kernel, by somebody, at the limit of 2 s.
         assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));

@@ -15,7 +15,7 @@ impl Host {
     /// Reads `address`, `user@address` or either with `:port`; an IPv6 address with a port stands in brackets.
     ///
     /// ```
-    /// use perf4sight::device::remote::Host;
+    /// use perf4sight::machine::remote::Host;
     /// assert_eq!(Host::parse("nvidia@tx2.local:2222")?.to_string(), "nvidia@tx2.local:2222");
     /// assert!(Host::parse("-oProxyCommand=reboot").is_err());
     /// # Ok::<(), perf4sight::error::Error>(())

@@ -1,6 +1,6 @@
 //! What Linux tells of a machine as files: clocks, temperatures, throttling, stolen time; of a Jetson also release and power mode.
 
-use crate::records::{Moment, Setting};
+use super::{Moment, Setting};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

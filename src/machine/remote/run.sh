@@ -6,7 +6,7 @@ while IFS= read -r word && [ -n "$word" ]; do set -- "$@" "$word"; done
 IFS= read -r request || exit 1
 printf "\nperf4sight worker\n"
 if [ "$patience" != ask ]; then
-    # The lock of device/turn.rs.
+    # The lock of machine/turn.rs.
     exec 9</tmp
     flock -w "$patience" 9 || { printf "\nperf4sight busy\n"; exit 0; }
 fi

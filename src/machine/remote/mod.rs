@@ -4,22 +4,20 @@
 //! scripts in this folder to run: whatever comes from a configuration goes over their standard input, line by line. What is brought
 //! lies in `~/.cache/perf4sight` on the board, by the checksum of its content, and is not brought again.
 
-mod carry;
+mod bundle;
 mod connection;
 mod failure;
 mod host;
 mod look;
 mod ran;
 
+pub use bundle::Bundle;
 pub use host::Host;
 
-use super::Watch;
 use super::description::Description;
-use super::machine::{Invocation, Machine};
-use super::worker::{End, Legacy};
+use super::{End, Invocation, Machine, Output, Watch, differences};
 use crate::error::{Error, Result};
-use crate::records::differences;
-use carry::{Load, Luggage, Place};
+use bundle::{StoredPath, Upload};
 use connection::{Connection, Input, Script};
 use failure::Failure;
 use look::Look;
@@ -51,7 +49,7 @@ type Attempt<T> = std::result::Result<Option<T>, Failure>;
 pub struct Route {
     /// Where it is.
     pub host: Host,
-    /// A file to use in place of the user's own ssh configuration.
+    /// A file to use in path of the user's own ssh configuration.
     pub config: Option<PathBuf>,
     /// How long a lost connection is tried to be made again.
     pub patience: Duration,
@@ -59,7 +57,7 @@ pub struct Route {
 
 /// A board that is reached over ssh.
 #[derive(Debug)]
-pub struct Board {
+pub struct RemoteMachine {
     connection: Connection,
     patience: Duration,
     state: Mutex<State>,
@@ -69,10 +67,10 @@ pub struct Board {
 #[derive(Debug, Clone)]
 struct State {
     look: Look,
-    brought: BTreeMap<PathBuf, Place>,
+    brought: BTreeMap<PathBuf, StoredPath>,
 }
 
-impl Board {
+impl RemoteMachine {
     /// Connects to a board and looks at it.
     ///
     /// # Errors
@@ -86,22 +84,37 @@ impl Board {
             return Err(Error::device(format!("{} lacks {}", route.host, look.absent.trim()))
                 .help("on the board: apt-get install coreutils util-linux"));
         }
-        Ok(Board { connection, patience: route.patience, state: Mutex::new(State { look, brought: BTreeMap::new() }) })
+        Ok(RemoteMachine {
+            connection,
+            patience: route.patience,
+            state: Mutex::new(State { look, brought: BTreeMap::new() }),
+        })
     }
 
-    /// The command of the worker as the board will run it, once what it needs is there: perf4sight's own (beside `executable`, or
-    /// what was compiled for the board) where `words` are empty, else these, with the files and folders of this machine that
-    /// they name.
+    /// Where it is.
+    pub fn host(&self) -> &Host {
+        self.connection.host()
+    }
+
+    /// Its processor, as `uname -m` calls it.
+    pub fn architecture(&self) -> String {
+        self.state().look.architecture.clone()
+    }
+
+    /// Where files are kept there.
+    pub fn store(&self) -> String {
+        self.state().look.store.clone()
+    }
+
+    /// Brings what a command needs, and tells the command as it is run there.
     ///
     /// # Errors
-    /// A worker for another processor, a file that cannot be read here or kept there.
-    pub fn bring_worker(&self, words: &[String], executable: &Path) -> Result<Vec<String>> {
+    /// A file that cannot be read here or kept there.
+    pub fn deliver(&self, bundle: Bundle) -> Result<Vec<String>> {
         let never = AtomicBool::new(false);
         let watch = Watch { cancelled: &never, waiting: &|_| () };
-        let look = self.state().look.clone();
-        let Luggage { files, command } = carry::worker(words, executable, &look, self.connection.host())?;
-        files.into_iter().try_for_each(|(file, place)| self.store(&file, place, &watch).map(drop))?;
-        Ok(command)
+        bundle.files.into_iter().try_for_each(|(file, path)| self.keep(&file, path, &watch).map(drop))?;
+        Ok(bundle.command)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -109,21 +122,21 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a file into its place, now and whenever the connection is made anew.
-    fn store(&self, file: &Path, place: Place, watch: &Watch<'_>) -> Result<Option<()>> {
+    /// Puts a file into its path, now and whenever the connection is made anew.
+    fn keep(&self, file: &Path, path: StoredPath, watch: &Watch<'_>) -> Result<Option<()>> {
         let gone = |why: String| Err(Failure::Lost(why).into_error(self.connection.host()));
-        let stored = self.persist(watch, || self.put(file, &place, watch), gone)?;
-        self.state().brought.insert(file.to_owned(), place);
+        let stored = self.persist(watch, || self.put(file, &path, watch), gone)?;
+        self.state().brought.insert(file.to_owned(), path);
         Ok(stored)
     }
 
-    fn put(&self, file: &Path, place: &Place, watch: &Watch<'_>) -> Attempt<()> {
-        let Load { content, size, mode } = Load::open(file).map_err(Failure::Refused)?;
-        let input = Input::lines(&[&place.to_string(), &size.to_string(), mode], TRANSFER).and(content);
-        let Some(heard) = self.connection.run(Script::Put, input, watch)? else { return Ok(None) };
-        heard.answer.map(|_| Some(())).ok_or_else(|| {
+    fn put(&self, file: &Path, path: &StoredPath, watch: &Watch<'_>) -> Attempt<()> {
+        let Upload { content, size, mode } = Upload::open(file).map_err(Failure::Refused)?;
+        let input = Input::lines(&[&path.to_string(), &size.to_string(), mode], TRANSFER).and(content);
+        let Some(reply) = self.connection.run(Script::Put, input, watch)? else { return Ok(None) };
+        reply.answer.map(|_| Some(())).ok_or_else(|| {
             let (host, store) = (self.connection.host(), self.state().look.store.clone());
-            let problem = format!("{host} cannot keep {}: {}", file.display(), heard.complained.trim());
+            let problem = format!("{host} cannot keep {}: {}", file.display(), reply.stderr.trim());
             Failure::Refused(
                 Error::device(problem)
                     .help(format!("make room on the board; what earlier sweeps left in {store} can be deleted")),
@@ -188,8 +201,8 @@ impl Board {
             ));
         }
         self.state().look = look;
-        for (file, place) in &brought {
-            if self.put(file, place, watch)?.is_none() {
+        for (file, path) in &brought {
+            if self.put(file, path, watch)?.is_none() {
                 return Ok(None);
             }
         }
@@ -197,12 +210,12 @@ impl Board {
     }
 
     /// Waits for the turn and runs a worker.
-    fn in_turn(&self, command: &Invocation<'_>, watch: &Watch<'_>) -> Attempt<Legacy> {
+    fn in_turn(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Attempt<Output> {
         // At first without waiting, so that it can be said what is waited for.
         let mut patience = Duration::ZERO;
         loop {
-            match self.run(command, Some(patience), watch)? {
-                Some(Ran::Ended(legacy)) => return Ok(Some(legacy)),
+            match self.run_there(invocation, Some(patience), watch)? {
+                Some(Ran::Ended(output)) => return Ok(Some(output)),
                 Some(Ran::Busy) if patience.is_zero() => {
                     let host = self.connection.host();
                     (watch.waiting)(&format!("another measurement is running on {host}"));
@@ -215,20 +228,20 @@ impl Board {
     }
 
     /// Runs a worker, in its turn if it comes within a time; without one, at once.
-    fn run(&self, command: &Invocation<'_>, turn: Option<Duration>, watch: &Watch<'_>) -> Attempt<Ran> {
-        let limit = command.timeout.as_secs_f64().to_string();
+    fn run_there(&self, invocation: &Invocation<'_>, turn: Option<Duration>, watch: &Watch<'_>) -> Attempt<Ran> {
+        let limit = invocation.timeout.as_secs_f64().to_string();
         let patience = turn.map_or("ask".to_owned(), |turn| turn.as_secs().to_string());
-        let threads = command.threads.to_string();
+        let threads = invocation.threads.to_string();
         let before = [patience.as_str(), &limit, &threads];
-        let words = command.words.iter().map(String::as_str);
-        let lines: Vec<&str> = before.into_iter().chain(words).chain(["", command.request]).collect();
-        let input = Input::lines(&lines, command.timeout + TURN + PROMPTLY).held();
-        let Some(heard) = self.connection.run(Script::Run, input, watch)? else { return Ok(None) };
-        Ran::read(&heard, command.timeout).map(Some)
+        let words = invocation.words.iter().map(String::as_str);
+        let lines: Vec<&str> = before.into_iter().chain(words).chain(["", invocation.line]).collect();
+        let input = Input::lines(&lines, invocation.timeout + TURN + PROMPTLY).held();
+        let Some(reply) = self.connection.run(Script::Run, input, watch)? else { return Ok(None) };
+        Ran::read(&reply, invocation.timeout).map(Some)
     }
 }
 
-impl Machine for Board {
+impl Machine for RemoteMachine {
     fn description(&self) -> Description {
         self.state().look.description.clone()
     }
@@ -241,39 +254,40 @@ impl Machine for Board {
         format!(" on {}", self.connection.host())
     }
 
-    fn bring(&self, network: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>> {
-        let known = self.state().brought.get(network).cloned();
-        let place = match known {
-            Some(place) => place,
+    fn bring(&self, file: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>> {
+        let known = self.state().brought.get(file).cloned();
+        let path = match known {
+            Some(path) => path,
             None => {
-                let place = Place::of(network)?;
-                if self.store(network, place.clone(), watch)?.is_none() {
+                let path = StoredPath::of(file)?;
+                if self.keep(file, path.clone(), watch)?.is_none() {
                     return Ok(None);
                 }
-                place
+                path
             }
         };
-        Ok(Some(place.on(&self.state().look).into()))
+        Ok(Some(path.within(&self.store()).into()))
     }
 
-    fn measure(&self, command: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Legacy>> {
-        let gone = |why| Ok(Legacy::of(End::Lost(LOSSES), String::new(), why));
-        self.persist(watch, || self.in_turn(command, watch), gone)
+    fn run_alone(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
+        let gone = |why| Ok(Output::new(End::Lost(LOSSES), String::new(), why));
+        self.persist(watch, || self.in_turn(invocation, watch), gone)
     }
 
-    fn ask(&self, command: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Legacy>> {
-        let ran = self.run(command, None, watch).map_err(|failure| failure.into_error(self.connection.host()))?;
+    fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
+        let ran =
+            self.run_there(invocation, None, watch).map_err(|failure| failure.into_error(self.connection.host()))?;
         Ok(ran.and_then(|ran| match ran {
-            Ran::Ended(legacy) => Some(legacy),
+            Ran::Ended(output) => Some(output),
             Ran::Busy => None,
         }))
     }
 }
 
 fn look(connection: &Connection, watch: &Watch<'_>) -> Attempt<Look> {
-    let Some(heard) = connection.run(Script::Look, Input::lines(&[], PROMPTLY), watch)? else { return Ok(None) };
-    let answer = heard.answer.ok_or_else(|| {
-        let words = heard.complained.trim();
+    let Some(reply) = connection.run(Script::Look, Input::lines(&[], PROMPTLY), watch)? else { return Ok(None) };
+    let answer = reply.answer.ok_or_else(|| {
+        let words = reply.stderr.trim();
         Failure::Lost(if words.is_empty() { "its shell says nothing".to_owned() } else { words.to_owned() })
     })?;
     Look::read(&answer, connection.folder()).map(Some).map_err(Failure::Refused)

@@ -1,7 +1,6 @@
 //! What a machine is, told by its files: processor, instruction set, memory, kernel, board.
 
-use super::{board, cgroup};
-use crate::records::Setting;
+use super::{Setting, cgroup, linux};
 use crate::units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +57,7 @@ impl Description {
             ),
         ];
         let facts = facts.map(|(name, fact)| (name.to_owned(), fact));
-        facts.into_iter().chain(board::facts(&self.root)).collect()
+        facts.into_iter().chain(linux::facts(&self.root)).collect()
     }
 
     /// Whether oneDNN lays tensors out for vectors of 512 bits.

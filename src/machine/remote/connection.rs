@@ -4,9 +4,9 @@
 
 use super::failure::Failure;
 use super::host::Host;
-use crate::device::Watch;
-use crate::device::worker::{self, End, Errand, Legacy};
 use crate::error::Result;
+use crate::machine::Watch;
+use crate::machine::process::{self, Call, End, Output};
 use crate::private_folder::PrivateFolder;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -67,11 +67,11 @@ impl Script {
 
 /// What a script said: after its mark, and to standard error.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Reply {
     /// What followed the mark; none where the mark did not come.
     pub answer: Option<String>,
     /// The end of its complaints.
-    pub complained: String,
+    pub stderr: String,
 }
 
 /// A connection to a board, made with the first command and again with the first one after it was lost.
@@ -103,21 +103,21 @@ impl Connection {
     ///
     /// # Errors
     /// When ssh failed, or the script did not get to its end.
-    pub fn run(&self, script: Script, input: Input, watch: &Watch<'_>) -> std::result::Result<Option<Heard>, Failure> {
-        let errand = Errand { input: input.bytes, held: input.held, worker: false, timeout: input.timeout };
+    pub fn run(&self, script: Script, input: Input, watch: &Watch<'_>) -> std::result::Result<Option<Reply>, Failure> {
+        let call = Call { input: input.bytes, keeps_input: input.held, one_line: false, timeout: input.timeout };
         let mut command = self.ssh();
         command.args(self.host.arguments()).arg(script.command());
-        let legacy = worker::ask(&mut command, errand, watch).map_err(|cause| Failure::no_ssh(&cause))?;
-        legacy.map(|legacy| self.heard(script, legacy)).transpose()
+        let output = process::run(&mut command, call, watch).map_err(|cause| Failure::no_ssh(&cause))?;
+        output.map(|output| self.reply(script, output)).transpose()
     }
 
-    fn heard(&self, script: Script, legacy: Legacy) -> std::result::Result<Heard, Failure> {
-        let answer = legacy.said.split_once(script.answer()).map(|(_, answer)| answer.to_owned());
-        match legacy.end {
+    fn reply(&self, script: Script, output: Output) -> std::result::Result<Reply, Failure> {
+        let answer = output.stdout.split_once(script.answer()).map(|(_, answer)| answer.to_owned());
+        match output.end {
             End::Exited(status) if status.code() == Some(SSH_FAILED) => {
-                Err(Failure::of_ssh(&self.host, &legacy.complained))
+                Err(Failure::of_ssh(&self.host, &output.stderr))
             }
-            End::Exited(_) => Ok(Heard { answer, complained: legacy.complained }),
+            End::Exited(_) => Ok(Reply { answer, stderr: output.stderr }),
             End::TimedOut | End::Lost(_) => Err(Failure::Lost("the board does not answer".to_owned())),
         }
     }

@@ -1,8 +1,8 @@
-//! What a worker starts dies with it, and a worker dies with this program, however either ends.
+//! What a guarded process starts dies with it, and it dies with this program, however either ends.
 //!
-//! A shell guards each worker from before it is started. It waits for the end of a pipe whose other end only this program has, which
-//! the kernel closes after SIGKILL too, and then kills the process group that it shares with the worker. A parent-death signal would
-//! come too late: a worker can ask for one only when its libraries are loaded, and a worker in another language may never do so.
+//! A shell guards each process from before it is started. It waits for the end of a pipe whose other end only this program has, which
+//! the kernel closes after SIGKILL too, and then kills the process group that it shares with the process. A parent-death signal would
+//! come too late: a process can ask for one only when its libraries are loaded, and one in another language may never do so.
 //!
 //! What left the group (a daemon, `setsid`) is known by a mark in its environment, which children inherit.
 
@@ -21,7 +21,7 @@ const GUARD: &str = r#"read -r _
     kill -KILL "${process%/environ}"
 done
 kill -KILL 0"#;
-/// The variable that marks what a worker starts.
+/// The variable that marks what a guarded process starts.
 const MARK: &str = "PERF4SIGHT_WORKER";
 /// How often what left the group is looked for: it may be starting more of itself.
 const ROUNDS: usize = 5;
@@ -76,10 +76,10 @@ impl Drop for Guarded {
     }
 }
 
-/// A mark that no other worker has.
+/// A mark that no other guarded process has.
 fn mark() -> String {
-    static WORKERS: AtomicU64 = AtomicU64::new(0);
-    format!("{MARK}={}.{}", std::process::id(), WORKERS.fetch_add(1, Ordering::Relaxed))
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    format!("{MARK}={}.{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A process's group, which it leads. Process ids are positive and fit.

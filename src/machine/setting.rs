@@ -1,0 +1,14 @@
+//! What measurements on a machine depend on, as facts by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What must be the same for measurements to be comparable, by name: `processor`, `threads`, `libtorch`, ...
+pub type Setting = BTreeMap<String, String>;
+
+/// What differs between two settings, each as "name was this, is that".
+pub fn differences(before: &Setting, now: &Setting) -> Vec<String> {
+    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let shown = |setting: &Setting, name: &str| setting.get(name).map_or("unknown", String::as_str).to_owned();
+    let different = names.into_iter().filter(|name| before.get(*name) != now.get(*name));
+    different.map(|name| format!("{name} was {}, is {}", shown(before, name), shown(now, name))).collect()
+}
