@@ -1,8 +1,8 @@
 //! A network with weights in libtorch, run node by node.
 
 use super::ops::Call;
-use super::weights::{WeightStore, sizes};
-use perf4sight::network::{Network, Node, NodeId, Op};
+use super::weights::WeightStore;
+use perf4sight::network::{Network, Node, NodeId};
 use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
@@ -53,15 +53,8 @@ impl<'a> Executable<'a> {
     }
 
     fn run(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, batch: &Tensor) -> Result<Tensor, TchError> {
-        let weights = self.weights.of(id, node);
-        match (&node.op, weights) {
-            (Op::Input(_), _) => Ok(batch.shallow_clone()),
-            (Op::Parameter(shape), Some(weights)) => {
-                let size: Vec<i64> = batch.size()[..1].iter().copied().chain(sizes(shape.dims())).collect();
-                weights.weight.f_expand(size, false)
-            }
-            _ => Call { node, weights, inputs, training: self.training, in_place: self.in_place[id.index()] }.run(),
-        }
+        let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
+        Call { node, weights, inputs, batch, training: self.training, in_place }.run()
     }
 }
 
@@ -76,8 +69,9 @@ fn read(id: NodeId, left: &mut [usize], results: &mut [Option<Tensor>]) -> Tenso
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weights::sizes;
     use perf4sight::network::zoo::{self, Dataset};
-    use perf4sight::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Shape, Window};
+    use perf4sight::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Shape, Window};
 
     /// A network of one operation, reading its input as often as the operation has inputs.
     fn alone(op: Op, inputs: usize, sample: &[usize]) -> Network {

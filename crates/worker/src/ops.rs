@@ -1,7 +1,7 @@
 //! Every operation of a network as the libtorch call that PyTorch would make for it.
 
 use super::weights::{Weights, sizes};
-use perf4sight::network::{Activation, Binary, Node, Op, Window};
+use perf4sight::network::{Activation, Binary, Conv, Node, Op, Shape, Window};
 use tch::{TchError, Tensor};
 
 /// Momentum of a batch-norm's running statistics and its epsilon; PyTorch's defaults, and those of the published networks.
@@ -13,6 +13,8 @@ pub(super) struct Call<'a> {
     pub node: &'a Node,
     pub weights: Option<&'a Weights>,
     pub inputs: Vec<Tensor>,
+    /// The network's input.
+    pub batch: &'a Tensor,
     /// Batch statistics and dropout as in training.
     pub training: bool,
     /// Whether the result may overwrite the input.
@@ -22,60 +24,72 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     /// The node's result.
     pub fn run(self) -> Result<Tensor, TchError> {
-        match (&self.node.op, self.weights) {
-            (Op::Activation(activation), _) => self.activation(*activation),
-            (Op::Conv(_) | Op::Linear(_) | Op::BatchNorm | Op::LayerNorm { .. }, Some(weights)) => self.layer(weights),
-            (Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } | Op::Mean { .. }, _) => self.pool(),
-            (Op::Binary(binary), _) => self.binary(*binary),
-            _ => self.plain(),
+        let shape = &self.node.shape;
+        match &self.node.op {
+            Op::Input(_) => Ok(self.batch.shallow_clone()),
+            Op::Parameter(_) => self.weights()?.weight.f_expand(self.sized(shape), false),
+            Op::Conv(conv) => self.conv(conv),
+            Op::Linear(_) => self.inputs[0].f_linear(&self.weights()?.weight, self.weights()?.bias.as_ref()),
+            Op::BatchNorm => self.batch_norm(),
+            Op::LayerNorm { .. } => self.layer_norm(),
+            Op::Activation(activation) => self.activation(*activation),
+            Op::MaxPool(window) => self.max_pool(window),
+            Op::AvgPool { window, count_include_pad } => self.average_pool(window, *count_include_pad),
+            Op::AdaptiveAvgPool { output } => self.inputs[0].f_adaptive_avg_pool2d(sizes(output)),
+            Op::Mean { axes, keep } => self.inputs[0].f_mean_dim(behind_batches(axes), *keep, None),
+            Op::Binary(binary) => self.binary(*binary),
+            Op::Concat { axis } => Tensor::f_cat(&self.inputs, behind_batch(*axis)),
+            Op::Flatten => self.inputs[0].f_flatten(1, -1),
+            Op::Reshape(_) => self.inputs[0].f_reshape(self.sized(shape)),
+            Op::Transpose { order } => self.inputs[0].f_permute([vec![0], behind_batches(order)].concat()),
+            Op::Slice { axis, start, length } => {
+                self.inputs[0].f_narrow(behind_batch(*axis), *start as i64, *length as i64)
+            }
+            Op::MatMul => self.inputs[0].f_matmul(&self.inputs[1]),
+            Op::Softmax { axis } => self.inputs[0].f_softmax(behind_batch(*axis), None),
+            Op::Dropout { rate } => self.inputs[0].f_dropout(f64::from(*rate), self.training),
+            Op::Unknown(_) => Err(TchError::Shape(format!("{} cannot run", self.node.op.kind()))),
         }
     }
 
-    fn layer(&self, weights: &Weights) -> Result<Tensor, TchError> {
-        let input = &self.inputs[0];
-        let Weights { weight, bias, running } = weights;
-        let bias = bias.as_ref();
-        match &self.node.op {
-            Op::Conv(conv) => {
-                let (input, padding) = self.padded(&conv.window, 0.0)?;
-                let Window { stride, dilation, .. } = &conv.window;
-                input.f_conv2d(weight, bias, sizes(stride), padding, sizes(dilation), conv.groups as i64)
-            }
-            Op::BatchNorm => {
-                let [mean, variance] =
-                    running.as_ref().map_or([None, None], |[mean, variance]| [Some(mean), Some(variance)]);
-                input.f_batch_norm(Some(weight), bias, mean, variance, self.training, RUNNING_MOMENTUM, EPSILON, true)
-            }
-            Op::LayerNorm { .. } => input.f_layer_norm(weight.size(), Some(weight), bias, EPSILON, true),
-            _ => input.f_linear(weight, bias),
-        }
+    fn weights(&self) -> Result<&Weights, TchError> {
+        self.weights.ok_or_else(|| TchError::Shape(format!("{} has no weights", self.node.name)))
     }
 
-    fn pool(&self) -> Result<Tensor, TchError> {
-        let input = &self.inputs[0];
-        match &self.node.op {
-            Op::MaxPool(window) => {
-                let (input, padding) = self.padded(window, f64::NEG_INFINITY)?;
-                let Window { kernel, stride, dilation, .. } = window;
-                input.f_max_pool2d(sizes(kernel), sizes(stride), padding, sizes(dilation), window.ceil)
-            }
-            Op::AvgPool { window, count_include_pad } => {
-                let (input, padding) = self.padded(window, 0.0)?;
-                input.f_avg_pool2d(
-                    sizes(&window.kernel),
-                    sizes(&window.stride),
-                    padding,
-                    window.ceil,
-                    *count_include_pad,
-                    None,
-                )
-            }
-            Op::Mean { axes, keep } => {
-                let axes: Vec<i64> = axes.iter().map(|&axis| behind_batch(axis)).collect();
-                input.f_mean_dim(axes, *keep, None)
-            }
-            _ => input.f_adaptive_avg_pool2d(sizes(self.node.shape.image().as_slice())),
-        }
+    /// A shape for every sample of the batch.
+    fn sized(&self, shape: &Shape) -> Vec<i64> {
+        self.batch.size()[..1].iter().copied().chain(sizes(shape.dims())).collect()
+    }
+
+    fn conv(&self, conv: &Conv) -> Result<Tensor, TchError> {
+        let Weights { weight, bias, .. } = self.weights()?;
+        let (input, padding) = self.padded(&conv.window, 0.0)?;
+        let Window { stride, dilation, .. } = &conv.window;
+        input.f_conv2d(weight, bias.as_ref(), sizes(stride), padding, sizes(dilation), conv.groups as i64)
+    }
+
+    fn batch_norm(&self) -> Result<Tensor, TchError> {
+        let Weights { weight, bias, running } = self.weights()?;
+        let [mean, variance] = running.as_ref().map_or([None, None], |running| running.each_ref().map(Some));
+        let (scale, shift, input) = (Some(weight), bias.as_ref(), &self.inputs[0]);
+        input.f_batch_norm(scale, shift, mean, variance, self.training, RUNNING_MOMENTUM, EPSILON, true)
+    }
+
+    fn layer_norm(&self) -> Result<Tensor, TchError> {
+        let Weights { weight, bias, .. } = self.weights()?;
+        self.inputs[0].f_layer_norm(weight.size(), Some(weight), bias.as_ref(), EPSILON, true)
+    }
+
+    fn max_pool(&self, window: &Window) -> Result<Tensor, TchError> {
+        let (input, padding) = self.padded(window, f64::NEG_INFINITY)?;
+        let Window { kernel, stride, dilation, .. } = window;
+        input.f_max_pool2d(sizes(kernel), sizes(stride), padding, sizes(dilation), window.ceil)
+    }
+
+    fn average_pool(&self, window: &Window, count_include_pad: bool) -> Result<Tensor, TchError> {
+        let (input, padding) = self.padded(window, 0.0)?;
+        let Window { kernel, stride, .. } = window;
+        input.f_avg_pool2d(sizes(kernel), sizes(stride), padding, window.ceil, count_include_pad, None)
     }
 
     /// The input and the padding libtorch is told. Its operations pad both sides alike, pooling by half a kernel at most; any
@@ -140,28 +154,6 @@ impl Call<'_> {
             Binary::Div => input.f_div_scalar(1.0),
         }
     }
-
-    /// Operations without weights that move, join or normalise.
-    fn plain(&self) -> Result<Tensor, TchError> {
-        let input = &self.inputs[0];
-        match &self.node.op {
-            Op::Concat { axis } => Tensor::f_cat(&self.inputs, behind_batch(*axis)),
-            Op::Flatten => input.f_flatten(1, -1),
-            Op::Reshape(shape) => {
-                let size: Vec<i64> = input.size()[..1].iter().copied().chain(sizes(shape.dims())).collect();
-                input.f_reshape(size)
-            }
-            Op::Transpose { order } => {
-                let order: Vec<i64> = std::iter::once(0).chain(order.iter().map(|&axis| behind_batch(axis))).collect();
-                input.f_permute(order)
-            }
-            Op::Slice { axis, start, length } => input.f_narrow(behind_batch(*axis), *start as i64, *length as i64),
-            Op::MatMul => input.f_matmul(&self.inputs[1]),
-            Op::Softmax { axis } => input.f_softmax(behind_batch(*axis), None),
-            Op::Dropout { rate } => input.f_dropout(f64::from(*rate), self.training),
-            _ => Err(TchError::Shape(format!("{} cannot run", self.node.op.kind()))),
-        }
-    }
 }
 
 /// The tensor with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis.
@@ -172,4 +164,8 @@ fn raised(tensor: &Tensor, rank: usize) -> Result<Tensor, TchError> {
 /// A per-sample axis as an axis of the batch.
 fn behind_batch(axis: usize) -> i64 {
     axis as i64 + 1
+}
+
+fn behind_batches(axes: &[usize]) -> Vec<i64> {
+    axes.iter().map(|&axis| behind_batch(axis)).collect()
 }

@@ -1,6 +1,6 @@
 //! The weights of a network as tensors: shapes from the graph, values seeded and cheap to make.
 
-use perf4sight::network::{Conv, Linear, Network, Node, NodeId, Op};
+use perf4sight::network::{Network, Node, NodeId, Spans};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// What one node keeps between steps.
@@ -43,42 +43,30 @@ impl WeightStore {
 struct Maker((Kind, Device));
 
 impl Maker {
+    /// None where there are none, and of what is not understood, which does not run.
     fn weights_of(self, network: &Network, node: &Node) -> Result<Option<Weights>, TchError> {
-        let weights = match &node.op {
-            Op::Conv(conv) => self.filters(conv, network.input_of(node, 0).channels())?,
-            Op::Linear(linear) => self.matrix(linear, network.input_of(node, 0).dims().last().copied().unwrap_or(1))?,
-            Op::BatchNorm => {
-                let channels = [node.shape.channels() as i64];
-                let running = Some([Tensor::f_zeros(channels, self.0)?, Tensor::f_ones(channels, self.0)?]);
-                Weights { running, ..self.scale_and_shift(&channels)? }
+        let facts = network.facts(node);
+        let Some((weight, others)) = facts.weights.split_first() else { return Ok(None) };
+        let (size, bias) = (sizes(weight.dims.dims()), others.first().map(|bias| sizes(bias.dims.dims())));
+        let running = match facts.buffers.as_slice() {
+            [mean, variance] => {
+                let [mean, variance] = [mean, variance].map(|shape| sizes(shape.dims()));
+                Some([Tensor::f_zeros(mean, self.0)?, Tensor::f_ones(variance, self.0)?])
             }
-            Op::LayerNorm { axis } => self.scale_and_shift(&sizes(&node.shape.dims()[*axis..]))?,
-            Op::Parameter(shape) => {
-                Weights { weight: self.uniform(&sizes(shape.dims()), shape.elements())?, bias: None, running: None }
-            }
-            _ => return Ok(None),
+            _ => None,
         };
-        Ok(Some(weights))
-    }
-
-    fn filters(self, conv: &Conv, channels: usize) -> Result<Weights, TchError> {
-        let [height, width] = conv.window.kernel;
-        let seen = channels / conv.groups;
-        self.affine(&sizes(&[conv.out_channels, seen, height, width]), conv.bias)
-    }
-
-    fn matrix(self, linear: &Linear, features: usize) -> Result<Weights, TchError> {
-        self.affine(&sizes(&[linear.out_features, features]), linear.bias)
-    }
-
-    fn affine(self, size: &[i64], bias: bool) -> Result<Weights, TchError> {
-        let fan_in = size[1..].iter().product::<i64>() as u64;
-        let bias = bias.then(|| self.uniform(&size[..1], fan_in)).transpose()?;
-        Ok(Weights { weight: self.uniform(size, fan_in)?, bias, running: None })
-    }
-
-    fn scale_and_shift(self, size: &[i64]) -> Result<Weights, TchError> {
-        Ok(Weights { weight: Tensor::f_ones(size, self.0)?, bias: Some(Tensor::f_zeros(size, self.0)?), running: None })
+        let (weight, bias) = match (weight.spans, bias) {
+            (Spans::Nothing, _) => return Ok(None),
+            (Spans::Filters { .. }, bias) => {
+                let fan_in = size[1..].iter().product::<i64>() as u64;
+                let bias = bias.map(|bias| self.uniform(&bias, fan_in)).transpose()?;
+                (self.uniform(&size, fan_in)?, bias)
+            }
+            // Scale and shift.
+            (Spans::Result { .. }, Some(bias)) => (Tensor::f_ones(size, self.0)?, Some(Tensor::f_zeros(bias, self.0)?)),
+            (Spans::Result { .. }, None) => (self.uniform(&size, weight.dims.elements())?, None),
+        };
+        Ok(Some(Weights { weight, bias, running }))
     }
 
     /// PyTorch's default for convolutions and linear layers: uniform within one over the square root of the inputs.
