@@ -47,9 +47,9 @@ const EFFECTS: &[(&[&str], &[&str])] = &[
 ];
 
 /// One source file: its path below `src/` and its code without comments, literals and unit tests.
-struct Source {
-    path: String,
-    code: TokenStream,
+pub(crate) struct Source {
+    pub path: String,
+    pub code: TokenStream,
 }
 
 impl Source {
@@ -72,7 +72,12 @@ impl Source {
 }
 
 fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    sources_below("src")
+}
+
+/// The sources in a folder of the repository.
+pub(crate) fn sources_below(folder: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files = Vec::new();
     collect(&root, &mut files);
     files.sort();

@@ -11,6 +11,7 @@ mod dataset;
 mod dependency_groups;
 mod device;
 mod example;
+mod exhaustive;
 mod features;
 mod fingerprint;
 mod fingerprint_report;

@@ -52,7 +52,7 @@ fn class(conv: &Conv, input: &Shape) -> Class {
         (1, [1, 1]) => Class::Pointwise,
         (1, [3, 3]) => Class::Conv3x3,
         (1, _) => Class::ConvLarge,
-        (groups, _) if groups == input.channels() => Class::Depthwise,
+        _ if conv.is_depthwise(input.channels()) => Class::Depthwise,
         _ => Class::Grouped,
     }
 }
@@ -62,9 +62,10 @@ pub(super) fn add(layer: &mut Layer, conv: &Conv) {
     let input = layer.network.input_of(layer.node, 0);
     let (geometry, class) = (Geometry::new(conv, input, &layer.node.shape), class(conv, input));
     layer.filter = Some(geometry.filter);
-    match class {
-        Class::Depthwise => add_windows(layer, &geometry),
-        _ => add_products(layer, class, &geometry),
+    if class == Class::Depthwise {
+        add_windows(layer, &geometry);
+    } else {
+        add_products(layer, class, &geometry);
     }
     if conv.bias {
         add_bias(layer, class);

@@ -163,7 +163,11 @@ pub(super) fn of_shape(class: Class) -> Option<Parameter> {
         Class::ConvLarge => Some(Parameter::ConvLarge),
         Class::Grouped => Some(Parameter::Grouped),
         Class::Linear | Class::MatMul => Some(Parameter::Linear),
-        _ => None,
+        // Compared with which the others are fast or slow.
+        Class::Pointwise => None,
+        // These multiply no matrices.
+        Class::Depthwise | Class::Normalisation | Class::Activation | Class::Dropout | Class::Arithmetic => None,
+        Class::Copy | Class::Pooling | Class::Softmax | Class::Loss | Class::Update | Class::Unknown => None,
     }
 }
 
@@ -191,7 +195,10 @@ fn of_kind(kernel: &Kernel) -> Option<Parameter> {
         Class::Activation => Some(Parameter::Activation),
         Class::Pooling => Some(Parameter::Pooling),
         Class::Update => Some(Parameter::Update),
-        _ => None,
+        Class::Arithmetic | Class::Copy | Class::Loss | Class::Unknown => None,
+        // What these move beside their products.
+        Class::Pointwise | Class::Conv3x3 | Class::ConvLarge | Class::Grouped | Class::Depthwise => None,
+        Class::Linear | Class::MatMul => None,
     }
 }
 

@@ -1,0 +1,122 @@
+//! No silent defaults: a `match` over what operations are names every one of them, so that a new one is thought of everywhere.
+
+use crate::layering::{Source, sources_below};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+/// The enums that say what operations are.
+const ENUMS: [&str; 10] =
+    ["Op", "Nature", "Coupling", "Spans", "Storage", "Gradient", "Needs", "Activation", "Binary", "Class"];
+
+#[test]
+fn no_match_over_operations_has_a_wildcard() {
+    let found: Vec<String> =
+        ["src", "crates"].into_iter().flat_map(sources_below).flat_map(|source| silent(&source)).collect();
+    assert!(
+        found.is_empty(),
+        "name what is left, or ask for one operation with `matches!` or `if let`:\n{}",
+        found.join("\n")
+    );
+}
+
+/// The arms of a source that take whatever operation is left.
+fn silent(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    visit(source.code.clone(), &mut |arms| {
+        if arms.iter().any(names_operation) {
+            let silent = arms.iter().filter(|arm| takes_all(arm));
+            found.extend(
+                silent.map(|arm| format!("{}: {} =>", source.path, arm.iter().cloned().collect::<TokenStream>())),
+            );
+        }
+    });
+    found
+}
+
+/// A pattern, with its guard.
+type Pattern = Vec<TokenTree>;
+
+/// Shows the arms of every `match`.
+fn visit(tokens: TokenStream, see: &mut impl FnMut(&[Pattern])) {
+    let mut matching = false;
+    for token in tokens {
+        match &token {
+            TokenTree::Ident(word) if word == "match" => matching = true,
+            TokenTree::Group(group) => {
+                if matching && group.delimiter() == Delimiter::Brace {
+                    see(&arms(group.stream()));
+                    matching = false;
+                }
+                visit(group.stream(), see);
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+/// The patterns between the braces of a `match`: up to `=>`; what an arm does ends at a comma or with a block.
+fn arms(body: TokenStream) -> Vec<Pattern> {
+    let (mut arms, mut pattern) = (Vec::new(), Pattern::new());
+    let mut tokens = body.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let arrow = is(&token, '=') && tokens.next_if(|next| is(next, '>')).is_some();
+        if !arrow {
+            pattern.push(token);
+            continue;
+        }
+        arms.push(std::mem::take(&mut pattern));
+        let block = tokens.peek().is_some_and(|token| is_block(token));
+        if !block {
+            tokens.by_ref().find(|token| is(token, ','));
+            continue;
+        }
+        tokens.next();
+        tokens.next_if(|token| is(token, ','));
+    }
+    arms
+}
+
+fn is(token: &TokenTree, punctuation: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == punctuation)
+}
+
+fn is_block(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
+}
+
+/// Whether a pattern names an operation, were it within a tuple.
+fn names_operation(pattern: &Pattern) -> bool {
+    let starts = |pair: &[TokenTree]| ENUMS.iter().any(|name| pair[0].to_string() == *name) && is(&pair[1], ':');
+    let within = |token: &TokenTree| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => {
+            names_operation(&group.stream().into_iter().collect())
+        }
+        TokenTree::Group(_) | TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    };
+    pattern.windows(2).any(starts) || pattern.first().is_some_and(within)
+}
+
+/// Whether a pattern refuses nothing: `_`, a name, or a tuple of such.
+fn takes_all(pattern: &Pattern) -> bool {
+    pattern.iter().all(|token| match token {
+        TokenTree::Ident(word) => {
+            let refuses = ["if", "true", "false"].iter().any(|known| word == known);
+            !refuses && word.to_string().starts_with(|first: char| !first.is_uppercase())
+        }
+        TokenTree::Group(group) => takes_all(&group.stream().into_iter().collect()),
+        TokenTree::Punct(punct) => [',', '.', '_', '&'].contains(&punct.as_char()),
+        TokenTree::Literal(_) => false,
+    })
+}
+
+#[test]
+fn what_is_silent_is_found_however_it_is_written() {
+    let found = |code: &str| silent(&Source { path: "here".into(), code: code.parse().unwrap() }).len();
+    assert_eq!(found("fn f() { match op { Op::Conv(c) => { 1 } Op::Flatten => 2, _ => 3 } }"), 1);
+    assert_eq!(found("fn f() { let x = match &node.op { Op::Conv(c) | Op::Linear(c) => g(1, 2), other => 3 }; }"), 1);
+    assert_eq!(found("fn f() { match (op, x) { (Op::Input(_), _) => 1, (_, None) => 2, (op, _) => 3 } }"), 1);
+    assert_eq!(found("fn f() { match op { Op::Conv(_) => match x { 1 => 2, _ => 3 }, Op::Flatten => 4 } }"), 0);
+    assert_eq!(
+        found("fn f() { matches!(op, Op::Conv(_)); if let Op::Conv(_) = op {} match x { _ => Op::Flatten } }"),
+        0
+    );
+}
