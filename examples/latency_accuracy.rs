@@ -1,4 +1,4 @@
-//! How far predicted latencies are from a profile's: the tables of `src/fingerprint/latency/ACCURACY.md`.
+//! How far predicted latencies are from a profile's: the tables of `docs/accuracy/latency.md`.
 //!
 //! `cargo run --release --example latency_accuracy -- LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [MORE]`
 //! where TARGET is a known device (`cpu@1` on one thread) or a JSON file that describes one. MORE is one of two words: `variants` compares changed

@@ -1,5 +1,5 @@
 //! How far predictions are from a profile of any stage and image size: the tables "Stages and image sizes" of
-//! `src/fingerprint/latency/ACCURACY.md`.
+//! `docs/accuracy/latency.md`.
 //!
 //! `cargo run --release --example setting_accuracy -- PROFILE NETWORKS STAGE TARGET NAME,NAME,... [PROFILE NETWORKS]`
 //! where PROFILE holds the folders `latency` and `memory`, and TARGET is a known device (`cpu@1` on one thread) or a JSON file that

@@ -5,7 +5,7 @@
     cargo test --test suite foreign_exports -- --ignored --nocapture
 
 `tv.NAME` is torchvision's, `unet` the one below, any other name timm's; weights are random, nothing is downloaded. Of each network
-come three files without weights, {name}.legacy.onnx (README's call), {name}.default.onnx (dynamo=True) and {name}.plain.onnx
+come three files without weights, {name}.legacy.onnx (the call in docs/networks.md), {name}.default.onnx (dynamo=True) and {name}.plain.onnx
 (dynamo=True, optimize=False), and {name}.json with what PyTorch itself counts. Needs torch, torchvision, timm, onnx and onnxscript.
 """
 import json

@@ -1,6 +1,6 @@
 //! A training or inference step as allocations: what it needs at most on a device, and what is alive at that moment.
 //!
-//! How close it comes, and which rules were tried and dropped, stands in `ACCURACY.md` beside this file.
+//! How close it comes, and which rules were tried and dropped, stands in `docs/accuracy/simulated-memory.md`.
 
 mod allocator;
 mod amount;

@@ -76,7 +76,7 @@ fn networks_left_out_are_predicted_within_7_percent_on_the_tx2() {
     let calibrated = protocol().networks_calibrated(&observations, two_rows).unwrap().evaluation;
     assert_eq!(calibrated.cases.len() + rows.iter().filter(|row| two_rows(row)).count(), rows.len());
     let [all, intact] = errors("calibrated", &calibrated);
-    // Level 0 comes no closer: its rows at batch 2 and 32 say little of its other batch sizes (`ACCURACY.md`).
+    // Level 0 comes no closer: its rows at batch 2 and 32 say little of its other batch sizes (`docs/accuracy/latency.md`).
     assert!(all <= 6.1 && intact <= 6.9, "calibrated {all:.2}, level 0 {intact:.2}");
     let others = left_out.only(|case| case.variant.level != 0 || ![2, 32].contains(&case.batch));
     for (name, scores) in others.by(|case| case.variant.network.clone()) {

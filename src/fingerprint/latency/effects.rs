@@ -23,7 +23,7 @@ const BATCH: f64 = 0.5;
 const NEIGHBOURS: f64 = std::f64::consts::LN_2;
 
 /// Standard deviations of levels and within levels before any was left out: neighbouring batch sizes of the TX2 scatter by 3 %, and for
-/// levels nothing says more. Chosen among others with the TX2's coverage in sight (`ACCURACY.md`).
+/// levels nothing says more. Chosen among others with the TX2's coverage in sight (`docs/accuracy/latency.md`).
 const LEVEL: f64 = 0.03;
 const WITHIN: f64 = 0.03;
 

@@ -1,5 +1,5 @@
 //! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run beside them, the
-//! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `ACCURACY.md`.
+//! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `docs/accuracy/latency.md`.
 
 mod cholesky;
 mod effects;

@@ -25,7 +25,7 @@ const NEVER_MEASURED: f64 = 0.3;
 const BEYOND: f64 = 0.03;
 
 /// The same for every factor of e in the elements of images: from 224 to 96 pixels, a factor of 5.4, five networks on one core of an EPYC
-/// were 15 to 18 % off (`ACCURACY.md`).
+/// were 15 to 18 % off (`docs/accuracy/latency.md`).
 const OTHER_IMAGES: f64 = 0.1;
 
 /// So many standard deviations above the mean lies the worst twentieth of a normal distribution.

@@ -42,7 +42,7 @@ const BELIEF: f64 = 3.0;
 const BELIEVED_FIXED: f64 = 1.0;
 
 /// The share that predictions are believed to be off by. Requests that go straight to the system can be counted; how a caching allocator cuts
-/// its segments cannot be foreseen to the last (`ACCURACY.md`).
+/// its segments cannot be foreseen to the last (`docs/accuracy/memory.md`).
 fn believed(allocator: Allocator) -> f64 {
     match allocator {
         Allocator::Direct => 0.01,

@@ -38,7 +38,7 @@ const ASSUMED_STEEPNESS: f64 = 7.0;
 const SAFE: f64 = 0.95;
 
 /// A caching allocator cuts its memory into pieces whose sizes a simulation cannot foresee to the last: real steps took up to a quarter
-/// more than simulated (`ACCURACY.md`). Safe is what leaves that room.
+/// more than simulated (`docs/accuracy/memory.md`). Safe is what leaves that room.
 const CACHING_ROOM: f64 = 0.8;
 
 impl Limit {
@@ -97,7 +97,7 @@ impl Limit {
 }
 
 /// Where a decision tree parts steps that fit from steps that do not. A single split: deeper trees, and trees on more quantities than
-/// what the allocator takes, find coincidences of the profiled networks (`ACCURACY.md`).
+/// what the allocator takes, find coincidences of the profiled networks (`docs/accuracy/memory.md`).
 fn split(trials: &[Tried]) -> Result<Option<f64>> {
     let demands: Vec<f64> = trials.iter().map(|trial| trial.demand).collect();
     let fitted: Array1<bool> = trials.iter().map(|trial| trial.fitted).collect();

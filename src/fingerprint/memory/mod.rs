@@ -1,5 +1,5 @@
 //! Memory by simulation: a step's allocations are simulated, a curve makes used memory of them, and a limit says whether they fit. How close
-//! it comes, and what else was tried, stands in `ACCURACY.md` beside this file.
+//! it comes, and what else was tried, stands in `docs/accuracy/memory.md`.
 
 mod curve;
 mod digest;

@@ -1,7 +1,7 @@
 //! What an architecture needs beside its tensors more than others do, in MiB: from a few rows already, and nothing where there are none.
 //!
 //! In the profiles of a processor used minus allocated memory is the same at every level of a network to some tenths of a MiB, but for the
-//! kernels of ragged channels, and changes with the batch size (`ACCURACY.md`).
+//! kernels of ragged channels, and changes with the batch size (`docs/accuracy/memory.md`).
 
 use super::curve::Curve;
 use super::residual::Query;

@@ -1,7 +1,7 @@
 //! What the curve leaves over, for networks of an architecture that was profiled: trees on the simulated numbers where many levels were
 //! measured, else offsets that a few rows tell.
 //!
-//! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`ACCURACY.md`).
+//! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`docs/accuracy/memory.md`).
 
 use super::curve::{Curve, Load};
 use super::digest::{Known, Step};

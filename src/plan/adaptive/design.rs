@@ -8,7 +8,7 @@
 use super::candidate::{Candidate, PLACES};
 
 /// Logarithms of batch size, multiply-accumulates, activations and memory over which a row loses most of its say: a factor of three
-/// in sizes, of fifteen in the batch size, in which cost is smooth. Half of it costs a quarter of a point of accuracy (`ACCURACY.md`).
+/// in sizes, of fifteen in the batch size, in which cost is smooth. Half of it costs a quarter of a point of accuracy (`docs/accuracy/adaptive-profiles.md`).
 const LENGTHS: [f64; PLACES] = [2.7, 1.1, 1.1, 1.1];
 
 /// What is known of a network for all networks is this part of what is known of it; the rest is its own.

@@ -99,7 +99,7 @@ fn the_allocator_of_this_processor_is_reproduced() {
     check(&pairs);
 }
 
-/// The table in `src/memory/ACCURACY.md`, an hour on two cores.
+/// The table in `docs/accuracy/simulated-memory.md`, an hour on two cores.
 #[test]
 #[ignore = "takes half an hour; run with: cargo test -p perf4sight-worker the_whole_zoo -- --ignored --nocapture"]
 fn the_whole_zoo() {

@@ -1,4 +1,5 @@
-//! The README tells what the program does: its reference of the configuration is what the sections say of themselves.
+//! README and docs tell what the program does: the reference of the configuration is what the sections say of themselves, commands that
+//! are shown are understood, links lead somewhere.
 
 use clap::Parser;
 use perf4sight::cli::Arguments;
@@ -8,12 +9,18 @@ use perf4sight::sections::SPECS;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-const BEGIN: &str =
-    "<!-- config reference: written by `UPDATE_README=1 cargo test --test suite readme`, do not edit -->\n";
+const BEGIN: &str = "<!-- config reference: written by `UPDATE_DOCS=1 cargo test --test suite docs`, do not edit -->\n";
 const END: &str = "<!-- config reference: end -->";
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")
+fn path(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+}
+
+/// README and every page of `docs/`, accuracy included.
+fn pages() -> Vec<PathBuf> {
+    let pattern = path("docs/**/*.md");
+    let pages = glob::glob(pattern.to_str().unwrap()).unwrap().map(Result::unwrap);
+    [path("README.md")].into_iter().chain(pages).collect()
 }
 
 fn reference() -> String {
@@ -48,14 +55,18 @@ fn value(kind: &Kind) -> String {
 
 #[test]
 fn the_reference_of_the_configuration_is_what_the_sections_say() {
-    let readme = fs::read_to_string(path()).unwrap();
-    let (before, rest) = readme.split_once(BEGIN).expect("the mark before the reference");
+    let page = path("docs/configuration.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (before, rest) = text.split_once(BEGIN).expect("the mark before the reference");
     let (written, after) = rest.split_once(END).expect("the mark after the reference");
-    if env::var_os("UPDATE_README").is_some() {
-        fs::write(path(), format!("{before}{BEGIN}{}{END}{after}", reference())).unwrap();
+    if env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(page, format!("{before}{BEGIN}{}{END}{after}", reference())).unwrap();
         return;
     }
-    assert!(written == reference(), "README.md is out of date; run UPDATE_README=1 cargo test --test suite readme");
+    assert!(
+        written == reference(),
+        "docs/configuration.md is out of date; run UPDATE_DOCS=1 cargo test --test suite docs"
+    );
 }
 
 #[test]
@@ -68,7 +79,7 @@ fn every_key_says_what_it_means_and_no_cell_breaks_the_table() {
 
 #[test]
 fn exit_codes_are_those_of_the_help() {
-    let readme = fs::read_to_string(path()).unwrap();
+    let readme = fs::read_to_string(path("README.md")).unwrap();
     let help = crate::fixtures::Scene::new().run("--help").succeeds();
     let codes = help.stdout().split("Exit codes:\n").nth(1).unwrap();
     for line in codes.lines() {
@@ -79,10 +90,11 @@ fn exit_codes_are_those_of_the_help() {
 }
 
 #[test]
-fn every_command_it_shows_is_understood() {
-    let readme = fs::read_to_string(path()).unwrap();
+fn every_command_they_show_is_understood() {
+    let pages = pages().into_iter().map(|page| fs::read_to_string(page).unwrap()).collect::<Vec<_>>();
     let starts = ["    perf4sight ", "$ perf4sight ", "    ./main --"];
-    let shown = readme.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
+    let shown =
+        pages.iter().flat_map(|page| page.lines()).filter(|line| starts.iter().any(|start| line.starts_with(start)));
     let shown = shown.map(|line| line.trim().trim_start_matches("$ "));
     // What a command does stands behind two blanks; where its output goes is the shell's business.
     let commands: Vec<&str> = shown.map(|line| line.split("  ").next().unwrap().split(" >").next().unwrap()).collect();
@@ -91,4 +103,19 @@ fn every_command_it_shows_is_understood() {
         let parsed = Arguments::try_parse_from(command.split_whitespace());
         assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
     }
+}
+
+#[test]
+fn links_lead_to_files_and_readme_stays_short() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        for link in links.filter(|link| !link.is_empty() && !link.contains("://")) {
+            assert!(page.parent().unwrap().join(link).exists(), "{} links to {link}", page.display());
+        }
+    }
+    assert!(
+        fs::read_to_string(path("README.md")).unwrap().lines().count() <= 200,
+        "README.md is the way in, docs/ the house"
+    );
 }
