@@ -17,9 +17,10 @@ use std::time::Instant;
 const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 const FITTED_OF_FEW: [u8; 3] = [0, 40, 80];
 
-/// The batch sizes of the rows that a fingerprint is calibrated with, at level 0: two or four; of a profile made here, which ends at 16.
-const CALIBRATION: [&[u64]; 2] = [&[2, 32], &[2, 8, 32, 70]];
-const CALIBRATION_OF_FEW: [&[u64]; 2] = [&[2, 16], &[2, 4, 8, 16]];
+/// The batch sizes of the rows that a fingerprint is calibrated with, at level 0: two or four; of a profile made here, which ends at 16 and
+/// has every step twice, two make the four rows that one may calibrate with.
+const CALIBRATION: &[(&str, &[u64])] = &[("two rows (0)", &[2, 32]), ("four rows (0)", &[2, 8, 32, 70])];
+const CALIBRATION_OF_FEW: &[(&str, &[u64])] = &[("two steps (0)", &[2, 16])];
 
 /// No more sets of networks of one size are fitted.
 const SETS: usize = 20;
@@ -77,7 +78,7 @@ impl Profile {
 }
 
 /// Two and four batch sizes to calibrate with.
-fn calibration(rows: &[Row]) -> [&'static [u64]; 2] {
+fn calibration(rows: &[Row]) -> &'static [(&'static str, &'static [u64])] {
     let largest = rows.iter().map(|row| row.record.workload.batch).max();
     if largest < Some(32) { CALIBRATION_OF_FEW } else { CALIBRATION }
 }
@@ -90,7 +91,7 @@ fn among(batches: &'static [u64]) -> impl Fn(&Row) -> bool {
 /// How intervals hold for networks not fitted on, and for the same calibrated with two rows.
 fn intervals(profile: &Profile, sizes: &[usize]) -> Result<()> {
     let observations = profile.gathered.observations(&profile.target);
-    let [two, _] = calibration(observations.rows);
+    let (_, two) = calibration(observations.rows)[0];
     for &size in sizes {
         for (title, batches) in [("left out", [].as_slice()), ("two rows", two)] {
             let evaluation = profile.protocol.subsets(&observations, [size, SETS], among(batches))?;
@@ -112,15 +113,14 @@ fn protocols(profile: &Profile) -> Result<()> {
     let rows = observations.rows;
     let published = rows.iter().any(|row| row.record.variant.level == 30);
     let fitted = if published { FITTED.to_vec() } else { FITTED_OF_FEW.to_vec() };
-    let [two, four] = calibration(rows);
     let protocol = &profile.protocol;
-    profile.table(&[
-        ("left out (0)", protocol.networks_left_out(&observations)?.evaluation),
-        ("two rows (0)", protocol.networks_calibrated(&observations, among(two))?.evaluation),
-        ("four rows (0)", protocol.networks_calibrated(&observations, among(four))?.evaluation),
-        ("levels (0)", protocol.levels_left_out(&observations, &fitted.into_iter().collect())?),
-        ("in sample (0)", Evaluation::of(&profile.fit()?, rows)),
-    ]);
+    let mut columns = vec![("left out (0)", protocol.networks_left_out(&observations)?.evaluation)];
+    for (title, batches) in calibration(rows) {
+        columns.push((title, protocol.networks_calibrated(&observations, among(batches))?.evaluation));
+    }
+    columns.push(("levels (0)", protocol.levels_left_out(&observations, &fitted.into_iter().collect())?));
+    columns.push(("in sample (0)", Evaluation::of(&profile.fit()?, rows)));
+    profile.table(&columns);
     match Noise::of(rows) {
         Some(Noise { repeated, mape }) => {
             println!("noise floor: {mape:.2} % ({repeated} steps measured more than once)")
