@@ -39,6 +39,9 @@ const MOST_ROWS: usize = 10;
 /// The share of the variance within a level that measuring the same step once more would not repeat.
 const NOISE: f64 = 0.1;
 
+/// Degrees of freedom of Student's t, of which networks' effects are drawn: so few that one network far off says little of the others.
+const FREEDOM: f64 = 2.0;
+
 /// Squares of how much larger than usual a network's effect may be.
 const SCALES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
@@ -106,7 +109,7 @@ impl Variance {
 impl Effects {
     /// From the rows of every network, predicted by a fit on all others.
     pub(super) fn learn(networks: &[Vec<Sample>]) -> Self {
-        let mut network = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
+        let mut squares: Vec<f64> = Vec::new();
         let mut level = Variance::believed(LEVEL * LEVEL, PRIOR_LEVELS);
         let mut within = Variance::believed(WITHIN * WITHIN, PRIOR_ROWS);
         let count = networks.iter().filter(|samples| !samples.is_empty()).count() as f64;
@@ -114,7 +117,7 @@ impl Effects {
             let levels = levels(samples);
             let means: Vec<f64> = levels.values().map(|residuals| mean(residuals)).collect();
             // A fit on all of them knows one network more than the fits that these residuals come from.
-            network.add((mean(&means) * (count - 1.0) / count).powi(2), 1.0);
+            squares.push((mean(&means) * (count - 1.0) / count).powi(2));
             if let Some(variance) = variance(&means, means.len() - 1) {
                 level.add(variance, (means.len() - 1).min(MOST_LEVELS) as f64);
             }
@@ -124,7 +127,7 @@ impl Effects {
                 within.add(variance, free.min(MOST_ROWS) as f64);
             }
         }
-        Effects { network: network.value(), level: level.value(), within: within.value() }
+        Effects { network: usual(&squares), level: level.value(), within: within.value() }
     }
 
     /// What a few rows tell of their network; of a network without rows only how much networks vary. `strangeness` is the standard
@@ -141,6 +144,18 @@ impl Effects {
     pub(super) fn is_sound(&self) -> bool {
         [self.network, self.level, self.within].into_iter().all(|variance| variance > 0.0 && variance < 100.0)
     }
+}
+
+/// The square of the scale of networks' effects, given theirs: that of Student's t under which they are likeliest (expectation and
+/// maximisation; Liu and Rubin 1995), beside what was believed. A mean of squares would be ruled by the one network farthest off.
+fn usual(squares: &[f64]) -> f64 {
+    let renewed = |scale: f64| {
+        let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
+        squares.iter().for_each(|square| variance.add(square * (FREEDOM + 1.0) / (FREEDOM + square / scale), 1.0));
+        variance.value()
+    };
+    // Every round closes most of what is left; a hundred of them leave nothing that a printed digit could show.
+    (0..100).fold(NETWORK * NETWORK, |scale, _| renewed(scale))
 }
 
 /// Residuals by level.
@@ -171,10 +186,11 @@ fn robust(deviations: &[f64], free: usize) -> Option<f64> {
     Some(plain.min(typical))
 }
 
-/// How likely each of [`SCALES`] is: of a variance whose inverse is chi-squared with 2 degrees of freedom, so that effects follow
-/// Student's t.
+/// How likely each of [`SCALES`] is: of a variance whose inverse is chi-squared with [`FREEDOM`] degrees of freedom, so that effects
+/// follow Student's t.
 fn weights() -> [f64; SCALES.len()] {
     // The share of variances below `scale`: of chi-squared with 2 degrees of freedom, beyond x = 2 / scale lies exp(-x / 2).
+    const { assert!(FREEDOM == 2.0) };
     let below = |scale: f64| (-1.0 / scale).exp();
     let bounds: Vec<f64> = SCALES.windows(2).map(|pair| below((pair[0] * pair[1]).sqrt())).collect();
     std::array::from_fn(|index| {
@@ -297,6 +313,9 @@ mod tests {
         let effects = Effects::learn(&networks(&[0.1; 100]));
         // Levels at +-0.02 have a variance of 4 / 3 of 0.0004; a hundred networks hardly leave anything of what was believed.
         assert!((effects.network.sqrt() - 0.1).abs() < 0.003 && (effects.level.sqrt() - 0.0231).abs() < 0.002);
+        // One that is far off is an exception, and hardly makes others less certain.
+        let offs: Vec<f64> = (0..20).map(|index| if index == 0 { 1.0 } else { 0.03 }).collect();
+        assert!(Effects::learn(&networks(&offs)).network.sqrt() < 0.04);
         let mut disturbed = networks(&[0.0; 100]);
         disturbed[0][0].residual = 3.0;
         assert!(Effects::learn(&disturbed).within < 1.1 * Effects::learn(&networks(&[0.0; 100])).within);
