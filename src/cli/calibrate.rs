@@ -4,7 +4,7 @@ use super::sizes::Sizes;
 use super::words;
 use crate::device::names::DeviceName;
 use crate::error::Result;
-use crate::sections::calibrate::{self, Measuring, Source};
+use crate::sections::calibrate::{self, Source};
 use crate::workload::Stage;
 use clap::Args;
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ pub(super) struct Calibrate {
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "cpu")]
     measure: Option<String>,
 
-    /// Measure even where this is not the device that the fingerprint is of
-    #[arg(long, requires = "measure")]
+    /// Measure even where this is not the device that the fingerprint is of, and believe times that were disturbed
+    #[arg(long)]
     force: bool,
 
     /// Batch sizes to measure and to show; by default those worth measuring
@@ -51,7 +51,7 @@ pub(super) struct Calibrate {
 impl Calibrate {
     pub fn into_verb(self) -> Result<calibrate::Calibrate> {
         let source = match self.measure {
-            Some(device) => Source::Device(Measuring { device: DeviceName::parse(&device)?, force: self.force }),
+            Some(device) => Source::Device(DeviceName::parse(&device)?),
             None if self.rows.is_empty() => Source::Nowhere,
             None => Source::Files(self.rows),
         };
@@ -61,6 +61,7 @@ impl Calibrate {
             stage: Stage::parse(&self.stage)?,
             source,
             batches: Sizes::all(self.bs),
+            force: self.force,
             save: self.save,
             overwrite: self.overwrite,
         })

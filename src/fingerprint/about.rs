@@ -51,7 +51,8 @@ impl Fingerprint {
                 Prepared::Latency(Box::new(latency.about(stage, network, &news)))
             }
             Fitted::Hybrid(Hybrid::Memory(memory)) => {
-                let prepared = memory.about(stage, network).within(limit);
+                let [_, above] = memory.spread().map_or([0.0; 2], |spread| spread.band(news.family.as_deref()).ends);
+                let prepared = memory.about(stage, network).within(limit).at_least_as_unsure(above);
                 Prepared::Memory(Box::new(prepared.unsure(ignorance(&unlike))))
             }
         };

@@ -122,6 +122,22 @@ fn measured_rows_are_kept_with_their_spread_even_where_they_are_refused() {
 }
 
 #[test]
+fn disturbed_times_are_believed_only_when_told_to() {
+    let scene = Scene::new();
+    calibrate(&scene, "--measure=simulated --bs 2,4").succeeds();
+    let kept = fs::read_dir(scene.path("calibration")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(kept.join("latency/mnasnet_0-gt.csv")).unwrap();
+    assert_eq!(text.matches("|measured|").count(), 2, "{text}");
+    let scene = scene.file("all.csv", text.replace("|measured|", "|disturbed|"));
+    let scene = scene.file("one.csv", text.replacen("|measured|", "|disturbed|", 1));
+    calibrate(&scene, "--rows all.csv --save mine").fails(5).says("marked as disturbed").says("--force");
+    assert!(!scene.path("mine").exists());
+    calibrate(&scene, "--rows all.csv --force").succeeds();
+    let run = calibrate(&scene, "--rows one.csv --json").succeeds().says("is left out: disturbed");
+    assert_eq!(run.json()["before_and_after"]["latency"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn rows_that_cannot_be_meant_are_refused() {
     let scene = Scene::new();
     let tenfold = 11.0 * predicted(&scene, 2);

@@ -4,7 +4,9 @@ use crate::fixtures::shared;
 use crate::invented;
 use perf4sight::evaluation::{Candidate, Evaluation, Protocol};
 use perf4sight::features::physical::{Class, Pass, kernels};
-use perf4sight::fingerprint::{Fingerprint, Levels, Method, Networks, Observations, Row, Selection, Subject, gather};
+use perf4sight::fingerprint::{
+    Fingerprint, Fingerprints, Levels, Method, Networks, Observations, Row, Selection, Subject, gather,
+};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window};
 use perf4sight::records::layers::{self, LayerRow};
@@ -13,6 +15,7 @@ use perf4sight::stats::{mean, relative_errors};
 use perf4sight::target::{Parameter, Prior, Target};
 use perf4sight::units::Milliseconds;
 use perf4sight::workload::{Quantity, Stage, Workload};
+use std::path::Path;
 use std::sync::Arc;
 
 fn fit(stage: Stage, target: &Target, rows: &[Row]) -> Fingerprint {
@@ -391,4 +394,25 @@ fn the_parts_of_a_step_make_the_whole() {
     assert_eq!(shares.classes[0].name, "3x3 convolution");
     assert!(shares.layers.is_sorted_by(|a, b| a.latency.0 >= b.latency.0));
     assert!(shares.layers.iter().all(|layer| rows[0].network.nodes().iter().any(|node| node.name == layer.name)));
+}
+
+#[test]
+fn rows_that_are_as_predicted_change_nothing() {
+    // Of bottlenecks: from 16 images on another library computes their 1x1 convolutions, in less time than 15 images take.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fingerprinting/epyc-1-core/imagenet");
+    let fingerprints = Fingerprints::load(&folder, Stage::Training).unwrap();
+    let fingerprint = fingerprints.latency.unwrap();
+    let network = Arc::new(zoo::build("resnet101", Dataset::Imagenet).unwrap());
+    let before = |batch: u64| fingerprint.predict(&network, batch).value();
+    for batches in [[2, 16].as_slice(), &[16], &[15], &[1, 12]] {
+        let row = |&batch: &u64| {
+            let workload = Workload { stage: Stage::Training, batch };
+            invented::row(&network, Variant::new("resnet101", 0), workload, before(batch))
+        };
+        let calibrated = fingerprint.calibrate(&batches.iter().map(row).collect::<Vec<Row>>(), &[]).unwrap();
+        for batch in [1, 2, 3, 8, 12, 15, 16, 17, 40] {
+            let after = calibrated.predict(&network, batch).value();
+            assert!((after / before(batch) - 1.0).abs() < 1e-3, "{batches:?}: {after} at {batch}, {}", before(batch));
+        }
+    }
 }

@@ -57,6 +57,13 @@ pub(super) struct Place {
     pub(super) slopes: Vec<f64>,
 }
 
+impl Place {
+    /// The batch size itself: what is a whole number before and after its logarithm.
+    pub(super) fn samples(&self) -> u64 {
+        self.batch.exp().round() as u64
+    }
+}
+
 /// A row and how far it lies from its prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,13 +71,22 @@ pub(super) struct Sample {
     pub(super) place: Place,
     /// Logarithm of measured over predicted.
     pub(super) residual: f64,
+    /// What visits to the row, or its steps, differ by to either side, as a share of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) spread: f64,
+}
+
+/// Whether a file can do without a number.
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl Sample {
     /// Whether a file holds what could have been measured.
     pub(super) fn is_sound(&self) -> bool {
-        let numbers = self.place.slopes.iter().chain([&self.residual, &self.place.batch]);
+        let numbers = self.place.slopes.iter().chain([&self.residual, &self.place.batch, &self.spread]);
         self.place.slopes.len() == COUNT
+            && self.spread >= 0.0
             && self.place.batch >= 0.0
             && numbers.into_iter().all(|number| number.abs() < 100.0)
     }
@@ -236,7 +252,7 @@ struct Guess {
 impl Guess {
     fn new(kernel: Kernel, weight: f64, samples: &[Sample]) -> Option<Self> {
         let rows = Cholesky::of(samples.len(), |row, column| {
-            let noise = if row == column { kernel.noise() } else { 0.0 };
+            let noise = if row == column { kernel.noise() + samples[row].spread.powi(2) } else { 0.0 };
             kernel.covariance(&samples[row].place, &samples[column].place) + noise
         })?;
         let residuals: Vec<f64> = samples.iter().map(|sample| sample.residual).collect();
@@ -278,7 +294,11 @@ mod tests {
     use super::*;
 
     fn sample(level: &str, batch: f64, residual: f64) -> Sample {
-        Sample { place: Place { level: level.into(), batch: batch.ln(), slopes: vec![0.0; COUNT] }, residual }
+        Sample {
+            place: Place { level: level.into(), batch: batch.ln(), slopes: vec![0.0; COUNT] },
+            residual,
+            spread: 0.0,
+        }
     }
 
     /// Networks that lie `off` from their prediction, at four levels and five batch sizes that scatter by two percent.
@@ -338,6 +358,16 @@ mod tests {
         // A small one may be the level's.
         let rows = [sample("0", 2.0, 0.04)];
         assert!(at(&effects.posterior(0.0, &rows), "50", 32.0)[0] < 0.6 * 0.04);
+    }
+
+    #[test]
+    fn rows_that_wandered_say_less() {
+        let effects = Effects::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
+        let steady = [2.0, 16.0].map(|batch| sample("0", batch, 1.8));
+        let wandered = steady.clone().map(|sample| Sample { spread: 0.3, ..sample });
+        let [firm, vague] = [steady, wandered].map(|rows| at(&effects.posterior(0.0, &rows), "0", 2.0)[1]);
+        // A step that is at 30 % to either side of its middle is not known to 3 %.
+        assert!(firm < 0.06 && vague > 0.2, "{firm:.3} {vague:.3}");
     }
 
     #[test]

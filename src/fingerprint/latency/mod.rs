@@ -169,7 +169,11 @@ impl Latency {
     fn sample(&self, stage: Stage, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
         let stranger = Prepared::new(self, &row.network, self.physics(stage, &row.network), &News::default());
-        Sample { residual: (row.measured / stranger.at(batch)).ln(), place: stranger.place(batch) }
+        Sample {
+            residual: (row.measured / stranger.at(batch)).ln(),
+            place: stranger.place(batch),
+            spread: row.record.spread.unwrap_or(0.0),
+        }
     }
 }
 

@@ -71,9 +71,11 @@ impl<'a> Prepared<'a> {
             doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
             posterior: latency.effects.posterior(strangeness, samples),
         };
-        let measured = samples.iter().map(|sample| sample.place.batch.exp());
-        let effect = |batch| if samples.is_empty() { 0.0 } else { own.at(&physics, batch).mean() };
-        let curve = latency.residual.curve(&physics, &latency.corrections, measured, effect);
+        let mut curve = latency.residual.curve(&physics, &latency.corrections);
+        if !samples.is_empty() {
+            let knots = latency.residual.knots(samples.iter().map(|sample| sample.place.samples())).into_iter();
+            curve = curve.shifted(knots.map(|batch| (physics.time(batch), own.at(&physics, batch).mean())));
+        }
         let widths = match (samples, profiled) {
             ([], Some(width)) => Widths { profiled: Some(width), basis: Basis::Levels, batches },
             ([], None) => Widths { profiled: None, basis: Basis::Networks, batches },

@@ -56,24 +56,22 @@ impl Residual {
         Ok(Residual { forest, knots: knots(rows.iter().map(|row| row.batch)) })
     }
 
-    /// From physical to corrected time for one network, with an `effect` of its own on the logarithm of time at each batch size;
-    /// exact at some batch sizes that were `measured`.
-    pub(super) fn curve(
-        &self,
-        physics: &Physics,
-        corrections: &Corrections,
-        measured: impl Iterator<Item = f64>,
-        effect: impl Fn(f64) -> f64,
-    ) -> Curve {
-        let point = |batch: f64| {
-            let spent = physics.spent(corrections, batch);
-            let correction = self.forest.predict_row(&portrait(&spent, batch));
-            (spent.physical.ln(), spent.corrected.ln() + correction.clamp(-BOUND, BOUND) + effect(batch))
+    /// From physical to corrected time for one network of which nothing is known.
+    pub(super) fn curve(&self, physics: &Physics, corrections: &Corrections) -> Curve {
+        let point = |batch: &f64| {
+            let spent = physics.spent(corrections, *batch);
+            let correction = self.forest.predict_row(&portrait(&spent, *batch));
+            (spent.physical.ln(), spent.corrected.ln() + correction.clamp(-BOUND, BOUND))
         };
-        let mut knots: Vec<f64> = self.knots.iter().copied().chain(measured).collect();
+        Curve::new(self.knots.iter().map(point).collect())
+    }
+
+    /// The batch sizes that curves go through, some more that were `measured` among them.
+    pub(super) fn knots(&self, measured: impl Iterator<Item = u64>) -> Vec<f64> {
+        let mut knots: Vec<f64> = self.knots.iter().copied().chain(measured.map(|batch| batch as f64)).collect();
         knots.sort_by(f64::total_cmp);
         knots.dedup();
-        Curve::new(knots.into_iter().map(point).collect())
+        knots
     }
 
     /// The smallest and the largest batch size it was fitted on.
@@ -109,6 +107,11 @@ impl Curve {
             points[index].1 = points[index].1.max(points[index - 1].1);
         }
         Curve(points)
+    }
+
+    /// The same with more, or less, on the logarithm of corrected time at some physical times, ascending.
+    pub(super) fn shifted(&self, by: impl Iterator<Item = (f64, f64)>) -> Self {
+        Curve::new(by.map(|(physical, effect)| (physical.ln(), self.at(physical).ln() + effect)).collect())
     }
 
     /// Corrected milliseconds; beyond its ends the correction stays what it is there.

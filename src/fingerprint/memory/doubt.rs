@@ -121,6 +121,11 @@ impl Doubt {
         Doubt { share: self.share + ignorance, ..self }
     }
 
+    /// The same, or one under which a step needs more than predicted by this share in at least one case of twenty.
+    pub fn at_least(self, share: f64) -> Self {
+        Doubt { share: self.share.max(share / self.errors().inverse_cdf(0.95)), ..self }
+    }
+
     /// The probability that a step which should need so many MiB needs no more than `room`.
     pub fn fits(&self, need: f64, room: f64) -> f64 {
         self.errors().cdf((room - need) / self.scale(need))
@@ -176,5 +181,7 @@ mod tests {
         assert!((doubt.fits(100.0, 120.15) - 0.95).abs() < 1e-4);
         assert!((doubt.within(100.0, 0.95) - 120.15).abs() < 0.01);
         assert!(doubt.wider(0.1).fits(100.0, 120.15) < 0.9);
+        assert!((doubt.at_least(0.3).fits(100.0, 130.0) - 0.95).abs() < 1e-4);
+        assert_eq!(doubt.at_least(0.1).fits(100.0, 130.0), doubt.fits(100.0, 130.0));
     }
 }

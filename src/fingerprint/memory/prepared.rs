@@ -58,6 +58,13 @@ impl<'a> Prepared<'a> {
         self
     }
 
+    /// The same, where what is used exceeds its prediction by a factor of e to the `width` in one of twenty steps: no verdict is surer than
+    /// the interval beside it.
+    pub fn at_least_as_unsure(mut self, width: f64) -> Self {
+        self.doubts.all = self.doubts.all.at_least(width.exp_m1());
+        self
+    }
+
     /// The same about a network of which so much is not understood, as a share of what it needs.
     pub fn unsure(mut self, ignorance: f64) -> Self {
         let Doubts { tensors, all } = self.doubts;

@@ -18,15 +18,6 @@ use std::path::{Path, PathBuf};
 /// What must be the same for a measurement to speak of the fingerprint's device.
 const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
 
-/// On what to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measuring {
-    /// The device.
-    pub device: DeviceName,
-    /// Also where it is not the fingerprint's.
-    pub force: bool,
-}
-
 /// The row with what the device has in all.
 fn of_capacity(record: Record, capacity: Option<Bytes>) -> Record {
     match record.reading {
@@ -52,8 +43,8 @@ fn others(profiled: &Setting, here: &Setting) -> Option<String> {
 
 impl Subject<'_> {
     /// Latency and memory at these batch sizes. Every row is kept in a file as soon as it is there, whatever becomes of it.
-    pub(super) fn measure(&self, with: Measuring, batches: &[u64], context: &mut Context) -> Result<Measured> {
-        let device = self.open(with, context)?;
+    pub(super) fn measure(&self, on: DeviceName, batches: &[u64], context: &mut Context) -> Result<Measured> {
+        let device = self.open(on, context)?;
         let written = Temporary::write(&self.network, &self.variant)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string().replace(':', "-");
         let folder = PathBuf::from("calibration").join(format!("{}-{date}", self.variant));
@@ -108,14 +99,14 @@ impl Subject<'_> {
     ///
     /// # Errors
     /// A device other than the fingerprint's, unless it is forced.
-    fn open(&self, Measuring { device: name, force }: Measuring, context: &mut Context) -> Result<Box<dyn Device>> {
+    fn open(&self, name: DeviceName, context: &mut Context) -> Result<Box<dyn Device>> {
         let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
         let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
         let options = device::Options { threads, ..device::Options::new(name) };
         let device = device::open(&options, &context.executable, &[])?;
         match others(&profiled, &device.setting()) {
             None => Ok(device),
-            Some(others) if force => {
+            Some(others) if self.force => {
                 context.warn(others);
                 Ok(device)
             }

@@ -4,9 +4,8 @@ mod measure;
 mod rows;
 mod tables;
 
-pub use measure::Measuring;
-
 use super::named::Named;
+use crate::device::names::DeviceName;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
 use crate::frame::{Context, Summary, Verb};
@@ -32,6 +31,8 @@ pub struct Calibrate {
     pub source: Source,
     /// Batch sizes to show, and to measure; those worth measuring where empty.
     pub batches: Vec<u64>,
+    /// Whether to measure on another device than the fingerprint's, and to believe times that were disturbed.
+    pub force: bool,
     /// Folder for the refitted fingerprints; nothing is stored without one.
     pub save: Option<PathBuf>,
     /// Whether fingerprints in that folder may be replaced.
@@ -46,7 +47,7 @@ pub enum Source {
     /// Files of a profile.
     Files(Vec<PathBuf>),
     /// A device measures them now.
-    Device(Measuring),
+    Device(DeviceName),
 }
 
 /// The network before the fingerprints.
@@ -55,6 +56,8 @@ struct Subject<'a> {
     network: Arc<Network>,
     fingerprints: &'a Fingerprints,
     stage: Stage,
+    /// Whether what speaks against a row does not count.
+    force: bool,
 }
 
 impl Verb for Calibrate {
@@ -74,16 +77,19 @@ impl Verb for Calibrate {
             (asked, _) => asked.to_vec(),
         };
         let variant = rows::variant(&self.network);
-        let subject = Subject { variant, network, fingerprints: &fingerprints, stage: self.stage };
-        let measured = match &self.source {
+        let subject = Subject { variant, network, fingerprints: &fingerprints, stage: self.stage, force: self.force };
+        let mut measured = match &self.source {
             Source::Nowhere => return Ok(self.advice(&subject, &batches)),
             Source::Files(files) => subject.read(files, context)?,
-            Source::Device(with) => {
+            Source::Device(on) => {
                 check_count(&batches)?;
-                subject.measure(*with, &batches, context)?
+                subject.measure(*on, &batches, context)?
             }
         };
         measured.files.iter().for_each(|file| context.console.note(format_args!("rows: {}", file.display())));
+        if !self.force {
+            measured.leave_out_doubtful(context)?;
+        }
         let refitted = fingerprints.calibrate(&measured.rows, &measured.failed)?;
         subject.misses(&refitted, &measured).iter().for_each(|missed| context.warn(missed));
         let files = self.save(&refitted, context)?;

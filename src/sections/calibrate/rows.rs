@@ -37,6 +37,26 @@ impl Measured {
         rows.chain(self.failed.iter().map(|attempt| attempt.record.quantity()))
     }
 
+    /// Leaves out times that say of themselves that something disturbed them.
+    ///
+    /// # Errors
+    /// When no other times are left: what is several times too long would be taken for the network's.
+    pub fn leave_out_doubtful(&mut self, context: &mut Context) -> Result<()> {
+        let times = |rows: &[Row]| rows.iter().filter(|row| row.record.quantity() == Quantity::Latency).count();
+        let all = times(&self.rows);
+        let (doubtful, rows): (Vec<Row>, Vec<Row>) =
+            std::mem::take(&mut self.rows).into_iter().partition(|row| row.record.outcome.doubtful());
+        self.rows = rows;
+        if all > 0 && times(&self.rows) == 0 {
+            return Err(Error::device("every time that was measured is marked as disturbed, throttled or unexpected")
+                .expected("one that is not")
+                .help("measure again when nothing else runs, or add --force to believe them all the same"));
+        }
+        let named = |row: &Row| format!("{} is left out: {}", row.record.identity(), row.record.outcome);
+        doubtful.iter().for_each(|row| context.warn(named(row)));
+        Ok(())
+    }
+
     /// How much that is.
     pub fn count(&self) -> usize {
         self.rows.len() + self.failed.len()
