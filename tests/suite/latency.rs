@@ -80,12 +80,11 @@ fn networks_left_out_are_predicted_within_7_percent_on_the_tx2() {
     assert_eq!(calibrated.cases.len() + rows.iter().filter(|row| two_rows(row)).count(), rows.len());
     let [all, intact] = errors("calibrated", &calibrated);
     // Level 0 comes no closer: its rows at batch 2 and 32 say little of its other batch sizes (`docs/accuracy/latency.md`).
-    assert!(all <= 6.1 && intact <= 6.9, "calibrated {all:.2}, level 0 {intact:.2}");
+    assert!(all <= 6.0 && intact <= 6.7, "calibrated {all:.2}, level 0 {intact:.2}");
     let others = left_out.only(|case| case.variant.level != 0 || ![2, 32].contains(&case.batch));
     for (name, scores) in others.by(|case| case.variant.network.clone()) {
         let own = calibrated.only(|case| case.variant.network == name).scores().unwrap();
-        // Wanted is 0.3; resnet50, whose level 0 does not speak for the others, is 0.4 worse.
-        assert!(own.mape <= scores.mape + 0.5, "{name}: {:.2} before, {:.2} after", scores.mape, own.mape);
+        assert!(own.mape <= scores.mape + 0.3, "{name}: {:.2} before, {:.2} after", scores.mape, own.mape);
     }
 }
 
