@@ -255,7 +255,7 @@ impl<'a> Form<'a> {
         }
         let is_positions = matches!(node.op, Op::Linear(_)) && node.shape.rank() > 1;
         let form = if is_positions { Form::Positions } else { Form::Kind(node.op.kind()) };
-        (!matches!(node.op, Op::Input(_))).then_some(form)
+        (!matches!(node.op, Op::Input(_) | Op::Dropout { rate: 0.0 })).then_some(form)
     }
 
     /// In words, each of which may be new.

@@ -56,6 +56,7 @@ pub(super) fn rule(place: Place) -> Rule {
         Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, place, &facts),
         Nature::Activation(activation) if place.in_place => overwriting(rule, place, activation),
         Nature::Arithmetic(binary) => arithmetic(rule, place, binary, &facts),
+        Nature::Dropout if facts.storage == Storage::View => plain(rule, place, &facts),
         Nature::Dropout => dropout(rule, place),
         Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul => plain(rule, place, &facts),
         Nature::Normalisation | Nature::Softmax | Nature::Activation(_) => plain(rule, place, &facts),

@@ -299,6 +299,7 @@ fn every_operation() -> Network {
         (Op::MatMul, vec![input, normalised]),
         (Op::Softmax { axis: 0 }, vec![input]),
         (Op::Dropout { rate: 0.5 }, vec![input]),
+        (Op::Dropout { rate: 0.0 }, vec![input]),
     ];
     let all = activations.into_iter().chain(binaries).chain(others);
     let flat: Vec<NodeId> = all

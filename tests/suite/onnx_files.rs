@@ -50,6 +50,7 @@ fn everything() -> Network {
         Op::AdaptiveAvgPool { output: [4, 4] },
         Op::LayerNorm { axis: 1 },
         Op::Dropout { rate: 0.2 },
+        Op::Dropout { rate: 0.0 },
         Op::Slice { axis: 1, start: 1, length: 2 },
         Op::Transpose { order: vec![2, 0, 1] },
         Op::Reshape(Shape::new([4, 4, 4])),

@@ -146,6 +146,7 @@ mod tests {
             (Op::Slice { axis: 2, start: 3, length: 4 }, 1),
             (Op::Softmax { axis: 0 }, 1),
             (Op::Dropout { rate: 0.5 }, 1),
+            (Op::Dropout { rate: 0.0 }, 1),
         ];
         for (op, inputs) in activations.into_iter().chain(binaries).chain(others) {
             let network = alone(op, inputs, &image);

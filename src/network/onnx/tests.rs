@@ -235,6 +235,10 @@ fn dropout_in_all_its_forms() {
     for draft in [old, new, depth] {
         assert_eq!(draft.output("y").ops(), [Op::Dropout { rate: 0.25 }]);
     }
+    // One that drops nothing is not one that says nothing, which drops half.
+    let none = Draft::new().number("ratio", 0.0).node("Dropout", &["x", "ratio"], "y", vec![]);
+    assert_eq!(none.output("y").ops(), [Op::Dropout { rate: 0.0 }]);
+    assert_eq!(Draft::new().node("Dropout", &["x"], "y", vec![]).output("y").ops(), [Op::Dropout { rate: 0.5 }]);
 }
 
 #[test]

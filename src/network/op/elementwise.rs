@@ -132,8 +132,12 @@ fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, String> {
     Ok(Shape::new(a.dims().iter().zip(b.dims()).map(stretched).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// Draws a number for every element in training and does nothing in inference.
-pub(super) fn dropout<'a>(at: At) -> Facts<'a> {
+/// Draws a number for every element in training and does nothing in inference, nor where it drops nothing: `_dropout_impl` of
+/// aten/src/ATen/native/Dropout.cpp returns its input itself for a rate of 0.
+pub(super) fn dropout<'a>(rate: f32, at: At) -> Facts<'a> {
+    if rate == 0.0 {
+        return Facts { storage: Storage::View, ..Facts::of(Nature::Dropout, Coupling::Same, Gradient::Passed) };
+    }
     let outputs = at.outputs();
     let traffic = Traffic { inference: 0.0, ..Traffic::of(2.25 * outputs, 2.25 * outputs) };
     Facts { storage: Storage::Needed, traffic, ..Facts::of(Nature::Dropout, Coupling::Same, Gradient::Made) }

@@ -93,7 +93,7 @@ pub enum Op {
         /// Whether they stay as axes of length 1.
         keep: bool,
     },
-    /// Dropout in training, nothing in inference.
+    /// Dropout in training, nothing in inference or with a rate of 0.
     Dropout {
         /// Share of elements set to zero.
         rate: f32,
@@ -157,7 +157,7 @@ impl Op {
             Op::MatMul => product::matmul(at),
             Op::Softmax { .. } => normalisation::softmax(at),
             Op::Mean { axes, keep } => pooling::mean(axes, *keep, at),
-            Op::Dropout { .. } => elementwise::dropout(at),
+            Op::Dropout { rate } => elementwise::dropout(*rate, at),
             Op::Unknown(unknown) => unknown.facts(at),
         }
     }
