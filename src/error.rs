@@ -124,6 +124,24 @@ impl Error {
         self
     }
 
+    /// One of the known names would have been right, and which of them where `word` is near one.
+    ///
+    /// ```
+    /// use perf4sight::error::Error;
+    /// let error = |word| Error::config("unknown").one_of(word, ["resnet18", "vgg16"]).to_string();
+    /// assert_eq!(error("resnet81"), "unknown\n  expected: one of resnet18, vgg16\n  help: did you mean \"resnet18\"?");
+    /// assert_eq!(error("banana"), "unknown\n  expected: one of resnet18, vgg16");
+    /// ```
+    #[must_use]
+    pub fn one_of<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Self {
+        let names: Vec<&str> = known.clone().into_iter().collect();
+        let error = self.expected(format!("one of {}", names.join(", ")));
+        match nearest(word, known) {
+            Some(name) => error.help(format!("did you mean \"{name}\"?")),
+            None => error,
+        }
+    }
+
     /// The same failure found in a configuration: what is wrong usage on a command line is a wrong value there.
     #[must_use]
     pub fn configured(self) -> Self {

@@ -1,6 +1,6 @@
 //! What is asked of a network on a device: which stage, at which batch size, and what is measured about it.
 
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -124,9 +124,7 @@ impl From<Quantity> for Variable {
 fn parse<T: Copy>(what: &str, word: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T> {
     all.iter().copied().find(|&known| name(known) == word).ok_or_else(|| {
         let known: Vec<&str> = all.iter().map(|&known| name(known)).collect();
-        Error::config(format!("unknown {what} \"{word}\""))
-            .expected(known.join(" or "))
-            .help(suggestion(word, known.iter().copied()))
+        Error::config(format!("unknown {what} \"{word}\"")).one_of(word, known)
     })
 }
 

@@ -2,12 +2,12 @@
 
 use super::sizes::Sizes;
 use super::words;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sections::predict::{self, Form};
 use crate::units::Bytes;
 use crate::workload::Stage;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(super) struct Predict {
@@ -50,6 +50,7 @@ pub(super) struct Predict {
 
 impl Predict {
     pub fn into_verb(self) -> Result<predict::Predict> {
+        self.check_sizes()?;
         Ok(predict::Predict {
             networks: self.networks,
             fingerprints: self.fingerprint,
@@ -62,6 +63,20 @@ impl Predict {
             output: Vec::new(),
             form: if self.csv { Form::Csv } else { Form::Tables },
         })
+    }
+}
+
+impl Predict {
+    /// Batch sizes that stand apart look like networks.
+    fn check_sizes(&self) -> Result<()> {
+        let is_size = |word: &&String| word.parse::<u64>().is_ok() && !Path::new(word).exists();
+        let apart: Vec<&str> = self.networks.iter().filter(is_size).map(String::as_str).collect();
+        let Some(first) = apart.first() else { return Ok(()) };
+        let asked = Sizes::all(self.bs.clone()).into_iter().map(|size| size.to_string());
+        let all: Vec<String> = asked.chain(apart.iter().map(|&word| word.to_owned())).collect();
+        Err(Error::usage(format!("\"{first}\" is no network"))
+            .expected("batch sizes in one word, networks by name or file")
+            .help(format!("write batch sizes with commas: --bs {}", all.join(","))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What optimizers keep for every weight, and what they borrow while they update it.
 
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 use std::fmt;
 
 /// The rule by which a training step changes the weights.
@@ -44,11 +44,9 @@ impl Optimizer {
     /// # Errors
     /// An unknown word, with the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|optimizer| optimizer.name() == word).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name);
-            Error::config(format!("unknown optimizer \"{word}\""))
-                .expected(names.join(" or "))
-                .help(suggestion(word, names))
+        let found = Self::ALL.into_iter().find(|optimizer| optimizer.name() == word);
+        found.ok_or_else(|| {
+            Error::config(format!("unknown optimizer \"{word}\"")).one_of(word, Self::ALL.map(Self::name))
         })
     }
 

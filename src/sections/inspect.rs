@@ -27,7 +27,7 @@ impl Verb for Inspect {
     /// # Errors
     /// A network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let network = Named::load(&self.network, || Ok(self.dataset))?.told(context);
+        let network = Named::load(&self.network, self.dataset.name())?.told(context);
         let sheet = Sheet { network: &network, workload: self.workload, backward: network.backward_macs() };
         let (layers, totals) = (sheet.layers(), sheet.totals());
         let coverage = network.coverage();

@@ -7,6 +7,7 @@ use crate::network::onnx::{self, Loaded};
 use crate::network::zoo::{self, Dataset};
 use crate::pruning::{Goal, Pruner, Ranking, generator};
 use crate::units::Percent;
+use glob::Pattern;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -29,19 +30,19 @@ pub(super) struct Remarks {
 const SPOKEN: usize = 10;
 
 impl Named {
-    /// A file where it looks like one, else a known network for images of a dataset, pruned where a level follows its name.
+    /// A file where it looks like one, else a known network for images of the dataset of that name, pruned where a level follows its own.
     ///
     /// # Errors
-    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network whatever `dataset` says.
-    pub fn load(word: &str, dataset: impl FnOnce() -> Result<Dataset>) -> Result<Self> {
+    /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network a dataset that nobody knows.
+    pub fn load(word: &str, dataset: &str) -> Result<Self> {
         if is_file(word) {
             let Loaded { network, warnings } = onnx::read(word)?;
             let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
             return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
         }
         match word.split_once('@') {
-            Some((name, level)) => pruned(&zoo::build(name, dataset()?)?, parse_level(level)?),
-            None => Ok(Named { network: zoo::build(word, dataset()?)?, remarks: Remarks::default() }),
+            Some((name, level)) => pruned(&known(name, dataset)?, parse_level(level)?),
+            None => Ok(Named { network: known(word, dataset)?, remarks: Remarks::default() }),
         }
     }
 
@@ -85,7 +86,41 @@ impl Remarks {
 /// An unknown name, a level outside 0 to 99.
 pub(super) fn check(word: &str) -> Result<()> {
     let (name, level) = word.split_once('@').unwrap_or((word, "0"));
-    if is_file(word) { Ok(()) } else { zoo::check_name(name).and_then(|()| parse_level(level).map(drop)) }
+    if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(level).map(drop)) }
+}
+
+/// A known network for the images and classes of the dataset of that name.
+fn known(name: &str, dataset: &str) -> Result<Network> {
+    check_name(name)?;
+    let dataset = Dataset::parse(dataset).map_err(|_| {
+        Error::input(format!(
+            "how large the images of \"{dataset}\" are is not known, nor how many classes, so {name} cannot be built"
+        ))
+        .expected(format!("a file, or one of the datasets {}", Dataset::ALL.map(Dataset::name).join(", ")))
+        .help(AS_A_FILE)
+    })?;
+    zoo::build(name, dataset)
+}
+
+/// How networks of one's own are named.
+const AS_A_FILE: &str = "name a network of your own by its file, with path and ending: nets/mine.onnx";
+
+/// Refuses what is no known network; a file of that name may have been meant.
+fn check_name(name: &str) -> Result<()> {
+    zoo::check_name(name).map_err(|unknown| match (near(name), unknown.remedy()) {
+        (Some(file), _) => unknown.help(format!("a file is named with path and ending: {file}")),
+        (None, None) => unknown.help(AS_A_FILE),
+        (None, Some(_)) => unknown,
+    })
+}
+
+/// The file of a network of that name in this folder or in one of its folders.
+fn near(name: &str) -> Option<String> {
+    let name = Pattern::escape(name);
+    let patterns =
+        [format!("{name}.onnx"), format!("*/{name}.onnx"), format!("{name}_0.onnx"), format!("*/{name}_0.onnx")];
+    let mut found = patterns.iter().filter_map(|pattern| glob::glob(pattern).ok()).flatten();
+    found.find_map(|file| Some(file.ok()?.display().to_string()))
 }
 
 /// Whether a word means a file, there or not.

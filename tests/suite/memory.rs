@@ -4,7 +4,9 @@ use crate::fixtures;
 use perf4sight::features::physical::kernels;
 use perf4sight::memory::{Optimizer, Peak, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx};
+use perf4sight::network::{
+    Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
+};
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::target::Target;

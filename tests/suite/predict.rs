@@ -3,8 +3,8 @@
 
 use crate::fixtures::{self, Outcome, Scene, Sink, simulated_fingerprint};
 use perf4sight::fingerprint::Fingerprints;
-use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::report::{Console, Mode, Settings};
 use perf4sight::sections::predict::{Form, Predict};
 use perf4sight::units::Bytes;
@@ -319,11 +319,50 @@ fn absurd_batches_are_refused_and_never_overflow() {
     }
 }
 
+/// What was profiled decides, not what the folder is called: a family of one's own, of 64 x 64 images, in the dataset `tiny64` or in none,
+/// which is imagenet.
 #[test]
-fn images_of_another_shape_are_refused_with_both_shapes() {
-    let scene = Scene::new().file("small.onnx", file("resnet18", Dataset::Cifar10));
-    let refused = predict(&scene, "small.onnx").fails(4).says("small reads images of 3x32x32");
-    refused.says("expected: images of 3x224x224");
+fn images_are_judged_by_those_that_were_profiled() {
+    let tiny = |channels: usize, side: usize| {
+        let mut builder = NetworkBuilder::new("tiny", Shape::new([3, side, side]));
+        let conv =
+            |out_channels| Op::Conv(Conv { out_channels, window: Window::square(3, 1, 1), groups: 1, bias: false });
+        let mut at = builder.add("first", conv(channels), &[builder.input()]).unwrap();
+        at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
+        at = builder.add("second", conv(2 * channels), &[at]).unwrap();
+        at = builder.add("pool", Op::Mean { axes: vec![1, 2], keep: false }, &[at]).unwrap();
+        at = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[at]).unwrap();
+        onnx::to_bytes(&builder.finish(at))
+    };
+    let scene = Scene::new().file("base/tiny-a.onnx", tiny(16, 64)).file("other.onnx", tiny(16, 96));
+    let scene = [0, 30, 60]
+        .into_iter()
+        .fold(scene, |scene, level| scene.file(&format!("models/tiny-a_{level}.onnx"), tiny(16 - level / 10, 64)));
+    let config = "[profile]\nnetwork = tiny-a\nlocal_model_loc = models\nlog_dir = logs\ndevice = simulated\nbs = [2,4,8,12,16]\n\n\
+                  [fingerprint]\ntrain_nets = tiny-a\ntrain_logs = [0,60]\n";
+    let scene = scene.file("imagenet.ini", config);
+    scene.run("imagenet.ini").succeeds();
+    scene.run("imagenet.ini --set profile.dataset=tiny64 --set profile.log_dir=rows").succeeds();
+    for dataset in ["imagenet", "tiny64"] {
+        let ask =
+            |word: &str| scene.run(&format!("predict {word} --fingerprint fingerprinting/simulated/{dataset} --bs 4"));
+        let own = ask("base/tiny-a.onnx").succeeds();
+        assert!(!own.stdout().contains("unlike"), "{own}");
+        ask("other.onnx").succeeds().prints("an input of 3x96x96, profiled 3x64x64");
+        ask("tiny-a@30").fails(3).says("unknown network \"tiny-a\"").says("base/tiny-a.onnx");
+    }
+    let ask = |word: &str| scene.run(&format!("predict {word} --fingerprint fingerprinting/simulated/tiny64"));
+    ask("resnet18@30").fails(4).says("how large the images of \"tiny64\" are").says("nets/mine.onnx");
+}
+
+#[test]
+fn what_may_have_been_meant_is_said_once() {
+    let scene = Scene::new().file("nets/regnet_x_400mf.onnx", file("resnet18", Dataset::Imagenet));
+    let unknown = predict(&scene, "quixote").fails(3).says("name a network of your own by its file");
+    assert_eq!(unknown.stderr().matches("mobilenetv2").count(), 1, "{unknown}");
+    predict(&scene, "regnet_x_400mf").fails(3).says("with path and ending: nets/regnet_x_400mf.onnx");
+    predict(&scene, "resnet81").fails(3).says("did you mean \"resnet18\"?");
+    predict(&scene, "resnet18 --bs 1 4 8").fails(2).says("\"4\" is no network").says("--bs 1,4,8");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The datasets networks are built for: how large an image is and how many classes are told apart.
 
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 use std::fmt;
 
 /// A dataset of square colour images; only their size and the number of classes matter here.
@@ -33,12 +33,10 @@ impl Dataset {
     /// # Errors
     /// An unknown word, with the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|known| known.name() == word).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name);
-            Error::config(format!("unknown dataset \"{word}\""))
-                .expected(known.join(", "))
-                .help(suggestion(word, known))
-        })
+        Self::ALL
+            .into_iter()
+            .find(|known| known.name() == word)
+            .ok_or_else(|| Error::config(format!("unknown dataset \"{word}\"")).one_of(word, Self::ALL.map(Self::name)))
     }
 
     /// Height and width of an image.

@@ -13,7 +13,7 @@ mod vgg;
 pub use dataset::Dataset;
 
 use super::{Network, Shape};
-use crate::error::{Error, Result, suggestion};
+use crate::error::{Error, Result};
 use layers::Layers;
 
 /// Appends a whole network that tells `classes` apart; nodes are named as torchvision names its modules.
@@ -96,11 +96,9 @@ pub fn check_name(name: &str) -> Result<()> {
 
 fn family(name: &str) -> Result<Family> {
     let found = FAMILIES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, family)| *family).ok_or_else(|| {
-        Error::config(format!("unknown network \"{name}\""))
-            .expected(format!("one of {}", names().collect::<Vec<_>>().join(", ")))
-            .help(suggestion(name, names()))
-    })
+    found
+        .map(|(_, family)| *family)
+        .ok_or_else(|| Error::config(format!("unknown network \"{name}\"")).one_of(name, names()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
 use crate::frame::{Context, Summary, Verb};
 use crate::network::Network;
-use crate::network::zoo::Dataset;
 use crate::records::Variant;
 use crate::report::Table;
 use crate::workload::{Quantity, Stage};
@@ -69,7 +68,7 @@ impl Verb for Calibrate {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         self.check_save(&fingerprints)?;
-        let named = Named::load(&self.network, || Dataset::parse(&fingerprints.subject().dataset))?;
+        let named = Named::load(&self.network, &fingerprints.subject().dataset)?;
         let network = Arc::new(named.told(context));
         check_understood(&network)?;
         let batches = match (self.batches.as_slice(), &self.source) {

@@ -1,12 +1,11 @@
 //! What fingerprints say about one network.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::{
     Call, Expected, Fingerprints, MaxBatch, Predicted, Prediction, Room, Shares, Verdict, check_understood,
 };
 use crate::memory::Alive;
 use crate::network::Network;
-use crate::network::zoo::Dataset;
 use crate::units::Bytes;
 use crate::workload::Quantity;
 use std::collections::BTreeMap;
@@ -127,18 +126,4 @@ impl Point {
         }
         reasons
     }
-}
-
-/// Refuses a network that reads other images than the dataset's: nothing of that shape was profiled.
-///
-/// # Errors
-/// Both shapes.
-pub(super) fn check_input(network: &Network, dataset: Dataset) -> Result<()> {
-    let (found, size) = (network.input_shape(), dataset.size());
-    if found.dims() == [3, size, size] {
-        return Ok(());
-    }
-    Err(Error::input(format!("{} reads images of {found}, the fingerprint is of {dataset}", network.name()))
-        .expected(format!("images of 3x{size}x{size}"))
-        .help("export the network for images of that shape, or use a fingerprint of networks that read such images"))
 }

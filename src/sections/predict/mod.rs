@@ -14,12 +14,11 @@ use super::named::{self, Named, Remarks, is_file};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprints, file_name};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
-use crate::network::zoo::Dataset;
 use crate::report::Progress;
 use crate::units::Bytes;
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
-use answer::{Answer, Question, check_input};
+use answer::{Answer, Question};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -154,9 +153,6 @@ fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Opti
 
 /// Loads one network and asks about it.
 fn ask(word: &str, question: &Question) -> Answered {
-    let dataset = Dataset::parse(&question.fingerprints.subject().dataset);
-    let Named { network, remarks } = Named::load(word, || dataset.clone())?;
-    // A dataset of the user's own may hold images of any shape.
-    dataset.map_or(Ok(()), |dataset| check_input(&network, dataset))?;
+    let Named { network, remarks } = Named::load(word, &question.fingerprints.subject().dataset)?;
     Ok((question.ask(word, &network)?, remarks))
 }
