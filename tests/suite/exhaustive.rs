@@ -64,7 +64,7 @@ fn arms(body: TokenStream) -> Vec<Pattern> {
             continue;
         }
         arms.push(std::mem::take(&mut pattern));
-        let block = tokens.peek().is_some_and(|token| is_block(token));
+        let block = tokens.peek().is_some_and(is_block);
         if !block {
             tokens.by_ref().find(|token| is(token, ','));
             continue;

@@ -1,5 +1,7 @@
 //! The one integration binary: every topic is a module, fixtures are shared.
 
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
 mod adaptive;
 mod attack;
 mod calibrate;

@@ -30,7 +30,7 @@ pub struct Linear {
 impl Conv {
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         let [channels, height, width] = image(input)?;
-        if self.groups == 0 || channels % self.groups != 0 || self.out_channels % self.groups != 0 {
+        if self.groups == 0 || channels % self.groups != 0 || !self.out_channels.is_multiple_of(self.groups) {
             return Err(format!(
                 "cannot split {channels} input and {} output channels into {} groups",
                 self.out_channels, self.groups

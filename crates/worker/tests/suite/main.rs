@@ -1,5 +1,7 @@
 //! The libtorch worker as a process: what every worker must do, exact memory, layers that add up, GPUs, and the program that starts it.
 
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
 // What every worker must do, and the folder to run a program in, are those of the suite of the program.
 #[path = "../../../../tests/suite/conformance.rs"]
 mod conformance;
