@@ -37,6 +37,7 @@ pub mod evaluation;
 pub mod features;
 pub mod fingerprint;
 pub mod frame;
+pub mod input_file;
 pub mod machine;
 pub mod memory;
 pub mod network;

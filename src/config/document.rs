@@ -3,9 +3,9 @@
 use super::layout::{self, Statement};
 use super::literal::Value;
 use crate::error::{Error, Result, suggestion};
+use crate::input_file;
 use ini::{Ini, ParseOption};
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where a value was written.
@@ -70,8 +70,8 @@ impl Document {
     /// The file cannot be read, or its text is refused by [`Document::parse`].
     pub fn load(file: impl AsRef<Path>) -> Result<Document> {
         let file = file.as_ref();
-        let bytes = fs::read(file).map_err(|cause| {
-            Error::io(file, "read this file", &cause)
+        let bytes = input_file::bytes(file, "read this file").map_err(|error| {
+            error
                 .expected("an INI file such as the config.ini that perf4sight ships with")
                 .help("give its path as seen from the folder you are in")
         })?;

@@ -6,12 +6,12 @@ use super::program::Program;
 use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule};
 use super::{Device, GpuOptions, Job, Measurement};
 use crate::error::{Error, Result};
+use crate::input_file;
 use crate::machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
 use crate::records::Outcome;
 use crate::target::{Memory, Target};
 use crate::units::Bytes;
 use nix::sys::signal::Signal;
-use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -79,7 +79,7 @@ impl Device for Hardware {
             return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
                 .help("take layers out of profile_variables"));
         }
-        File::open(&job.file).map(drop).map_err(|cause| Error::io(&job.file, "read the network to measure", &cause))
+        input_file::open(&job.file, "read the network to measure").map(drop)
     }
 
     fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {

@@ -10,6 +10,7 @@
 use super::protocol::{LatencyReading, MemoryReading};
 use super::{Device, Job, Measurement};
 use crate::error::{Error, Result};
+use crate::input_file;
 use crate::machine::{Setting, Watch};
 use crate::network::{ELEMENT, Network, onnx};
 use crate::records::Outcome;
@@ -18,7 +19,6 @@ use crate::workload::{Stage, Workload};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::Path;
 
 /// What a simulated device can do; the content of a `device_source` file.
@@ -59,7 +59,7 @@ impl Abilities {
     /// # Errors
     /// A file that cannot be read, an unknown field, a value that is not above zero.
     pub fn load(file: &Path) -> Result<Self> {
-        let text = fs::read_to_string(file).map_err(|cause| Error::io(file, "read the simulated device", &cause))?;
+        let text = input_file::text(file, "read the simulated device")?;
         let abilities: Abilities = serde_json::from_str(&text).map_err(|cause| {
             Error::input(format!("the simulated device cannot be understood: {cause}")).file(file).line(cause.line())
         })?;
@@ -142,7 +142,7 @@ impl Device for Simulated {
 
     fn check(&self, job: &Job) -> Result<()> {
         super::refuse_layers(self, job)?;
-        fs::File::open(&job.file).map(drop).map_err(|cause| Error::io(&job.file, "read the network", &cause))
+        input_file::open(&job.file, "read the network").map(drop)
     }
 
     fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {

@@ -3,13 +3,13 @@
 use super::Fingerprint;
 use crate::checksum::checksum;
 use crate::error::{Error, Result};
+use crate::input_file;
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Version of the file's layout; raised whenever an older program could misread it.
@@ -93,11 +93,7 @@ impl Fingerprint {
     /// for another quantity.
     pub fn load(folder: &Path, stage: Stage, quantity: Quantity) -> Result<Option<Self>> {
         let file = folder.join(file_name(stage, quantity));
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(Error::io(&file, "read the fingerprint", &cause)),
-        };
+        let Some(text) = input_file::text_if_there(&file, "read the fingerprint")? else { return Ok(None) };
         let fingerprint = parse(&text).and_then(|(fingerprint, seal)| {
             let fingerprint = fingerprint.check(stage, quantity)?;
             seal.map(|()| fingerprint)

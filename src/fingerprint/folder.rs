@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::Record;
 use crate::workload::{Quantity, Stage};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The smallest batch worth measuring: batch normalisation trains on no single sample where nothing but channels is left of it.
@@ -29,6 +31,7 @@ impl Fingerprints {
     /// A folder without any, or with several below it; a file that is no fingerprint of the stage, or cannot be used; files of two devices
     /// or datasets.
     pub fn load(place: &Path, stage: Stage) -> Result<Self> {
+        fs::metadata(place).map_err(|cause| missing(place, &cause))?;
         let folder = located(place, stage)?;
         let load = |quantity| Fingerprint::load(&folder, stage, quantity);
         let (latency, memory) = (load(Quantity::Latency)?, load(Quantity::Memory)?);
@@ -145,6 +148,16 @@ fn below(folder: &Path, names: &[String]) -> Vec<PathBuf> {
     folders.sort_unstable();
     folders.dedup();
     folders
+}
+
+fn missing(place: &Path, cause: &io::Error) -> Error {
+    let folder = "the folder that [fingerprint] wrote (model_storedir)";
+    match cause.kind() {
+        io::ErrorKind::NotFound => Error::io(place, "look for a fingerprint here, for it does not exist", cause),
+        _ => Error::io(place, "look for a fingerprint here", cause),
+    }
+    .expected(folder)
+    .help("perf4sight fingerprints lists those below a folder")
 }
 
 fn none(folder: &Path, stage: Stage) -> Error {

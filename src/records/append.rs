@@ -6,6 +6,7 @@ use super::record::Record;
 use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
+use crate::input_file;
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -111,7 +112,7 @@ impl RowFile {
     }
 
     fn text(&self) -> Result<String> {
-        fs::read_to_string(&self.path).map_err(|cause| Error::io(&self.path, "read the profile", &cause))
+        input_file::text(&self.path, "read the profile")
     }
 
     /// Gives a file of an earlier version, which lacks no column but `visits`, that column: nothing is known of visits in its rows.

@@ -5,6 +5,7 @@ use super::record::{Identity, Outcome, Record};
 use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
+use crate::input_file;
 use crate::workload::{Quantity, Stage, Workload};
 use std::collections::BTreeMap;
 use std::fs;
@@ -157,7 +158,7 @@ pub(super) struct Rows<T> {
 impl<T> Rows<T> {
     /// Reads the rows of a file, each by `parse`.
     pub fn read(file: &Path, format: Format, parse: impl Fn(&Row<'_>) -> Result<T>) -> Result<Self> {
-        let bytes = fs::read(file).map_err(|cause| Error::io(file, "read the profile", &cause))?;
+        let bytes = input_file::bytes(file, "read the profile")?;
         let text = String::from_utf8_lossy(&bytes);
         let cut_character = |error: std::str::Utf8Error| !bytes[error.valid_up_to()..].contains(&b'\n');
         match std::str::from_utf8(&bytes) {

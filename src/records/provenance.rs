@@ -1,11 +1,11 @@
 //! Where the rows of a profile come from: the JSON beside them, and whether more rows may follow.
 
 use crate::error::{Error, Result};
+use crate::input_file;
 use crate::machine::{Conditions, Setting, differences};
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::Path;
 
 /// The name of the file, beside the folders `latency` and `memory`.
@@ -86,11 +86,7 @@ impl Provenance {
     /// A file that cannot be read or is not what [`Provenance::save`] writes.
     pub fn load(log_dir: &Path) -> Result<Option<Self>> {
         let file = log_dir.join(PROVENANCE_FILE);
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(Error::io(file, "read the provenance", &cause)),
-        };
+        let Some(text) = input_file::text_if_there(&file, "read the provenance")? else { return Ok(None) };
         serde_json::from_str(&text).map(Some).map_err(|cause| {
             Error::input(format!("the provenance cannot be understood: {cause}"))
                 .file(&file)

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::frame::{Context, Summary, Verb};
+use crate::input_file;
 use crate::report::{Cell, Column, Table};
 use crate::units::Percent;
 use crate::workload::{Quantity, Stage};
@@ -100,7 +101,7 @@ impl Stored {
             Stage::Training => folder.to_owned(),
             Stage::Inference => folder.join(stage.name()),
         };
-        let report = fs::read_to_string(report.join("report.json")).ok();
+        let report = input_file::text(&report.join("report.json"), "read the report").ok();
         let report = report.and_then(|text| serde_json::from_str(&text).ok());
         Ok((!fingerprints.is_empty()).then(|| Stored { folder: folder.to_owned(), fingerprints, report }))
     }

@@ -12,9 +12,9 @@ pub use rules::{
 pub use speed::{Depthwise, Parameter, Prior, Speed};
 
 use crate::error::{Error, Result, suggestion};
+use crate::input_file;
 use crate::workload::LARGEST_BATCH;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::Path;
 
 /// What is known of a kind of device before anything is measured on it.
@@ -120,7 +120,7 @@ impl Target {
     /// # Errors
     /// A file that cannot be read, is no such JSON, or holds sizes no allocator has.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(|cause| Error::io(path, "read the device", &cause))?;
+        let text = input_file::text(path, "read the device")?;
         Self::parse(&text).map_err(|error| error.file(path))
     }
 

@@ -32,7 +32,8 @@ const MODULES: &[(&str, &[&str])] = &[
 const EARLIER: &[&str] = &["*"];
 
 /// Every module may use these; among themselves only the earlier ones.
-const BASE: &[&str] = &["error", "units", "stats", "workload", "whole_file", "private_folder", "checksum"];
+const BASE: &[&str] =
+    &["error", "units", "stats", "workload", "input_file", "whole_file", "private_folder", "checksum"];
 
 /// What may only be written in the sources that start with one of these paths.
 const EFFECTS: &[(&[&str], &[&str])] = &[

@@ -2,10 +2,14 @@
 
 use crate::checksum::checksum;
 use crate::error::{Error, Result};
+use crate::input_file;
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// What is done with a file here, for messages.
+const TO_BOARD: &str = "read what goes to the board";
 
 /// Where a file lies, below the machine's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,9 +52,8 @@ impl Upload {
     /// # Errors
     /// A file that cannot be read.
     pub fn open(file: &Path) -> Result<Self> {
-        let failed = |cause| Error::io(file, "read what goes to the board", &cause);
-        let content = File::open(file).map_err(failed)?;
-        let about = content.metadata().map_err(failed)?;
+        let content = input_file::open(file, TO_BOARD)?;
+        let about = content.metadata().map_err(|cause| Error::io(file, TO_BOARD, &cause))?;
         let mode = if about.permissions().mode() & 0o111 == 0 { "600" } else { "700" };
         Ok(Upload { content, size: about.len(), mode })
     }
@@ -137,7 +140,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 fn content(file: &Path) -> Result<Vec<u8>> {
-    fs::read(file).map_err(|cause| Error::io(file, "read what goes to the board", &cause))
+    input_file::bytes(file, TO_BOARD)
 }
 
 /// A name that is one line and no path.

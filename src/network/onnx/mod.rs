@@ -39,6 +39,7 @@ pub use magnitudes::Magnitudes;
 pub use write::{to_bytes, write};
 
 use crate::error::{self, Error};
+use crate::input_file;
 use crate::network::{Network, NetworkBuilder};
 use file::File;
 use schema::{GraphProto, ModelProto};
@@ -102,14 +103,16 @@ pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<Loaded> {
     translated(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
 }
 
+/// What is done with a file here, for messages.
+const READ: &str = "read the network";
+
 fn open(path: &Path) -> error::Result<File> {
-    let failed = |cause| Error::io(path, "read the network", &cause);
-    // Looked at before it is opened: opening a pipe waits for a writer.
+    let failed = |cause| Error::io(path, READ, &cause);
     let metadata = std::fs::metadata(path).map_err(failed)?;
-    if !metadata.is_file() {
+    if metadata.is_dir() {
         return Err(Error::input("is no file").file(path).expected("an .onnx file"));
     }
-    let input = std::fs::File::open(path).map_err(failed)?;
+    let input = input_file::open(path, READ)?;
     messages(input, metadata.len(), path)
 }
 
@@ -119,7 +122,7 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
             .file(path)
             .expected("what torch.onnx.export writes")
             .help("export the network again, or copy the file again if it was cut off"),
-        _ => Error::io(path, "read the network", &cause),
+        _ => Error::io(path, READ, &cause),
     })
 }
 

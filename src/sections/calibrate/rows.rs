@@ -4,10 +4,10 @@ use super::Subject;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Attempt, Row};
 use crate::frame::Context;
+use crate::input_file;
 use crate::records::{self, Outcome, Record, Variant};
 use crate::sections::named::is_file;
 use crate::workload::Quantity;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The variant that a word on the command line names: `NAME@LEVEL`, `NAME`, or a file called either or `NAME_LEVEL`.
@@ -117,7 +117,7 @@ impl Subject<'_> {
 
 /// What the rows of a file measure, told by its header.
 fn quantity(file: &Path) -> Result<Quantity> {
-    let text = fs::read_to_string(file).map_err(|cause| Error::io(file, "read the rows", &cause))?;
+    let text = input_file::text(file, "read the rows")?;
     let header = text.lines().next().unwrap_or_default();
     Ok(if header.split('|').any(|column| column == "mem_used") { Quantity::Memory } else { Quantity::Latency })
 }

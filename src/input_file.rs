@@ -1,0 +1,57 @@
+//! Files that are read: regular ones only, for to open a pipe is to wait for a writer, and nothing says that one will come.
+
+use crate::error::{Error, Result};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// What this process was handed already open, as by `<(command)` of a shell: whoever is at its other end is there.
+const HANDED: [&str; 3] = ["/dev/stdin", "/dev/fd/", "/proc/self/fd/"];
+
+/// Opens a file; `doing` says what for, as in "read the profile".
+///
+/// # Errors
+/// A file that cannot be opened; a pipe, a socket or a device.
+pub fn open(file: &Path, doing: &str) -> Result<File> {
+    let failed = |cause: io::Error| Error::io(file, doing, &cause);
+    // Looked at before it is opened. A folder says itself that it cannot be read.
+    let kind = fs::metadata(file).map_err(failed)?.file_type();
+    let handed = || file.to_str().is_some_and(|name| HANDED.iter().any(|handed| name.starts_with(handed)));
+    match kind.is_file() || kind.is_dir() || handed() {
+        true => File::open(file).map_err(failed),
+        false => Err(Error::input(format!("cannot {doing}: it is no regular file"))
+            .file(file)
+            .expected("a file, not a pipe, a socket or a device")),
+    }
+}
+
+/// All bytes of a file.
+///
+/// # Errors
+/// As [`open`], and a file that cannot be read.
+pub fn bytes(file: &Path, doing: &str) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
+    open(file, doing)?.read_to_end(&mut all).map_err(|cause| Error::io(file, doing, &cause))?;
+    Ok(all)
+}
+
+/// All text of a file.
+///
+/// # Errors
+/// As [`bytes`], and bytes that are no UTF-8.
+pub fn text(file: &Path, doing: &str) -> Result<String> {
+    let mut all = String::new();
+    open(file, doing)?.read_to_string(&mut all).map_err(|cause| Error::io(file, doing, &cause))?;
+    Ok(all)
+}
+
+/// The same of a file that need not be there.
+///
+/// # Errors
+/// As [`text`].
+pub fn text_if_there(file: &Path, doing: &str) -> Result<Option<String>> {
+    match file.try_exists() {
+        Ok(false) => Ok(None),
+        _ => text(file, doing).map(Some),
+    }
+}
