@@ -64,7 +64,7 @@ impl Program {
     pub fn ask(machine: &dyn Machine, words: Vec<String>, timeout: Duration) -> Result<Self> {
         let asking = [words.as_slice(), &[ABOUT.to_owned()]].concat();
         let never = AtomicBool::new(false);
-        let watch = Watch { cancelled: &never, waiting: &|_| () };
+        let watch = Watch::quiet(&never);
         let invocation = Invocation { words: &asking, line: "", threads: machine.threads(), timeout };
         let output = machine.run(&invocation, &watch)?.ok_or_else(|| Error::device("interrupted"))?;
         let about = protocol::read(&output.stdout).map_err(|why| unfit(&words, machine, &output, &why))?;

@@ -1,5 +1,6 @@
 //! What sections get from the outside: console, clock, Ctrl-C, the program itself, the configuration as text.
 
+use crate::error::Error;
 use crate::report::Console;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub struct Context {
     /// The configuration in force, command line included, for provenance; empty for a verb that has none.
     pub config: String,
     warnings: Vec<String>,
+    shortfall: Option<String>,
 }
 
 impl Context {
@@ -31,7 +33,7 @@ impl Context {
         executable: PathBuf,
         config: String,
     ) -> Self {
-        Context { console, clock, cancel, executable, config, warnings: Vec::new() }
+        Context { console, clock, cancel, executable, config, warnings: Vec::new(), shortfall: None }
     }
 
     /// Whether Ctrl-C was pressed: finish the row at hand, keep it, return.
@@ -48,6 +50,17 @@ impl Context {
     pub fn warn(&mut self, text: impl Display) {
         self.console.warn(&text);
         self.warnings.push(text.to_string());
+    }
+
+    /// Warns of what a section leaves undone that later ones of the run may need, and of how to go on.
+    pub fn fall_short(&mut self, words: String) {
+        self.warn(&words);
+        self.shortfall = Some(words);
+    }
+
+    /// The failure of a section that lacks what it needs: where an earlier one left something undone, that is why.
+    pub fn explained(&self, error: Error) -> Error {
+        self.shortfall.iter().fold(error, |error, words| error.help(format!("measure the rest first: {words}")))
     }
 
     /// All warnings so far.

@@ -77,9 +77,16 @@ pub struct Watch<'a> {
     pub cancelled: &'a AtomicBool,
     /// Called with the reason when something has to be waited for.
     pub waiting: &'a dyn Fn(&str),
+    /// Called with the time it took when such a wait is over.
+    pub waited: &'a dyn Fn(Duration),
 }
 
-impl Watch<'_> {
+impl<'a> Watch<'a> {
+    /// Looks out for Ctrl-C, and tells nobody of waiting.
+    pub fn quiet(cancelled: &'a AtomicBool) -> Self {
+        Watch { cancelled, waiting: &|_| (), waited: &|_| () }
+    }
+
     /// Whether Ctrl-C was pressed.
     pub fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a waiting process looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -27,16 +27,21 @@ pub fn take(watch: &Watch<'_>) -> Result<Option<Turn>> {
     let path = shared_folder();
     let failed = |cause: &std::io::Error| Error::io(&path, "take the lock that keeps measurements apart", cause);
     let file = File::open(&path).map_err(|cause| failed(&cause))?;
-    let mut told = false;
+    let mut since = None;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Some(Turn { _lock: file })),
+            Ok(()) => {
+                since.into_iter().for_each(|since: Instant| (watch.waited)(since.elapsed()));
+                return Ok(Some(Turn { _lock: file }));
+            }
             Err(TryLockError::Error(cause)) => return Err(failed(&cause)),
             Err(TryLockError::WouldBlock) if watch.cancelled() => return Ok(None),
-            Err(TryLockError::WouldBlock) if !told => (watch.waiting)("another measurement is running on this machine"),
+            Err(TryLockError::WouldBlock) if since.is_none() => {
+                since = Some(Instant::now());
+                (watch.waiting)("another measurement is running on this machine");
+            }
             Err(TryLockError::WouldBlock) => thread::sleep(LOOK_AGAIN),
         }
-        told = true;
     }
 }
 

@@ -67,6 +67,8 @@ pub enum Ending {
     Budget {
         /// Seconds there were to spend.
         seconds: f64,
+        /// Configurations that were still to be measured, at most.
+        unmeasured: usize,
     },
     /// As many rows as the plan takes at most.
     Rows {
@@ -86,7 +88,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Ending::Complete => write!(f, "everything is measured that can be"),
-            Ending::Budget { seconds } => write!(f, "the budget of {seconds} s is spent"),
+            Ending::Budget { seconds, .. } => write!(f, "the budget of {seconds} s is spent"),
             Ending::Rows { measured, of } => {
                 write!(f, "measured {measured} of {of} configurations, as many as the plan takes")
             }

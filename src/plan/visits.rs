@@ -99,12 +99,19 @@ impl Visits {
         let owed = self.due(ledger).count();
         seconds + seconds / made.max(1) as f64 * owed as f64 >= budget
     }
+
+    /// The end that a budget makes.
+    fn spent(&self, ledger: &Ledger, budget: f64) -> Ending {
+        // A plan that has ended has chosen all it wants.
+        let unmeasured = if self.ended.is_none() { self.plan.left(ledger) } else { 0 };
+        Ending::Budget { seconds: budget, unmeasured }
+    }
 }
 
 impl Plan for Visits {
     fn next(&mut self, ledger: &Ledger, seconds: f64) -> Result<Turn> {
         if let Some(budget) = self.budget.filter(|budget| seconds >= *budget) {
-            return Ok(Turn::Stop(Ending::Budget { seconds: budget }));
+            return Ok(Turn::Stop(self.spent(ledger, budget)));
         }
         // A device that was lost leaves work to the others, so that what was complete is not any more.
         let open = self.ended.is_none_or(|ended| ended == Ending::Complete);
@@ -119,7 +126,7 @@ impl Plan for Visits {
         }
         Ok(match (ledger.is_under_way(), self.ended, self.budget) {
             (true, ..) => Turn::Wait,
-            (false, None, Some(seconds)) => Turn::Stop(Ending::Budget { seconds }),
+            (false, None, Some(budget)) => Turn::Stop(self.spent(ledger, budget)),
             (false, ended, _) => Turn::Stop(ended.unwrap_or(Ending::Complete)),
         })
     }
@@ -228,7 +235,7 @@ mod tests {
     #[test]
     fn a_budget_keeps_time_for_second_visits() {
         let (order, ending) = visited(&mut plan(Some(4.0)), &mut Ledger::default(), 1.0);
-        assert_eq!((order.as_slice(), ending), (&[4, 1, 4, 1][..], Ending::Budget { seconds: 4.0 }));
+        assert_eq!((order.as_slice(), ending), (&[4, 1, 4, 1][..], Ending::Budget { seconds: 4.0, unmeasured: 2 }));
         let pace = plan(Some(80.0)).pace(&Ledger::default(), 0.0).unwrap();
         // Nine tenths of 80 s for two visits to each of four.
         assert_eq!(pace, Pace { visits: 2, seconds: Some([9.0, 80.0]) });

@@ -30,6 +30,9 @@ pub struct Run {
     /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping. Zero where it was not counted.
     #[serde(default)]
     pub measuring: f64,
+    /// Seconds beyond them that its configurations waited: for other measurements on the machine, for a board that was lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waiting: f64,
     /// Rows it added.
     pub rows: usize,
     /// How good the rows were estimated to be as they came, where the plan goes by that.
@@ -45,6 +48,11 @@ pub struct Run {
     pub conditions: Conditions,
     /// The configuration in force.
     pub config: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 /// How far visits to the same step, apart in time, lay from each other: how well the machine could be measured.

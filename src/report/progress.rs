@@ -52,12 +52,19 @@ impl Progress {
         self.bar.set_message(one_line(&item.into()));
     }
 
-    /// That many more pieces are done.
+    /// So many pieces are left, which may be more or fewer than it seemed at first.
+    pub fn expect(&self, left: u64) {
+        self.bar.set_length(self.bar.position() + left);
+    }
+
+    /// That many more pieces are done; what was not expected makes the whole larger.
     pub fn advance(&self, pieces: u64) {
         let before = self.bar.position();
+        let told = self.tenths(before);
+        self.bar.set_length(self.total().max(before + pieces));
         self.bar.inc(pieces);
         if let Some(log) = &self.log
-            && self.tenths(before) < self.tenths(before + pieces)
+            && told < self.tenths(before + pieces)
         {
             self.write(log, before + pieces);
         }

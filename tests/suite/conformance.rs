@@ -37,7 +37,7 @@ pub(crate) fn job(file: &Path) -> Job {
 
 pub(crate) fn measure(device: &dyn Device, job: &Job) -> Measurement {
     let cancelled = AtomicBool::new(false);
-    device.measure(job, &Watch { cancelled: &cancelled, waiting: &|_| () }).unwrap()
+    device.measure(job, &Watch::quiet(&cancelled)).unwrap()
 }
 
 /// What every backend must do with a configuration that fits.
@@ -61,7 +61,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
     }
 
     let cancelled = AtomicBool::new(true);
-    let watch = Watch { cancelled: &cancelled, waiting: &|_| () };
+    let watch = Watch::quiet(&cancelled);
     assert_eq!(device.measure(fits, &watch).unwrap(), Measurement::Interrupted);
 
     let nowhere = Job { variant: Variant::new("nowhere", 0), file: "nowhere_0.onnx".into(), ..fits.clone() };

@@ -57,7 +57,7 @@ fn scripted(script: &str) -> Hardware {
 
 #[test]
 fn a_local_device_conforms() {
-    conforms(&scripted(&format!("read request; echo '{MEASURED}'")), &job(Path::new("/dev/null")));
+    conforms(&scripted(&format!("read request; echo '{MEASURED}'")), &job(Path::new("Cargo.toml")));
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn ctrl_c_ends_the_worker() {
             }
             cancelled.store(true, Ordering::Relaxed);
         });
-        let watch = Watch { cancelled: &cancelled, waiting: &|_| () };
+        let watch = Watch::quiet(&cancelled);
         assert_eq!(device.measure(&job(Path::new("x")), &watch).unwrap(), Measurement::Interrupted);
     });
     assert!(!alive(&child));
@@ -370,7 +370,7 @@ fn measurements_never_overlap() {
                 let told = Cell::new(0);
                 let cancelled = AtomicBool::new(false);
                 let waiting = |_: &str| told.set(told.get() + 1);
-                device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &waiting }).unwrap();
+                device.measure(&job(Path::new("x")), &Watch { waiting: &waiting, ..Watch::quiet(&cancelled) }).unwrap();
                 assert!(told.get() <= 1, "said that it waits {} times", told.get());
             });
         }
@@ -383,7 +383,7 @@ fn a_worker_that_cannot_be_started_is_an_error() {
     let mut device = scripted("");
     device.worker.words[0] = "/nonexistent/worker".into();
     let cancelled = AtomicBool::new(false);
-    let error = device.measure(&job(Path::new("x")), &Watch { cancelled: &cancelled, waiting: &|_| () }).unwrap_err();
+    let error = device.measure(&job(Path::new("x")), &Watch::quiet(&cancelled)).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/worker"), "{error}");
 }
 

@@ -104,6 +104,7 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
         date: date.into(),
         seconds: 83.0,
         measuring: 70.0,
+        waiting: 0.0,
         rows: 168,
         learned: Vec::new(),
         visits: None,

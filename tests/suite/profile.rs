@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use perf4sight::device::hardware::Hardware;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::protocol::StepRule;
-use perf4sight::machine::LocalMachine;
+use perf4sight::machine::{LocalMachine, Watch, turn};
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::plan::{Configuration, Ending, Grid};
@@ -21,6 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -442,6 +443,9 @@ fn a_budget_ends_any_plan_with_what_there_is() {
         rows(scene, Quantity::Latency, "squeezenet_0").iter().map(|row| row.visits.len()).collect::<Vec<_>>()
     };
     assert!((1..10).contains(&visits(&scene).iter().sum::<usize>()), "{:?} in a millisecond", visits(&scene));
+    let again = profile(&scene).succeeds().says("configurations are unmeasured").says("--set \"profile.budget=1m\"");
+    assert!(!again.stderr().contains("tries them again"), "{again}");
+    scene.run("--config-file config.ini --check").succeeds().prints("measures nothing: earlier runs spent the budget");
     scene.run("--config-file config.ini --set profile.budget=2h").succeeds();
     assert!(visits(&scene).len() == 5 && visits(&scene).iter().all(|visits| *visits >= 2));
 }
@@ -460,6 +464,37 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
         rows(&scene, Quantity::Memory, "squeezenet_0").iter().map(|r| r.workload.batch).collect();
     batches.sort_unstable();
     assert_eq!(batches, (1..=400).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_fit_that_lacks_rows_because_the_budget_ended_the_profile_says_so() {
+    let scene = scene(&["squeezenet"], "bs = [1, 2, 4, 8, 16]\nbudget = 1ms\nprofile_variables = latency");
+    let fit = "[fingerprint]\ndevice_name = simulated\ndataset = imagenet\nlatency_model = True\nmemory_model = False\n\
+               train_nets = mnasnet\ntrain_logs = [0]\neval_nets = squeezenet\neval_logs = [0]\npruned_models_storedir = nets\n";
+    let config = format!("{}\n{fit}", scene.read("config.ini"));
+    let scene = scene.file("config.ini", config);
+    let outcome = profile(&scene).fails(4).says("no passed training latency rows").says("the budget of 0.001 s ended");
+    assert!(!outcome.stderr().contains("check the names"), "{outcome}");
+}
+
+#[test]
+fn waiting_for_another_measurement_counts_towards_no_budget() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let device = scripted(&format!("echo '{MEASURED}'"));
+    let planned = [planned(&Variant::new("a", 0), 1), planned(&Variant::new("b", 0), 1)];
+    let cancelled = AtomicBool::new(false);
+    let turn = turn::take(&Watch::quiet(&cancelled)).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            thread::sleep(Duration::from_secs(3));
+            drop(turn);
+        });
+        let (tally, said) = swept(folder.path(), &planned, &device);
+        assert_eq!((tally.rows.len(), tally.ending, said.as_str()), (2, Some(Ending::Complete), ""));
+    });
+    let run = &Provenance::load(folder.path()).unwrap().unwrap().runs[0];
+    // Other tests measure, too, so that it may be more.
+    assert!(run.waiting > 2.5 && run.seconds < 2.5, "waited {} s of {} s", run.waiting, run.seconds);
 }
 
 /// A device whose worker is a shell script that reads `$variant` and `$batch` out of its request.

@@ -206,6 +206,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
         date: "2021-05-04T00:00:00Z".into(),
         seconds: 1.5,
         measuring: 1.2,
+        waiting: 0.0,
         rows: 3,
         learned: vec![learned],
         visits: None,

@@ -49,6 +49,18 @@ fn results_go_to_stdout_and_the_rest_to_stderr() {
 }
 
 #[test]
+fn progress_never_runs_past_its_end() {
+    let err = Sink::default();
+    let console = Console::writing_to(settings(Mode::Normal), Sink::default(), err.clone());
+    let progress = console.progress(2, "runs");
+    (0..3).for_each(|_| progress.advance(1));
+    progress.expect(7);
+    progress.advance(7);
+    let lines: Vec<String> = err.text().lines().map(|line| line.split(' ').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(lines, ["1/2", "2/2", "10/10"]);
+}
+
+#[test]
 fn quiet_keeps_results_and_warnings() {
     let (out, err) = say_everything(Mode::Quiet);
     assert_eq!((out.as_str(), err.as_str()), ("line\n\nn\n─\n3\n", "warning: careful\n"));

@@ -77,7 +77,7 @@ impl RemoteMachine {
     /// No way to get there, or something missing that every board needs.
     pub fn connect(route: &Route) -> Result<Self> {
         let connection = Connection::new(route.host.clone(), route.config.clone())?;
-        let look = look(&connection, &Watch { cancelled: &AtomicBool::new(false), waiting: &|_| () })
+        let look = look(&connection, &Watch::quiet(&AtomicBool::new(false)))
             .map_err(|failure| failure.into_error(&route.host))?
             .ok_or_else(|| Error::device("interrupted"))?;
         if !look.absent.is_empty() {
@@ -112,7 +112,7 @@ impl RemoteMachine {
     /// A file that cannot be read here or kept there.
     pub fn deliver(&self, bundle: Bundle) -> Result<Vec<String>> {
         let never = AtomicBool::new(false);
-        let watch = Watch { cancelled: &never, waiting: &|_| () };
+        let watch = Watch::quiet(&never);
         bundle.files.into_iter().try_for_each(|(file, path)| self.keep(&file, path, &watch).map(drop))?;
         Ok(bundle.command)
     }
@@ -175,7 +175,10 @@ impl RemoteMachine {
                 return Ok(None);
             }
             match self.renew(watch) {
-                Ok(renewed) => return Ok(renewed),
+                Ok(renewed) => {
+                    (watch.waited)(lost.elapsed());
+                    return Ok(renewed);
+                }
                 Err(Failure::Refused(error)) => return Err(error),
                 Err(Failure::Lost(why)) if lost.elapsed() >= self.patience => {
                     return Err(Error::device(format!(
@@ -212,14 +215,18 @@ impl RemoteMachine {
     /// Waits for the turn and runs a worker.
     fn in_turn(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Attempt<Output> {
         // At first without waiting, so that it can be said what is waited for.
-        let mut patience = Duration::ZERO;
+        let (mut patience, mut since) = (Duration::ZERO, None);
         loop {
             match self.run_there(invocation, Some(patience), watch)? {
-                Some(Ran::Ended(output)) => return Ok(Some(output)),
-                Some(Ran::Busy) if patience.is_zero() => {
+                Some(Ran::Ended { output, took }) => {
+                    let waited = |since: Instant| (watch.waited)(since.elapsed().saturating_sub(took));
+                    since.into_iter().for_each(waited);
+                    return Ok(Some(output));
+                }
+                Some(Ran::Busy) if since.is_none() => {
                     let host = self.connection.host();
                     (watch.waiting)(&format!("another measurement is running on {host}"));
-                    patience = TURN;
+                    (patience, since) = (TURN, Some(Instant::now()));
                 }
                 Some(Ran::Busy) => {}
                 None => return Ok(None),
@@ -278,7 +285,7 @@ impl Machine for RemoteMachine {
         let ran =
             self.run_there(invocation, None, watch).map_err(|failure| failure.into_error(self.connection.host()))?;
         Ok(ran.and_then(|ran| match ran {
-            Ran::Ended(output) => Some(output),
+            Ran::Ended { output, .. } => Some(output),
             Ran::Busy => None,
         }))
     }

@@ -12,12 +12,19 @@ use std::time::Duration;
 const MARK: &str = "\nperf4sight ";
 /// What a shell adds to the number of the signal that ended a process.
 const SIGNALLED: i32 = 128;
+/// As fine as the board tells times.
+const CENTISECOND: Duration = Duration::from_millis(10);
 
 /// What became of a worker.
 #[derive(Debug, PartialEq)]
 pub(super) enum Ran {
     /// It ended.
-    Ended(Output),
+    Ended {
+        /// What it left behind.
+        output: Output,
+        /// How long it ran.
+        took: Duration,
+    },
     /// It was not started: something else was measured all the time.
     Busy,
 }
@@ -33,13 +40,15 @@ impl Ran {
             words => Failure::Lost(words.to_owned()),
         };
         let answer = reply.answer.as_deref().ok_or_else(lost)?;
-        let output = |end, said: &str, killed_for_memory| {
-            Ran::Ended(Output { killed_for_memory, ..Output::new(end, said.to_owned(), reply.stderr.clone()) })
+        let ended = |end, said: &str, killed_for_memory, took| Ran::Ended {
+            output: Output { killed_for_memory, ..Output::new(end, said.to_owned(), reply.stderr.clone()) },
+            took,
         };
         let Some((said, last)) = answer.rsplit_once(MARK) else {
             // What a worker says beyond the longest output is cut off, and what comes behind with it.
             let endless = answer.len() as u64 > LONGEST_OUTPUT / 2;
-            return if endless { Ok(output(End::Exited(exited(0)), answer, false)) } else { Err(lost()) };
+            let whole = || ended(End::Exited(exited(0)), answer, false, Duration::ZERO);
+            return if endless { Ok(whole()) } else { Err(lost()) };
         };
         let words: Vec<&str> = last.split_whitespace().collect();
         match words.as_slice() {
@@ -49,10 +58,10 @@ impl Ran {
                     return Err(lost());
                 };
                 // `timeout` kills with a signal that it cannot tell from others.
-                let late = code == SIGNALLED + Signal::SIGKILL as i32
-                    && Duration::from_millis(10 * (centiseconds + 1)) >= limit;
+                let took = Duration::from_millis(centiseconds.saturating_mul(10));
+                let late = code == SIGNALLED + Signal::SIGKILL as i32 && took.saturating_add(CENTISECOND) >= limit;
                 let end = if late { End::TimedOut } else { End::Exited(exited(code)) };
-                Ok(output(end, said, *memory == "1"))
+                Ok(ended(end, said, *memory == "1", took))
             }
             _ => Err(lost()),
         }
@@ -78,14 +87,16 @@ mod tests {
 
     fn end(answer: &str) -> (End, bool) {
         match read(answer) {
-            Ok(Ran::Ended(output)) => (output.end, output.killed_for_memory),
+            Ok(Ran::Ended { output, .. }) => (output.end, output.killed_for_memory),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn the_last_line_tells_how_a_worker_ended() {
-        assert!(matches!(read("{}\n\nperf4sight ended 0 50 0\n"), Ok(Ran::Ended(output)) if output.stdout == "{}\n"));
+        let half = Duration::from_millis(500);
+        let told = |ran| matches!(ran, Ok(Ran::Ended { output, took }) if output.stdout == "{}\n" && took == half);
+        assert!(told(read("{}\n\nperf4sight ended 0 50 0\n")));
         assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
         // 137 = 128 + SIGKILL: by the kernel, by somebody, at the limit of 2 s.
         assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));

@@ -53,7 +53,7 @@ impl Subject<'_> {
             let job = self.job(written.file(), batch);
             device.check(&job)?;
             let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-            let measurement = device.measure(&job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
+            let measurement = device.measure(&job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
             if let Some((_, why)) = measurement.doubt() {
                 context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
             }

@@ -57,7 +57,7 @@ impl FingerprintSection {
             fingerprint.left_out = errors_by_network(&study);
             fingerprint.save(&self.store)?;
         }
-        match tested.check_any(&selection) {
+        match tested.check_any(&selection).map_err(|nothing| context.explained(nothing)) {
             Err(nothing) if self.evaluate => return Err(nothing),
             Err(nothing) => context.warn(format!("nothing to test on: {nothing}")),
             Ok(()) => {}
@@ -68,14 +68,15 @@ impl FingerprintSection {
     fn fit(&self, source: &Source, networks: &mut Networks, context: &mut Context) -> Result<(Fingerprint, Basis)> {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let gathered = gather(&selection, networks)?;
-        gathered.check_any(&selection)?;
+        gathered.check_any(&selection).map_err(|nothing| context.explained(nothing))?;
         tell(&gathered, "to fit on", source.quantity, context);
         let begin = context.now();
         let subject = self.subject(source.quantity);
         let facts = self.target(source)?;
         facts.tell(self.stage, &gathered.rows, context);
         let target = facts.target;
-        let mut fingerprint = Fingerprint::fit(subject, self.method, self.seed, &gathered.observations(&target))?;
+        let fitted = Fingerprint::fit(subject, self.method, self.seed, &gathered.observations(&target));
+        let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
         fingerprint.provenance = Provenance {
             date: humantime::format_rfc3339_seconds(begin).to_string(),

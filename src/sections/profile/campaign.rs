@@ -1,6 +1,7 @@
 //! Measuring what a plan asks for, configuration by configuration; whatever a single one does, the next one follows.
 
 use super::crew::{Assignment, Crew, Done, Message};
+use super::failures::Failure;
 use super::journal::Journal;
 use super::planned::Planned;
 use super::rows::{self, Rows};
@@ -91,6 +92,7 @@ impl Campaign<'_> {
         while crew.has_free() && !context.cancelled() && course.tally.ending.is_none() {
             let seconds = course.before + course.tally.spent().seconds;
             let turn = plan.next(&course.ledger, seconds)?;
+            course.progress.expect(plan.left(&course.ledger) as u64);
             course.journal.iter_mut().try_for_each(|journal| journal.learn(plan.learned()))?;
             course.pace = plan.pace(&course.ledger, seconds);
             match turn {
@@ -126,7 +128,7 @@ impl Campaign<'_> {
 
     /// Keeps what became of an assignment of one of so many devices.
     fn take_in(&self, done: Done, devices: usize, course: &mut Course, context: &mut Context) -> Result<()> {
-        let Done { device, assignment: Assignment { planned, place, began, .. }, measurement } = done;
+        let Done { device, assignment: Assignment { planned, place, job, began }, waited, measurement } = done;
         let name = planned.configuration.to_string();
         course.ledger.end(&planned.configuration);
         let measurement = match measurement {
@@ -139,21 +141,24 @@ impl Campaign<'_> {
                 return Ok(());
             }
         };
+        let worked = context.now().duration_since(began).unwrap_or_default().saturating_sub(waited);
         match &measurement {
             Measurement::Interrupted => return Ok(()),
             Measurement::Broken { outcome, reason } => {
-                context.warn(format!("{name}: {outcome}: {reason}"));
-                course.tally.failures.add(&planned.configuration, *outcome, reason);
+                let failure = Failure::of(*outcome, reason, &job.allowance, worked);
+                context.warn(format!("{name}: {outcome}: {}", failure.reason));
+                course.tally.failures.add(&planned.configuration, failure);
             }
             Measurement::OutOfMemory { .. } if place.is_some() => {
-                let reason = "it did not fit at another visit, although it had fitted";
+                let reason = "it did not fit at another visit, although it had fitted".to_owned();
                 context.warn(format!("{name}: {reason}"));
-                course.tally.failures.add(&planned.configuration, Outcome::OutOfMemory, reason);
+                let failure = Failure { outcome: Outcome::OutOfMemory, reason, of_budget: false };
+                course.tally.failures.add(&planned.configuration, failure);
             }
             Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
         }
-        let seconds = context.now().duration_since(began).unwrap_or_default().as_secs_f64();
-        let spent = Spent { seconds, measuring: measurement.seconds() };
+        let [seconds, waiting] = [worked, waited].map(|time| time.as_secs_f64());
+        let spent = Spent { seconds, measuring: measurement.seconds(), waiting };
         match place {
             Some(place) => course.visit(&planned, place, &measurement, spent),
             None => {

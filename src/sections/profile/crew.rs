@@ -4,10 +4,11 @@ use super::planned::Planned;
 use crate::device::{Device, Job, Measurement};
 use crate::error::Result;
 use crate::machine::Watch;
+use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Devices, who of them is free, and what the others report.
 pub(super) struct Crew<'scope, 'env> {
@@ -46,6 +47,8 @@ pub(super) struct Done {
     pub device: usize,
     /// What it was given.
     pub assignment: Assignment,
+    /// How long it waited for others, or for its machine.
+    pub waited: Duration,
     /// How it went; an error where the device as a whole cannot measure.
     pub measurement: Result<Measurement>,
 }
@@ -79,8 +82,11 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         self.scope.spawn(move || {
             // Nobody listens any more only when the campaign has failed.
             let waiting = |what: &str| drop(sender.send(Message::Waiting(what.to_owned())));
-            let measurement = measures.measure(&assignment.job, &Watch { cancelled, waiting: &waiting });
-            drop(sender.send(Message::Done(Box::new(Done { device, assignment, measurement }))));
+            let waits = Cell::new(Duration::ZERO);
+            let waited = |time| waits.set(waits.get() + time);
+            let watch = Watch { cancelled, waiting: &waiting, waited: &waited };
+            let measurement = measures.measure(&assignment.job, &watch);
+            drop(sender.send(Message::Done(Box::new(Done { device, assignment, waited: waits.get(), measurement }))));
         });
     }
 

@@ -85,6 +85,7 @@ impl Journal {
             date,
             seconds: 0.0,
             measuring: 0.0,
+            waiting: 0.0,
             rows: 0,
             learned: Vec::new(),
             visits: None,
@@ -215,6 +216,7 @@ impl Journal {
             run.rows += rows;
             run.seconds += spent.seconds;
             run.measuring += spent.measuring;
+            run.waiting += spent.waiting;
             attempts.iter().for_each(|attempt| run.conditions.extend(&attempt.conditions));
         }
         self.provenance.save(&self.log_dir)?;

@@ -13,6 +13,7 @@ mod outline;
 mod parse;
 mod planned;
 mod rows;
+mod shortfall;
 mod tally;
 pub mod test_config;
 mod visits;
@@ -130,6 +131,7 @@ impl Profile {
         let files = self.write_tests(tests)?;
         let campaign = Campaign { devices: &devices, planned: &planned, till_first_fail: self.till_first_fail };
         let tally = campaign.run(&mut *plan, journal, context)?;
+        tally.shortfall().into_iter().for_each(|words| context.fall_short(words));
         Ok((tally.of_networks(tests.iter().map(|network| network.network.clone())), files))
     }
 

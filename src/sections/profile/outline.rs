@@ -69,7 +69,10 @@ impl Profile {
         if let Some(budget) = self.budget {
             let left = budget.saturating_sub(Duration::from_secs_f64(earlier));
             outline.time = outline.time.into_iter().chain([left]).min();
-            outline.steps.push(format!("stops after {} at the latest", shown(left)));
+            outline.steps.push(match left.is_zero() {
+                true => "measures nothing: earlier runs spent the budget, so set a larger one to go on".to_owned(),
+                false => format!("stops after {} at the latest, waiting for other measurements aside", shown(left)),
+            });
         }
         if self.save {
             outline.steps.push(format!(

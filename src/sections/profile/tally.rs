@@ -38,16 +38,19 @@ pub struct Tally {
 /// What configurations took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
-    /// Seconds in all.
+    /// Seconds of work.
     pub seconds: f64,
     /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping.
     pub measuring: f64,
+    /// Seconds beyond them of waiting, for other measurements on the machine or for a board that was lost.
+    pub waiting: f64,
 }
 
 impl std::ops::AddAssign for Spent {
     fn add_assign(&mut self, other: Spent) {
         self.seconds += other.seconds;
         self.measuring += other.measuring;
+        self.waiting += other.waiting;
     }
 }
 
@@ -95,11 +98,11 @@ impl Tally {
 
     /// The summary of the stage.
     pub(super) fn summary(&self, files: Vec<(&'static str, PathBuf)>) -> Summary {
-        let (table, failures) = (self.table(), self.failures.table());
-        let Spent { seconds, measuring } = self.spent();
+        let (table, failures) = (self.table(), self.failures.table(self.is_spent()));
+        let Spent { seconds, measuring, waiting } = self.spent();
         let json = json!({
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
-            "failures": failures.as_ref().map(Table::to_json), "visits": self.visits[0], "wander": self.wander, "seconds": seconds, "seconds_measuring": measuring,
+            "failures": failures.as_ref().map(Table::to_json), "visits": self.visits[0], "wander": self.wander, "seconds": seconds, "seconds_measuring": measuring, "seconds_waiting": waiting,
         });
         Summary {
             headline: self.headline(),
@@ -143,13 +146,22 @@ impl Tally {
 
     /// Where the time went; nothing of devices that answer without running anything.
     fn shares(&self) -> String {
-        let Spent { seconds, measuring } = self.spent();
+        let Spent { seconds, measuring, waiting } = self.spent();
+        let waited = match waiting {
+            0.0 => String::new(),
+            _ => format!("; beside that, {waiting:.1} s of waiting for the machine, which no budget counts"),
+        };
         if measuring == 0.0 {
-            return String::new();
+            return waited;
         }
         let rest = (seconds - measuring).max(0.0);
         let percent = 100.0 * rest / seconds;
-        format!("; measuring {measuring:.1} s, start-up and bookkeeping {rest:.1} s ({percent:.0} %)")
+        format!("; measuring {measuring:.1} s, start-up and bookkeeping {rest:.1} s ({percent:.0} %){waited}")
+    }
+
+    /// Whether the budget ended the run.
+    fn is_spent(&self) -> bool {
+        matches!(self.ending, Some(Ending::Budget { .. }))
     }
 
     /// Networks that have rows: those asked for in their order, then others of earlier runs.

@@ -97,7 +97,7 @@ impl Rounds<'_> {
     fn one(&self, job: &Job, context: &Context) -> Result<Option<Taken>> {
         self.device.check(job)?;
         let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-        let measurement = self.device.measure(job, &Watch { cancelled: &context.cancel, waiting: &waiting })?;
+        let measurement = self.device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
         let refused = |why: &str| {
             let batch = job.workload.batch;
             Error::device(format!("batch size {batch} of {}: {why}", job.variant.network))
