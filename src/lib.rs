@@ -28,29 +28,24 @@
 //! `examples/predict.rs` is the same as a program.
 #![warn(missing_docs)]
 
-pub mod checksum;
 pub mod cli;
 pub mod config;
 pub mod device;
-pub mod error;
 pub mod evaluation;
 pub mod features;
 pub mod fingerprint;
 pub mod frame;
-pub mod input_file;
-pub mod machine;
 pub mod memory;
-pub mod network;
 pub mod pipeline;
 pub mod plan;
-pub mod private_folder;
 pub mod pruning;
 pub mod records;
 pub mod report;
 pub mod sections;
-pub mod stats;
 pub mod target;
 pub mod trees;
-pub mod units;
-pub mod whole_file;
-pub mod workload;
+
+// What lies below, in crates of its own, under the names that it has here.
+pub use perf4sight_conventions::{checksum, error, input_file, private_folder, stats, units, whole_file};
+pub use perf4sight_machine as machine;
+pub use perf4sight_step::{network, workload};

@@ -2,7 +2,7 @@
 """Measures one network where perf4sight's own worker cannot run: on boards whose PyTorch is too old for it.
 
 One file, standard library and torch only, Python 3.6 on: copy it to the board. It speaks the worker protocol that
-src/device/protocol.rs describes: one JSON line in, one JSON line out, one measurement a process. With --about it writes one
+crates/step/src/protocol.rs describes: one JSON line in, one JSON line out, one measurement a process. With --about it writes one
 JSON line about itself instead. Networks are ONNX files as perf4sight writes them.
 """
 import argparse
@@ -29,7 +29,7 @@ from torch.nn import functional
 PROTOCOL = 2
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
-TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: src/device/sampling.rs
+TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: crates/step/src/sampling.rs
 STILL_WARMING = 0.05  # share by which a step must undercut the quickest so far to count as still getting quicker: as above
 LOOK = 0.002  # seconds between looks at a device's memory
 LIBC = ctypes.CDLL(None)
@@ -40,7 +40,7 @@ class Refused(Exception):
     """A request that cannot be measured; its text goes into the answer."""
 
 
-# ONNX files: protobuf messages are numbered fields, proto/onnx.proto names them.
+# ONNX files: protobuf messages are numbered fields, crates/step/proto/onnx.proto names them.
 
 def varint(data, at):
     """A number of seven bits a byte, the lowest first, and where it ends."""
@@ -173,7 +173,7 @@ OVERWRITABLE = ("Conv", "Gemm", "Linear", "MatMul", "BatchNormalization", "Layer
 
 
 def in_place(graph):
-    """Results of the rectifiers that overwrite their input: the rule of src/network/in_place.rs."""
+    """Results of the rectifiers that overwrite their input: the rule of crates/step/src/network/in_place.rs."""
     makers = {node.output: node.kind for node in graph.nodes}
 
     def overwrites(name):
@@ -183,7 +183,7 @@ def in_place(graph):
 
 
 def windows(size, axis, attributes):
-    """How many windows a convolution or pooling lays along an axis: the rule of src/network/shape.rs."""
+    """How many windows a convolution or pooling lays along an axis: the rule of crates/step/src/network/shape.rs."""
     before, after = attributes["pads"][axis], attributes["pads"][axis + 2]
     stride, reach = attributes["strides"][axis], (attributes["kernel_shape"][axis] - 1) * attributes["dilations"][axis] + 1
     ceil = attributes.get("ceil_mode", 0)
@@ -578,7 +578,7 @@ def reading(allocated, reserved, used, idle):
 # Time.
 
 class Wall(object):
-    """A CPU's clock, and whether others had the processors meanwhile: the rule of src/device/sampling.rs."""
+    """A CPU's clock, and whether others had the processors meanwhile: the rule of crates/step/src/sampling.rs."""
 
     def __init__(self, threads):
         self.threads = threads
@@ -628,7 +628,7 @@ def summary(seconds):
 
 
 def warm_up(rule, clock, run):
-    """Runs steps until they do not get quicker any more: the rule of src/device/sampling.rs."""
+    """Runs steps until they do not get quicker any more: the rule of crates/step/src/sampling.rs."""
     quickest = spent = clock.time(run)[0]
     while spent < rule["maximum_seconds"]:
         wall = clock.time(run)[0]
@@ -659,7 +659,7 @@ def time_steps(rule, clock, run):
                     "disturbed": True}
 
 
-# The machine: the files that src/machine/linux.rs reads, for the rules of src/machine/conditions.rs.
+# The machine: the files that crates/machine/src/linux.rs reads, for the rules of crates/machine/src/conditions.rs.
 
 CORES, THERMAL = "/sys/devices/system/cpu/cpu[0-9]*/", "/sys/class/thermal/"
 GPUS = ("gpu", "gp10b", "gv11b", "ga10b")  # ends of a Jetson GPU's folder, from TX1 to Orin

@@ -8,11 +8,11 @@ pub mod names;
 mod open;
 mod possible;
 pub mod program;
-pub mod protocol;
 pub mod recorded;
-pub mod sampling;
 mod shipping;
 pub mod simulated;
+
+pub use perf4sight_step::{protocol, sampling};
 
 pub use open::{GpuOptions, Options, open, open_all};
 

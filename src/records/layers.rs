@@ -10,8 +10,8 @@ use super::record::Outcome;
 use super::variant::Variant;
 use crate::error::{Result, suggestion};
 use crate::units::Milliseconds;
+pub use crate::workload::Pass;
 use crate::workload::{Stage, Workload};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The name of the folder beside `latency` and `memory`, and of the variable in `profile_variables`.
@@ -41,41 +41,6 @@ const FORMAT: Format = Format {
     ],
     optional: &[],
 };
-
-/// The part of a step that a row times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pass {
-    /// One operation's result.
-    Forward,
-    /// One operation's gradients, the sum of those that came in included.
-    Backward,
-    /// The loss and its gradient.
-    Loss,
-    /// Setting gradients to zero.
-    ZeroGrad,
-    /// Updating the parameters.
-    Optimizer,
-    /// The whole plain step.
-    Step,
-}
-
-impl Pass {
-    /// Every pass.
-    pub const ALL: [Pass; 6] = [Pass::Forward, Pass::Backward, Pass::Loss, Pass::ZeroGrad, Pass::Optimizer, Pass::Step];
-
-    /// The word in the CSV.
-    pub fn name(self) -> &'static str {
-        match self {
-            Pass::Forward => "forward",
-            Pass::Backward => "backward",
-            Pass::Loss => "loss",
-            Pass::ZeroGrad => "zero_grad",
-            Pass::Optimizer => "optimizer",
-            Pass::Step => "step",
-        }
-    }
-}
 
 /// The operation that a row times.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::forest::Forest;
 use super::grow::Rows;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use linfa::ParamGuard;
 use linfa::dataset::{AsSingleTargets, DatasetBase};
 use linfa::traits::Fit;
@@ -48,32 +48,43 @@ impl ExtraTreesParams {
 
 impl ParamGuard for ExtraTreesParams {
     type Checked = ExtraTrees;
-    type Error = Error;
+    type Error = Unfitted;
 
-    fn check_ref(&self) -> Result<&ExtraTrees> {
+    fn check_ref(&self) -> Result<&ExtraTrees, Unfitted> {
         match self.0.trees {
             1.. => Ok(&self.0),
-            0 => Err(Error::input("a forest of 0 trees").expected("at least one tree")),
+            0 => Err(Error::input("a forest of 0 trees").expected("at least one tree").into()),
         }
     }
 
-    fn check(self) -> Result<ExtraTrees> {
+    fn check(self) -> Result<ExtraTrees, Unfitted> {
         self.check_ref()?;
         Ok(self.0)
     }
 }
 
-impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>, T, Error> for ExtraTrees {
+impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>, T, Unfitted> for ExtraTrees {
     type Object = Forest;
 
-    fn fit(&self, dataset: &DatasetBase<ArrayBase<D, Ix2>, T>) -> Result<Forest> {
+    fn fit(&self, dataset: &DatasetBase<ArrayBase<D, Ix2>, T>) -> Result<Forest, Unfitted> {
         let rows = Rows::new(dataset.records().view(), dataset.targets().as_single_targets().to_vec())?;
         Ok(Forest::grow(&rows, self))
     }
 }
 
-impl From<linfa::Error> for Error {
+/// Why no forest was fitted: an [`Error`], in a type of our own as linfa's traits want it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct Unfitted(#[from] Error);
+
+impl From<linfa::Error> for Unfitted {
     fn from(cause: linfa::Error) -> Self {
-        Error::input(cause.to_string())
+        Unfitted(Error::input(cause.to_string()))
+    }
+}
+
+impl From<Unfitted> for Error {
+    fn from(Unfitted(error): Unfitted) -> Self {
+        error
     }
 }

@@ -7,7 +7,7 @@ use perf4sight::trees::{ExtraTrees, Forest};
 use proptest::prelude::*;
 
 fn fit(trees: usize, seed: u64, features: &Array2<f64>, targets: &Array1<f64>) -> Result<Forest, Error> {
-    ExtraTrees::params(seed).trees(trees).fit(&Dataset::new(features.clone(), targets.clone()))
+    Ok(ExtraTrees::params(seed).trees(trees).fit(&Dataset::new(features.clone(), targets.clone()))?)
 }
 
 /// 44 rows x 56 features, the size of the published resnet50 fit.

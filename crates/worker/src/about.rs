@@ -1,9 +1,9 @@
 //! What this worker can do, as it tells when it is asked.
 
 use super::cuda::Cuda;
-use perf4sight::device::protocol::{About, PROTOCOL};
-use perf4sight::error::{Error, Result};
-use perf4sight::machine::{Setting, nvml};
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_machine::{Setting, nvml};
+use perf4sight_step::protocol::{About, PROTOCOL};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;

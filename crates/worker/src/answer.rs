@@ -2,10 +2,10 @@
 
 use super::cuda::Cuda;
 use super::measure::measure;
-use perf4sight::device::protocol::{self, Gpu, PROTOCOL, Reply, Request};
-use perf4sight::error::{Error, Result};
-use perf4sight::network::Network;
-use perf4sight::network::onnx::{self, Loaded};
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_step::network::Network;
+use perf4sight_step::network::onnx::{self, Loaded};
+use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request};
 use std::io::{BufRead, Write};
 use std::panic::resume_unwind;
 use std::path::Path;

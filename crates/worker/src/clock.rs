@@ -2,7 +2,7 @@
 
 use super::gpu::{Event, Handle};
 use super::process;
-use perf4sight::device::sampling::Sample;
+use perf4sight_step::sampling::Sample;
 use std::time::{Duration, Instant};
 use tch::TchError;
 

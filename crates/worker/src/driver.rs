@@ -4,8 +4,8 @@
 #![allow(unsafe_code)] // calls of NVIDIA's driver interface
 
 use libloading::Library;
-use perf4sight::device::protocol::Gpu;
-use perf4sight::error::{Error, Result};
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_step::protocol::Gpu;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 /// The driver's library. It comes with the kernel module, never with PyTorch.

@@ -2,7 +2,7 @@
 
 use super::ops::Call;
 use super::weights::WeightStore;
-use perf4sight::network::{Network, Node, NodeId};
+use perf4sight_step::network::{Network, Node, NodeId};
 use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
@@ -70,8 +70,8 @@ fn read(id: NodeId, left: &mut [usize], results: &mut [Option<Tensor>]) -> Tenso
 mod tests {
     use super::*;
     use crate::weights::sizes;
-    use perf4sight::network::zoo::{self, Dataset};
-    use perf4sight::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Shape, Window};
+    use perf4sight_step::network::zoo::{self, Dataset};
+    use perf4sight_step::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Shape, Window};
 
     /// A network of one operation, reading its input as often as the operation has inputs.
     fn alone(op: Op, inputs: usize, sample: &[usize]) -> Network {

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // what tch does not offer
 
 use super::shim::checked;
-use perf4sight::device::protocol::{Gpu, Request};
+use perf4sight_step::protocol::{Gpu, Request};
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 use tch::TchError;

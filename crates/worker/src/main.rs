@@ -1,4 +1,4 @@
-//! perf4sight's own worker: one line of JSON in, a step of a network with libtorch, one line out (`perf4sight::device::protocol`).
+//! perf4sight's own worker: one line of JSON in, a step of a network with libtorch, one line out (`perf4sight_step::protocol`).
 
 mod about;
 mod allocator;

@@ -3,9 +3,9 @@
 use super::allocator;
 use super::gpu::{Counters, Handle};
 use super::process::{self, Idle};
-use perf4sight::device::protocol::{Gpu, MemoryReading, Request};
-use perf4sight::machine::description::counter;
-use perf4sight::machine::nvml;
+use perf4sight_machine::description::counter;
+use perf4sight_machine::nvml;
+use perf4sight_step::protocol::{Gpu, MemoryReading, Request};
 use std::path::Path;
 use tch::{Device, Kind, TchError, Tensor};
 

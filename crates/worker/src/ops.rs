@@ -1,7 +1,7 @@
 //! Every operation of a network as the libtorch call that PyTorch would make for it.
 
 use super::weights::{Weights, sizes};
-use perf4sight::network::{Activation, Binary, Conv, Node, Op, Shape, Window};
+use perf4sight_step::network::{Activation, Binary, Conv, Node, Op, Shape, Window};
 use tch::{TchError, Tensor};
 
 /// Momentum of a batch-norm's running statistics and its epsilon; PyTorch's defaults, and those of the published networks.

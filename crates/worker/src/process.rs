@@ -2,9 +2,9 @@
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
-use perf4sight::device::protocol::MemoryReading;
-use perf4sight::device::sampling::Load;
-use perf4sight::machine::description;
+use perf4sight_machine::description;
+use perf4sight_step::protocol::MemoryReading;
+use perf4sight_step::sampling::Load;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

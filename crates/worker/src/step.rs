@@ -4,8 +4,8 @@ use super::executable::Executable;
 use super::laps::Stopwatch;
 use super::tape::Tape;
 use super::weights::sizes;
-use perf4sight::network::Network;
-use perf4sight::workload::{Stage, Workload};
+use perf4sight_step::network::Network;
+use perf4sight_step::workload::{Stage, Workload};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
 /// The published optimizer: stochastic gradient descent with momentum and weight decay.
@@ -120,8 +120,8 @@ fn batch_of(batch: u64, dims: &[usize]) -> Vec<i64> {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use perf4sight::network::zoo::{self, Dataset};
-    use perf4sight::network::{Linear, NetworkBuilder, Op, Shape};
+    use perf4sight_step::network::zoo::{self, Dataset};
+    use perf4sight_step::network::{Linear, NetworkBuilder, Op, Shape};
 
     /// The network with dropouts that drop nothing: tests draw from one generator side by side.
     fn without_chance(network: &Network) -> Network {

@@ -160,5 +160,5 @@ fn forest(seed: u64, rows: &[&Left]) -> Result<Forest> {
     let matrix = Array2::from_shape_fn((rows.len(), COLUMNS), |(row, column)| rows[row].portrait[column]);
     let residuals = rows.iter().map(|row| row.residual.clamp(-BOUND, BOUND)).collect::<Array1<f64>>();
     let params = ExtraTrees::params(seed).trees(TREES).split_from((rows.len() / LEAVES).max(6));
-    params.check()?.fit(&DatasetBase::new(matrix, residuals))
+    Ok(params.check()?.fit(&DatasetBase::new(matrix, residuals))?)
 }

@@ -103,7 +103,7 @@ fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Fore
     let (features, targets): (Vec<Vec<f64>>, Vec<f64>) = rows.unzip();
     let shape = (features.len(), features.first().map_or(0, Vec::len));
     let features = Array2::from_shape_vec(shape, features.concat()).expect("all rows are as long as the first");
-    ExtraTrees::params(seed).trees(TREES).fit(&Dataset::new(features, Array1::from(targets)))
+    Ok(ExtraTrees::params(seed).trees(TREES).fit(&Dataset::new(features, Array1::from(targets)))?)
 }
 
 impl Known {

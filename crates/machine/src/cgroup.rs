@@ -1,0 +1,150 @@
+//! What the kernel's control groups say about memory: how much this process may take, and who was killed for it.
+
+use perf4sight_conventions::units::Bytes;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const GROUPS: &str = "sys/fs/cgroup";
+
+/// One group's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// What its processes may take together.
+    pub limit: Bytes,
+    /// What they have taken and the kernel cannot take back: without the file cache.
+    pub used: Bytes,
+}
+
+/// Files of one generation of the interface, relative to a group's folder.
+struct Interface {
+    limit: &'static str,
+    used: &'static str,
+    /// The name in memory.stat of file pages that nobody has used for a while.
+    cache: &'static str,
+    kills: &'static str,
+}
+
+const V2: Interface =
+    Interface { limit: "memory.max", used: "memory.current", cache: "inactive_file", kills: "memory.events" };
+const V1: Interface = Interface {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    cache: "total_inactive_file",
+    kills: "memory.oom_control",
+};
+
+/// The limits that hold for this process, its own group's first; groups without a limit are left out. `root` is the root of the
+/// file system, or a folder that holds copies of another machine's.
+pub fn allowances(root: &Path) -> Vec<Allowance> {
+    of_process(root).iter().filter_map(|(folder, interface)| interface.allowance(folder)).collect()
+}
+
+/// Kills by the kernel for want of memory so far, in each group of this process that counts them: a worker is in the same groups.
+/// Where none does, those on the whole machine, which are other programs' too; of a kernel older than 4.13, which counts none,
+/// nothing.
+///
+/// When one of the counts grows while a worker is killed, memory was the reason: a worker has offered itself to be killed first.
+/// `root` is the root of the file system.
+pub fn kills(root: &Path) -> Vec<u64> {
+    let groups = of_process(root);
+    let counted = groups.iter().filter_map(|(folder, interface)| counter(&folder.join(interface.kills), "oom_kill"));
+    match counted.collect::<Vec<u64>>() {
+        none if none.is_empty() => counter(&root.join("proc/vmstat"), "oom_kill").into_iter().collect(),
+        counted => counted,
+    }
+}
+
+/// The groups of this process.
+fn of_process(root: &Path) -> Vec<(PathBuf, &'static Interface)> {
+    let membership = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    groups(&membership, &root.join(GROUPS))
+}
+
+impl Interface {
+    fn allowance(&self, folder: &Path) -> Option<Allowance> {
+        // Without a limit, v2 writes "max" and v1 a number near 2^63.
+        let limit = number(&folder.join(self.limit)).filter(|&limit| limit < 1 << 62)?;
+        let used = number(&folder.join(self.used)).unwrap_or(0);
+        let cache = counter(&folder.join("memory.stat"), self.cache).unwrap_or(0);
+        Some(Allowance { limit: Bytes(limit), used: Bytes(used.saturating_sub(cache)) })
+    }
+}
+
+/// The folders of the memory groups in `membership` (the text of /proc/self/cgroup) and of their ancestors: `0::/path`
+/// for v2, `4:memory:/path` for v1. Inside a container the path may be the host's; the ancestors then still lead to
+/// what is mounted.
+fn groups(membership: &str, root: &Path) -> Vec<(PathBuf, &'static Interface)> {
+    let mut found = Vec::new();
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (mount, interface) = match controllers {
+            "" => (root.to_owned(), &V2),
+            _ if controllers.split(',').any(|controller| controller == "memory") => (root.join("memory"), &V1),
+            _ => continue,
+        };
+        let own = mount.join(path.trim_start_matches('/'));
+        let ancestors = own.ancestors().take_while(|folder| folder.starts_with(&mount)).map(Path::to_owned);
+        found.extend(ancestors.map(|folder| (folder, interface)));
+    }
+    found
+}
+
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// The number behind `name` in a file of `name number` lines.
+fn counter(file: &Path, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn both_generations_are_found_with_their_ancestors() {
+        let root = TempDir::new().unwrap();
+        let group = root.path().join("a/b");
+        fs::create_dir_all(&group).unwrap();
+        fs::create_dir_all(root.path().join("memory/c")).unwrap();
+        fs::write(group.join("memory.max"), "max\n").unwrap();
+        fs::write(root.path().join("a/memory.max"), "1048576\n").unwrap();
+        fs::write(root.path().join("a/memory.current"), "4096\n").unwrap();
+        fs::write(root.path().join("a/memory.stat"), "file 4000\ninactive_file 1024\nactive_file 64\n").unwrap();
+        fs::write(root.path().join("memory/c/memory.limit_in_bytes"), "2097152\n").unwrap();
+        fs::write(root.path().join("memory/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        let groups = groups("5:cpu,memory:/c\n3:cpu:/x\n0::/a/b\n", root.path());
+        let found: Vec<Allowance> = groups.iter().filter_map(|(folder, i)| i.allowance(folder)).collect();
+        let allowance = |limit, used| Allowance { limit: Bytes(limit), used: Bytes(used) };
+        assert_eq!(found, [allowance(2_097_152, 0), allowance(1_048_576, 3072)]);
+    }
+
+    #[test]
+    fn kills_of_this_process_own_groups_count_before_those_of_others() {
+        let root = TempDir::new().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        assert!(kills(root.path()).is_empty(), "a kernel that counts none");
+        write("proc/vmstat", "pgfault 5\noom_kill 7\n");
+        assert_eq!(kills(root.path()), [7]);
+        write("proc/self/cgroup", "0::/a\n");
+        assert_eq!(kills(root.path()), [7], "a group without a counter");
+        write("sys/fs/cgroup/a/memory.events", "oom 3\noom_kill 2\n");
+        assert_eq!(kills(root.path()), [2], "another program was killed five times");
+    }
+
+    #[test]
+    fn a_counter_is_found_by_its_whole_name() {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("events");
+        fs::write(&file, "oom 7\noom_kill_disable 0\noom_kill 3\n").unwrap();
+        assert_eq!(counter(&file, "oom_kill"), Some(3));
+    }
+}

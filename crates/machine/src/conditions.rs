@@ -1,0 +1,232 @@
+//! What a machine told of itself before and after a measurement: clocks, temperatures, what held it back, who else used it.
+//!
+//! Two rules follow from it, and what they need a machine may not tell: then they find nothing.
+//!
+//! **Throttled** ([`Conditions::throttling`]): a processor's own counter of thermal throttling grew; or the kernel's thermal
+//! management (a cooling device that limits clocks) or a GPU's driver held clocks down; or a clock was in the end, under load, below
+//! the one that is promised whatever the load.
+//!
+//! **Disturbed** ([`Conditions::disturbance`]): a hypervisor gave more than a twentieth of the processor time that was wanted
+//! here, and a tenth of a second at least, to other machines, or other programs were using the device at either end.
+
+use perf4sight_conventions::units::Percent;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Share of a promised clock that counts as kept: clocks are read as averages over milliseconds.
+const KEPT: f64 = 0.95;
+
+/// Share of the processor time wanted that a hypervisor may give to others, as for single steps.
+const TOLERATED_THEFT: f64 = 0.05;
+/// Seconds below which a share of them is chance: the kernel counts in hundredths.
+const LEAST_THEFT: f64 = 0.1;
+
+/// A machine at one moment; what it does not tell is missing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Moment {
+    /// Clocks in MHz: `cpu` (the fastest core's), `gpu`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clocks: BTreeMap<String, f64>,
+    /// The clocks in MHz below which those under load should not fall: of a processor its base clock.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub promised: BTreeMap<String, f64>,
+    /// Temperatures in degrees Celsius by the names of their zones.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub temperatures: BTreeMap<String, f64>,
+    /// Power in watts, by what draws it: `gpu`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub powers: BTreeMap<String, f64>,
+    /// What holds clocks down, in the words of kernel or driver.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<String>,
+    /// How often cores and packages slowed down for heat since the machine started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttles: Option<u64>,
+    /// Seconds that processors worked since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy: Option<f64>,
+    /// Seconds since then that they had work but a hypervisor ran other machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<f64>,
+    /// Other programs that use the device.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
+}
+
+/// Before and after.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conditions {
+    /// Before there was anything to do.
+    pub start: Moment,
+    /// Right after the last step, clocks still being those under load.
+    pub end: Moment,
+}
+
+impl Conditions {
+    /// Whether nothing was told.
+    pub fn is_empty(&self) -> bool {
+        *self == Conditions::default()
+    }
+
+    /// Reaches to the end of what followed.
+    pub fn extend(&mut self, next: &Conditions) {
+        if self.is_empty() {
+            self.start = next.start.clone();
+        }
+        self.end = next.end.clone();
+    }
+
+    /// What kept the machine from its speed; none where nothing did that it tells of.
+    pub fn throttling(&self) -> Option<String> {
+        let Conditions { start, end } = self;
+        let throttles = end.throttles.zip(start.throttles).map(|(end, start)| end.saturating_sub(start));
+        if let Some(times @ 1..) = throttles {
+            return Some(format!("the processor slowed down for heat {times} times"));
+        }
+        if let Some(holder) = end.held_by.iter().chain(&start.held_by).next() {
+            return Some(format!("clocks were held down by {holder}"));
+        }
+        end.promised.iter().find_map(|(name, promised)| {
+            let clock = end.clocks.get(name).filter(|clock| **clock < KEPT * promised)?;
+            Some(format!("the {name} ran at {clock:.0} MHz, below the {promised:.0} MHz it promises"))
+        })
+    }
+
+    /// Who else used the device; none where nobody did that the machine tells of.
+    pub fn disturbance(&self) -> Option<String> {
+        if let Some(other) = self.start.others.iter().chain(&self.end.others).next() {
+            return Some(format!("{other} used the device too"));
+        }
+        self.stolen().filter(|seconds| *seconds >= LEAST_THEFT)?;
+        let share = self.stolen_share().filter(|share| *share > TOLERATED_THEFT)?;
+        Some(format!("the hypervisor gave {} of the processor time to other machines", Percent(100.0 * share)))
+    }
+
+    /// The share of the processor time wanted here that a hypervisor gave to others.
+    pub fn stolen_share(&self) -> Option<f64> {
+        let stolen = self.stolen()?;
+        let wanted = stolen + since(self.end.busy, self.start.busy)?;
+        (wanted > 0.0).then(|| stolen / wanted)
+    }
+
+    fn stolen(&self) -> Option<f64> {
+        since(self.end.stolen, self.start.stolen)
+    }
+}
+
+/// Clocks, the hottest temperature, what holds clocks down.
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clocks = self.clocks.iter().map(|(name, megahertz)| format!("{name} {megahertz:.0} MHz"));
+        let hottest = self.temperatures.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        let hottest = hottest.map(|(zone, degrees)| format!("{zone} {degrees:.1} °C"));
+        let held = self.held_by.iter().map(|holder| format!("held down by {holder}"));
+        let told: Vec<String> = clocks.chain(hottest).chain(held).collect();
+        f.write_str(&if told.is_empty() {
+            "no clocks or temperatures are told here".to_owned()
+        } else {
+            told.join(", ")
+        })
+    }
+}
+
+/// What a counter grew by; none where it was another machine's.
+fn since(end: Option<f64>, start: Option<f64>) -> Option<f64> {
+    Some(end? - start?).filter(|grown| *grown >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(clocks: &[(&str, f64)], promised: &[(&str, f64)]) -> Moment {
+        let map = |pairs: &[(&str, f64)]| pairs.iter().map(|(name, mhz)| ((*name).to_owned(), *mhz)).collect();
+        Moment { clocks: map(clocks), promised: map(promised), ..Moment::default() }
+    }
+
+    fn until(end: Moment) -> Conditions {
+        Conditions { start: Moment::default(), end }
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing_was_neither_throttled_nor_disturbed() {
+        let silent = Conditions::default();
+        assert_eq!((silent.throttling(), silent.disturbance(), silent.stolen_share()), (None, None, None));
+    }
+
+    #[test]
+    fn a_grown_counter_means_throttled_and_a_high_one_does_not() {
+        let counted = |throttles| Moment { throttles: Some(throttles), ..Moment::default() };
+        let between = |start, end| Conditions { start: counted(start), end: counted(end) }.throttling();
+        assert_eq!(between(7, 7), None);
+        assert!(between(7, 9).unwrap().contains("2 times"));
+        assert_eq!(until(counted(9)).throttling(), None, "nothing to compare with");
+    }
+
+    #[test]
+    fn whatever_holds_clocks_down_at_either_end_is_named() {
+        let held = Moment { held_by: vec!["cpufreq-cpu0".to_owned()], ..Moment::default() };
+        let before = Conditions { start: held.clone(), end: Moment::default() };
+        for conditions in [before, until(held)] {
+            assert!(conditions.throttling().unwrap().contains("cpufreq-cpu0"));
+        }
+    }
+
+    #[test]
+    fn a_clock_below_the_promised_one_counts_at_the_end_only() {
+        let slow = clock(&[("cpu", 1900.0)], &[("cpu", 2100.0)]);
+        assert!(until(slow.clone()).throttling().unwrap().contains("cpu ran at 1900 MHz, below the 2100 MHz"));
+        // Idle processors clock down.
+        assert_eq!(Conditions { start: slow, end: clock(&[("cpu", 3000.0)], &[("cpu", 2100.0)]) }.throttling(), None);
+        assert_eq!(until(clock(&[("cpu", 2000.0)], &[("cpu", 2100.0)])).throttling(), None, "95 % of it");
+        assert_eq!(until(clock(&[("gpu", 100.0)], &[("cpu", 2100.0)])).throttling(), None, "another clock");
+    }
+
+    #[test]
+    fn theft_is_measured_against_the_time_that_was_wanted() {
+        let counted = |busy, stolen| Moment { busy: Some(busy), stolen: Some(stolen), ..Moment::default() };
+        let taken = |stolen| Conditions { start: counted(100.0, 30.0), end: counted(109.5, 30.0 + stolen) };
+        // 0.5 of 10 seconds are 5 %.
+        assert_eq!(taken(0.5).stolen_share(), Some(0.05));
+        assert_eq!(taken(0.5).disturbance(), None);
+        assert!(taken(9.5).disturbance().unwrap().contains("50.0 % of the processor time"));
+        let briefly = Conditions { start: counted(100.0, 30.0), end: counted(100.05, 30.05) };
+        assert_eq!(briefly.disturbance(), None, "half of what was wanted, but only five ticks");
+        assert_eq!(taken(-1.0).stolen_share(), None, "counters of another machine");
+    }
+
+    #[test]
+    fn other_programs_disturb() {
+        let shared = Moment { others: vec!["process 4711".to_owned()], ..Moment::default() };
+        assert!(until(shared).disturbance().unwrap().contains("process 4711"));
+    }
+
+    #[test]
+    fn a_moment_is_told_by_its_clocks_and_its_hottest_zone() {
+        let mut moment = clock(&[("cpu", 2035.2), ("gpu", 1300.5)], &[]);
+        moment.temperatures = [("GPU-therm".to_owned(), 52.0), ("PMIC-Die".to_owned(), 40.0)].into();
+        moment.held_by = vec!["gpu-balanced".to_owned()];
+        assert_eq!(moment.to_string(), "cpu 2035 MHz, gpu 1300 MHz, GPU-therm 52.0 °C, held down by gpu-balanced");
+        assert_eq!(Moment::default().to_string(), "no clocks or temperatures are told here");
+    }
+
+    #[test]
+    fn conditions_reach_from_the_first_start_to_the_last_end() {
+        let at = |mhz| clock(&[("cpu", mhz)], &[]);
+        let mut all = Conditions::default();
+        all.extend(&Conditions { start: at(1.0), end: at(2.0) });
+        all.extend(&Conditions { start: at(3.0), end: at(4.0) });
+        assert_eq!(all, Conditions { start: at(1.0), end: at(4.0) });
+    }
+
+    #[test]
+    fn what_is_not_told_is_not_written() {
+        assert_eq!(serde_json::to_string(&Conditions::default()).unwrap(), r#"{"start":{},"end":{}}"#);
+        let told = r#"{"start":{"clocks":{"gpu":1300.5}},"end":{}}"#;
+        let read: Conditions = serde_json::from_str(told).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), told);
+    }
+}

@@ -1,0 +1,137 @@
+//! What a machine is, told by its files: processor, instruction set, memory, kernel, board.
+
+use super::{Setting, cgroup, linux};
+use perf4sight_conventions::units::Bytes;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Share of the available memory that a measurement may take where no limit is set, so that a profile leaves the
+/// machine usable.
+const DEFAULT_SHARE: f64 = 0.8;
+
+/// A machine by the files that describe it: this one's own, or copies of another one's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    root: PathBuf,
+    architecture: String,
+}
+
+impl Description {
+    /// This machine.
+    pub fn here() -> Self {
+        Description { root: "/".into(), architecture: std::env::consts::ARCH.to_owned() }
+    }
+
+    /// A machine whose files lie in `root`; its architecture as `uname -m` calls it.
+    pub fn copied(root: &Path, architecture: &str) -> Self {
+        Description { root: root.to_owned(), architecture: architecture.to_owned() }
+    }
+
+    /// The memory a process could take at most: the machine's, or its control group's where that is less.
+    pub fn memory(&self) -> Bytes {
+        let machine = self.meminfo("MemTotal");
+        cgroup::allowances(&self.root).iter().map(|group| group.limit).fold(machine, Bytes::min)
+    }
+
+    /// The memory a process could take without pushing anything else out.
+    pub fn available(&self) -> Bytes {
+        let machine = self.meminfo("MemAvailable");
+        let groups = cgroup::allowances(&self.root);
+        groups.iter().map(|group| Bytes(group.limit.0.saturating_sub(group.used.0))).fold(machine, Bytes::min)
+    }
+
+    /// The memory limit of measurements where none is set.
+    pub fn default_limit(&self) -> Bytes {
+        Bytes((self.available().0 as f64 * DEFAULT_SHARE) as u64)
+    }
+
+    /// What measurements depend on and a run does not change, by name.
+    pub fn facts(&self) -> Setting {
+        let facts = [
+            ("processor", self.processor()),
+            ("instruction_set", self.instruction_set().to_owned()),
+            ("memory", format!("{:.0} MiB", self.memory().mib())),
+            (
+                "kernel",
+                self.text("proc/sys/kernel/osrelease").map_or("unknown".to_owned(), |text| text.trim().to_owned()),
+            ),
+        ];
+        let facts = facts.map(|(name, fact)| (name.to_owned(), fact));
+        facts.into_iter().chain(linux::facts(&self.root)).collect()
+    }
+
+    /// Whether oneDNN lays tensors out for vectors of 512 bits.
+    pub fn wide_vectors(&self) -> bool {
+        self.has("avx512bw")
+    }
+
+    /// The processor's model; ARM kernels leave it out of cpuinfo, boards name themselves in the device tree.
+    fn processor(&self) -> String {
+        let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
+        let named = ["model name", "Hardware", "cpu model"].iter().find_map(|name| field(&cpuinfo, name));
+        let board = || self.text("proc/device-tree/model");
+        let name = named.map(str::to_owned).or_else(board).unwrap_or_else(|| self.architecture.clone());
+        name.trim_end_matches('\0').trim().to_owned()
+    }
+
+    /// The widest vector instructions, because libtorch picks its kernels by them.
+    fn instruction_set(&self) -> &str {
+        match self.architecture.as_str() {
+            "x86_64" => ["avx512f", "avx2", "avx"].into_iter().find(|set| self.has(set)).unwrap_or("sse2"),
+            architecture => architecture,
+        }
+    }
+
+    /// Whether an x86 processor has an instruction set.
+    fn has(&self, set: &str) -> bool {
+        let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
+        field(&cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == set))
+    }
+
+    fn meminfo(&self, name: &str) -> Bytes {
+        counter(&self.root.join("proc/meminfo"), name).unwrap_or(Bytes(0))
+    }
+
+    fn text(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(file)).ok()
+    }
+}
+
+/// A "Name:  123 kB" line of a file under /proc.
+pub fn counter(file: &Path, name: &str) -> Option<Bytes> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(Bytes(kib * 1024))
+}
+
+fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    cpuinfo.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':').map(str::trim))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_cpuinfo_are_found_whatever_stands_between() {
+        let cpuinfo = "processor\t: 0\nmodel\t\t: 2\nmodel name\t: AMD EPYC \n";
+        assert_eq!(field(cpuinfo, "model name"), Some("AMD EPYC"));
+        assert_eq!(field(cpuinfo, "Hardware"), None);
+    }
+
+    #[test]
+    fn limits_are_ordered() {
+        let here = Description::here();
+        assert!(here.default_limit() < here.available() && here.available() <= here.memory());
+    }
+
+    /// The compiler's own detection reads the processor, not the kernel's file.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_kernel_lists_the_instruction_sets_that_the_processor_has() {
+        let here = Description::here();
+        assert_eq!(here.has("avx2"), std::arch::is_x86_feature_detected!("avx2"));
+        assert_eq!(here.wide_vectors(), std::arch::is_x86_feature_detected!("avx512bw"));
+    }
+}

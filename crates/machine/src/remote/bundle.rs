@@ -1,0 +1,189 @@
+//! What has to lie on a machine before a command runs there: files, each in a place named after its content.
+
+use perf4sight_conventions::checksum::checksum;
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_conventions::input_file;
+use std::fmt::{self, Display, Formatter};
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What is done with a file here, for messages.
+const TO_BOARD: &str = "read what goes to the board";
+
+/// Where a file lies, below the machine's store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StoredPath(String);
+
+impl StoredPath {
+    /// That of one file by itself.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of(file: &Path) -> Result<Self> {
+        Ok(StoredPath(format!("{}/{}", checksum(content(file)?), plain(file.file_name().unwrap_or_default().as_ref()))))
+    }
+
+    /// Its whole path in a store.
+    pub fn within(&self, store: &str) -> String {
+        format!("{store}/{self}")
+    }
+}
+
+impl Display for StoredPath {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A file on its way.
+pub(super) struct Upload {
+    /// What is in it.
+    pub content: File,
+    /// How much that is.
+    pub size: u64,
+    /// Its permissions on the machine, for chmod.
+    pub mode: &'static str,
+}
+
+impl Upload {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn open(file: &Path) -> Result<Self> {
+        let content = input_file::open(file, TO_BOARD)?;
+        let about = content.metadata().map_err(|cause| Error::io(file, TO_BOARD, &cause))?;
+        let mode = if about.permissions().mode() & 0o111 == 0 { "600" } else { "700" };
+        Ok(Upload { content, size: about.len(), mode })
+    }
+}
+
+/// Files that a command needs on a machine, and the command as it is run there.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Bundle {
+    pub(super) files: Vec<(PathBuf, StoredPath)>,
+    /// The command there.
+    pub command: Vec<String>,
+}
+
+impl Bundle {
+    /// One file that is a command by itself; `store` is where files are kept there.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of_file(file: &Path, store: &str) -> Result<Self> {
+        let path = StoredPath::of(file)?;
+        Ok(Bundle { command: vec![path.within(store)], files: vec![(file.to_owned(), path)] })
+    }
+
+    /// A folder, of which one file is the command.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of_folder(folder: &Path, command: &str, store: &str) -> Result<Self> {
+        let mut below = Vec::new();
+        collect(folder, &mut below)?;
+        below.sort();
+        let mut sums = String::new();
+        for file in &below {
+            sums += &format!("{} {}\n", checksum(content(file)?), file.display());
+        }
+        let whole = checksum(sums.bytes());
+        let path = |file: &Path| {
+            let parts = file.strip_prefix(folder).unwrap_or(file).iter();
+            StoredPath(parts.fold(whole.clone(), |path, part| format!("{path}/{}", plain(part.as_ref()))))
+        };
+        let command = vec![path(&folder.join(command)).within(store)];
+        let stored = |file: PathBuf| {
+            let path = path(&file);
+            (file, path)
+        };
+        Ok(Bundle { files: below.into_iter().map(stored).collect(), command })
+    }
+
+    /// A command of the machine's own. Words that name a file here by a relative path go along, the first one only if it has a slash.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of_words(words: &[String], store: &str) -> Result<Self> {
+        let mut bundle = Bundle::default();
+        for (at, word) in words.iter().enumerate() {
+            let file = Path::new(word);
+            if file.is_relative() && (at > 0 || word.contains('/')) && file.is_file() {
+                let path = StoredPath::of(file)?;
+                bundle.command.push(path.within(store));
+                bundle.files.push((file.to_owned(), path));
+            } else {
+                bundle.command.push(word.clone());
+            }
+        }
+        Ok(bundle)
+    }
+
+    /// How many files go along.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let failed = |cause| Error::io(folder, "read what goes to the board", &cause);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        match path.is_dir() {
+            true => collect(&path, files)?,
+            false => files.push(path),
+        }
+    }
+    Ok(())
+}
+
+fn content(file: &Path) -> Result<Vec<u8>> {
+    input_file::bytes(file, TO_BOARD)
+}
+
+/// A name that is one line and no path.
+fn plain(name: &Path) -> String {
+    let name = name.to_string_lossy();
+    let kept = |letter: char| if letter.is_alphanumeric() || "._-@+".contains(letter) { letter } else { '_' };
+    name.chars().map(kept).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn relative_files_go_along_and_everything_else_is_the_machines_own() {
+        let store = "/home/me/.cache/perf4sight";
+        let bundle = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            Bundle::of_words(&words, store).unwrap()
+        };
+        let worker = bundle(&["python3", "src/lib.rs", "-v"]);
+        let sum = checksum(fs::read("src/lib.rs").unwrap());
+        let there = format!("{store}/{sum}/lib.rs");
+        assert_eq!(worker.command, ["python3", &there, "-v"]);
+        assert_eq!(worker.files.len(), 1);
+        // Without a slash a first word is a command, whatever files there are here.
+        for words in [&["Cargo.toml"][..], &["/bin/sh", "/etc/passwd"], &["perf4sight/perf4sight", "worker"]] {
+            let own = Bundle { files: vec![], command: words.iter().map(|word| word.to_string()).collect() };
+            assert_eq!(bundle(words), own);
+        }
+        assert_eq!(bundle(&["./Cargo.toml"]).files.len(), 1);
+    }
+
+    #[test]
+    fn the_files_of_a_folder_lie_side_by_side_there_too() {
+        let folder = TempDir::new().unwrap();
+        fs::create_dir(folder.path().join("lib")).unwrap();
+        fs::write(folder.path().join("lib/libtorch.so"), "library").unwrap();
+        fs::write(folder.path().join("start"), "launcher").unwrap();
+        let bundle = Bundle::of_folder(folder.path(), "start", "/store").unwrap();
+        let [(_, library), (_, launcher)] = bundle.files.as_slice() else { panic!("{bundle:?}") };
+        assert_eq!(bundle.command, [launcher.within("/store")]);
+        assert_eq!(library.to_string().strip_suffix("lib/libtorch.so"), launcher.to_string().strip_suffix("start"));
+    }
+}

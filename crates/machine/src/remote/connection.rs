@@ -1,0 +1,188 @@
+//! The system's ssh: one connection to a board that many commands share, each of them a script fixed in this program.
+//!
+//! Nothing that varies is ever part of a command line that a shell reads: it goes over the standard input, as lines.
+
+use super::failure::Failure;
+use super::host::Host;
+use crate::Watch;
+use crate::process::{self, Call, End, Output};
+use perf4sight_conventions::error::Result;
+use perf4sight_conventions::private_folder::PrivateFolder;
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Asks nothing, trusts no key that the user has not, forwards nothing, and notices within a minute that the board is gone. What the
+/// user's configuration says otherwise comes second. The connection outlives its last command by a minute.
+const OPTIONS: [&str; 12] = [
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "UpdateHostKeys=no",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=3",
+    "ControlMaster=auto",
+    "ControlPersist=60",
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "PermitLocalCommand=no",
+    "LogLevel=ERROR",
+];
+/// What ssh ends with when it failed itself.
+const SSH_FAILED: i32 = 255;
+/// Where folders have short names: that of a socket has at most 108 bytes.
+const SHORT: &str = "/tmp";
+
+/// What a board can be told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Script {
+    /// Tell what it is.
+    Look,
+    /// Store a file.
+    Put,
+    /// Run a worker.
+    Run,
+}
+
+impl Script {
+    /// As a command for the user's shell on the board, whichever that is: a literal.
+    fn command(self) -> &'static str {
+        match self {
+            Script::Look => concat!("exec sh -c '", include_str!("look.sh"), "'"),
+            Script::Put => concat!("exec sh -c '", include_str!("put.sh"), "'"),
+            Script::Run => concat!("exec sh -c '", include_str!("run.sh"), "'"),
+        }
+    }
+
+    /// The line that its answer begins with; whatever a shell's start-up files print comes before.
+    fn answer(self) -> &'static str {
+        match self {
+            Script::Look => "\nperf4sight board\n",
+            Script::Put => "\nperf4sight stored\n",
+            Script::Run => "\nperf4sight worker\n",
+        }
+    }
+}
+
+/// What a script said: after its mark, and to standard error.
+#[derive(Debug)]
+pub(super) struct Reply {
+    /// What followed the mark; none where the mark did not come.
+    pub answer: Option<String>,
+    /// The end of its complaints.
+    pub stderr: String,
+}
+
+/// A connection to a board, made with the first command and again with the first one after it was lost.
+#[derive(Debug)]
+pub(super) struct Connection {
+    host: Host,
+    config: Option<PathBuf>,
+    /// Who can write to the socket in it is the user on the board.
+    folder: PrivateFolder,
+}
+
+impl Connection {
+    /// A connection that is not made yet. `config` is used in place of the user's own ssh configuration.
+    pub fn new(host: Host, config: Option<PathBuf>) -> Result<Self> {
+        Ok(Connection { host, config, folder: PrivateFolder::new(Path::new(SHORT))? })
+    }
+
+    /// Where the board is.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// A folder that goes with the connection.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs a script; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// When ssh failed, or the script did not get to its end.
+    pub fn run(&self, script: Script, input: Input, watch: &Watch<'_>) -> std::result::Result<Option<Reply>, Failure> {
+        let call = Call { input: input.bytes, keeps_input: input.held, one_line: false, timeout: input.timeout };
+        let mut command = self.ssh();
+        command.args(self.host.arguments()).arg(script.command());
+        let output = process::run(&mut command, call, watch).map_err(|cause| Failure::no_ssh(&cause))?;
+        output.map(|output| self.reply(script, output)).transpose()
+    }
+
+    fn reply(&self, script: Script, output: Output) -> std::result::Result<Reply, Failure> {
+        let answer = output.stdout.split_once(script.answer()).map(|(_, answer)| answer.to_owned());
+        match output.end {
+            End::Exited(status) if status.code() == Some(SSH_FAILED) => {
+                Err(Failure::of_ssh(&self.host, &output.stderr))
+            }
+            End::Exited(_) => Ok(Reply { answer, stderr: output.stderr }),
+            End::TimedOut | End::Lost(_) => Err(Failure::Lost("the board does not answer".to_owned())),
+        }
+    }
+
+    fn ssh(&self) -> Command {
+        let mut command = Command::new("ssh");
+        if let Some(config) = &self.config {
+            command.arg("-F").arg(config);
+        }
+        command.args(["-T", "-S"]).arg(self.folder().join("ssh"));
+        for option in OPTIONS {
+            command.args(["-o", option]);
+        }
+        command
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut command = self.ssh();
+        command.args(["-O", "exit"]).args(self.host.arguments());
+        // What cannot be ended now ends by itself in a minute.
+        let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+/// What a script reads, and how long it may take.
+pub(super) struct Input {
+    bytes: Box<dyn Read + Send>,
+    held: bool,
+    timeout: Duration,
+}
+
+impl Input {
+    /// Lines, and then the end.
+    pub fn lines(lines: &[&str], timeout: Duration) -> Self {
+        let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
+        Input { bytes: Box::new(Cursor::new(text)), held: false, timeout }
+    }
+
+    /// The same, followed by the content of a file.
+    pub fn and(self, content: impl Read + Send + 'static) -> Self {
+        Input { bytes: Box::new(self.bytes.chain(content)), ..self }
+    }
+
+    /// The same, without an end as long as somebody waits for the answer.
+    pub fn held(self) -> Self {
+        Input { held: true, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_survive_being_quoted_and_are_shell() {
+        for script in [Script::Look, Script::Put, Script::Run] {
+            let text = script.command().strip_prefix("exec sh -c '").unwrap().strip_suffix('\'').unwrap();
+            assert!(!text.contains('\''), "{script:?}");
+            // A csh expands these within quotes too.
+            assert!(!text.contains("!!"), "{script:?}");
+            let checked = Command::new("sh").args(["-n", "-c", text]).output().unwrap();
+            assert!(checked.status.success(), "{script:?}: {checked:?}");
+            assert!(text.contains(script.answer().trim()), "{script:?}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Boards that are reached over ssh: networks and worker go there once, every measurement is one command there.
+//!
+//! The system's ssh does it, with its configuration, keys and known hosts. It never asks anything, and it is only ever given the
+//! scripts in this folder to run: whatever comes from a configuration goes over their standard input, line by line. What is brought
+//! lies in `~/.cache/perf4sight` on the board, by the checksum of its content, and is not brought again.
+
+mod bundle;
+mod connection;
+mod failure;
+mod host;
+mod look;
+mod ran;
+
+pub use bundle::Bundle;
+pub use host::Host;
+
+use super::description::Description;
+use super::{End, Invocation, Machine, Output, Watch, differences};
+use bundle::{StoredPath, Upload};
+use connection::{Connection, Input, Script};
+use failure::Failure;
+use look::Look;
+use perf4sight_conventions::error::{Error, Result};
+use ran::Ran;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time for what takes a board no time.
+const PROMPTLY: Duration = Duration::from_secs(60);
+/// Time for a file on its way: a library of 200 MB on a slow line.
+const TRANSFER: Duration = Duration::from_secs(3600);
+/// How long the board waits for its turn before it is asked again.
+const TURN: Duration = Duration::from_secs(10);
+/// Times in a row that one configuration may end the connection; one that does it every time takes the board down.
+const LOSSES: usize = 3;
+/// The longest wait between two attempts to reach a board.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often a wait looks for Ctrl-C.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+type Attempt<T> = std::result::Result<Option<T>, Failure>;
+
+/// How a board is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Where it is.
+    pub host: Host,
+    /// A file to use in path of the user's own ssh configuration.
+    pub config: Option<PathBuf>,
+    /// How long a lost connection is tried to be made again.
+    pub patience: Duration,
+}
+
+/// A board that is reached over ssh.
+#[derive(Debug)]
+pub struct RemoteMachine {
+    connection: Connection,
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+/// What is known of the board, and what was brought there, by the file here.
+#[derive(Debug, Clone)]
+struct State {
+    look: Look,
+    brought: BTreeMap<PathBuf, StoredPath>,
+}
+
+impl RemoteMachine {
+    /// Connects to a board and looks at it.
+    ///
+    /// # Errors
+    /// No way to get there, or something missing that every board needs.
+    pub fn connect(route: &Route) -> Result<Self> {
+        let connection = Connection::new(route.host.clone(), route.config.clone())?;
+        let look = look(&connection, &Watch::quiet(&AtomicBool::new(false)))
+            .map_err(|failure| failure.into_error(&route.host))?
+            .ok_or_else(|| Error::device("interrupted"))?;
+        if !look.absent.is_empty() {
+            return Err(Error::device(format!("{} lacks {}", route.host, look.absent.trim()))
+                .help("on the board: apt-get install coreutils util-linux"));
+        }
+        Ok(RemoteMachine {
+            connection,
+            patience: route.patience,
+            state: Mutex::new(State { look, brought: BTreeMap::new() }),
+        })
+    }
+
+    /// Where it is.
+    pub fn host(&self) -> &Host {
+        self.connection.host()
+    }
+
+    /// Its processor, as `uname -m` calls it.
+    pub fn architecture(&self) -> String {
+        self.state().look.architecture.clone()
+    }
+
+    /// Where files are kept there.
+    pub fn store(&self) -> String {
+        self.state().look.store.clone()
+    }
+
+    /// Brings what a command needs, and tells the command as it is run there.
+    ///
+    /// # Errors
+    /// A file that cannot be read here or kept there.
+    pub fn deliver(&self, bundle: Bundle) -> Result<Vec<String>> {
+        let never = AtomicBool::new(false);
+        let watch = Watch::quiet(&never);
+        bundle.files.into_iter().try_for_each(|(file, path)| self.keep(&file, path, &watch).map(drop))?;
+        Ok(bundle.command)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Whoever panicked while holding it left it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a file into its path, now and whenever the connection is made anew.
+    fn keep(&self, file: &Path, path: StoredPath, watch: &Watch<'_>) -> Result<Option<()>> {
+        let gone = |why: String| Err(Failure::Lost(why).into_error(self.connection.host()));
+        let stored = self.persist(watch, || self.put(file, &path, watch), gone)?;
+        self.state().brought.insert(file.to_owned(), path);
+        Ok(stored)
+    }
+
+    fn put(&self, file: &Path, path: &StoredPath, watch: &Watch<'_>) -> Attempt<()> {
+        let Upload { content, size, mode } = Upload::open(file).map_err(Failure::Refused)?;
+        let input = Input::lines(&[&path.to_string(), &size.to_string(), mode], TRANSFER).and(content);
+        let Some(reply) = self.connection.run(Script::Put, input, watch)? else { return Ok(None) };
+        reply.answer.map(|_| Some(())).ok_or_else(|| {
+            let (host, store) = (self.connection.host(), self.state().look.store.clone());
+            let problem = format!("{host} cannot keep {}: {}", file.display(), reply.stderr.trim());
+            Failure::Refused(
+                Error::device(problem)
+                    .help(format!("make room on the board; what earlier sweeps left in {store} can be deleted")),
+            )
+        })
+    }
+
+    /// Tries until there is a result, an error, or Ctrl-C; lost connections are made again, `LOSSES` times in a row at most.
+    fn persist<T>(
+        &self,
+        watch: &Watch<'_>,
+        attempt: impl Fn() -> Attempt<T>,
+        gone: impl FnOnce(String) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut reason = String::new();
+        for _ in 0..LOSSES {
+            match attempt() {
+                Ok(result) => return Ok(result),
+                Err(Failure::Refused(error)) => return Err(error),
+                Err(Failure::Lost(why)) => reason = why,
+            }
+            if self.reconnect(&reason, watch)?.is_none() {
+                return Ok(None);
+            }
+        }
+        gone(reason).map(Some)
+    }
+
+    /// Makes a lost connection again, pausing longer each time, as long as there is patience.
+    fn reconnect(&self, reason: &str, watch: &Watch<'_>) -> Result<Option<()>> {
+        let (host, patience) = (self.connection.host(), humantime::format_duration(self.patience));
+        (watch.waiting)(&format!("the connection to {host} was lost ({reason}); trying again for {patience}"));
+        let (lost, mut pause) = (Instant::now(), Duration::from_millis(500));
+        loop {
+            if !sleep(pause, watch) {
+                return Ok(None);
+            }
+            match self.renew(watch) {
+                Ok(renewed) => {
+                    (watch.waited)(lost.elapsed());
+                    return Ok(renewed);
+                }
+                Err(Failure::Refused(error)) => return Err(error),
+                Err(Failure::Lost(why)) if lost.elapsed() >= self.patience => {
+                    return Err(Error::device(format!(
+                        "the connection to {host} was lost and not to be had again within {patience}: {why}"
+                    ))
+                    .help("what was measured is kept; the same command goes on from there when the board is back"));
+                }
+                Err(Failure::Lost(_)) => pause = (pause * 2).min(LONGEST_PAUSE),
+            }
+        }
+    }
+
+    /// Looks at the board again, which may have been started anew, and brings what it lost.
+    fn renew(&self, watch: &Watch<'_>) -> Attempt<()> {
+        let Some(look) = look(&self.connection, watch)? else { return Ok(None) };
+        let State { look: was, brought } = self.state().clone();
+        let different = differences(&was.facts, &look.facts);
+        if !different.is_empty() {
+            let problem = format!("{} came back as another one: {}", self.connection.host(), different.join("; "));
+            return Err(Failure::Refused(
+                Error::device(problem)
+                    .help("bring it back to what it was, or start anew with another device_name or log_dir"),
+            ));
+        }
+        self.state().look = look;
+        for (file, path) in &brought {
+            if self.put(file, path, watch)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Waits for the turn and runs a worker.
+    fn in_turn(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Attempt<Output> {
+        // At first without waiting, so that it can be said what is waited for.
+        let (mut patience, mut since) = (Duration::ZERO, None);
+        loop {
+            match self.run_there(invocation, Some(patience), watch)? {
+                Some(Ran::Ended { output, took }) => {
+                    let waited = |since: Instant| (watch.waited)(since.elapsed().saturating_sub(took));
+                    since.into_iter().for_each(waited);
+                    return Ok(Some(output));
+                }
+                Some(Ran::Busy) if since.is_none() => {
+                    let host = self.connection.host();
+                    (watch.waiting)(&format!("another measurement is running on {host}"));
+                    (patience, since) = (TURN, Some(Instant::now()));
+                }
+                Some(Ran::Busy) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Runs a worker, in its turn if it comes within a time; without one, at once.
+    fn run_there(&self, invocation: &Invocation<'_>, turn: Option<Duration>, watch: &Watch<'_>) -> Attempt<Ran> {
+        let limit = invocation.timeout.as_secs_f64().to_string();
+        let patience = turn.map_or("ask".to_owned(), |turn| turn.as_secs().to_string());
+        let threads = invocation.threads.to_string();
+        let before = [patience.as_str(), &limit, &threads];
+        let words = invocation.words.iter().map(String::as_str);
+        let lines: Vec<&str> = before.into_iter().chain(words).chain(["", invocation.line]).collect();
+        let input = Input::lines(&lines, invocation.timeout + TURN + PROMPTLY).held();
+        let Some(reply) = self.connection.run(Script::Run, input, watch)? else { return Ok(None) };
+        Ran::read(&reply, invocation.timeout).map(Some)
+    }
+}
+
+impl Machine for RemoteMachine {
+    fn description(&self) -> Description {
+        self.state().look.description.clone()
+    }
+
+    fn threads(&self) -> usize {
+        self.state().look.threads
+    }
+
+    fn at(&self) -> String {
+        format!(" on {}", self.connection.host())
+    }
+
+    fn bring(&self, file: &Path, watch: &Watch<'_>) -> Result<Option<PathBuf>> {
+        let known = self.state().brought.get(file).cloned();
+        let path = match known {
+            Some(path) => path,
+            None => {
+                let path = StoredPath::of(file)?;
+                if self.keep(file, path.clone(), watch)?.is_none() {
+                    return Ok(None);
+                }
+                path
+            }
+        };
+        Ok(Some(path.within(&self.store()).into()))
+    }
+
+    fn run_alone(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
+        let gone = |why| Ok(Output::new(End::Lost(LOSSES), String::new(), why));
+        self.persist(watch, || self.in_turn(invocation, watch), gone)
+    }
+
+    fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
+        let ran =
+            self.run_there(invocation, None, watch).map_err(|failure| failure.into_error(self.connection.host()))?;
+        Ok(ran.and_then(|ran| match ran {
+            Ran::Ended { output, .. } => Some(output),
+            Ran::Busy => None,
+        }))
+    }
+}
+
+fn look(connection: &Connection, watch: &Watch<'_>) -> Attempt<Look> {
+    let Some(reply) = connection.run(Script::Look, Input::lines(&[], PROMPTLY), watch)? else { return Ok(None) };
+    let answer = reply.answer.ok_or_else(|| {
+        let words = reply.stderr.trim();
+        Failure::Lost(if words.is_empty() { "its shell says nothing".to_owned() } else { words.to_owned() })
+    })?;
+    Look::read(&answer, connection.folder()).map(Some).map_err(Failure::Refused)
+}
+
+/// Sleeps; false after Ctrl-C.
+fn sleep(pause: Duration, watch: &Watch<'_>) -> bool {
+    let end = Instant::now() + pause;
+    while Instant::now() < end && !watch.cancelled() {
+        thread::sleep(LOOK_AGAIN.min(pause));
+    }
+    !watch.cancelled()
+}

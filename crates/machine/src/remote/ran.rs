@@ -1,0 +1,115 @@
+//! What became of a worker on a board: `run.sh` says it behind the worker's own words.
+
+use super::connection::Reply;
+use super::failure::Failure;
+use crate::process::{End, LONGEST_OUTPUT, Output};
+use nix::sys::signal::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// What `run.sh` puts before its own last line.
+const MARK: &str = "\nperf4sight ";
+/// What a shell adds to the number of the signal that ended a process.
+const SIGNALLED: i32 = 128;
+/// As fine as the board tells times.
+const CENTISECOND: Duration = Duration::from_millis(10);
+
+/// What became of a worker.
+#[derive(Debug, PartialEq)]
+pub(super) enum Ran {
+    /// It ended.
+    Ended {
+        /// What it left behind.
+        output: Output,
+        /// How long it ran.
+        took: Duration,
+    },
+    /// It was not started: something else was measured all the time.
+    Busy,
+}
+
+impl Ran {
+    /// Reads the reply about a worker that had `limit` to end.
+    ///
+    /// # Errors
+    /// There is no last line: the board went down with the worker.
+    pub fn read(reply: &Reply, limit: Duration) -> Result<Self, Failure> {
+        let lost = || match reply.stderr.trim() {
+            "" => Failure::Lost("the board ended in the middle of a measurement".to_owned()),
+            words => Failure::Lost(words.to_owned()),
+        };
+        let answer = reply.answer.as_deref().ok_or_else(lost)?;
+        let ended = |end, said: &str, killed_for_memory, took| Ran::Ended {
+            output: Output { killed_for_memory, ..Output::new(end, said.to_owned(), reply.stderr.clone()) },
+            took,
+        };
+        let Some((said, last)) = answer.rsplit_once(MARK) else {
+            // What a worker says beyond the longest output is cut off, and what comes behind with it.
+            let endless = answer.len() as u64 > LONGEST_OUTPUT / 2;
+            let whole = || ended(End::Exited(exited(0)), answer, false, Duration::ZERO);
+            return if endless { Ok(whole()) } else { Err(lost()) };
+        };
+        let words: Vec<&str> = last.split_whitespace().collect();
+        match words.as_slice() {
+            ["busy"] => Ok(Ran::Busy),
+            ["ended", code, centiseconds, memory] => {
+                let (Ok(code), Ok(centiseconds)) = (code.parse(), centiseconds.parse::<u64>()) else {
+                    return Err(lost());
+                };
+                // `timeout` kills with a signal that it cannot tell from others.
+                let took = Duration::from_millis(centiseconds.saturating_mul(10));
+                let late = code == SIGNALLED + Signal::SIGKILL as i32 && took.saturating_add(CENTISECOND) >= limit;
+                let end = if late { End::TimedOut } else { End::Exited(exited(code)) };
+                Ok(ended(end, said, *memory == "1", took))
+            }
+            _ => Err(lost()),
+        }
+    }
+}
+
+/// A status as `wait` gives it: the signal below, the code above 8 bits.
+fn exited(code: i32) -> ExitStatus {
+    match Signal::try_from(code - SIGNALLED) {
+        Ok(signal) => ExitStatus::from_raw(signal as i32),
+        Err(_) => ExitStatus::from_raw(code << 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(answer: &str) -> Result<Ran, Failure> {
+        let reply = Reply { answer: Some(answer.to_owned()), stderr: "Connection closed".to_owned() };
+        Ran::read(&reply, Duration::from_secs(2))
+    }
+
+    fn end(answer: &str) -> (End, bool) {
+        match read(answer) {
+            Ok(Ran::Ended { output, .. }) => (output.end, output.killed_for_memory),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_line_tells_how_a_worker_ended() {
+        let half = Duration::from_millis(500);
+        let told = |ran| matches!(ran, Ok(Ran::Ended { output, took }) if output.stdout == "{}\n" && took == half);
+        assert!(told(read("{}\n\nperf4sight ended 0 50 0\n")));
+        assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
+        // 137 = 128 + SIGKILL: by the kernel, by somebody, at the limit of 2 s.
+        assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));
+        assert_eq!(end("\nperf4sight ended 137 50 0\n"), (End::Exited(ExitStatus::from_raw(9)), false));
+        assert_eq!(end("\nperf4sight ended 137 200 0\n").0, End::TimedOut);
+        assert_eq!(read("\nperf4sight busy\n").unwrap(), Ran::Busy);
+        assert_eq!(end(&"y\n".repeat(2 << 20)).0, End::Exited(ExitStatus::from_raw(0)));
+    }
+
+    #[test]
+    fn without_it_the_board_is_gone() {
+        for answer in ["", "{\"outcome\":", "\nperf4sight ended 1", "\nperf4sight ended a b c\n"] {
+            assert!(matches!(read(answer), Err(Failure::Lost(why)) if why == "Connection closed"), "{answer}");
+        }
+    }
+}

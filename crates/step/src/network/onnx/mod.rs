@@ -1,0 +1,254 @@
+//! Network files: ONNX, read in every form people have, written without weights.
+//!
+//! ```
+//! use perf4sight_step::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
+//! let mut builder = NetworkBuilder::new("tiny", Shape::new([3, 8, 8]));
+//! let conv = Conv { out_channels: 4, window: Window::square(3, 1, 1), groups: 1, bias: true };
+//! let conv = builder.add("conv", Op::Conv(conv), &[builder.input()])?;
+//! let network = builder.finish(conv);
+//! let loaded = onnx::from_bytes("tiny", &onnx::to_bytes(&network))?;
+//! assert_eq!(loaded.network, network);
+//! assert!(loaded.warnings.is_empty());
+//! # Ok::<(), perf4sight_conventions::error::Error>(())
+//! ```
+
+mod align;
+mod attributes;
+mod batch;
+mod call;
+mod curves;
+mod exporter;
+mod file;
+mod fold;
+mod folded;
+mod infer;
+mod magnitudes;
+mod operators;
+mod rearrange;
+#[allow(clippy::enum_variant_names)] // the names are ONNX's
+mod schema;
+mod source;
+mod tensor;
+#[cfg(test)]
+mod tests;
+mod translate;
+mod value;
+mod write;
+
+pub use magnitudes::Magnitudes;
+pub use write::{to_bytes, write};
+
+use crate::network::{Network, NetworkBuilder};
+use file::File;
+use perf4sight_conventions::error::{self, Error};
+use perf4sight_conventions::input_file;
+use schema::{GraphProto, ModelProto};
+use source::Problem;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{Cursor, Read, Seek};
+use std::path::Path;
+use translate::{SYMBOLIC_BATCH, Translation};
+use value::{Feature, Value};
+
+/// Opsets whose operators this reader knows.
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
+
+/// The operator set that files are written in, at least: the first in which every activation but SiLU is one operator.
+const OPSET: i64 = 20;
+
+/// The domain of what ONNX has no operator for.
+const DOMAIN: &str = "perf4sight";
+/// Adaptive pooling whose cells overlap, in that domain.
+const ADAPTIVE: &str = "AdaptiveAveragePool";
+
+/// A network as its file holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The network, without weights.
+    pub network: Network,
+    /// What the reader found odd, one sentence each: folded batch-norm, unknown operations, a newer opset.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a network; weights are skipped, however large.
+///
+/// The network is called after the file. Its batch is left open even where the file fixes one.
+///
+/// # Errors
+/// A missing or damaged file, a graph that contradicts itself, more than one input or output, an input that is no image, an
+/// opset below 7.
+pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
+    let path = path.as_ref();
+    translated(&open(path)?, path).map(|(loaded, _)| loaded)
+}
+
+/// As [`read`], and the mean magnitude of every filter of the convolutions, for l1 pruning.
+///
+/// # Errors
+/// Also when a convolution's weights are not in the file or in a data file beside it.
+pub fn read_with_magnitudes(path: impl AsRef<Path>) -> error::Result<(Loaded, Magnitudes)> {
+    let path = path.as_ref();
+    let file = open(path)?;
+    let (loaded, filters) = translated(&file, path)?;
+    let magnitudes = magnitudes::read(path, &file, &loaded.network, &filters)?;
+    Ok((loaded, magnitudes))
+}
+
+/// As [`read`], from the bytes of a file; the network and all messages call it `name`.
+///
+/// # Errors
+/// As [`read`].
+pub fn from_bytes(name: &str, bytes: &[u8]) -> error::Result<Loaded> {
+    let path = Path::new(name);
+    translated(&messages(Cursor::new(bytes), bytes.len() as u64, path)?, path).map(|(loaded, _)| loaded)
+}
+
+/// What is done with a file here, for messages.
+const READ: &str = "read the network";
+
+fn open(path: &Path) -> error::Result<File> {
+    let failed = |cause| Error::io(path, READ, &cause);
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(Error::input("is no file").file(path).expected("an .onnx file"));
+    }
+    let input = input_file::open(path, READ)?;
+    messages(input, metadata.len(), path)
+}
+
+fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<File> {
+    file::read(input, length).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::InvalidData => Error::input(format!("is no ONNX file, or a damaged one: {cause}"))
+            .file(path)
+            .expected("what torch.onnx.export writes")
+            .help("export the network again, or copy the file again if it was cut off"),
+        _ => Error::io(path, READ, &cause),
+    })
+}
+
+/// The network, and the names of its convolutions' filters.
+fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, String>)> {
+    let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
+    let read = || {
+        let mut warnings = Vec::new();
+        let opset = opset(&file.model, &mut warnings)?;
+        let empty = GraphProto::default();
+        let graph = file.model.graph.as_ref().unwrap_or(&empty);
+        let Translated { network, filters, guessed } = network(file, graph, &name, opset)?;
+        let folded = folded::is_folded(&file.model, graph, &network, &filters);
+        let network = network.folded(folded);
+        warnings.extend(unknown_operations(&network));
+        warnings.extend(guessed_shapes(&guessed));
+        warnings.extend(exporter::computed_ahead(graph, &file.initializers));
+        warnings.extend(folded::warning(&network));
+        Ok((Loaded { network, warnings }, filters))
+    };
+    read().map_err(|(problem, help): Problem| {
+        let error = Error::input(problem).file(path);
+        help.into_iter().fold(error, Error::help)
+    })
+}
+
+/// The version of ONNX's operators that the file uses.
+fn opset(model: &ModelProto, warnings: &mut Vec<String>) -> Result<i64, Problem> {
+    const AGAIN: &str = "export with opset_version=17";
+    let standard = model.opset_import.iter().filter(|import| matches!(import.domain(), "" | "ai.onnx"));
+    let opset = standard.map(|import| import.version()).max();
+    match opset {
+        None => Err(("names no ONNX opset, so it is no ONNX file or a damaged one".into(), Some(AGAIN))),
+        Some(opset) if opset < *OPSETS.start() => {
+            Err((format!("uses opset {opset}, older than the oldest supported, {}", OPSETS.start()), Some(AGAIN)))
+        }
+        Some(opset) => {
+            if opset > *OPSETS.end() {
+                let known = OPSETS.end();
+                warnings.push(format!(
+                    "uses opset {opset}, newer than {known}: operators that changed since are read as in {known}"
+                ));
+            }
+            Ok(opset)
+        }
+    }
+}
+
+/// What reading a graph gives.
+struct Translated {
+    network: Network,
+    /// The names of its convolutions' filters, by node name.
+    filters: BTreeMap<String, String>,
+    /// The nodes whose shape is a guess.
+    guessed: Vec<String>,
+}
+
+fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Translated, Problem> {
+    let image = source::image(graph, &file.initializers)?;
+    let output = output(graph)?;
+    let builder = NetworkBuilder::new(name, image.shape.clone());
+    let mut values = source::givens(file, graph, &image.name)?;
+    let input = Feature { id: builder.input(), batch: Some(batch::Batch::FIRST), guessed: false };
+    values.insert(&image.name, Value::Feature(input));
+    let order = source::ordered(graph, &|name| values.contains_key(name), output)?;
+    let mut translation = Translation {
+        builder,
+        batch: image.batch.unwrap_or(SYMBOLIC_BATCH),
+        opset,
+        declared: source::declared(graph),
+        readers: source::readers(graph),
+        filters: BTreeMap::new(),
+        curves: curves::Curves::default(),
+        normalised: HashMap::new(),
+        paddings: HashMap::new(),
+        owners: HashMap::new(),
+        claimed: HashSet::new(),
+        guessed: Vec::new(),
+        values,
+    };
+    for node in order {
+        translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
+    }
+    match translation.values.get(output) {
+        Some(Value::Feature(result)) if translation.depends_on_image(result.id) => {
+            let (result, Translation { builder, filters, guessed, .. }) = (result.id, translation);
+            Ok(Translated { network: builder.finish(result), filters, guessed })
+        }
+        _ => Err((format!("output \"{output}\" does not depend on the input"), None)),
+    }
+}
+
+fn output(graph: &GraphProto) -> Result<&str, Problem> {
+    const ONE_OUTPUT: &str = "export a network that returns one tensor (googlenet and inception: aux_logits=False)";
+    match graph.output.as_slice() {
+        [output] => Ok(output.name()),
+        [] => Err(("holds no graph with an output, so it is no ONNX file or a damaged one".into(), Some(ONE_OUTPUT))),
+        several => {
+            let names: Vec<&str> = several.iter().map(|output| output.name()).collect();
+            Err((format!("has {} outputs: {}", names.len(), names.join(", ")), Some(ONE_OUTPUT)))
+        }
+    }
+}
+
+fn guessed_shapes(nodes: &[String]) -> Option<String> {
+    let first = nodes.first()?;
+    let more = match nodes.len() - 1 {
+        0 => String::new(),
+        more => format!(" and of {more} more"),
+    };
+    Some(format!(
+        "nothing tells the shape of what {first}{more} gives, which is taken for that of its first input: all that follows may be \
+         wrong; run onnx.shape_inference.infer_shapes_path on the file, or export with fixed sizes"
+    ))
+}
+
+fn unknown_operations(network: &Network) -> Option<String> {
+    let coverage = network.coverage();
+    let list = coverage.unknown.iter().map(|(name, missed)| format!("{name} x{}", missed.operations));
+    let list: Vec<String> = list.collect();
+    (!list.is_empty()).then(|| {
+        let known = coverage.known();
+        format!(
+            "{known} of {} operations are known; the others are priced as moving what they read and write: {}",
+            coverage.operations,
+            list.join(", ")
+        )
+    })
+}

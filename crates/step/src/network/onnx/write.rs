@@ -1,0 +1,361 @@
+//! Writes networks as weightless ONNX: weights are graph inputs with a shape, the batch is symbolic, equal networks give equal bytes.
+
+mod original;
+
+use super::schema::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto,
+    tensor_proto::DataType,
+    tensor_shape_proto::{Dimension, dimension},
+    type_proto,
+};
+use super::{ADAPTIVE, DOMAIN, OPSET, attributes as with, folded};
+use crate::network::{Activation, Binary, Conv, Linear, Network, Node, Op, Shape, Unknown, Window};
+use perf4sight_conventions::error::Result;
+use perf4sight_conventions::whole_file;
+use prost::Message;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The IR version that came with [`OPSET`], which later operator sets do not need more of.
+const IR_VERSION: i64 = 9;
+
+/// What a network is multiplied with, or added to, where only that it is a constant is known. No activation is made of it.
+const SOME_CONSTANT: f32 = 2.0;
+
+/// Writes a network to a file, as a whole or not at all.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
+    whole_file::save(path.as_ref(), to_bytes(network))
+}
+
+/// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.
+pub fn to_bytes(network: &Network) -> Vec<u8> {
+    let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeSet::new(), opset: OPSET };
+    network.nodes().iter().for_each(|node| writer.node(node));
+    let result = network.node(network.output());
+    writer.graph.output.push(value_info(&result.name, batched(&result.shape)));
+    writer.graph.name = Some(network.name().into());
+    let imports = std::iter::once(("", writer.opset)).chain(writer.domains.iter().map(|domain| (domain.as_str(), 1)));
+    let import =
+        |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.into()), version: Some(version) };
+    let model = ModelProto {
+        ir_version: Some(IR_VERSION),
+        producer_name: Some("perf4sight".into()),
+        producer_version: Some(env!("CARGO_PKG_VERSION").into()),
+        opset_import: imports.map(import).collect(),
+        graph: Some(writer.graph),
+        metadata_props: folded::note(network).into_iter().collect(),
+        ..Default::default()
+    };
+    model.encode_to_vec()
+}
+
+struct Writer<'a> {
+    network: &'a Network,
+    graph: GraphProto,
+    domains: BTreeSet<String>,
+    opset: i64,
+}
+
+impl Writer<'_> {
+    fn node(&mut self, node: &Node) {
+        let input = |index: usize| self.network.node(node.inputs[index]).name.clone();
+        let axis = |axis: usize| axis as i64 + 1;
+        match &node.op {
+            Op::Input(shape) => self.graph.input.push(value_info(&node.name, batched(shape))),
+            Op::Parameter(shape) => self.parameter(node, shape),
+            Op::Conv(conv) => self.conv(node, conv),
+            Op::Linear(linear) => self.linear(node, linear),
+            Op::BatchNorm => self.batch_norm(node),
+            Op::LayerNorm { axis } => self.layer_norm(node, *axis),
+            Op::Activation(activation) => self.activation(node, *activation),
+            Op::MaxPool(window) => self.push(node, "MaxPool", pooling(window)),
+            Op::AvgPool { window, count_include_pad } => {
+                let counted = with::int("count_include_pad", i64::from(*count_include_pad));
+                self.push(node, "AveragePool", pooling(window).into_iter().chain([counted]).collect());
+            }
+            Op::AdaptiveAvgPool { output: [1, 1] } => self.push(node, "GlobalAveragePool", vec![]),
+            Op::AdaptiveAvgPool { output } => self.adaptive(node, *output),
+            Op::Binary(binary) => self.binary(node, *binary),
+            Op::Concat { axis: along } => self.push(node, "Concat", vec![with::int("axis", axis(*along))]),
+            Op::Flatten => self.push(node, "Flatten", vec![with::int("axis", 1)]),
+            Op::Reshape(shape) => {
+                // 0 keeps the batch.
+                let target = std::iter::once(0).chain(shape.dims().iter().map(|&dim| dim as i64)).collect();
+                let target = self.integers(node, "shape", target);
+                self.emit(node, "Reshape", vec![input(0), target], vec![]);
+            }
+            Op::Transpose { order } => {
+                let order = std::iter::once(0).chain(order.iter().map(|&from| axis(from))).collect();
+                self.push(node, "Transpose", vec![with::ints("perm", order)]);
+            }
+            Op::Slice { axis: along, start, length } => {
+                let numbers = [("starts", *start as i64), ("ends", (start + length) as i64), ("axes", axis(*along))];
+                let numbers = numbers.map(|(name, number)| self.integers(node, name, vec![number]));
+                self.emit(node, "Slice", std::iter::once(input(0)).chain(numbers).collect(), vec![]);
+            }
+            Op::MatMul => self.push(node, "MatMul", vec![]),
+            Op::Softmax { axis: along } => self.push(node, "Softmax", vec![with::int("axis", axis(*along))]),
+            Op::Mean { axes, keep } => {
+                let axes = self.integers(node, "axes", axes.iter().map(|&along| axis(along)).collect());
+                self.emit(node, "ReduceMean", vec![input(0), axes], vec![with::int("keepdims", i64::from(*keep))]);
+            }
+            Op::Dropout { rate } => {
+                let rate = self.constant(node, "ratio", with::scalar(*rate));
+                let training = self.constant(node, "training", with::truth(true));
+                self.emit(node, "Dropout", vec![input(0), rate, training], vec![]);
+            }
+            Op::Unknown(unknown) => self.unknown(node, unknown),
+        }
+    }
+
+    /// A node with the network's own inputs.
+    fn push(&mut self, node: &Node, operator: &str, attributes: Vec<AttributeProto>) {
+        let inputs = self.inputs(node);
+        self.emit(node, operator, inputs, attributes);
+    }
+
+    fn inputs(&self, node: &Node) -> Vec<String> {
+        node.inputs.iter().map(|id| self.network.node(*id).name.clone()).collect()
+    }
+
+    /// The ONNX node that carries a node's name and gives its result.
+    fn emit(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
+        self.step(&node.name, operator, inputs, attributes);
+    }
+
+    fn step(&mut self, name: &str, operator: &str, input: Vec<String>, attribute: Vec<AttributeProto>) {
+        self.graph.node.push(NodeProto {
+            name: Some(name.into()),
+            op_type: Some(operator.into()),
+            input,
+            output: vec![name.into()],
+            attribute,
+            ..Default::default()
+        });
+    }
+
+    /// A weight of the layer that owns the node's weights.
+    fn weight(&mut self, node: &Node, name: &str, dims: &[usize]) -> String {
+        let owner = node.shares.map_or(node, |owner| self.network.node(owner));
+        let name = format!("{}.{name}", owner.name);
+        if node.shares.is_none() {
+            self.graph.input.push(value_info(&name, dims.iter().map(|&dim| fixed(dim)).collect()));
+        }
+        name
+    }
+
+    fn constant(&mut self, node: &Node, what: &str, value: TensorProto) -> String {
+        let name = format!("{}/{what}", node.name);
+        self.step(&name, "Constant", vec![], vec![with::tensor("value", value)]);
+        name
+    }
+
+    fn integers(&mut self, node: &Node, what: &str, values: Vec<i64>) -> String {
+        self.constant(node, what, with::vector(values))
+    }
+
+    fn conv(&mut self, node: &Node, conv: &Conv) {
+        let seen = self.network.input_of(node, 0).channels() / conv.groups;
+        let [height, width] = conv.window.kernel;
+        let mut inputs = self.inputs(node);
+        inputs.push(self.matrix(
+            node,
+            &[conv.out_channels, seen, height, width],
+            conv.bias.then_some(conv.out_channels),
+        ));
+        if conv.bias {
+            inputs.push(self.weight(node, "bias", &[conv.out_channels]));
+        }
+        let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64)]);
+        self.emit(node, "Conv", inputs, attributes.collect());
+    }
+
+    /// The filters or the matrix of a layer, from all that is trained of it where that is not just they.
+    fn matrix(&mut self, node: &Node, dims: &[usize], bias: Option<usize>) -> String {
+        let elements = Shape::new(dims).elements();
+        let Some(trained) = node.trained.map(|trained| trained.saturating_sub(bias.unwrap_or(0) as u64)) else {
+            return self.weight(node, "weight", dims);
+        };
+        match trained.checked_sub(elements) {
+            None => self.weight(node, "buffer", dims),
+            Some(more) => {
+                let inputs = vec![self.weight(node, "weight", dims), self.number_from(node, "gain", more as usize)];
+                let computed = format!("{}/weight", node.name);
+                self.step(&computed, "Add", inputs, vec![]);
+                computed
+            }
+        }
+    }
+
+    /// One number made of so many trained elements.
+    fn number_from(&mut self, node: &Node, name: &str, elements: usize) -> String {
+        let inputs = vec![self.weight(node, name, &[elements])];
+        let sum = format!("{}/{name}", node.name);
+        self.step(&sum, "ReduceSum", inputs, vec![with::int("keepdims", 0)]);
+        sum
+    }
+
+    /// Gemm for vectors; on more axes what exporters write too, a product and a sum.
+    fn linear(&mut self, node: &Node, linear: &Linear) {
+        let features = self.network.input_of(node, 0).dims().last().copied().unwrap_or(1);
+        let mut inputs = self.inputs(node);
+        if node.shape.rank() == 1 {
+            inputs.push(self.matrix(
+                node,
+                &[linear.out_features, features],
+                linear.bias.then_some(linear.out_features),
+            ));
+            if linear.bias {
+                inputs.push(self.weight(node, "bias", &[linear.out_features]));
+            }
+            return self.emit(node, "Gemm", inputs, vec![with::int("transB", 1)]);
+        }
+        inputs.push(self.matrix(node, &[features, linear.out_features], linear.bias.then_some(linear.out_features)));
+        if !linear.bias {
+            return self.emit(node, "MatMul", inputs, vec![]);
+        }
+        let product = format!("{}/product", node.name);
+        self.step(&product, "MatMul", inputs, vec![]);
+        let bias = self.weight(node, "bias", &[linear.out_features]);
+        self.emit(node, "Add", vec![product, bias], vec![]);
+    }
+
+    /// The training form, whose further outputs are the running statistics.
+    fn batch_norm(&mut self, node: &Node) {
+        let mut inputs = self.inputs(node);
+        let channels = node.shape.channels();
+        inputs
+            .extend(["weight", "bias", "running_mean", "running_var"].map(|name| self.weight(node, name, &[channels])));
+        self.emit(node, "BatchNormalization", inputs, vec![with::int("training_mode", 1)]);
+        if let Some(written) = self.graph.node.last_mut() {
+            written.output.extend(["mean", "var"].map(|name| format!("{}/{name}", node.name)));
+        }
+    }
+
+    fn layer_norm(&mut self, node: &Node, axis: usize) {
+        let mut inputs = self.inputs(node);
+        inputs.extend(["weight", "bias"].map(|name| self.weight(node, name, &node.shape.dims()[axis..])));
+        self.emit(node, "LayerNormalization", inputs, vec![with::int("axis", axis as i64 - node.shape.rank() as i64)]);
+    }
+
+    fn activation(&mut self, node: &Node, activation: Activation) {
+        let operator = match activation {
+            Activation::Relu6 => {
+                let bounds =
+                    [("min", 0.0), ("max", 6.0)].map(|(what, bound)| self.constant(node, what, with::scalar(bound)));
+                let inputs = self.inputs(node).into_iter().chain(bounds).collect();
+                return self.emit(node, "Clip", inputs, vec![]);
+            }
+            Activation::Silu => {
+                let gate = format!("{}/gate", node.name);
+                let mut inputs = self.inputs(node);
+                self.step(&gate, "Sigmoid", inputs.clone(), vec![]);
+                inputs.push(gate);
+                return self.emit(node, "Mul", inputs, vec![]);
+            }
+            Activation::HardSigmoid => return self.push(node, "HardSigmoid", vec![with::float("alpha", 1.0 / 6.0)]),
+            Activation::Relu => "Relu",
+            Activation::LeakyRelu => "LeakyRelu",
+            Activation::Elu => "Elu",
+            Activation::Sigmoid => "Sigmoid",
+            Activation::Tanh => "Tanh",
+            Activation::HardSwish => "HardSwish",
+            Activation::Gelu => "Gelu",
+            Activation::Mish => "Mish",
+            Activation::Softplus => "Softplus",
+        };
+        self.push(node, operator, vec![]);
+    }
+
+    fn binary(&mut self, node: &Node, binary: Binary) {
+        let operator = match binary {
+            Binary::Add => "Add",
+            Binary::Sub => "Sub",
+            Binary::Mul => "Mul",
+            Binary::Div => "Div",
+        };
+        let mut inputs = self.inputs(node);
+        if inputs.len() == 1 {
+            inputs.push(self.constant(node, "constant", with::scalar(SOME_CONSTANT)));
+        }
+        self.emit(node, operator, inputs, vec![]);
+    }
+
+    /// A weight that has no layer: repeated for every sample, so that its readers find a batch.
+    fn parameter(&mut self, node: &Node, shape: &Shape) {
+        let stored: Vec<usize> = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
+        let weight = match node.trained {
+            Some(0) => self.weight(node, "buffer", &stored),
+            Some(trained) => self.number_from(node, "weight", trained as usize),
+            None => self.weight(node, "weight", &stored),
+        };
+        let input = self.network.nodes()[0].name.clone();
+        let batch = format!("{}/batch", node.name);
+        self.step(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
+        let rest = self.integers(node, "shape", shape.dims().iter().map(|&dim| dim as i64).collect());
+        let target = format!("{}/target", node.name);
+        self.step(&target, "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
+        self.emit(node, "Expand", vec![weight, target], vec![]);
+    }
+
+    /// ONNX has no pooling with overlapping cells.
+    fn adaptive(&mut self, node: &Node, output: [usize; 2]) {
+        self.push(node, ADAPTIVE, vec![with::ints("output_size", output.map(|size| size as i64).to_vec())]);
+        self.foreign(node);
+    }
+
+    /// What was not understood stays as it was; where that was not kept it is only called so, in a domain where nobody expects it to run.
+    fn unknown(&mut self, node: &Node, unknown: &Unknown) {
+        if let Some(original) = &unknown.original {
+            return self.original(node, unknown, original);
+        }
+        let mut inputs = self.inputs(node);
+        if unknown.parameters > 0 {
+            inputs.push(self.weight(node, "weight", &[unknown.parameters as usize]));
+        }
+        self.emit(node, &unknown.op_type, inputs, vec![]);
+        self.foreign(node);
+    }
+
+    /// Moves the node just written into our domain, where its shape is known from its declaration only.
+    fn foreign(&mut self, node: &Node) {
+        self.domains.insert(DOMAIN.into());
+        self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
+        if let Some(written) = self.graph.node.last_mut() {
+            written.domain = Some(DOMAIN.into());
+        }
+    }
+}
+
+fn windowed(window: &Window) -> Vec<AttributeProto> {
+    let numbers = |values: &[usize]| values.iter().map(|&value| value as i64).collect();
+    vec![
+        with::ints("kernel_shape", numbers(&window.kernel)),
+        with::ints("strides", numbers(&window.stride)),
+        with::ints("pads", numbers(&window.padding)),
+        with::ints("dilations", numbers(&window.dilation)),
+    ]
+}
+
+fn pooling(window: &Window) -> Vec<AttributeProto> {
+    windowed(window).into_iter().chain([with::int("ceil_mode", i64::from(window.ceil))]).collect()
+}
+
+fn batched(sample: &Shape) -> Vec<Dimension> {
+    let batch = Dimension { value: Some(dimension::Value::DimParam("batch".into())), ..Default::default() };
+    std::iter::once(batch).chain(sample.dims().iter().map(|&dim| fixed(dim))).collect()
+}
+
+fn fixed(dim: usize) -> Dimension {
+    Dimension { value: Some(dimension::Value::DimValue(dim as i64)), ..Default::default() }
+}
+
+fn value_info(name: &str, dim: Vec<Dimension>) -> ValueInfoProto {
+    let tensor = type_proto::Tensor { elem_type: Some(DataType::Float as i32), shape: Some(TensorShapeProto { dim }) };
+    let kind = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
+    ValueInfoProto { name: Some(name.into()), r#type: Some(kind), ..Default::default() }
+}

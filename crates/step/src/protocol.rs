@@ -1,0 +1,279 @@
+//! The one JSON line each way between the profiler and a worker, so that a worker can be written in anything.
+//!
+//! A worker is started for one measurement. It reads one line from its standard input:
+//!
+//! ```json
+//! {"protocol":2,"place":"cpu","network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,
+//!  "layers":false,"threads":2,"mem_limit":629145600,"seed":0,"tf32":false,"cudnn_benchmark":false,
+//!  "steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
+//! ```
+//!
+//! (without the line breaks), and writes one of these to its standard output, times in milliseconds unless they are called seconds,
+//! and memory in bytes:
+//!
+//! ```
+//! use perf4sight_step::protocol::Reply;
+//! for line in [
+//!     r#"{"outcome":"measured",
+//!         "latency":{"median":151.2,"spread":0.013,"steps":4,"discarded":1,"disturbed":false},
+//!         "memory":{"allocated":251658240,"reserved":251658240,"used":310000000,"available":8000000000,"free":900000000,
+//!                   "heap":420000000},
+//!         "layers":{"step":151.9,"step_spread":0.02,"steps":4,"disturbed":false,"times":[
+//!             {"node":"conv1","pass":"forward","milliseconds":6.1,"spread":0.03},
+//!             {"node":null,"pass":"loss","milliseconds":0.1,"spread":0.2}]},
+//!         "seconds":1.9,
+//!         "conditions":{"start":{"clocks":{"gpu":114.75},"temperatures":{"GPU-therm":41.5}},
+//!                       "end":{"clocks":{"gpu":1300.5},"temperatures":{"GPU-therm":52.0},"held_by":["gpu-balanced"]}}}"#,
+//!     r#"{"outcome":"out_of_memory",
+//!         "memory":{"allocated":629100000,"reserved":629100000,"used":640000000,"available":8000000000,"free":900000000}}"#,
+//!     r#"{"outcome":"failed","reason":"operation Foo cannot be run"}"#,
+//! ] {
+//!     serde_json::from_str::<Reply>(line)?;
+//! }
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! How it measures: memory first and apart, in a warm-up and one more step, in which the optimizer has its state, with an allocator that
+//! gives freed blocks back at once, so that `used` is what the step needs; then, with the allocator that processes usually have, the
+//! timed steps, each followed by a step timed operation by operation where `layers` are asked for. `heap` is the peak of `used`
+//! during these.
+//!
+//! `conditions`, before the network is built and right after the last step, are optional, and so is everything in them
+//! ([`Conditions`]); without them, times are never marked as throttled.
+//!
+//! Whatever it writes to its standard error is quoted when it dies without an answer.
+//!
+//! Started with `--about`, a worker reads nothing and writes one line about itself:
+//!
+//! ```
+//! use perf4sight_step::protocol::About;
+//! let line = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},
+//!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false,
+//!                "gpus":{"cuda:0":{"name":"NVIDIA Tegra X2","memory":8232402944,"unified":true}}}"#;
+//! assert!(serde_json::from_str::<About>(line)?.places.contains_key("cuda:0"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! On a GPU, time is the device's own, between events with nothing else under way; `allocated` and `reserved` are its allocator's
+//! peaks, and running out of memory is what that allocator says.
+
+use crate::workload::{Pass, Workload};
+use perf4sight_machine::{Conditions, Setting};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Version of this protocol; a worker refuses a request of another one.
+pub const PROTOCOL: u32 = 2;
+
+/// What all lines of all versions have.
+#[derive(Deserialize)]
+struct Version {
+    protocol: u32,
+}
+
+/// A line of this version of the protocol.
+///
+/// # Errors
+/// Which version it is of instead, or why it is no line of this one.
+pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    let Version { protocol } = serde_json::from_str(line).map_err(|cause| cause.to_string())?;
+    if protocol != PROTOCOL {
+        return Err(format!("protocol {protocol} instead of {PROTOCOL}"));
+    }
+    serde_json::from_str(line).map_err(|cause| cause.to_string())
+}
+
+/// The line a worker reads from its standard input: one configuration to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// What the network runs on: `cpu`, or `cuda:` and the number of the GPU.
+    pub place: String,
+    /// The network as an ONNX file.
+    pub network: PathBuf,
+    /// Stage and batch size.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// Whether steps are timed.
+    pub latency: bool,
+    /// Whether memory is counted.
+    pub memory: bool,
+    /// Whether every operation of a step is timed.
+    pub layers: bool,
+    /// Threads of the compute library.
+    pub threads: usize,
+    /// Bytes past which allocations are refused, the GPU's on a GPU; none: no limit.
+    pub mem_limit: Option<u64>,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// Whether a GPU may round the factors of products to 10 bits (TF32).
+    #[serde(default)]
+    pub tf32: bool,
+    /// Whether cuDNN tries its algorithms and takes the fastest.
+    #[serde(default)]
+    pub cudnn_benchmark: bool,
+    /// When enough steps were timed.
+    pub steps: StepRule,
+}
+
+/// When enough steps were timed: at least `minimum` steps and `minimum_seconds`, then until the median is known to
+/// `spread`, at most `maximum_seconds`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepRule {
+    /// Fewest timed steps.
+    pub minimum: usize,
+    /// Least timed seconds in all.
+    pub minimum_seconds: f64,
+    /// Half-width of the median's confidence interval that is good enough, relative to the median.
+    pub spread: f64,
+    /// Timed seconds after which the median is taken as it is.
+    pub maximum_seconds: f64,
+}
+
+impl Default for StepRule {
+    /// The published three steps, but half a second of them, then until the median is known to 2 %.
+    fn default() -> Self {
+        StepRule { minimum: 3, minimum_seconds: 0.5, spread: 0.02, maximum_seconds: 5.0 }
+    }
+}
+
+/// The line a worker writes about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The [`PROTOCOL`] it speaks.
+    pub protocol: u32,
+    /// What it runs networks with: names and versions.
+    pub software: Setting,
+    /// What it can run them on, as [`Request::place`] names it, with what measurements there depend on.
+    pub places: BTreeMap<String, Setting>,
+    /// Whether it times single operations.
+    pub layers: bool,
+    /// The GPUs among the places.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gpus: BTreeMap<String, Gpu>,
+    /// Why there is no GPU among the places, of a worker that was to look for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_gpu: Option<String>,
+}
+
+/// A GPU that networks can run on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// What it is called.
+    pub name: String,
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// Whether that is the machine's main memory.
+    pub unified: bool,
+    /// Its address on the bus, such as `0000:3B:00.0`, by which NVIDIA's management library knows it; may be empty.
+    #[serde(default)]
+    pub bus: String,
+    /// The processes that compute on it already, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
+}
+
+/// The line a worker writes to its standard output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Reply {
+    /// The step ran.
+    Measured {
+        /// Present when the request asked for latency.
+        latency: Option<LatencyReading>,
+        /// Present when the request asked for memory.
+        memory: Option<MemoryReading>,
+        /// Present when the request asked for layers.
+        #[serde(default)]
+        layers: Option<LayersReading>,
+        /// Seconds spent in steps, warm-up included; the rest of the worker's life is start-up and bookkeeping.
+        #[serde(default)]
+        seconds: f64,
+        /// What the machine told before and after, where the worker looked.
+        #[serde(default, skip_serializing_if = "Conditions::is_empty")]
+        conditions: Box<Conditions>,
+    },
+    /// The device or its limit had no more memory; what had been counted until then.
+    OutOfMemory {
+        /// Memory counters at the failure.
+        memory: MemoryReading,
+        /// Seconds spent in steps until then.
+        #[serde(default)]
+        seconds: f64,
+    },
+    /// Anything else that stopped the worker, in its own words.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Timed steps, summarised.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyReading {
+    /// Median milliseconds of the timed steps.
+    pub median: f64,
+    /// Half-width of the median's confidence interval, relative to the median.
+    pub spread: f64,
+    /// Steps behind the median.
+    pub steps: usize,
+    /// Samples thrown away because something else used the processor.
+    pub discarded: usize,
+    /// Whether disturbance went on, so that the median rests on disturbed samples.
+    pub disturbed: bool,
+}
+
+/// Steps timed operation by operation, between plain ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayersReading {
+    /// Median milliseconds of the plain steps in between: what the operations' times should add up to.
+    pub step: f64,
+    /// Half-width of that median's confidence interval, relative to it.
+    pub step_spread: f64,
+    /// Steps behind every time.
+    pub steps: usize,
+    /// Whether something else used the processor so much that the medians rest on disturbed steps.
+    pub disturbed: bool,
+    /// The operations, forward in the order they run, then backward, then what belongs to no node.
+    pub times: Vec<LayerTime>,
+}
+
+/// Time of one operation in one pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayerTime {
+    /// The node's name in the network file; none for loss, zero_grad and optimizer.
+    pub node: Option<String>,
+    /// In which part of the step.
+    pub pass: Pass,
+    /// Milliseconds in a middling step.
+    pub milliseconds: f64,
+    /// Half-width of the median's confidence interval, relative to it.
+    pub spread: f64,
+}
+
+/// Memory counters, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryReading {
+    /// Peak of the tensors alive at once.
+    pub allocated: u64,
+    /// Peak that the allocator took from the system.
+    pub reserved: u64,
+    /// Peak of the process (or device) above its idle value, freed memory being given back at once.
+    pub used: u64,
+    /// Available at idle, by the kernel's count.
+    pub available: u64,
+    /// Free at idle, by the kernel's count.
+    pub free: u64,
+    /// Peak of the process above its idle value in the timed steps, where a heap keeps what is freed; none without such steps.
+    #[serde(default)]
+    pub heap: Option<u64>,
+    /// How often the allocator gave cached memory back to serve a request; none of allocators that cache nothing.
+    #[serde(default)]
+    pub retries: Option<u64>,
+    /// How often the allocator had to refuse a request; none as above.
+    #[serde(default)]
+    pub refusals: Option<u64>,
+}
