@@ -27,6 +27,7 @@ import torch
 from torch.nn import functional
 
 PROTOCOL = 2
+TASK = "step"  # the only one that this worker knows
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: crates/step/src/sampling.rs
@@ -789,6 +790,9 @@ def parse(line):
         raise Refused("no request: %s: %s" % (type(problem).__name__, problem))
     if protocol != PROTOCOL:
         raise Refused("a request of protocol %s; this worker speaks protocol %d" % (protocol, PROTOCOL))
+    task = request.get("task", TASK)  # requests were of steps before there were other tasks
+    if task != TASK:
+        raise Refused("no request: this worker does not know the task %s, only %s" % (task, TASK))
     return request
 
 
@@ -804,7 +808,8 @@ def answer(line):
 def about():
     """What runs networks here, and what this worker can do."""
     software = {"python": platform.python_version(), "torch": torch.__version__}
-    known = {"protocol": PROTOCOL, "software": software, "places": places(), "layers": False, "gpus": gpus()}
+    known = {"protocol": PROTOCOL, "software": software, "places": places(), "tasks": [TASK], "layers": False,
+             "gpus": gpus()}
     return known if known["gpus"] else dict(known, no_gpu=no_gpu())
 
 

@@ -3,7 +3,7 @@
 use super::names::DeviceName;
 use super::possible::impossible;
 use super::program::Program;
-use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule};
+use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule, StepTask, Task};
 use super::{Device, GpuOptions, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::input_file;
@@ -149,17 +149,19 @@ impl Hardware {
         Request {
             protocol: PROTOCOL,
             place: self.place(),
-            network,
-            workload: job.workload,
-            latency: job.latency,
-            memory: job.memory,
-            layers: job.layers,
             threads: self.threads,
             mem_limit: self.limit().map(|limit| limit.0),
             seed: self.seed,
-            tf32: self.gpu.tf32,
-            cudnn_benchmark: self.gpu.cudnn_benchmark,
-            steps: job.allowance.steps.unwrap_or(self.steps),
+            task: Task::Step(StepTask {
+                network,
+                workload: job.workload,
+                latency: job.latency,
+                memory: job.memory,
+                layers: job.layers,
+                tf32: self.gpu.tf32,
+                cudnn_benchmark: self.gpu.cudnn_benchmark,
+                steps: job.allowance.steps.unwrap_or(self.steps),
+            }),
         }
     }
 

@@ -4,7 +4,7 @@ use super::Device;
 use super::hardware::Hardware;
 use super::names::DeviceName;
 use super::program::{Program, is_own, own_words};
-use super::protocol::StepRule;
+use super::protocol::{StepRule, Task};
 use super::recorded::Recorded;
 use super::shipping::{self, Destination};
 use super::simulated::{Abilities, Simulated};
@@ -167,6 +167,7 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
         None => here(options, executable)?,
         Some(route) => there(route, options, executable)?,
     };
+    worker.check_task(Task::STEP)?;
     worker.check_place(&options.name.place(options.gpu.index))?;
     let device = Hardware {
         name: options.name,

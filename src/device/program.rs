@@ -71,6 +71,19 @@ impl Program {
         Ok(Program { words, about })
     }
 
+    /// Refuses a task that it does not know.
+    ///
+    /// # Errors
+    /// What it knows.
+    pub fn check_task(&self, task: &str) -> Result<()> {
+        match self.about.tasks.iter().any(|known| known == task) {
+            true => Ok(()),
+            false => Err(Error::device(format!("the worker `{self}` does not know the task {task}"))
+                .expected(self.about.tasks.join(", "))
+                .help("use a worker of this version of perf4sight, or one that knows it")),
+        }
+    }
+
     /// Refuses a place that it cannot run networks on.
     ///
     /// # Errors

@@ -217,6 +217,7 @@ pub(crate) fn lines_that_are_no_requests_fail(worker: &Program) {
         ("{}", "no request"),
         (r#"{"protocol":1}"#, "protocol 1"),
         (r#"{"protocol":99}"#, "99"),
+        (r#"{"protocol":2,"task":"paint","place":"cpu","threads":1,"mem_limit":null,"seed":0}"#, "paint"),
     ];
     for (line, words) in cases {
         let Reply::Failed { reason } = reply(worker, line) else { panic!("{line} was answered") };

@@ -5,7 +5,7 @@ use crate::fixtures::shared;
 use perf4sight::device::hardware::Hardware;
 use perf4sight::device::names::DeviceName;
 use perf4sight::device::program::Program;
-use perf4sight::device::protocol::{About, Gpu, PROTOCOL, Request, StepRule};
+use perf4sight::device::protocol::{self, About, Gpu, PROTOCOL, Request, StepRule, StepTask, Task};
 use perf4sight::device::recorded::Recorded;
 use perf4sight::device::simulated::{Abilities, Simulated};
 use perf4sight::device::{Device, GpuOptions, Job, Measurement};
@@ -33,6 +33,7 @@ pub(crate) fn script_worker(script: String) -> Program {
         protocol: PROTOCOL,
         software: Setting::new(),
         places: BTreeMap::new(),
+        tasks: vec![Task::STEP.to_owned()],
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,
@@ -239,21 +240,50 @@ fn a_worker_is_told_everything_it_needs() {
     let expected = Request {
         protocol: PROTOCOL,
         place: "cpu".into(),
-        network,
-        workload: Workload { stage: Stage::Training, batch: 4 },
-        latency: true,
-        memory: false,
-        layers: false,
         threads: 2,
         mem_limit: Some(1 << 30),
         seed: 7,
-        tf32: false,
-        cudnn_benchmark: false,
-        steps: StepRule::default(),
+        task: Task::Step(StepTask {
+            network,
+            workload: Workload { stage: Stage::Training, batch: 4 },
+            latency: true,
+            memory: false,
+            layers: false,
+            tf32: false,
+            cudnn_benchmark: false,
+            steps: StepRule::default(),
+        }),
     };
     assert_eq!(request, expected);
+    // Workers that know no tasks look for the fields of a step beside the others.
+    let line: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+    for field in ["task", "place", "network", "stage", "batch", "latency", "memory", "layers", "steps"] {
+        assert!(line.get(field).is_some(), "{field} is not in {line}");
+    }
     // Its compute library starts with that many threads, and the kernel's killer takes it before anything else.
     assert_eq!(lines[1..], ["2", "1000"]);
+}
+
+#[test]
+fn a_request_without_a_task_is_of_a_step() {
+    let before = r#"{"protocol":2,"place":"cuda:0","network":"x","stage":"inference","batch":3,"latency":true,"memory":true,
+        "layers":false,"threads":1,"mem_limit":null,"seed":5,
+        "steps":{"minimum":1,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}"#;
+    let now = before.replacen('{', r#"{"task":"step","#, 1);
+    let request = protocol::read_request(before).unwrap();
+    assert_eq!(request, protocol::read_request(&now).unwrap());
+    let Task::Step(step) = &request.task;
+    assert_eq!((request.seed, step.workload), (5, Workload { stage: Stage::Inference, batch: 3 }));
+    let refusal = protocol::read_request(&before.replacen('{', r#"{"task":"paint","#, 1)).unwrap_err();
+    assert!(refusal.contains("unknown variant `paint`"), "{refusal}");
+}
+
+#[test]
+fn a_worker_that_does_not_know_a_task_is_refused_it() {
+    let worker = script_worker(String::new());
+    worker.check_task(Task::STEP).unwrap();
+    let refusal = worker.check_task("paint").unwrap_err().to_string();
+    assert!(refusal.contains("does not know the task paint") && refusal.contains("expected: step"), "{refusal}");
 }
 
 #[test]

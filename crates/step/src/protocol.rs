@@ -3,12 +3,12 @@
 //! A worker is started for one measurement. It reads one line from its standard input:
 //!
 //! ```json
-//! {"protocol":2,"place":"cpu","network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,
-//!  "layers":false,"threads":2,"mem_limit":629145600,"seed":0,"tf32":false,"cudnn_benchmark":false,
-//!  "steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
+//! {"protocol":2,"place":"cpu","threads":2,"mem_limit":629145600,"seed":0,
+//!  "task":"step","network":"nets/resnet18_30.onnx","stage":"training","batch":8,"latency":true,"memory":true,"layers":false,
+//!  "tf32":false,"cudnn_benchmark":false,"steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
 //! ```
 //!
-//! (without the line breaks), and writes one of these to its standard output, times in milliseconds unless they are called seconds,
+//! (without the line breaks; a request that names no `task` is of a `step`), and writes one of these to its standard output, times in milliseconds unless they are called seconds,
 //! and memory in bytes:
 //!
 //! ```
@@ -50,7 +50,10 @@
 //! let line = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},
 //!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false,
 //!                "gpus":{"cuda:0":{"name":"NVIDIA Tegra X2","memory":8232402944,"unified":true}}}"#;
-//! assert!(serde_json::from_str::<About>(line)?.places.contains_key("cuda:0"));
+//! let about = serde_json::from_str::<About>(line)?;
+//! assert!(about.places.contains_key("cuda:0"));
+//! // A worker that does not say otherwise measures steps.
+//! assert_eq!(about.tasks, ["step"]);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
@@ -61,6 +64,7 @@ use crate::workload::{Pass, Workload};
 use perf4sight_machine::{Conditions, Setting};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -85,13 +89,40 @@ pub fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|cause| cause.to_string())
 }
 
-/// The line a worker reads from its standard input: one configuration to measure.
+/// The line a worker reads from its standard input: one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// What the network runs on: `cpu`, or `cuda:` and the number of the GPU.
+    /// What it runs on: `cpu`, or `cuda:` and the number of the GPU.
     pub place: String,
+    /// Threads of the compute library.
+    pub threads: usize,
+    /// Bytes past which allocations are refused, the GPU's on a GPU; none: no limit.
+    pub mem_limit: Option<u64>,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// What is to be done.
+    #[serde(flatten)]
+    pub task: Task,
+}
+
+/// What a worker can be asked to do; in a line its name is `task` and its own fields stand beside the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "snake_case")]
+pub enum Task {
+    /// Measure a step of a network.
+    Step(StepTask),
+}
+
+impl Task {
+    /// The name of [`Task::Step`], which a request is of that names none.
+    pub const STEP: &str = "step";
+}
+
+/// A step of a network to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepTask {
     /// The network as an ONNX file.
     pub network: PathBuf,
     /// Stage and batch size.
@@ -103,12 +134,6 @@ pub struct Request {
     pub memory: bool,
     /// Whether every operation of a step is timed.
     pub layers: bool,
-    /// Threads of the compute library.
-    pub threads: usize,
-    /// Bytes past which allocations are refused, the GPU's on a GPU; none: no limit.
-    pub mem_limit: Option<u64>,
-    /// Seed of weights and data.
-    pub seed: u64,
     /// Whether a GPU may round the factors of products to 10 bits (TF32).
     #[serde(default)]
     pub tf32: bool,
@@ -140,6 +165,17 @@ impl Default for StepRule {
     }
 }
 
+/// The request in a line.
+///
+/// # Errors
+/// See [`read`]; a task that is unknown, or one without what it needs.
+pub fn read_request(line: &str) -> Result<Request, String> {
+    let mut fields: Map<String, Value> = read(line)?;
+    // Requests were of steps before there were other tasks.
+    fields.entry("task").or_insert_with(|| Task::STEP.into());
+    serde_json::from_value(fields.into()).map_err(|cause| cause.to_string())
+}
+
 /// The line a worker writes about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
@@ -149,6 +185,9 @@ pub struct About {
     pub software: Setting,
     /// What it can run them on, as [`Request::place`] names it, with what measurements there depend on.
     pub places: BTreeMap<String, Setting>,
+    /// The tasks it knows, by name.
+    #[serde(default = "steps")]
+    pub tasks: Vec<String>,
     /// Whether it times single operations.
     pub layers: bool,
     /// The GPUs among the places.
@@ -157,6 +196,11 @@ pub struct About {
     /// Why there is no GPU among the places, of a worker that was to look for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_gpu: Option<String>,
+}
+
+/// The tasks of a worker that names none.
+fn steps() -> Vec<String> {
+    vec![Task::STEP.to_owned()]
 }
 
 /// A GPU that networks can run on.

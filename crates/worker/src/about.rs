@@ -3,7 +3,7 @@
 use super::cuda::Cuda;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_machine::{Setting, nvml};
-use perf4sight_step::protocol::{About, PROTOCOL};
+use perf4sight_step::protocol::{About, PROTOCOL, Task};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -21,6 +21,7 @@ pub(super) fn tell(mut output: impl Write, cuda: Option<Option<&Path>>) -> Resul
         protocol: PROTOCOL,
         software: [("libtorch".to_owned(), LIBTORCH.to_owned())].into(),
         places: BTreeMap::from([("cpu".to_owned(), Setting::new())]),
+        tasks: vec![Task::STEP.to_owned()],
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,

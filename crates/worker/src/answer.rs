@@ -5,7 +5,7 @@ use super::measure::measure;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_step::network::Network;
 use perf4sight_step::network::onnx::{self, Loaded};
-use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request};
+use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request, Task};
 use std::io::{BufRead, Write};
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) fn answer(mut input: impl BufRead, mut output: impl Write, libtorch_c
 }
 
 fn parse(line: &str) -> Result<Request> {
-    protocol::read(line).map_err(|why| {
+    protocol::read_request(line).map_err(|why| {
         let expected = format!("one line of JSON in protocol {PROTOCOL}, see device::protocol");
         Error::input(format!("no request: {why}")).expected(expected)
     })
@@ -40,8 +40,9 @@ fn failed(problem: &Error) -> Reply {
 
 fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
     let gpu = gpu_of(&request.place, libtorch_cuda)?;
-    let network = read(&request.network).and_then(|loaded| runnable(loaded.network))?;
-    Ok(measure(request, &network, gpu))
+    let Task::Step(task) = &request.task;
+    let network = read(&task.network).and_then(|loaded| runnable(loaded.network))?;
+    Ok(measure(request, task, &network, gpu))
 }
 
 /// The GPU of a place such as `cuda:0`, with its number; none of the processor.

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // what tch does not offer
 
 use super::shim::checked;
-use perf4sight_step::protocol::{Gpu, Request};
+use perf4sight_step::protocol::{Gpu, Request, StepTask};
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 use tch::TchError;
@@ -52,12 +52,12 @@ pub(super) fn look() -> Result<(i64, i64, i64), TchError> {
 pub(super) struct Handle(c_int);
 
 impl Handle {
-    /// Takes a GPU into use with the request's settings. Of its memory, tensors and caches may have what the request allows.
-    pub fn take(index: usize, gpu: &Gpu, request: &Request) -> Result<Self, TchError> {
+    /// Takes a GPU into use with the task's settings. Of its memory, tensors and caches may have what the request allows.
+    pub fn take(index: usize, gpu: &Gpu, request: &Request, task: &StepTask) -> Result<Self, TchError> {
         let share = request.mem_limit.map_or(1.0, |limit| limit as f64 / gpu.memory as f64);
         let handle = Handle(index as c_int);
         // SAFETY: plain values; the CUDA half is loaded, else this fails with libtorch's message.
-        checked(unsafe { functions::p4s_gpu_use(handle.0, share, request.tf32, request.cudnn_benchmark) })?;
+        checked(unsafe { functions::p4s_gpu_use(handle.0, share, task.tf32, task.cudnn_benchmark) })?;
         Ok(handle)
     }
 

@@ -7,7 +7,7 @@ use super::memory::{GpuMemory, Memory, ProcessMemory};
 use super::step::Step;
 use perf4sight_machine::{Conditions, Moment, linux, nvml};
 use perf4sight_step::network::Network;
-use perf4sight_step::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request};
+use perf4sight_step::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request, StepTask};
 use perf4sight_step::sampling::{LapSamples, Sample, time_steps, warm_up};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ struct Place {
     memory: Box<dyn Memory>,
 }
 
-/// What a request asks for, as far as it was measured.
+/// What a task asks for, as far as it was measured.
 #[derive(Default)]
 struct Readings {
     latency: Option<LatencyReading>,
@@ -28,19 +28,19 @@ struct Readings {
     layers: Option<LayersReading>,
 }
 
-/// Runs what a request asks for in this process, which must not have run libtorch before; on a GPU where one is given with its
+/// Runs the task of a request in this process, which must not have run libtorch before; on a GPU where one is given with its
 /// number.
-pub(super) fn measure(request: &Request, network: &Network, gpu: Option<(usize, Gpu)>) -> Reply {
+pub(super) fn measure(request: &Request, task: &StepTask, network: &Network, gpu: Option<(usize, Gpu)>) -> Reply {
     tch::set_num_threads(request.threads as i32);
     tch::set_num_interop_threads(1);
     let bus = gpu.as_ref().map(|(_, gpu)| gpu.bus.clone());
     let start = moment(bus.as_deref());
-    let place = match Place::prepare(request, gpu) {
+    let place = match Place::prepare(request, task, gpu) {
         Ok(place) => place,
         Err(problem) => return failed(&problem),
     };
     let began = Instant::now();
-    let outcome = run(request, network, &place);
+    let outcome = run(request.threads, task, network, &place);
     let seconds = began.elapsed().as_secs_f64();
     let mut end = moment(bus.as_deref());
     if !bus.as_deref().is_none_or(nvml::lists_this) {
@@ -69,14 +69,14 @@ fn moment(bus: Option<&str>) -> Moment {
 }
 
 impl Place {
-    fn prepare(request: &Request, gpu: Option<(usize, Gpu)>) -> Result<Self, TchError> {
+    fn prepare(request: &Request, task: &StepTask, gpu: Option<(usize, Gpu)>) -> Result<Self, TchError> {
         let Some((index, gpu)) = gpu else {
             // Before memory is counted: libtorch looks for every kind of device it might seed, 34 MiB of code.
             tch::manual_seed(request.seed as i64);
-            let memory = Box::new(ProcessMemory::begin(request));
+            let memory = Box::new(ProcessMemory::begin(request.mem_limit, task.memory));
             return Ok(Place { device: Device::Cpu, clock: Clock::Processor, memory });
         };
-        let handle = Handle::take(index, &gpu, request)?;
+        let handle = Handle::take(index, &gpu, request, task)?;
         tch::manual_seed(request.seed as i64);
         let memory = Box::new(GpuMemory::begin(gpu, handle)?);
         Ok(Place { device: Device::Cuda(index), clock: Clock::Gpu(handle), memory })
@@ -84,18 +84,19 @@ impl Place {
 }
 
 /// A warm-up, in which memory is read where it was asked for, then the timed steps.
-fn run(request: &Request, network: &Network, place: &Place) -> Result<Readings, TchError> {
-    let mut step = Step::new(network, request.workload, place.device)?;
+fn run(threads: usize, task: &StepTask, network: &Network, place: &Place) -> Result<Readings, TchError> {
+    let mut step = Step::new(network, task.workload, place.device)?;
     // The first step allocates optimizer state, compiles oneDNN's kernels and faults its memory in.
     step.run()?;
     let mut readings = Readings::default();
-    if request.memory {
+    if task.memory {
         readings.memory = Some(memory(&mut step, place)?);
     }
-    if request.latency || request.layers {
+    if task.latency || task.layers {
         place.memory.begin_timing();
-        warm_up(&request.steps, || place.clock.time(|| step.run()))?;
-        time(request, network, &mut step, place, &mut readings)?;
+        warm_up(&task.steps, || place.clock.time(|| step.run()))?;
+        let threads = place.clock.threads(threads);
+        (readings.latency, readings.layers) = time(threads, task, network, &mut step, place.clock)?;
         readings.memory = readings.memory.map(|memory| MemoryReading { heap: place.memory.heap(), ..memory });
     }
     Ok(readings)
@@ -111,25 +112,23 @@ fn memory(step: &mut Step, place: &Place) -> Result<MemoryReading, TchError> {
 
 /// Times plain steps, and between them steps in laps, so that whatever the machine does falls on both.
 fn time(
-    request: &Request,
+    threads: usize,
+    task: &StepTask,
     network: &Network,
     step: &mut Step,
-    place: &Place,
-    readings: &mut Readings,
-) -> Result<(), TchError> {
+    clock: Clock,
+) -> Result<(Option<LatencyReading>, Option<LayersReading>), TchError> {
     let mut samples = LapSamples::default();
-    let threads = place.clock.threads(request.threads);
-    let latency = time_steps(&request.steps, threads, || -> Result<Sample, TchError> {
-        let plain = place.clock.time(|| step.run())?;
-        if request.layers {
-            let (whole, laps) = in_laps(step, network, place.clock)?;
+    let latency = time_steps(&task.steps, threads, || -> Result<Sample, TchError> {
+        let plain = clock.time(|| step.run())?;
+        if task.layers {
+            let (whole, laps) = in_laps(step, network, clock)?;
             samples.add(&whole, threads, laps);
         }
         Ok(plain)
     })?;
-    readings.layers = request.layers.then(|| layers(request, network, samples, &latency));
-    readings.latency = request.latency.then_some(latency);
-    Ok(())
+    let layers = task.layers.then(|| layers(task, network, samples, &latency));
+    Ok((task.latency.then_some(latency), layers))
 }
 
 fn in_laps(step: &mut Step, network: &Network, clock: Clock) -> Result<(Sample, Vec<Duration>), TchError> {
@@ -141,8 +140,8 @@ fn in_laps(step: &mut Step, network: &Network, clock: Clock) -> Result<(Sample, 
     Ok((whole, watch.map_or(Ok(Vec::new()), Stopwatch::into_laps)?))
 }
 
-fn layers(request: &Request, network: &Network, samples: LapSamples, plain: &LatencyReading) -> LayersReading {
-    let (summaries, steps, disturbed) = samples.summary(&request.steps);
+fn layers(task: &StepTask, network: &Network, samples: LapSamples, plain: &LatencyReading) -> LayersReading {
+    let (summaries, steps, disturbed) = samples.summary(&task.steps);
     LayersReading {
         step: plain.median,
         step_spread: plain.spread,

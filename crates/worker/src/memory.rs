@@ -5,7 +5,7 @@ use super::gpu::{Counters, Handle};
 use super::process::{self, Idle};
 use perf4sight_machine::description::counter;
 use perf4sight_machine::nvml;
-use perf4sight_step::protocol::{Gpu, MemoryReading, Request};
+use perf4sight_step::protocol::{Gpu, MemoryReading};
 use std::path::Path;
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -28,11 +28,11 @@ pub(super) trait Memory {
 pub(super) struct ProcessMemory(Idle);
 
 impl ProcessMemory {
-    /// Puts the counting allocator under all tensors.
-    pub fn begin(request: &Request) -> Self {
-        allocator::install(request.mem_limit);
+    /// Puts the counting allocator under all tensors, of which it allows `limit` bytes. Large blocks are mapped where memory is `counted`.
+    pub fn begin(limit: Option<u64>, counted: bool) -> Self {
+        allocator::install(limit);
         let idle = Idle::take();
-        allocator::map_large(request.memory);
+        allocator::map_large(counted);
         ProcessMemory(idle)
     }
 }
