@@ -2,7 +2,7 @@
 
 use super::sizes::Sizes;
 use super::words;
-use crate::device::names::DeviceName;
+use crate::device::kind::DeviceKind;
 use crate::error::Result;
 use crate::sections::calibrate::{self, Source};
 use crate::workload::Stage;
@@ -51,7 +51,7 @@ pub(super) struct Calibrate {
 impl Calibrate {
     pub fn into_verb(self) -> Result<calibrate::Calibrate> {
         let source = match self.measure {
-            Some(device) => Source::Device(DeviceName::parse(&device)?),
+            Some(device) => Source::Device(DeviceKind::parse(&device)?),
             None if self.rows.is_empty() => Source::Nowhere,
             None => Source::Files(self.rows),
         };

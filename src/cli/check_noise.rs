@@ -2,7 +2,7 @@
 
 use super::sizes::Sizes;
 use super::words;
-use crate::device::names::DeviceName;
+use crate::device::kind::DeviceKind;
 use crate::device::{self, GpuOptions};
 use crate::error::Result;
 use crate::sections::profile;
@@ -93,7 +93,7 @@ impl CheckNoise {
             gpu: GpuOptions { index: self.gpu_id, ..GpuOptions::default() },
             threads: self.threads.map(usize::from),
             seed: self.seed,
-            ..device::Options::new(DeviceName::parse(&self.device)?)
+            ..device::Options::new(DeviceKind::parse(&self.device)?)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Hardware: every measurement in a worker process of its own, never two at a time on a machine.
 
-use super::names::DeviceName;
+use super::kind::DeviceKind;
 use super::possible::impossible;
 use super::program::Program;
 use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule, StepTask, Task};
@@ -25,7 +25,7 @@ const QUOTED: usize = 200;
 #[derive(Debug, Clone)]
 pub struct Hardware {
     /// What it is called in configurations.
-    pub name: DeviceName,
+    pub kind: DeviceKind,
     /// Where the workers run.
     pub machine: Arc<dyn Machine>,
     /// Which of several GPUs, and how it is used; those without ignore it.
@@ -46,7 +46,7 @@ pub struct Hardware {
 
 impl Device for Hardware {
     fn name(&self) -> &str {
-        self.name.name()
+        self.kind.name()
     }
 
     fn capacity(&self) -> Option<Bytes> {
@@ -108,7 +108,7 @@ impl Hardware {
     }
 
     fn place(&self) -> String {
-        self.name.place(self.gpu.index)
+        self.kind.place(self.gpu.index)
     }
 
     /// The GPU that networks run on, where the worker tells of it.
@@ -131,7 +131,7 @@ impl Hardware {
     /// What a GPU may do to be faster, which its rows then depend on.
     fn arithmetic(&self) -> Vec<(&'static str, String)> {
         let word = |on: bool| if on { "on" } else { "off" }.to_owned();
-        match self.name.is_gpu() {
+        match self.kind.is_gpu() {
             true => vec![("tf32", word(self.gpu.tf32)), ("cudnn_benchmark", word(self.gpu.cudnn_benchmark))],
             false => Vec::new(),
         }
@@ -140,7 +140,7 @@ impl Hardware {
     /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
     fn target(&self) -> Option<Target> {
         let processor = || Target::processor(self.machine.description().wide_vectors());
-        let target = self.name.target().map_or_else(processor, Target::named).ok()?;
+        let target = self.kind.target().map_or_else(processor, Target::named).ok()?;
         Some(target.on_threads(self.threads as u64))
     }
 

@@ -4,7 +4,7 @@
 //! All answer the same [`Job`] with the same [`Measurement`], so that what is built on them never knows which one it has.
 
 pub mod hardware;
-pub mod names;
+pub mod kind;
 mod open;
 mod possible;
 pub mod program;

@@ -2,7 +2,7 @@
 
 use super::Device;
 use super::hardware::Hardware;
-use super::names::DeviceName;
+use super::kind::DeviceKind;
 use super::program::{Program, is_own, own_words};
 use super::protocol::{StepRule, Task};
 use super::recorded::Recorded;
@@ -22,7 +22,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Which one.
-    pub name: DeviceName,
+    pub kind: DeviceKind,
     /// What a simulated device can do, or the profile that a recorded one answers from.
     pub source: Option<PathBuf>,
     /// The command of somebody else's worker, word by word; empty: perf4sight's own.
@@ -61,13 +61,13 @@ pub struct GpuOptions {
 /// A device that cannot run here or in this build, or whose source cannot be read.
 pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<Box<dyn Device>> {
     options.check_runnable()?;
-    match options.name {
-        DeviceName::Simulated => Ok(Box::new(Simulated {
+    match options.kind {
+        DeviceKind::Simulated => Ok(Box::new(Simulated {
             abilities: options.source.as_deref().map_or(Ok(Abilities::default()), Abilities::load)?,
             mem_limit: options.mem_limit,
             seed: options.seed,
         })),
-        DeviceName::Recorded => {
+        DeviceKind::Recorded => {
             let source = options.source.as_deref().ok_or_else(|| {
                 Error::config("a recorded device needs the profile it answers from")
                     .expected("device_source = the folder that holds latency and memory")
@@ -108,9 +108,9 @@ pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Resu
 
 impl Options {
     /// A device, and nothing else said about it.
-    pub fn new(name: DeviceName) -> Self {
+    pub fn new(kind: DeviceKind) -> Self {
         Options {
-            name,
+            kind,
             source: None,
             worker: Vec::new(),
             routes: Vec::new(),
@@ -128,7 +128,7 @@ impl Options {
             Some(path) => format!("--cuda={}", path.display()),
             None => "--cuda".to_owned(),
         };
-        words.extend(self.name.is_gpu().then_some(cuda));
+        words.extend(self.kind.is_gpu().then_some(cuda));
         words
     }
 
@@ -138,13 +138,13 @@ impl Options {
     /// Why, and what would help.
     pub fn check_runnable(&self) -> Result<()> {
         let unneeded = |what: &str, key: &str| {
-            Err(Error::config(format!("a {} device runs nothing, so it needs no {what}", self.name.name()))
+            Err(Error::config(format!("a {} device runs nothing, so it needs no {what}", self.kind.name()))
                 .help(format!("leave {key} out, or set the device that networks run on")))
         };
-        match self.name {
-            DeviceName::Simulated | DeviceName::Recorded if !self.worker.is_empty() => unneeded("worker", "worker"),
-            DeviceName::Simulated | DeviceName::Recorded if !self.routes.is_empty() => unneeded("board", "host"),
-            name if self.worker.is_empty() => name.check_runnable(),
+        match self.kind {
+            DeviceKind::Simulated | DeviceKind::Recorded if !self.worker.is_empty() => unneeded("worker", "worker"),
+            DeviceKind::Simulated | DeviceKind::Recorded if !self.routes.is_empty() => unneeded("board", "host"),
+            kind if self.worker.is_empty() => kind.check_runnable(),
             _ => Ok(()),
         }
     }
@@ -168,9 +168,9 @@ fn hardware(options: &Options, executable: &Path) -> Result<Hardware> {
         Some(route) => there(route, options, executable)?,
     };
     worker.check_task(Task::STEP)?;
-    worker.check_place(&options.name.place(options.gpu.index))?;
+    worker.check_place(&options.kind.place(options.gpu.index))?;
     let device = Hardware {
-        name: options.name,
+        kind: options.kind,
         gpu: options.gpu.clone(),
         worker,
         threads: threads(options.threads, machine.threads())?,

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight::device::Measurement;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::names::DeviceName;
+use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::machine::LocalMachine;
 use perf4sight::records::Outcome;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A device whose worker is a line of shell.
 fn scripted(script: &str) -> Hardware {
     Hardware {
-        name: DeviceName::Cpu,
+        kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: script_worker(script.to_owned()),

@@ -1,7 +1,7 @@
 //! What every device and every worker must do, run on each of them; the suite of the libtorch worker reads this file too.
 
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::names::DeviceName;
+use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{MemoryReading, Reply, StepRule};
 use perf4sight::device::{Allowance, Device, Job, Measurement};
@@ -42,7 +42,7 @@ pub(crate) fn measure(device: &dyn Device, job: &Job) -> Measurement {
 
 /// What every backend must do with a configuration that fits.
 pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
-    assert_eq!(DeviceName::parse(device.name()).unwrap().name(), device.name());
+    assert_eq!(DeviceKind::parse(device.name()).unwrap().name(), device.name());
     let setting = device.setting();
     assert_eq!(setting["device"], device.name());
     assert!(setting.contains_key("perf4sight"));
@@ -72,7 +72,7 @@ pub(crate) fn conforms(device: &dyn Device, fits: &Job) {
 /// This machine's processor measured by a worker, kept to few and short steps.
 pub(crate) fn processor(worker: Program) -> Hardware {
     Hardware {
-        name: DeviceName::Cpu,
+        kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker,

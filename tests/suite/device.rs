@@ -3,7 +3,7 @@
 use crate::conformance::{conforms, job, measure};
 use crate::fixtures::shared;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::names::DeviceName;
+use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{self, About, Gpu, PROTOCOL, Request, StepRule, StepTask, Task};
 use perf4sight::device::recorded::Recorded;
@@ -44,7 +44,7 @@ pub(crate) fn script_worker(script: String) -> Program {
 /// A device whose worker is a shell script: as real a worker as any, for the protocol is a line each way.
 fn scripted(script: &str) -> Hardware {
     Hardware {
-        name: DeviceName::Cpu,
+        kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: script_worker(script.into()),
@@ -431,7 +431,7 @@ fn capacity_is_never_more_than_the_machine_has() {
 fn the_memory_of_a_gpu_is_its_own_unless_it_shares_the_machines() {
     let gpu = |memory, unified| Gpu { name: "GPU".into(), memory, unified, ..Gpu::default() };
     let device = |name, mem_limit, gpus: &[(&str, Gpu)]| {
-        let mut device = Hardware { name: DeviceName::parse(name).unwrap(), mem_limit, ..scripted("") };
+        let mut device = Hardware { kind: DeviceKind::parse(name).unwrap(), mem_limit, ..scripted("") };
         device.worker.about.gpus = gpus.iter().map(|(place, gpu)| ((*place).to_owned(), gpu.clone())).collect();
         device
     };
@@ -447,14 +447,14 @@ fn the_memory_of_a_gpu_is_its_own_unless_it_shares_the_machines() {
 
 #[test]
 fn devices_that_need_a_worker_of_their_own_say_so() {
-    let error = DeviceName::parse("tx2").unwrap().check_runnable().unwrap_err().to_string();
+    let error = DeviceKind::parse("tx2").unwrap().check_runnable().unwrap_err().to_string();
     assert!(
         error.contains("tx2 cannot be profiled by this program alone: ") && error.contains("worker = python3"),
         "{error}"
     );
     for name in ["jetson", "orin", "2080ti", "cuda", "cpu", "simulated", "recorded"] {
-        DeviceName::parse(name).unwrap().check_runnable().unwrap();
+        DeviceKind::parse(name).unwrap().check_runnable().unwrap();
     }
-    let error = DeviceName::parse("cdua").unwrap_err().to_string();
+    let error = DeviceKind::parse("cdua").unwrap_err().to_string();
     assert!(error.contains("did you mean \"cuda\"?"), "{error}");
 }

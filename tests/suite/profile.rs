@@ -6,7 +6,7 @@ use crate::workers::MEASURED;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::names::DeviceName;
+use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::machine::{LocalMachine, Watch, turn};
 use perf4sight::network::onnx;
@@ -501,7 +501,7 @@ fn waiting_for_another_measurement_counts_towards_no_budget() {
 fn scripted(script: &str) -> Hardware {
     let parse = r#"read request; batch=${request#*batch\":}; batch=${batch%%,*}"#;
     Hardware {
-        name: DeviceName::Cpu,
+        kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: script_worker(format!("{parse}; {script}")),

@@ -3,7 +3,7 @@
 use crate::device::script_worker;
 use crate::fixtures::{Sink, context};
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::names::DeviceName;
+use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::machine::LocalMachine;
 use perf4sight::plan::{Configuration, Grid, Visits};
@@ -47,7 +47,7 @@ impl Profiled {
             "read request; count=$(ls {at}/asked* 2>/dev/null | wc -l); touch {at}/asked$count; cat {at}/$count"
         );
         let device = Hardware {
-            name: DeviceName::Cpu,
+            kind: DeviceKind::Cpu,
             machine: Arc::new(LocalMachine),
             gpu: Default::default(),
             worker: script_worker(script),

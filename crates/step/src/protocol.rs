@@ -8,8 +8,8 @@
 //!  "tf32":false,"cudnn_benchmark":false,"steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
 //! ```
 //!
-//! (without the line breaks; a request that names no `task` is of a `step`), and writes one of these to its standard output, times in milliseconds unless they are called seconds,
-//! and memory in bytes:
+//! (without the line breaks; a request that names no `task` is of a `step`), and writes one of these to its standard output, times in
+//! milliseconds unless they are called seconds, and memory in bytes:
 //!
 //! ```
 //! use perf4sight_step::protocol::Reply;

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::rows::Measured;
-use crate::device::names::DeviceName;
+use crate::device::kind::DeviceKind;
 use crate::device::protocol::{LatencyReading, MemoryReading};
 use crate::device::{self, Allowance, Device, Job, Measurement};
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ fn others(profiled: &Setting, here: &Setting) -> Option<String> {
 
 impl Subject<'_> {
     /// Latency and memory at these batch sizes. Every row is kept in a file as soon as it is there, whatever becomes of it.
-    pub(super) fn measure(&self, on: DeviceName, batches: &[u64], context: &mut Context) -> Result<Measured> {
+    pub(super) fn measure(&self, on: DeviceKind, batches: &[u64], context: &mut Context) -> Result<Measured> {
         let device = self.open(on, context)?;
         let written = Temporary::write(&self.network, &self.variant)?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string().replace(':', "-");
@@ -99,10 +99,10 @@ impl Subject<'_> {
     ///
     /// # Errors
     /// A device other than the fingerprint's, unless it is forced.
-    fn open(&self, name: DeviceName, context: &mut Context) -> Result<Box<dyn Device>> {
+    fn open(&self, kind: DeviceKind, context: &mut Context) -> Result<Box<dyn Device>> {
         let profiled = self.fingerprints.iter().find_map(|one| one.settings.first()).cloned().unwrap_or_default();
         let threads = profiled.get("threads").and_then(|threads| threads.parse().ok());
-        let options = device::Options { threads, ..device::Options::new(name) };
+        let options = device::Options { threads, ..device::Options::new(kind) };
         let device = device::open(&options, &context.executable, &[])?;
         match others(&profiled, &device.setting()) {
             None => Ok(device),

@@ -5,7 +5,7 @@ mod rows;
 mod tables;
 
 use super::named::Named;
-use crate::device::names::DeviceName;
+use crate::device::kind::DeviceKind;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Fingerprints, MOST_ROWS, Provenance, check_understood};
 use crate::frame::{Context, Summary, Verb};
@@ -46,7 +46,7 @@ pub enum Source {
     /// Files of a profile.
     Files(Vec<PathBuf>),
     /// A device measures them now.
-    Device(DeviceName),
+    Device(DeviceKind),
 }
 
 /// The network before the fingerprints.

@@ -2,7 +2,7 @@
 
 use super::planned::Planned;
 use crate::device;
-use crate::device::names::DeviceName;
+use crate::device::kind::DeviceKind;
 use crate::device::protocol::StepRule;
 use crate::machine;
 use crate::network::onnx;
@@ -21,7 +21,7 @@ const UNKNOWN_MACS: f64 = 1e9;
 
 /// The time for configurations on a device; computed and recorded devices answer at once, and of boards nothing is known here.
 pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Duration> {
-    if device.name != DeviceName::Cpu || !device.routes.is_empty() {
+    if device.kind != DeviceKind::Cpu || !device.routes.is_empty() {
         return None;
     }
     let rate = MACS_PER_CORE * device.threads.unwrap_or_else(machine::threads) as f64;

@@ -5,7 +5,7 @@ use super::planned::Order;
 use super::{Places, Profile};
 use crate::config::Values;
 use crate::device;
-use crate::device::names::DeviceName;
+use crate::device::kind::DeviceKind;
 use crate::error::Result;
 use crate::machine::remote::{Host, Route};
 use crate::records::{check_cell, check_network_name};
@@ -77,7 +77,7 @@ fn refuse_unpublished(values: &Values<'_>) -> Result<()> {
 
 fn device_options(values: &Values<'_>) -> Result<device::Options> {
     Ok(device::Options {
-        name: values.named("device", DeviceName::parse)?,
+        kind: values.named("device", DeviceKind::parse)?,
         source: values.get("device_source")?,
         worker: words(values.get::<Option<Vec<String>>>("worker")?.unwrap_or_default()),
         routes: routes(values)?,

@@ -4,7 +4,7 @@ use crate::conformance::{conforms_as_worker, file, job, measure, memory_of, proc
 use crate::fixtures::Scene;
 use crate::{WORKER, asked};
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::names::DeviceName;
+use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::program::Program;
 use perf4sight::device::protocol::About;
 use perf4sight::device::{Job, Measurement};
@@ -174,7 +174,7 @@ fn the_real_cuda_half_loads_into_the_worker() {
 }
 
 fn gpu(worker: Program) -> Hardware {
-    Hardware { name: DeviceName::parse("cuda").unwrap(), ..processor(worker) }
+    Hardware { kind: DeviceKind::parse("cuda").unwrap(), ..processor(worker) }
 }
 
 fn own_gpu() -> Hardware {

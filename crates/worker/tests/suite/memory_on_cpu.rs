@@ -3,7 +3,7 @@
 use crate::conformance::measure;
 use crate::own_worker;
 use perf4sight::device::hardware::Hardware;
-use perf4sight::device::names::DeviceName;
+use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::machine::LocalMachine;
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
 fn worker() -> Hardware {
     Hardware {
-        name: DeviceName::Cpu,
+        kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
         gpu: Default::default(),
         worker: own_worker(),

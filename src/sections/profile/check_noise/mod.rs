@@ -7,7 +7,7 @@ mod tables;
 use super::Profile;
 use super::keys::TABLE;
 use crate::config::{Document, Values};
-use crate::device::names::DeviceName;
+use crate::device::kind::DeviceKind;
 use crate::device::{self, Device};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary, Verb};
@@ -43,7 +43,7 @@ impl Verb for CheckNoise {
     /// # Errors
     /// A device without noise of its own, a network that cannot be used, a batch size that does not run.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        if self.device.name == DeviceName::Recorded {
+        if self.device.kind == DeviceKind::Recorded {
             return Err(Error::config("a recorded device always answers the same")
                 .expected("a device that measures, or simulated")
                 .help("the report of a profile with repeats shows the noise of the device it was measured on"));

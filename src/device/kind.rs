@@ -1,10 +1,10 @@
-//! The devices that may be named in a configuration, and which of them can run here.
+//! What the key `device` may say, and which of it can run here.
 
 use crate::error::{Error, Result, suggestion};
 
-/// A device by name.
+/// A kind of device: the key `device`, where `device_name` is what its owner calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceName {
+pub enum DeviceKind {
     /// libtorch on this machine's processor.
     Cpu,
     /// A computed device.
@@ -16,26 +16,26 @@ pub enum DeviceName {
 }
 
 /// Every known device.
-const KNOWN: [DeviceName; 8] = [
-    DeviceName::Cpu,
-    DeviceName::Simulated,
-    DeviceName::Recorded,
+const KNOWN: [DeviceKind; 8] = [
+    DeviceKind::Cpu,
+    DeviceKind::Simulated,
+    DeviceKind::Recorded,
     // The facts called tx2 are those of the published rows; workers/torch_worker.py needs a newer PyTorch and reads other peaks.
-    DeviceName::Gpu("tx2", "jetson"),
-    DeviceName::Gpu("jetson", "jetson"),
-    DeviceName::Gpu("orin", "orin"),
-    DeviceName::Gpu("2080ti", "cuda"),
-    DeviceName::Gpu("cuda", "cuda"),
+    DeviceKind::Gpu("tx2", "jetson"),
+    DeviceKind::Gpu("jetson", "jetson"),
+    DeviceKind::Gpu("orin", "orin"),
+    DeviceKind::Gpu("2080ti", "cuda"),
+    DeviceKind::Gpu("cuda", "cuda"),
 ];
 
-impl DeviceName {
+impl DeviceKind {
     /// The device of that name.
     ///
     /// # Errors
     /// An unknown name, with the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
         KNOWN.into_iter().find(|device| device.name() == word).ok_or_else(|| {
-            let names = KNOWN.map(DeviceName::name);
+            let names = KNOWN.map(DeviceKind::name);
             Error::config(format!("unknown device \"{word}\""))
                 .expected(names.join(", "))
                 .help(format!("{}; device_name takes any name", suggestion(word, names)))
@@ -45,17 +45,17 @@ impl DeviceName {
     /// The word in configuration files.
     pub fn name(self) -> &'static str {
         match self {
-            DeviceName::Cpu => "cpu",
-            DeviceName::Simulated => "simulated",
-            DeviceName::Recorded => "recorded",
-            DeviceName::Gpu(name, _) => name,
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Simulated => "simulated",
+            DeviceKind::Recorded => "recorded",
+            DeviceKind::Gpu(name, _) => name,
         }
     }
 
     /// What a worker runs networks on, as [`Request::place`](super::protocol::Request::place) names it.
     pub fn place(self, gpu: u32) -> String {
         match self {
-            DeviceName::Gpu(..) => format!("cuda:{gpu}"),
+            DeviceKind::Gpu(..) => format!("cuda:{gpu}"),
             _ => self.name().to_owned(),
         }
     }
@@ -63,14 +63,14 @@ impl DeviceName {
     /// The name of the facts that hold for it; none: the processor's this program runs on.
     pub fn target(self) -> Option<&'static str> {
         match self {
-            DeviceName::Gpu(_, target) => Some(target),
+            DeviceKind::Gpu(_, target) => Some(target),
             _ => None,
         }
     }
 
     /// Whether it is a GPU.
     pub fn is_gpu(self) -> bool {
-        matches!(self, DeviceName::Gpu(..))
+        matches!(self, DeviceKind::Gpu(..))
     }
 
     /// Refuses a device that perf4sight's own worker cannot run networks on, whatever is installed.
@@ -80,7 +80,7 @@ impl DeviceName {
     pub fn check_runnable(self) -> Result<()> {
         let name = self.name();
         let why = match self {
-            DeviceName::Gpu("tx2", _) => "there is no PyTorch newer than 1.10 for it, and its own worker is newer",
+            DeviceKind::Gpu("tx2", _) => "there is no PyTorch newer than 1.10 for it, and its own worker is newer",
             _ => return Ok(()),
         };
         Err(Error::device(format!("{name} cannot be profiled by this program alone: {why}"))
