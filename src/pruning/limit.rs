@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Limit {
     /// No filter of any convolution can go.
     NothingToPrune,
+    /// More channels than are followed; those beyond stay.
+    TooMany,
     /// Every layer that can shrink is as narrow as allowed.
     Minimums {
         /// Channels every layer keeps.
@@ -20,6 +22,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Limit::NothingToPrune => write!(f, "no filter can go"),
+            Limit::TooMany => write!(f, "it has more channels than any network, and those that are not followed stay"),
             Limit::Minimums { channels, summed_percent: None } => write!(f, "minimum of {channels} channels a layer"),
             Limit::Minimums { channels, summed_percent: Some(percent) } => {
                 write!(f, "minimum of {channels} channels a layer, {percent:.0} % of those in residual sums")

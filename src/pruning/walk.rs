@@ -3,6 +3,7 @@
 use super::accounts::Account;
 use super::groups::{Group, Groups};
 use super::limit::Limit;
+use super::reason::Reason;
 use crate::network::Network;
 
 /// Channels that every layer keeps.
@@ -124,8 +125,12 @@ impl<'a> Walk<'a> {
 
     /// What stopped the walk, if it is at its end and not at its goal.
     pub fn limit(&self) -> Option<Limit> {
-        if self.arrived() {
+        // Of no parameters none can go, so that the goal seems reached from the beginning.
+        if self.arrived() && (self.total > 0 || self.goal.percent <= 0.0) {
             return None;
+        }
+        if self.groups.reasons.iter().any(|reason| matches!(reason, Some(Reason::TooMany(_)))) {
+            return Some(Limit::TooMany);
         }
         if self.groups.reasons.iter().all(Option::is_some) {
             return Some(Limit::NothingToPrune);

@@ -1,7 +1,7 @@
 //! `[create_network_dataset]` and `perf4sight networks`, by the real program.
 
 use crate::fixtures::{self, Scene};
-use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx, zoo};
+use perf4sight::network::{Activation, Conv, NetworkBuilder, Op, Shape, Window, onnx, zoo};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -180,6 +180,17 @@ fn what_cannot_be_pruned_is_refused_before_anything_is_written() {
         messages.iter().fold(outcome, |outcome, message| outcome.says(message));
         assert!(!scene.path("models").exists(), "{keys}");
     }
+}
+
+#[test]
+fn a_network_without_parameters_has_no_levels() {
+    let mut builder = NetworkBuilder::new("relu", Shape::new([3, 224, 224]));
+    let relu = builder.add("relu", Op::Activation(Activation::Relu), &[builder.input()]).unwrap();
+    let config = "[create_network_dataset]\nnetworks= relu\npruning_perc= [0, 50]\nmodel_desc_dir= .\n";
+    let scene = scene(config).file("relu.onnx", onnx::to_bytes(&builder.finish(relu)));
+    scene.run(CONFIG).fails(4).says("relu_50 was not written").says("no filter can go");
+    assert!(scene.path("models/pruned/random_pruning/imagenet/relu_0.onnx").exists());
+    assert!(!scene.path("models/pruned/random_pruning/imagenet/relu_50.onnx").exists());
 }
 
 #[test]

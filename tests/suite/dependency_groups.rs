@@ -262,7 +262,9 @@ fn channels_of_all_layers_together_are_bounded() {
     let stays = pruner.unprunable();
     assert!(stays.iter().any(|stays| matches!(stays.reason, Reason::TooMany(_))), "{stays:?}");
     let ranking = Ranking::random(&pruner, &mut generator(1, "wide", 10, 0));
-    assert!(pruner.prune(&ranking, Goal::percent(&network, 10.0)).unwrap().percent >= 0.0);
+    let pruned = pruner.prune(&ranking, Goal::percent(&network, 99.0)).unwrap();
+    assert_eq!(pruned.limit, Some(Limit::TooMany));
+    assert!(pruned.percent >= 0.0);
 }
 
 #[test]
