@@ -120,7 +120,8 @@ pub enum Measurement {
 
 impl Measurement {
     fn broken(outcome: Outcome, reason: impl Into<String>) -> Self {
-        Measurement::Broken { outcome, reason: reason.into() }
+        // One line, for a worker could else forge lines of ours.
+        Measurement::Broken { outcome, reason: reason.into().trim().replace('\n', "\\n") }
     }
 
     /// Seconds the device spent in steps; what a measurement took beyond them was start-up and bookkeeping.

@@ -1,5 +1,6 @@
 //! A table as data: named columns, typed cells, and its machine-readable forms (CSV and JSON).
 
+use super::printable::one_line;
 use crate::units::{Bytes, Milliseconds, Percent, grouped};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -145,8 +146,8 @@ impl Cell {
     fn plain(&self) -> String {
         match self {
             // A spreadsheet would run it as a formula, whoever wrote the name of a network or layer (OWASP, "CSV Injection").
-            Cell::Text(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{text}"),
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{}", one_line(text)),
+            Cell::Text(text) => one_line(text),
             Cell::Count(count) => count.to_string(),
             Cell::Bytes(bytes) => bytes.0.to_string(),
             Cell::Float(value) | Cell::Milliseconds(Milliseconds(value)) | Cell::Percent(Percent(value)) => {
@@ -262,6 +263,9 @@ mod tests {
     fn words_are_no_formulas_in_csv() {
         let mut table = Table::new("t", [Column::text("name", "name"), Column::number("change", "change")]);
         table.row(["=HYPERLINK(\"http://example.org\")".into(), (-2.5).into()]);
+        let mut lines = Table::new("t", [Column::text("name", "name")]);
+        lines.row(["a\n\u{1b}b".into()]);
+        assert_eq!(lines.to_csv(), "name\na\\n\\u{1b}b\n");
         assert_eq!(table.to_csv(), "name,change\n\"'=HYPERLINK(\"\"http://example.org\"\")\",-2.5\n");
         assert_eq!(table.to_json()[0]["name"], "=HYPERLINK(\"http://example.org\")");
     }
