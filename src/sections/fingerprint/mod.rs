@@ -2,6 +2,7 @@
 
 mod assess;
 mod facts;
+mod foreseen;
 mod keys;
 mod parse;
 pub mod report;
@@ -118,15 +119,17 @@ fn profiles<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Proven
 }
 
 impl Section for FingerprintSection {
-    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
         self.check_target()?;
         let networks = KeyedPath { key: "pruned_models_storedir", path: self.networks.clone() };
         let fits = self.sources.iter().filter(|source| self.fits(source));
         let files = fits.map(|source| self.file(source));
         let report = self.report_folder();
         let reports = ["report.html", "report.json", "predictions.csv"].map(|name| report.join(name));
+        let fitted = self.sources.iter().filter(|source| self.fits(source));
+        let lacking = fitted.map(|source| self.lacking(source, foreseen)).collect::<Result<Vec<_>>>()?;
         Ok(Outline {
-            steps: self.sources.iter().map(|source| self.step(source)).collect(),
+            steps: self.sources.iter().map(|source| self.step(source)).chain(lacking.into_iter().flatten()).collect(),
             reads: self.sources.iter().flat_map(|source| self.reads(source)).chain([networks]).collect(),
             writes: files.chain(reports).map(|path| KeyedPath { key: "model_storedir", path }).collect(),
             ..Outline::default()
