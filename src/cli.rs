@@ -25,6 +25,7 @@ use inspect::Inspect;
 use predict::Predict;
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
@@ -197,11 +198,22 @@ impl Arguments {
     }
 }
 
-/// The arguments of this process; what cannot be understood is said, and ends it.
+/// The arguments of this process; what cannot be understood is said, and ends it. None where only help was asked for, and is said.
 ///
 /// clap would complain of what follows a mistyped subcommand, not of the subcommand.
-pub fn arguments() -> Arguments {
-    Arguments::try_parse().unwrap_or_else(|error| {
+///
+/// # Errors
+/// Help that cannot be written.
+pub fn arguments() -> Result<Option<Arguments>> {
+    Arguments::try_parse().map(Some).or_else(|error| {
+        if !error.use_stderr() {
+            return match error.print() {
+                Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+                    Err(Error::io("stdout", "write the help", &cause))
+                }
+                _ => Ok(None),
+            };
+        }
         let first = env::args_os().nth(1).and_then(|word| word.into_string().ok());
         let verb = first.filter(|word| !word.starts_with('-') && !is_verb(word));
         match verb.map(|word| configuration(&word)) {

@@ -3,22 +3,29 @@
 use perf4sight::cli;
 use perf4sight::pipeline::Ending;
 use perf4sight::report::printable;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 use std::fs;
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
 
 /// What a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
+/// Time for a run to end in order. What a longer piece of work leaves is whole: files take their place at once, or not at all.
+const GRACE: Duration = Duration::from_secs(5);
+
 fn main() -> ExitCode {
-    let arguments = cli::arguments();
     let cancel = Arc::new(AtomicBool::new(false));
     cancel_on_signals(&cancel);
-    match cli::run(arguments, cancel) {
+    fail_where_files_may_not_grow();
+    match cli::arguments().and_then(|arguments| arguments.map_or(Ok(Ending::Finished), |asked| cli::run(asked, cancel)))
+    {
         Ok(Ending::Finished) => ExitCode::SUCCESS,
         Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
@@ -28,14 +35,33 @@ fn main() -> ExitCode {
     }
 }
 
-/// Has `cancel` set by the first Ctrl-C, SIGTERM or SIGHUP, after which the rows there are stay and the run ends in order; the second
-/// ends the program at once.
+/// Has `cancel` set by the first Ctrl-C, SIGTERM or SIGHUP, after which the rows there are stay and the run ends in order, or after a
+/// while wherever it is; the second ends the program at once.
 fn cancel_on_signals(cancel: &Arc<AtomicBool>) {
-    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
+    let signals: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
+    match Signals::new(&signals) {
+        Ok(mut heard) => drop(thread::spawn(move || heard.forever().next().map(end_after_grace))),
+        Err(cause) => complain(&format!("warning: a signal will not end what is blocked: {cause}")),
+    }
+    for signal in signals {
         let second = flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(cancel));
         if let Err(cause) = second.and_then(|_| flag::register(signal, Arc::clone(cancel))) {
             complain(&format!("warning: signal {signal} will lose the row at hand: {cause}"));
         }
+    }
+}
+
+/// Ends the program, wherever it is blocked or at work, when there was time to end in order.
+fn end_after_grace(_: i32) {
+    thread::sleep(GRACE);
+    complain("interrupted; what was finished until then is kept, and the same command goes on from there");
+    process::exit(INTERRUPTED.into());
+}
+
+/// Has a write past `ulimit -f` fail, as on a full disk; the signal would end the program without a word.
+fn fail_where_files_may_not_grow() {
+    if let Err(cause) = flag::register(SIGXFSZ, Arc::default()) {
+        complain(&format!("warning: a file that may not grow will end the program: {cause}"));
     }
 }
 

@@ -134,6 +134,18 @@ fn replies_that_no_machine_gives_are_garbled() {
         ("12.5", "1e308"),
         ("12.5", "61000.0"),
         ("12.5", "0.0"),
+        ("12.5", "1e-300"),
+        (
+            "1048576,\"reserved\":2097152,\"used\":3145728,\"available\":4194304",
+            "1,\"reserved\":1,\"used\":1,\"available\":1",
+        ),
+        ("2097152", "1048575"),
+        ("3145728", "900000000000000"),
+        ("2097152", "900000000000000"),
+        ("\"seconds\"", r#""conditions":{"start":{"clocks":{"cpu":1e308}}},"seconds""#),
+        ("\"seconds\"", r#""conditions":{"end":{"temperatures":{"cpu":-1e300}}},"seconds""#),
+        ("\"seconds\"", r#""conditions":{"end":{"busy":-1}},"seconds""#),
+        ("\"seconds\"", r#""conditions":{"end":{"clocks":{"cpu\u0007":1000}}},"seconds""#),
         ("12.5", "-3.0"),
         ("\"spread\":0.01", "\"spread\":-0.01"),
         ("\"spread\":0.01", "\"spread\":1e300"),
@@ -168,6 +180,66 @@ fn replies_that_no_machine_gives_are_garbled() {
         r#"{{"outcome":"out_of_memory","memory":{{"allocated":{most},"reserved":0,"used":0,"available":0,"free":0}}}}"#
     );
     assert_eq!(outcome_of(&format!("echo '{failed}'")).0, Some(Outcome::Garbled));
+}
+
+#[test]
+fn a_worker_forges_no_lines() {
+    let reply = r#"printf '%s\n' '{"outcome":"failed","reason":"a\nwarning: forged"}'"#;
+    for script in [reply, "printf 'a\nwarning: forged\n' >&2; exit 3"] {
+        let (_, reason) = outcome_of(script);
+        assert!(reason.contains("a\\nwarning: forged") && !reason.contains('\n'), "{reason:?}");
+    }
+}
+
+#[test]
+fn what_is_blocked_ends_with_sigterm_and_what_is_no_file_is_not_waited_for() {
+    let scene = Scene::new();
+    let mut waiting = scene.command();
+    waiting.args(["--config-file", "/dev/stdin"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut waiting = waiting.spawn().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    kill(Pid::from_raw(waiting.id() as i32), Signal::SIGTERM).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        match waiting.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(Instant::now() < deadline, "it goes on"),
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(130));
+
+    let pipe = scene.path("pipe");
+    fs::create_dir(scene.path("store")).unwrap();
+    for pipe in [&pipe, &scene.path("store/training_stage_latency.json")] {
+        assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    }
+    let fingerprint = concat!(env!("CARGO_MANIFEST_DIR"), "/fingerprinting/epyc-1-core/imagenet");
+    for arguments in [
+        "--config-file pipe".to_owned(),
+        "predict resnet18 --fingerprint store".to_owned(),
+        format!("calibrate resnet18 --fingerprint {fingerprint} --rows pipe"),
+    ] {
+        scene.run(&arguments).fails(4).says("no regular file");
+    }
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_a_failed_write() {
+    let scene = profiled("exit 3");
+    let batches: Vec<String> = (1..=400).map(|batch| batch.to_string()).collect();
+    let set = format!("profile.bs=[{}]", batches.join(","));
+    let program = crate::program();
+    let script = "ulimit -f 8; exec \"$@\"";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", script, "sh"]).arg(program).args(["--config-file", "config.ini", "--set", &set]);
+    limited.args(["--set", "profile.device=simulated", "--set", "profile.worker=None"]).current_dir(scene.folder());
+    let output = limited.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains("File too large"), "{said}");
+    let left = Command::new("find").arg(scene.folder()).args(["-name", ".*.new"]).output().unwrap();
+    assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
 }
 
 #[test]

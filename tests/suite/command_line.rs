@@ -41,6 +41,15 @@ fn the_program_loads_no_libtorch() {
     assert!(["torch", "c10", "stdc++"].iter().all(|name| !libraries.contains(name)), "{libraries}");
 }
 
+#[test]
+fn help_that_cannot_be_written_is_no_success() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Command::new(crate::program()).arg("--help").stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains("cannot write the help"), "{said}");
+}
+
 /// Without the worker, what runs no networks runs, and what does says what is missing.
 #[test]
 fn a_missing_worker_is_told_where_it_is_needed() {
