@@ -286,10 +286,12 @@ fn stored_fingerprints_answer_for_files_names_and_levels() {
 #[test]
 fn predictions_that_cannot_be_made_say_why() {
     let scene = profile();
+    scene.run("predict squeezenet --fingerprint store").fails(6).says("store: cannot look for").says("does not exist");
+    std::fs::create_dir(scene.path("empty")).unwrap();
     scene
-        .run("predict squeezenet --fingerprint store")
+        .run("predict squeezenet --fingerprint empty")
         .fails(4)
-        .says("store: there is no fingerprint of training here");
+        .says("empty: there is no fingerprint of training here");
     scene.run(RUN).succeeds();
     let ask = |network: &str, more: &str| scene.run(&format!("predict {network} --fingerprint store {more}"));
     ask("squeezenet", "--stage inference").fails(4).says("inference_stage_latency.json");
