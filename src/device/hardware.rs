@@ -10,7 +10,7 @@ use crate::input_file;
 use crate::machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
 use crate::records::Outcome;
 use crate::target::{Memory, Target};
-use crate::units::Bytes;
+use crate::units::{Bytes, Milliseconds};
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -173,7 +173,10 @@ impl Hardware {
             ),
             // A worker that hangs or fails while it winds up has answered all the same.
             End::TimedOut => answer(&output.stdout, job, self.timeout_of(job)).unwrap_or_else(|_| {
-                let words = format!("the worker was still running after {} s", self.timeout_of(job).as_secs_f64());
+                let words = format!(
+                    "the worker was still running after {}",
+                    Milliseconds(1000.0 * self.timeout_of(job).as_secs_f64())
+                );
                 Measurement::broken(Outcome::TimedOut, words)
             }),
             End::Exited(status) => match answer(&output.stdout, job, self.timeout_of(job)) {

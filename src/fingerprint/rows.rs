@@ -84,6 +84,8 @@ pub struct Gathered {
     pub missing_networks: BTreeMap<String, Vec<Record>>,
     /// What readers noticed: torn last lines, repeated rows.
     pub warnings: Vec<String>,
+    /// How many rows of another stage lie beside these.
+    pub of_other_stage: usize,
 }
 
 /// Reads the selected rows and their networks.
@@ -148,7 +150,10 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     for file in files.into_values().flatten() {
         let log = records::read(&file, selection.quantity, selection.stage)?;
         gathered.warnings.extend(log.warnings());
-        records.extend(log.settled().into_iter().filter(|record| record.workload.stage == selection.stage));
+        let (own, others): (Vec<Record>, Vec<Record>) =
+            log.settled().into_iter().partition(|record| record.workload.stage == selection.stage);
+        gathered.of_other_stage += others.len();
+        records.extend(own);
     }
     Ok(records)
 }

@@ -4,6 +4,7 @@ use super::ledger::Ledger;
 use super::sweep::Configuration;
 use crate::error::Result;
 use crate::records::Learned;
+use crate::units::Milliseconds;
 use std::fmt;
 
 /// A way to choose what is measured next. All it goes by is what has been measured, so a profile that was interrupted goes on as
@@ -88,7 +89,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Ending::Complete => write!(f, "everything is measured that can be"),
-            Ending::Budget { seconds, .. } => write!(f, "the budget of {seconds} s is spent"),
+            Ending::Budget { seconds, .. } => write!(f, "the budget of {} is spent", Milliseconds(1000.0 * seconds)),
             Ending::Rows { measured, of } => {
                 write!(f, "measured {measured} of {of} configurations, as many as the plan takes")
             }

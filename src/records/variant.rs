@@ -86,7 +86,7 @@ fn is_digits(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Refuses a network name that ends in `_digits`, because its variants could not be told from levels and repeats, one that rows could
+/// Refuses a network name that ends in an underscore and a level, because its variants could not be told from levels and repeats, one that rows could
 /// not be read again with, and one that a spreadsheet would take for a formula.
 ///
 /// # Errors
@@ -95,6 +95,7 @@ fn is_digits(word: &str) -> bool {
 /// ```
 /// use perf4sight::records::check_network_name;
 /// assert!(check_network_name("my_net").is_ok());
+/// assert!(check_network_name("ghostnet_100").is_ok()); // no level
 /// assert!(check_network_name("net_5").unwrap_err().to_string().contains("net-5"));
 /// ```
 pub fn check_network_name(name: &str) -> Result<()> {
@@ -104,7 +105,10 @@ pub fn check_network_name(name: &str) -> Result<()> {
         return Err(Error::config(problem).expected("a word without slashes that begins with a letter or digit"));
     }
     let Some((stem, digits)) = name.rsplit_once('_') else { return Ok(()) };
-    if !is_digits(digits) {
+    // What is no level, such as the 100 of ghostnet_100, is taken for none, unless it reads as the repeat of one.
+    if !is_digits(digits)
+        || (Variant::strip(name, stem).is_none() && !is_digits(stem.rsplit('_').next().unwrap_or(stem)))
+    {
         return Ok(());
     }
     Err(Error::input(format!("the network name \"{name}\" ends in _{digits}, which reads as a pruning level"))

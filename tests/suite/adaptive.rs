@@ -61,7 +61,7 @@ fn a_few_rows_are_measured_and_nothing_is_measured_again() {
 #[test]
 fn a_budget_ends_the_profile_and_a_larger_one_goes_on() {
     let scene = scene(&["squeezenet"], &format!("{BATCHES}\nplan = adaptive\nbudget = 1ms"));
-    profile(&scene).succeeds().prints("the budget of 0.001 s is spent");
+    profile(&scene).succeeds().prints("the budget of 1.00 ms is spent");
     let counted = || rows(&scene, Quantity::Latency, "squeezenet_0").len();
     let few = counted();
     assert!((1..12).contains(&few), "{few} rows in a millisecond");

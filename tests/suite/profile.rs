@@ -324,6 +324,9 @@ fn bad_values_are_refused_before_anything_runs() {
     set("device=simulatd").fails(3).says("did you mean \"simulated\"?");
     set("network=squeezent").fails(4).says("there is no level of squeezent here").says("did you mean \"squeezenet\"?");
     set("network=net_5").fails(4).says("ends in _5").says("net-5");
+    let names = set("network=['shufflenet_v2_x1_0','squeezenet','net_5','ghostnet_100']").fails(4);
+    let names = names.says("rename it, for example to \"shufflenet_v2_x1-0\"").says("refused too: net_5");
+    assert!(!names.stderr().contains("too: net_5, ghostnet_100"), "100 is no level: {names}");
     set("local_model_loc=nowhere").fails(4).says("nowhere");
 }
 
@@ -438,7 +441,7 @@ fn a_sweep_killed_between_visits_makes_those_that_are_left() {
 #[test]
 fn a_budget_ends_any_plan_with_what_there_is() {
     let scene = scene(&["squeezenet"], "bs = [1, 2, 4, 8, 16]\nbudget = 1ms");
-    profile(&scene).succeeds().prints("the budget of 0.001 s is spent");
+    profile(&scene).succeeds().prints("the budget of 1.00 ms is spent");
     let visits = |scene: &Scene| {
         rows(scene, Quantity::Latency, "squeezenet_0").iter().map(|row| row.visits.len()).collect::<Vec<_>>()
     };

@@ -340,7 +340,7 @@ fn workers_on_a_board_fail_like_workers_here() {
     let scene = scene.file("worker.sh", script);
     fs::remove_dir_all(scene.path("profiling_csvs")).unwrap();
     let began = Instant::now();
-    scene.run("--config-file config.ini --set profile.timeout=1").succeeds().says("still running after 1 s");
+    scene.run("--config-file config.ini --set profile.timeout=1").succeeds().says("still running after 1.00 s");
     assert!(began.elapsed() < Duration::from_secs(20));
     assert_eq!(scene.read(ROWS).matches("timed_out").count(), 1);
 }

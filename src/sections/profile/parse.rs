@@ -17,7 +17,7 @@ impl Profile {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         refuse_unpublished(values)?;
         let networks: Vec<String> = distinct(values, "network", values.get("network")?)?;
-        networks.iter().try_for_each(|name| check_network_name(name)).map_err(|e| values.placed("network", e))?;
+        check_names(&networks).map_err(|error| values.placed("network", error))?;
         let run_profiling: bool = values.get("run_profiling")?;
         let device = device_options(values)?;
         if run_profiling {
@@ -51,6 +51,21 @@ impl Profile {
             till_first_fail,
             order: Order { rounds: values.get("repeats")?, shuffled },
         })
+    }
+}
+
+/// Names that rows cannot hold are all told at once.
+fn check_names(networks: &[String]) -> Result<()> {
+    let refused = |name: &String| check_network_name(name).err().map(|error| (name.clone(), error));
+    let mut refused = networks.iter().filter_map(refused);
+    let Some((_, first)) = refused.next() else { return Ok(()) };
+    let others: Vec<String> = refused.map(|(name, _)| name).collect();
+    match first.remedy() {
+        Some(remedy) if !others.is_empty() => {
+            let help = format!("{remedy}; refused too: {}", others.join(", "));
+            Err(first.help(help))
+        }
+        _ => Err(first),
     }
 }
 

@@ -246,7 +246,8 @@ fn unknown_operations(network: &Network) -> Option<String> {
     (!list.is_empty()).then(|| {
         let known = coverage.known();
         format!(
-            "{known} of {} operations are known; the others are priced as moving what they read and write: {}",
+            "{known} of {} operations are known; the others can be run by no worker, and what they cost is guessed from the size of what they \
+             read and write: {}",
             coverage.operations,
             list.join(", ")
         )

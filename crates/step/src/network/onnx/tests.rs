@@ -560,7 +560,11 @@ fn shapes_follow_the_operators_rules_where_the_file_is_silent() {
         }
         let loaded = draft.load();
         assert_eq!(loaded.network.output_shape(), &Shape::new(shape), "{operator}");
-        assert!(loaded.warnings[0].contains("priced as moving what they read and write"), "{:?}", loaded.warnings);
+        assert!(
+            loaded.warnings[0].contains("guessed from the size of what they read and write"),
+            "{:?}",
+            loaded.warnings
+        );
         assert_eq!(loaded.warnings.len(), 1, "no guess: {:?}", loaded.warnings);
         rewritten(&loaded.network);
     }
