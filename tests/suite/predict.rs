@@ -181,7 +181,7 @@ fn the_error_to_expect_is_that_of_networks_nobody_profiled() {
         assert!((told["mape"].as_f64().unwrap() - errors.iter().sum::<f64>() / 3.0).abs() < 1e-9, "{told}");
         assert_eq!(told["worst_mape"].as_f64().unwrap(), errors.iter().copied().fold(0.0, f64::max));
     }
-    predict(&scene, "resnet50").succeeds().prints("for networks nobody profiled, at worst by");
+    predict(&scene, "resnet50").succeeds().prints("for networks nobody profiled but like those profiled, at worst by");
 }
 
 #[test]
@@ -288,6 +288,34 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
     assert!(text.lines().filter(table).filter(|line| !sentence(line)).all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// What is said of many networks: intervals in the table, reasons below it, once for each and not all of them.
+#[test]
+fn lists_hold_intervals_and_tell_reasons_below() {
+    let run = predict(&Scene::new(), "vgg11 resnet18@45 resnet50 --bs 1,8 --json").succeeds();
+    let json = run.json();
+    let point = &json["networks"][1]["predictions"][0];
+    let number = |key: &str| point[key].as_f64().unwrap();
+    let end = |key: &str| {
+        let percent = 100.0 * (number(key) / number("latency_ms") - 1.0);
+        if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
+    };
+    let list = predict(&Scene::new(), "vgg11 resnet18@45 resnet50 --bs 1,8").succeeds();
+    let list = list.prints(&format!("{}/{} %", end("latency_low_ms"), end("latency_high_ms")));
+    let unlike = |network: &str| list.stdout().matches(&format!("unlike what was profiled, {network}: ")).count();
+    assert_eq!(["vgg11", "resnet18@45", "resnet50"].map(unlike), [1, 0, 1], "{list}");
+    let reasons = json["networks"][0]["unlike"].as_array().unwrap();
+    assert!(reasons.len() > 3, "{reasons:?}");
+    let list = list.prints(&format!("; and {} more, in --json", reasons.len() - 3));
+    assert!(!list.stdout().contains(reasons[3].as_str().unwrap()), "{list}");
+    let is_row = |line: &&str| line.starts_with(['─', 'v', 'r']) && !line.contains("profiled");
+    assert!(list.stdout().lines().filter(is_row).all(|line| line.chars().count() <= 80), "{list}");
+    // Errors are those of networks like the profiled ones; who is unlike them is named.
+    list.prints("unlike the networks that these errors are of, go by the intervals: vgg11, resnet50");
+    predict(&Scene::new(), "vgg11").succeeds().prints("this network is unlike those that these errors are of");
+    let known = predict(&Scene::new(), "resnet18@45").succeeds();
+    assert!(!known.stdout().contains("unlike"), "{known}");
+}
+
 #[test]
 fn lists_as_configurations_write_them_are_understood() {
     let scene = Scene::new();
@@ -351,6 +379,9 @@ fn images_are_judged_by_those_that_were_profiled() {
         ask("other.onnx").succeeds().prints("an input of 3x96x96, profiled 3x64x64");
         ask("tiny-a@30").fails(3).says("unknown network \"tiny-a\"").says("base/tiny-a.onnx");
     }
+    let both =
+        scene.run("imagenet.ini --set profile.stage=[training,inference] --set fingerprint.overwrite=True").succeeds();
+    both.says("10 latency rows of inference are left out: stage = inference in [fingerprint] fits them");
     let ask = |word: &str| scene.run(&format!("predict {word} --fingerprint fingerprinting/simulated/tiny64"));
     ask("resnet18@30").fails(4).says("how large the images of \"tiny64\" are").says("nets/mine.onnx");
 }

@@ -8,6 +8,7 @@ mod parse;
 mod sentence;
 mod tables;
 mod tell;
+mod trust;
 
 use super::NETWORKS;
 use super::named::{self, Named, Remarks, is_file};

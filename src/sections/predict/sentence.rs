@@ -47,7 +47,10 @@ impl Answers {
         let step = format!("a step of {} {samples}", grouped(point.batch));
         let tensors = answer.room.is_some_and(|room| room.counts == Counts::Tensors);
         let need = point.need.map_or(String::new(), |need| need.to_string());
-        let needs = format!("{step} needs {need}{}", if tensors { " for its tensors" } else { "" });
+        // The tables say what a step takes in all.
+        let whole = point.memory.as_ref().filter(|_| tensors);
+        let of = whole.map(|memory| format!(" for its tensors, of {} in all,", memory.value)).unwrap_or_default();
+        let needs = format!("{step} needs {need}{of}");
         let place = self.place(answer, asked);
         match point.verdict {
             None if asked.is_some() => format!("{needs}; whether it fits into {place} the published method cannot say"),
@@ -83,13 +86,18 @@ impl Answers {
         let place = self.place(&answers[0], asked);
         let (fit, all) = (grouped((answers.len() - unfit.len()) as u64), grouped(answers.len() as u64));
         let sentence = format!("{fit} of {all} networks fit into {place} at every batch size asked for");
-        match unfit.as_slice() {
-            [] => sentence,
-            few if few.len() <= NAMED => format!("{sentence}; not sure to fit: {}", few.join(", ")),
-            many => {
-                format!("{sentence}; not sure to fit: {} and {} more", many[..NAMED].join(", "), many.len() - NAMED)
-            }
+        match unfit.is_empty() {
+            true => sentence,
+            false => format!("{sentence}; not sure to fit: {}", listed(&unfit)),
         }
+    }
+}
+
+/// Networks by name, as far as anybody reads on.
+pub(super) fn listed(networks: &[&str]) -> String {
+    match networks.len().checked_sub(NAMED) {
+        Some(more @ 1..) => format!("{} and {more} more", networks[..NAMED].join(", ")),
+        _ => networks.join(", "),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Predictions as tables for people: a page for one network, a line per network and batch size for many.
+//! Predictions as tables for people: a page for one network, lines of all networks for many.
 
 use super::answer::{Answer, Breakdown, Point};
 use super::sentence::called;
@@ -10,54 +10,48 @@ use crate::units::{Bytes, Percent};
 /// How many of the costliest layers are shown.
 const LAYERS: usize = 5;
 
-/// A table per quantity, memory and whether it fits first; a line per batch size.
-pub(super) fn page(answer: &Answer, what: &str) -> Vec<Table> {
-    let heads = |quantity: &str| {
-        vec![Column::number("bs", "batch size"), Column::number(quantity, quantity), interval(quantity)]
-    };
-    let table = |quantity: &str, own: Column, cells: &dyn Fn(&Point) -> Option<[Cell; 3]>| {
-        let rows: Vec<Vec<Cell>> = answer
-            .points
-            .iter()
-            .filter_map(|point| Some([vec![Cell::from(point.batch)], cells(point)?.to_vec()].concat()))
-            .collect();
-        let mut table = Table::new(format!("{what}: {quantity}"), [heads(quantity), vec![own]].concat());
-        table.rows = rows;
-        (!table.rows.is_empty()).then_some(table)
-    };
-    let memory = |point: &Point| {
-        let memory = point.memory.as_ref()?;
-        Some([value(memory), written(memory), point.verdict.map(called).into()])
-    };
-    let latency = |point: &Point| {
-        let latency = point.latency.as_ref()?;
-        Some([value(latency), written(latency), point.throughput().into()])
-    };
-    let memory = table("memory", Column::text("verdict", "verdict"), &memory);
-    let latency = table("latency", Column::number("throughput", "samples/s"), &latency);
-    memory.into_iter().chain(latency).collect()
+/// A table per quantity, memory and whether it fits first; a line per batch size, and of several networks per network and batch size.
+pub(super) fn predictions(answers: &[Answer], what: &str) -> Vec<Table> {
+    [memory(answers, what), latency(answers, what)].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// One line per network and batch size; intervals are in the other forms.
-pub(super) fn lines(answers: &[Answer], title: String) -> Table {
-    let heads = [Column::text("network", "network"), Column::number("bs", "bs")];
+fn memory(answers: &[Answer], what: &str) -> Table {
     // A number is never cut, and nothing of a verdict shall be.
-    let columns = ["verdict", "memory", "latency"].map(|key| Column::number(key, key));
-    let tail = [Column::number("max_batch_safe", "max bs"), Column::text("unlike", "unlike what was profiled")];
-    let mut table = Table::new(title, heads.into_iter().chain(columns).chain(tail));
-    for answer in answers {
-        let max_batch = Cell::from(answer.max_batch.map(|max_batch| max_batch.safe));
-        for point in &answer.points {
-            table.row([
-                answer.network.as_str().into(),
-                point.batch.into(),
-                point.verdict.map(called).into(),
-                point.memory.as_ref().map_or(Cell::Missing, value),
-                point.latency.as_ref().map_or(Cell::Missing, value),
-                max_batch.clone(),
-                point.unlike().join("; ").into(),
-            ]);
-        }
+    let verdict = Column::number("verdict", "verdict");
+    let largest = (answers.len() > 1).then(|| Column::number("max_batch_safe", "max bs"));
+    table(answers, ["memory", what], [verdict].into_iter().chain(largest), |answer, point| {
+        let safe = Cell::from(answer.max_batch.map(|max_batch| max_batch.safe));
+        Some((point.memory.as_ref()?, vec![point.verdict.map(called).into(), safe]))
+    })
+}
+
+fn latency(answers: &[Answer], what: &str) -> Table {
+    let throughput = Column::number("throughput", "samples/s");
+    table(answers, ["latency", what], [throughput], |_, point| {
+        Some((point.latency.as_ref()?, vec![point.throughput().into()]))
+    })
+}
+
+/// Of a single network, which the title names, the ends of the interval; of several how far they lie from the value, so that a line is not
+/// too long and networks compare.
+fn table<'a>(
+    answers: &'a [Answer],
+    [quantity, what]: [&str; 2],
+    own: impl IntoIterator<Item = Column>,
+    of: impl Fn(&'a Answer, &'a Point) -> Option<(&'a Prediction, Vec<Cell>)>,
+) -> Table {
+    let several = answers.len() > 1;
+    let batch = Column::number("bs", if several { "bs" } else { "batch size" });
+    let heads = several.then(|| Column::text("network", "network")).into_iter().chain([batch]);
+    let heads = heads.chain([Column::number(quantity, quantity), interval(quantity)]);
+    let mut table = Table::new(format!("{what}: {quantity}"), heads.chain(own));
+    for (answer, point) in answers.iter().flat_map(|answer| answer.points.iter().map(move |point| (answer, point))) {
+        let Some((prediction, own)) = of(answer, point) else { continue };
+        let network = several.then(|| Cell::from(answer.network.as_str()));
+        let interval = if several { relative(prediction) } else { ends(prediction) };
+        let cells = [point.batch.into(), Cell::from(prediction.value.to_string()), interval];
+        let cells = network.into_iter().chain(cells).chain(own);
+        table.row(cells.take(table.columns.len()).collect::<Vec<_>>());
     }
     table
 }
@@ -66,13 +60,19 @@ fn interval(quantity: &str) -> Column {
     Column::number(format!("{quantity}_interval"), "90 %")
 }
 
-fn value(prediction: &Prediction) -> Cell {
-    Cell::from(prediction.value.to_string())
+/// "31.0 ms – 39.2 ms".
+fn ends(prediction: &Prediction) -> Cell {
+    prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
 }
 
-/// "31.0 ms – 39.2 ms".
-fn written(prediction: &Prediction) -> Cell {
-    prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
+/// "-11/+13 %".
+fn relative(prediction: &Prediction) -> Cell {
+    let percent = |end: f64| {
+        let percent = 100.0 * (end / prediction.value.value() - 1.0);
+        if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
+    };
+    let written = |Interval { low, high, .. }| format!("{}/{} %", percent(low.value()), percent(high.value()));
+    prediction.interval.map(written).into()
 }
 
 impl Breakdown {

@@ -2,13 +2,13 @@
 
 use super::answer::Answer;
 use super::sentence::unfit;
-use super::{Answered, Form, Predict, tables};
+use super::{Answered, Form, Predict, tables, trust};
 use crate::error::{Error, Result};
-use crate::fingerprint::{Expected, Fingerprints, Prediction};
+use crate::fingerprint::Fingerprints;
 use crate::frame::{Context, Summary};
 use crate::report::Table;
 use crate::sections::named::Remarks;
-use crate::units::{Percent, grouped};
+use crate::units::grouped;
 use std::path::PathBuf;
 
 /// What came of all networks.
@@ -67,22 +67,17 @@ impl Answers {
         let (stage, device) = (asked.stage, &self.fingerprints.subject().device);
         match self.answers.as_slice() {
             [answer] => {
-                let page = tables::page(answer, &format!("{stage} of {} on {device}", answer.network));
+                let what = format!("{stage} of {} on {device}", answer.network);
                 let parts = answer.breakdown.iter().flat_map(|breakdown| breakdown.tables());
-                page.into_iter().chain(parts).collect()
+                tables::predictions(&self.answers, &what).into_iter().chain(parts).collect()
             }
-            answers => vec![tables::lines(answers, format!("{stage} on {device}"))],
+            answers => tables::predictions(answers, &format!("{stage} on {device}")),
         }
     }
 
     /// What to make of the numbers.
     fn headline(&self) -> String {
-        let single = match self.answers.as_slice() {
-            [answer] => about(answer),
-            _ => Vec::new(),
-        };
-        let basis = self.answers.first().into_iter().flat_map(basis);
-        single.into_iter().chain(basis).chain(trust(&self.answers, &self.fingerprints)).collect::<Vec<_>>().join("\n")
+        trust::lines(&self.answers, &self.fingerprints).join("\n")
     }
 
     /// The first network that may not fit, where there is one.
@@ -106,60 +101,5 @@ impl Answers {
                 .expected("networks that the warnings above do not name")
                 .help("correct them or leave them out; what was predicted of the others stands")
         })
-    }
-}
-
-/// What is said of one network: how large a batch may be, and what sets it apart.
-fn about(answer: &Answer) -> Vec<String> {
-    let max_batch = answer.max_batch.map(|max| {
-        format!("largest batch: {} is safe, {} as likely to fit as not", grouped(max.safe), grouped(max.likely))
-    });
-    let unlike = answer.unlike();
-    let unlike = (!unlike.is_empty()).then(|| format!("unlike what was profiled: {}", unlike.join("; ")));
-    max_batch.into_iter().chain(unlike).collect()
-}
-
-/// What the intervals rest on.
-fn basis(answer: &Answer) -> Vec<String> {
-    let Some(point) = answer.points.first() else { return Vec::new() };
-    let based = |what, prediction: &Option<_>| {
-        let prediction: &Prediction = prediction.as_ref()?;
-        Some(match prediction.interval {
-            Some(interval) => format!("{what} intervals: {}", interval.basis),
-            None => {
-                format!("{what} intervals: none, this fingerprint does not know how far off it is for new networks")
-            }
-        })
-    };
-    [based("latency", &point.latency), based("memory", &point.memory)].into_iter().flatten().collect()
-}
-
-/// How far off predictions are likely to be: as of levels of a network that was profiled, or as of networks that never were. Networks
-/// alike in that are told of once.
-fn trust(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<String> {
-    let mut lines = Vec::new();
-    for quantity in fingerprints.iter().map(|one| one.subject().quantity) {
-        for answer in answers {
-            let line = format!("{quantity}: {}", expectation(answer.expected.get(&quantity)));
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-    }
-    lines
-}
-
-fn expectation(expected: Option<&Expected>) -> String {
-    match expected {
-        Some(Expected::Levels { mape, rows }) => {
-            let mape = Percent(*mape);
-            format!("off by {mape} on average for levels of profiled networks, over {rows} rows it was not fitted on")
-        }
-        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => format!(
-            "off by {} on average for networks nobody profiled, at worst by {} ({worst}), over {networks} left out in turn",
-            Percent(*mape),
-            Percent(*worst_mape),
-        ),
-        None => "never tested on networks like this".to_owned(),
     }
 }

@@ -1,0 +1,124 @@
+//! What is said below the numbers: what the intervals rest on, how far off predictions are likely to be, what sets networks apart.
+
+use super::answer::Answer;
+use super::sentence::listed;
+use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, Prediction, Unlike};
+use crate::units::{Percent, grouped};
+use crate::workload::Quantity;
+
+/// So many reasons are told of each of several networks.
+const REASONS: usize = 3;
+
+/// What to make of the numbers.
+pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<String> {
+    let quantities: Vec<Quantity> =
+        fingerprints.iter().map(Fingerprint::subject).map(|subject| subject.quantity).collect();
+    let mut lines: Vec<String> = match answers {
+        [answer] => largest_batch(answer).into_iter().chain(unlike(answer)).collect(),
+        answers => answers.iter().filter_map(shortly).collect(),
+    };
+    for of in [basis, expectation] {
+        lines.extend(quantities.iter().flat_map(|&quantity| shared(answers, |answer| of(answer, quantity))));
+    }
+    lines.extend(foreign(answers));
+    lines
+}
+
+fn largest_batch(answer: &Answer) -> Option<String> {
+    let max = answer.max_batch?;
+    Some(format!("largest batch: {} is safe, {} as likely to fit as not", grouped(max.safe), grouped(max.likely)))
+}
+
+/// Everything that sets a network apart.
+fn unlike(answer: &Answer) -> Option<String> {
+    let reasons = answer.unlike();
+    (!reasons.is_empty()).then(|| format!("unlike what was profiled: {}", reasons.join("; ")))
+}
+
+/// The first of what sets one of several networks apart; all of it is in the other forms.
+fn shortly(answer: &Answer) -> Option<String> {
+    let reasons = answer.unlike();
+    let told = reasons[..reasons.len().min(REASONS)].join("; ");
+    let more = match reasons.len().saturating_sub(REASONS) {
+        0 => String::new(),
+        more => format!("; and {more} more, in --json"),
+    };
+    (!reasons.is_empty()).then(|| format!("unlike what was profiled, {}: {told}{more}", answer.network))
+}
+
+/// Lines that are true of networks, each once; where they are not true of all, with those they are true of.
+fn shared(answers: &[Answer], of: impl Fn(&Answer) -> Option<String>) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for (line, network) in answers.iter().filter_map(|answer| Some((of(answer)?, answer.network.as_str()))) {
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, networks)) => networks.push(network),
+            None => lines.push((line, vec![network])),
+        }
+    }
+    let all = lines.len() == 1;
+    let written =
+        |(line, networks): (String, Vec<&str>)| if all { line } else { format!("{line}: {}", listed(&networks)) };
+    lines.into_iter().map(written).collect()
+}
+
+fn prediction(answer: &Answer, quantity: Quantity) -> Option<&Prediction> {
+    let point = answer.points.first()?;
+    match quantity {
+        Quantity::Latency => point.latency.as_ref(),
+        Quantity::Memory => point.memory.as_ref(),
+    }
+}
+
+/// What the intervals rest on.
+fn basis(answer: &Answer, quantity: Quantity) -> Option<String> {
+    Some(match prediction(answer, quantity)?.interval {
+        Some(interval) => format!("{quantity} intervals: {}", interval.basis),
+        None => {
+            format!("{quantity} intervals: none, this fingerprint does not know how far off it is for new networks")
+        }
+    })
+}
+
+/// How far off predictions are likely to be: as of levels of a network that was profiled, or as of networks that never were.
+fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
+    let interval = prediction(answer, quantity)?.interval;
+    let expected = match answer.expected.get(&quantity) {
+        Some(Expected::Levels { mape, rows }) => {
+            let mape = Percent(*mape);
+            format!("off by {mape} on average for levels of profiled networks, over {rows} rows it was not fitted on")
+        }
+        Some(Expected::LeftOut { mape, networks, worst, worst_mape }) => format!(
+            "off by {} on average for networks nobody profiled but like those profiled, at worst by {} ({worst}), over {networks} left out \
+             in turn",
+            Percent(*mape),
+            Percent(*worst_mape),
+        ),
+        None => match interval.map(|interval| interval.basis) {
+            Some(Basis::Rows) => {
+                "not tested on rows besides those that it was calibrated with, which the intervals rest on".to_owned()
+            }
+            Some(_) => {
+                "not tested since it was fitted or calibrated; the intervals are all there is to go by".to_owned()
+            }
+            None => "never tested on networks like this".to_owned(),
+        },
+    };
+    Some(format!("{quantity}: {expected}"))
+}
+
+/// That the errors are not of such networks, where they are unlike those profiled in more than size of batch and what is understood.
+fn foreign(answers: &[Answer]) -> Option<String> {
+    let apart = |unlike: &Unlike| !matches!(unlike, Unlike::Batch { .. } | Unlike::NotUnderstood { .. });
+    let is_foreign = |answer: &&Answer| {
+        let mut predictions = answer.points.iter().flat_map(|point| point.predictions());
+        predictions.any(|prediction| prediction.unlike.iter().any(apart))
+    };
+    let foreign: Vec<&str> = answers.iter().filter(is_foreign).map(|answer| answer.network.as_str()).collect();
+    match (foreign.as_slice(), answers) {
+        ([], _) => None,
+        (_, [_]) => Some("this network is unlike those that these errors are of: go by its intervals".to_owned()),
+        (some, _) => {
+            Some(format!("unlike the networks that these errors are of, go by the intervals: {}", listed(some)))
+        }
+    }
+}
