@@ -6,7 +6,7 @@ use perf4sight::fingerprint::{Fingerprint, Method, Observations, Row, Subject};
 use perf4sight::network::zoo::{Dataset, build};
 use perf4sight::records::Variant;
 use perf4sight::target::Target;
-use perf4sight::workload::{Quantity, Stage, Workload};
+use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -41,8 +41,9 @@ fn latency(criterion: &mut Criterion) {
     };
     let fingerprint = fit();
     let resnet50 = build("resnet50", Dataset::Imagenet).expect("a network of the zoo");
-    criterion
-        .bench_function("kernels of resnet50", |bench| bench.iter(|| kernels(black_box(&resnet50), Stage::Training)));
+    criterion.bench_function("kernels of resnet50", |bench| {
+        bench.iter(|| kernels(black_box(&resnet50), Step::published(Stage::Training)))
+    });
     criterion.bench_function("latency of resnet50", |bench| {
         bench.iter(|| fingerprint.predict(black_box(&resnet50), black_box(32)))
     });

@@ -1,16 +1,16 @@
 //! A training step simulated: at most 200 us a point for resnet50, and what preparing the schedule costs once a network.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use perf4sight::memory::{Optimizer, Simulation};
+use perf4sight::memory::Simulation;
 use perf4sight::network::zoo::{Dataset, build};
 use perf4sight::target::Target;
-use perf4sight::workload::Stage;
+use perf4sight::workload::{Stage, Step};
 use std::hint::black_box;
 
 fn simulated(criterion: &mut Criterion) {
     let network = build("resnet50", Dataset::Imagenet).expect("a known network");
     let target = Target::named("tx2").expect("a known device");
-    let prepare = || Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target);
+    let prepare = || Simulation::new(&network, Step::published(Stage::Training), &target);
     let simulation = prepare();
     criterion.bench_function("peak of a resnet50 training step, batch 32", |bencher| {
         bencher.iter(|| simulation.peak(black_box(32)));

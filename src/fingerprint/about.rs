@@ -44,15 +44,15 @@ impl Fingerprint {
     pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
         let news: News = self.profiled.news(network);
         let unlike = self.profiled.unlike(network);
-        let stage = self.subject.stage;
+        let step = self.subject.step();
         let prepared = match &self.fitted {
             Fitted::Perf4sight(published) => Prepared::Published(published),
             Fitted::Hybrid(Hybrid::Latency(latency)) => {
-                Prepared::Latency(Box::new(latency.about(stage, network, &news)))
+                Prepared::Latency(Box::new(latency.about(step, network, &news)))
             }
             Fitted::Hybrid(Hybrid::Memory(memory)) => {
                 let [_, above] = memory.spread().map_or([0.0; 2], |spread| spread.band(news.family.as_deref()).ends);
-                let prepared = memory.about(stage, network).within(limit).at_least_as_unsure(above);
+                let prepared = memory.about(step, network).within(limit).at_least_as_unsure(above);
                 Prepared::Memory(Box::new(prepared.unsure(ignorance(&unlike))))
             }
         };

@@ -7,7 +7,7 @@ use super::spread::Residuals;
 use crate::error::Result;
 use crate::records::Variant;
 use crate::stats::mean;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Step};
 
 /// The mean absolute percentage error for rows of `group`s of variants that were left out, each group once and all weighing the
 /// same; none where there are too few rows, or one group only.
@@ -15,14 +15,14 @@ use crate::workload::{Quantity, Stage};
 /// # Errors
 /// When a fit fails.
 pub fn left_out_error<G: Ord + Send + Sync>(
-    (stage, quantity): (Stage, Quantity),
+    (step, quantity): (Step, Quantity),
     seed: u64,
     observations: &Observations,
     group: impl Fn(&Variant) -> G + Sync,
 ) -> Result<Option<f64>> {
     let residuals = match quantity {
-        Quantity::Latency => Latency::left_out(stage, seed, observations, &group)?,
-        Quantity::Memory => Memory::left_out(stage, seed, observations, &group)?,
+        Quantity::Latency => Latency::left_out(step, seed, observations, &group)?,
+        Quantity::Memory => Memory::left_out(step, seed, observations, &group)?,
     };
     // A residual is the logarithm of measured over predicted, an error is relative to what was measured.
     let error = |residual: &f64| 100.0 * ((-residual).exp() - 1.0).abs();

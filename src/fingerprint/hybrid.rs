@@ -5,7 +5,7 @@ use super::memory::Memory;
 use super::observations::{Attempt, Observations};
 use super::rows::Row;
 use crate::error::{Error, Result};
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};
 
 /// What it fitted.
@@ -17,18 +17,18 @@ pub(super) enum Hybrid {
 }
 
 impl Hybrid {
-    pub fn fit(stage: Stage, quantity: Quantity, seed: u64, observations: &Observations) -> Result<Self> {
+    pub fn fit(step: Step, quantity: Quantity, seed: u64, observations: &Observations) -> Result<Self> {
         match quantity {
-            Quantity::Memory => Memory::fit(stage, seed, observations).map(|memory| Hybrid::Memory(Box::new(memory))),
-            Quantity::Latency => Ok(Hybrid::Latency(Box::new(Latency::fit(stage, seed, observations)?))),
+            Quantity::Memory => Memory::fit(step, seed, observations).map(|memory| Hybrid::Memory(Box::new(memory))),
+            Quantity::Latency => Ok(Hybrid::Latency(Box::new(Latency::fit(step, seed, observations)?))),
         }
     }
 
     /// The same with more rows.
-    pub fn calibrate(&self, stage: Stage, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+    pub fn calibrate(&self, step: Step, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         match self {
-            Hybrid::Memory(memory) => Ok(Hybrid::Memory(Box::new(memory.calibrate(stage, rows, failed)?))),
-            Hybrid::Latency(latency) => Ok(Hybrid::Latency(Box::new(latency.calibrate(stage, rows)))),
+            Hybrid::Memory(memory) => Ok(Hybrid::Memory(Box::new(memory.calibrate(step, rows, failed)?))),
+            Hybrid::Latency(latency) => Ok(Hybrid::Latency(Box::new(latency.calibrate(step, rows)))),
         }
     }
 

@@ -62,7 +62,7 @@ impl Fitted {
         let Subject { stage, quantity, .. } = *subject;
         match method {
             Method::Perf4sight => Published::fit(stage, seed, observations.rows).map(Fitted::Perf4sight),
-            Method::Hybrid => Hybrid::fit(stage, quantity, seed, observations).map(Fitted::Hybrid),
+            Method::Hybrid => Hybrid::fit(subject.step(), quantity, seed, observations).map(Fitted::Hybrid),
         }
     }
 
@@ -71,7 +71,7 @@ impl Fitted {
         match self {
             Fitted::Perf4sight(_) => Err(Error::input("the published method keeps no rows to refit with")
                 .help("fit a fingerprint with method = hybrid")),
-            Fitted::Hybrid(hybrid) => hybrid.calibrate(subject.stage, rows, failed).map(Fitted::Hybrid),
+            Fitted::Hybrid(hybrid) => hybrid.calibrate(subject.step(), rows, failed).map(Fitted::Hybrid),
         }
     }
 

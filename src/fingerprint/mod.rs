@@ -47,7 +47,7 @@ use crate::machine::Setting;
 use crate::network::Network;
 use crate::records::Variant;
 use crate::stats::Scores;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Step};
 use method::Fitted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,6 +67,13 @@ pub struct Subject {
     pub stage: Stage,
     /// Latency or memory.
     pub quantity: Quantity,
+}
+
+impl Subject {
+    /// The step it was profiled with.
+    pub fn step(&self) -> Step {
+        Step::published(self.stage)
+    }
 }
 
 /// How many rows of a variant a fingerprint was fitted on.

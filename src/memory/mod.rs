@@ -18,26 +18,25 @@ mod rule;
 mod schedule;
 mod step;
 
-pub use optimizer::Optimizer;
 pub use peak::{Alive, Layer, Peak};
 
 use crate::network::Network;
 use crate::target::Target;
-use crate::workload::Stage;
+use crate::workload::Step;
 use plan::Plan;
 use schedule::Schedule;
 
 /// The steps of one network on one device, ready to be simulated at any batch size.
 ///
 /// ```
-/// use perf4sight::memory::{Optimizer, Simulation};
+/// use perf4sight::memory::Simulation;
 /// use perf4sight::network::zoo::{Dataset, build};
 /// use perf4sight::target::Target;
-/// use perf4sight::workload::Stage;
+/// use perf4sight::workload::{Stage, Step};
 ///
 /// let network = build("mobilenetv2", Dataset::Imagenet)?;
 /// let target = Target::named("tx2")?;
-/// let simulation = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target);
+/// let simulation = Simulation::new(&network, Step::published(Stage::Training), &target);
 /// let peak = simulation.peak(16);
 /// assert!(peak.reserved > peak.allocated);
 /// let alive = simulation.alive(16);
@@ -52,8 +51,8 @@ pub struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// Prepares the steps; `optimizer` matters for [`Stage::Training`] only.
-    pub fn new(network: &'a Network, stage: Stage, optimizer: Optimizer, target: &'a Target) -> Self {
-        Simulation { network, target, schedule: Schedule::new(&Plan::new(network, stage, optimizer, target)) }
+    /// Prepares the steps.
+    pub fn new(network: &'a Network, step: Step, target: &'a Target) -> Self {
+        Simulation { network, target, schedule: Schedule::new(&Plan::new(network, step, target)) }
     }
 }

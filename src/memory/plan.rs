@@ -1,18 +1,16 @@
 //! Everything about a step that is known before it runs: the rule of every operation, who reads whom, who needs gradients.
 
 use super::operations::{Place, rule};
-use super::optimizer::Optimizer;
 use super::rule::Rule;
 use crate::network::Network;
 use crate::target::Target;
-use crate::workload::Stage;
+use crate::workload::Step;
 
 /// A network's step on a device.
 pub(super) struct Plan<'a> {
     pub network: &'a Network,
     pub target: &'a Target,
-    pub stage: Stage,
-    pub optimizer: Optimizer,
+    pub step: Step,
     /// Per node.
     pub rules: Vec<Rule>,
     /// Whether the gradient of a node's result is asked for.
@@ -22,9 +20,9 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub fn new(network: &'a Network, stage: Stage, optimizer: Optimizer, target: &'a Target) -> Self {
+    pub fn new(network: &'a Network, step: Step, target: &'a Target) -> Self {
         let tracked = network.gradients();
-        let (training, in_place) = (stage == Stage::Training, network.in_place());
+        let (training, in_place) = (step.trains(), network.in_place());
         let places = network.nodes().iter().zip(in_place).map(|(node, in_place)| Place {
             network,
             node,
@@ -36,6 +34,6 @@ impl<'a> Plan<'a> {
         let rules = places.map(rule).collect();
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
-        Plan { network, target, stage, optimizer, rules, tracked, reads }
+        Plan { network, target, step, rules, tracked, reads }
     }
 }

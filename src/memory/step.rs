@@ -2,13 +2,12 @@
 
 use super::amount::{Amount, product};
 use super::operations::INDEX;
-use super::optimizer::Update;
+use super::optimizer::{Update, updates};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
 use super::schedule::{Role, TensorId};
 use crate::network::{ELEMENT, NodeId, Op};
-use crate::workload::Stage;
 
 /// Steps being taken, and what they leave behind.
 pub(super) struct Steps<'a> {
@@ -57,7 +56,7 @@ impl<'a> Steps<'a> {
             let batch = self.recorder.allocate(Amount::floats(&node.shape), Role::Activations, id);
             self.resident[id.index()] = Some(batch);
         }
-        if self.plan.stage == Stage::Training {
+        if self.plan.step.trains() {
             let labels = product(network.output_shape().dims().iter().skip(1).map(|&dim| dim as u64));
             let labels = Amount::per_sample(labels).times(INDEX);
             self.recorder.allocate(labels, Role::Activations, network.output());
@@ -67,7 +66,7 @@ impl<'a> Steps<'a> {
     /// One step.
     pub fn step(&mut self) {
         let tape = self.forward();
-        if self.plan.stage == Stage::Inference {
+        if !self.plan.step.trains() {
             return self.recorder.release(tape.result);
         }
         let loss = self.loss();
@@ -126,7 +125,7 @@ impl<'a> Steps<'a> {
             }
         }
         let result = result.expect("every rule makes a result");
-        let saves = if plan.stage == Stage::Training { &rule.saves[..] } else { &[] };
+        let saves = if plan.step.trains() { &rule.saves[..] } else { &[] };
         kept.extend(saves.iter().map(|saved| match *saved {
             Saved::Input(index) => recorder.hold(inputs[index]),
             Saved::Output => recorder.hold(result),
@@ -155,7 +154,7 @@ impl<'a> Steps<'a> {
     /// The update of one weight.
     fn update(&mut self, id: NodeId, amount: Amount) {
         let mut borrowed = Vec::new();
-        for made in self.plan.optimizer.updates() {
+        for made in updates(self.plan.step.optimizer) {
             match made {
                 Update::Borrow => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
                 Update::State if self.has_state => {}

@@ -3,14 +3,14 @@
 use perf4sight::fingerprint::{
     Attempt, Call, Fingerprint, Method, Observations, Predicted, Row, Subject, Unlike, likelier,
 };
-use perf4sight::memory::{Optimizer, Simulation};
+use perf4sight::memory::Simulation;
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
 use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
 use perf4sight::target::Target;
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Quantity, Stage, Workload};
+use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::sync::Arc;
 
 const LIMIT: f64 = 1000.0;
@@ -18,7 +18,7 @@ const BESIDE: f64 = 100.0;
 
 fn tensors(network: &Network, batch: u64) -> f64 {
     let target = Target::named("cpu").unwrap();
-    Simulation::new(network, Stage::Training, Optimizer::Momentum, &target).peak(batch).reserved.mib()
+    Simulation::new(network, Step::published(Stage::Training), &target).peak(batch).reserved.mib()
 }
 
 fn network(name: &str) -> Arc<Network> {
@@ -172,11 +172,11 @@ fn rows_tell_whose_rules_they_were_measured_under() {
     let [cpu, tx2] = ["cpu", "tx2"].map(|name| Target::named(name).unwrap());
     let mut rows: Vec<Row> = ["resnet18", "mobilenetv2"].iter().flat_map(|name| tried(name).0).collect();
     for row in &mut rows {
-        let simulation = Simulation::new(&row.network, Stage::Training, Optimizer::Momentum, &tx2);
+        let simulation = Simulation::new(&row.network, Step::published(Stage::Training), &tx2);
         let allocated = Some(simulation.peak(row.record.workload.batch).allocated);
         row.record.reading = Reading::Memory(MemoryColumns { allocated, ..Default::default() });
     }
-    let found = likelier(Stage::Training, &rows, &cpu).unwrap();
+    let found = likelier(Step::published(Stage::Training), &rows, &cpu).unwrap();
     assert!(found.target == "tx2" && found.error < 0.01 && found.assumed > 2.0, "{found:?}");
-    assert_eq!(likelier(Stage::Training, &rows, &tx2), None);
+    assert_eq!(likelier(Step::published(Stage::Training), &rows, &tx2), None);
 }

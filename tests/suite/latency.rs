@@ -14,7 +14,7 @@ use perf4sight::records::{Outcome, Variant};
 use perf4sight::stats::{mean, relative_errors};
 use perf4sight::target::{Parameter, Prior, Target};
 use perf4sight::units::Milliseconds;
-use perf4sight::workload::{Quantity, Stage, Workload};
+use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -200,7 +200,7 @@ fn a_convolution_is_three_products() {
     let first = builder.add("first", conv(8, Window::square(1, 1, 0)), &[builder.input()]).unwrap();
     let second = builder.add("second", conv(16, Window::square(3, 2, 1)), &[first]).unwrap();
     let network = builder.finish(second);
-    let step = kernels(&network, Stage::Training);
+    let step = kernels(&network, Step::published(Stage::Training));
     let sizes = |node: usize, pass: Pass| {
         let kernel = step.iter().find(|kernel| kernel.node.index() == node && kernel.pass == pass)?;
         let product = kernel.product?;
@@ -223,7 +223,7 @@ fn a_convolution_is_three_products() {
 fn every_operation_has_its_time() {
     let network = every_operation();
     for stage in Stage::ALL {
-        let kernels = kernels(&network, stage);
+        let kernels = kernels(&network, Step::published(stage));
         let absent: Vec<Class> =
             Class::ALL.into_iter().filter(|class| !kernels.iter().any(|kernel| kernel.class == *class)).collect();
         match stage {

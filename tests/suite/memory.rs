@@ -2,7 +2,7 @@
 
 use crate::fixtures;
 use perf4sight::features::physical::kernels;
-use perf4sight::memory::{Optimizer, Peak, Simulation};
+use perf4sight::memory::{Peak, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
     Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
@@ -11,7 +11,7 @@ use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::target::Target;
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Quantity, Stage};
+use perf4sight::workload::{Optimizer, Quantity, Stage, Step};
 use std::path::Path;
 
 const PUBLISHED: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
@@ -32,7 +32,7 @@ fn published(folder: &Path, name: &str) -> (Network, Vec<(u64, [f64; 2])>) {
 }
 
 fn simulated(network: &Network, target: &Target, batch: u64) -> Peak {
-    Simulation::new(network, Stage::Training, Optimizer::Momentum, target).peak(batch)
+    Simulation::new(network, Step::published(Stage::Training), target).peak(batch)
 }
 
 #[test]
@@ -82,12 +82,12 @@ fn layer() -> Network {
 fn one_layer_comes_to_what_a_hand_counts() {
     let (network, cpu) = (layer(), Target::named("cpu").unwrap());
     // Batch 2. Weights 4 * (192 * 10 + 10) = 7720, batch 2 * 4 * 192 = 1536, labels 2 * 8 = 16, scores 2 * 4 * 10 = 80.
-    let inference = Simulation::new(&network, Stage::Inference, Optimizer::Momentum, &cpu).peak(2);
+    let inference = Simulation::new(&network, Step::published(Stage::Inference), &cpu).peak(2);
     assert_eq!(inference.allocated, Bytes(7720 + 1536 + 80));
     assert_eq!(inference.reserved, inference.allocated);
     // At most in the linear layer's backward of a later step: weights, their gradients and momentum; batch and labels; the
     // loss and its gradient, 4 each; the gradient of the scores; the new gradients, about to be added to the old ones.
-    let training = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &cpu);
+    let training = Simulation::new(&network, Step::published(Stage::Training), &cpu);
     assert_eq!(training.peak(2).allocated, Bytes(3 * 7720 + 1536 + 16 + 4 + 4 + 80 + 7720));
     let alive = training.alive(2);
     assert_eq!((alive.weights, alive.gradients, alive.optimizer_state), (Bytes(7720), Bytes(2 * 7720), Bytes(7720)));
@@ -100,11 +100,14 @@ fn one_layer_comes_to_what_a_hand_counts() {
 #[test]
 fn optimizers_differ_by_the_state_they_keep() {
     let (network, cpu) = (layer(), Target::named("cpu").unwrap());
-    let alive = |optimizer| Simulation::new(&network, Stage::Training, optimizer, &cpu).alive(1);
+    let alive =
+        |optimizer| Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).alive(1);
     let states = Optimizer::ALL.map(|optimizer| alive(optimizer).optimizer_state);
-    assert_eq!(states, [0, 1, 2, 2].map(|tensors| Bytes(tensors * 7720)));
-    let peak = |optimizer| Simulation::new(&network, Stage::Training, optimizer, &cpu).peak(1).allocated;
-    let [sgd, momentum, adam, adamw] = Optimizer::ALL.map(peak);
+    assert_eq!(states, [1, 0, 2, 2].map(|tensors| Bytes(tensors * 7720)));
+    let peak = |optimizer| {
+        Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).peak(1).allocated
+    };
+    let [momentum, sgd, adam, adamw] = Optimizer::ALL.map(peak);
     assert!(sgd < momentum && momentum < adamw && adamw < adam);
     assert!(Optimizer::parse("adamv").unwrap_err().to_string().contains("did you mean \"adam"));
 }
@@ -114,7 +117,7 @@ fn parts_add_up_on_every_device_for_every_network() {
     for target in Target::names().map(|name| Target::named(name).unwrap()) {
         for network in zoo::names().map(|name| zoo::build(name, Dataset::Imagenet).unwrap()) {
             for stage in Stage::ALL {
-                let simulation = Simulation::new(&network, stage, Optimizer::Momentum, &target);
+                let simulation = Simulation::new(&network, Step::published(stage), &target);
                 let (peak, alive) = (simulation.peak(2), simulation.alive(2));
                 assert!(alive.total() >= peak.reserved && peak.reserved >= peak.allocated, "{}", network.name());
                 assert!(simulation.peak(3).allocated > peak.allocated, "{}", network.name());
@@ -139,7 +142,7 @@ fn shared_weights_count_once() {
     builder.share(again, token).unwrap();
     builder.share(second, first).unwrap();
     let network = builder.finish(second);
-    let alive = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &cpu).alive(1);
+    let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);
     // 192 for the token, 8 x 8 for the layer.
     assert_eq!((alive.weights, alive.optimizer_state), (Bytes(4 * (192 + 64)), Bytes(4 * (192 + 64))));
 }
@@ -158,7 +161,11 @@ fn absurd_batches_and_unknown_operations_are_simulated_too() {
     let pooled = builder.finish(pooled);
     for network in [odd, pooled, zoo::build("resnet50", Dataset::Imagenet).unwrap()] {
         for target in Target::names().map(|name| Target::named(name).unwrap()) {
-            let simulation = Simulation::new(&network, Stage::Training, Optimizer::Adam, &target);
+            let simulation = Simulation::new(
+                &network,
+                Step { optimizer: Optimizer::Adam, ..Step::published(Stage::Training) },
+                &target,
+            );
             for batch in [0, 1, 1_000_000_000, u64::MAX] {
                 assert!(simulation.alive(batch).total() >= simulation.peak(batch).reserved);
             }
@@ -189,8 +196,7 @@ fn a_group_norm_keeps_its_input_and_makes_one_result() {
     let normed = group_norm(&mut builder, conv, shape);
     let pooled = builder.add("pooled", Op::Mean { axes: vec![1, 2], keep: false }, &[normed]).unwrap();
     let network = builder.finish(pooled);
-    let alive =
-        Simulation::new(&network, Stage::Training, Optimizer::Momentum, &Target::named("tx2").unwrap()).alive(64);
+    let alive = Simulation::new(&network, Step::published(Stage::Training), &Target::named("tx2").unwrap()).alive(64);
     // native_group_norm (aten/src/ATen/native/group_norm.cpp) saves its input: 64 x 8 x 16 x 16 floats, 512 KiB, and mean and deviation of
     // four groups a sample, 1 KiB each. Its result is the only other one, freed or not; no product and no sum in between.
     let image = 64 * 8 * 16 * 16 * 4;
@@ -210,8 +216,16 @@ fn tensor_cores_borrow_copies_where_older_gpus_transform_tiles() {
     let network = builder.finish(second);
     let borrowed = |name: &str| {
         let target = Target::named(name).unwrap();
-        let alive =
-            |batch| Simulation::new(&network, Stage::Training, Optimizer::Sgd, &target).alive(batch).workspace.0;
+        let alive = |batch| {
+            Simulation::new(
+                &network,
+                Step { optimizer: Optimizer::SgdWithoutMomentum, ..Step::published(Stage::Training) },
+                &target,
+            )
+            .alive(batch)
+            .workspace
+            .0
+        };
         alive(3) - alive(2)
     };
     // F(4x4, 3x3): 36 points of 56 x 56 tiles of 64 + 64 channels. Channels-last: 64 + 64 channels of 224 x 224 pixels.
@@ -228,7 +242,14 @@ fn one_thread_copies_nothing_for_few_samples_under_pointwise_kernels() {
     let network = builder.finish(conv);
     let allocated = |threads, batch| {
         let target = Target::named("cpu").unwrap().on_threads(threads);
-        Simulation::new(&network, Stage::Inference, Optimizer::Sgd, &target).peak(batch).allocated.0
+        Simulation::new(
+            &network,
+            Step { optimizer: Optimizer::SgdWithoutMomentum, ..Step::published(Stage::Inference) },
+            &target,
+        )
+        .peak(batch)
+        .allocated
+        .0
     };
     let (weights, image) = (32 * 32 * 4, 32 * 64 * 64 * 4);
     assert_eq!(allocated(1, 15), weights + 15 * 2 * image);
@@ -252,11 +273,11 @@ fn a_dropout_that_drops_nothing_costs_nothing() {
     let [none, zero, half] = [None, Some(0.0), Some(0.5)].map(with);
     for stage in Stage::ALL {
         for target in Target::names().map(|name| Target::named(name).unwrap()) {
-            let peak = |network: &Network| Simulation::new(network, stage, Optimizer::Momentum, &target).peak(8);
+            let peak = |network: &Network| Simulation::new(network, Step::published(stage), &target).peak(8);
             assert_eq!(peak(&zero), peak(&none), "{stage}");
             assert!(peak(&half).allocated > peak(&none).allocated || stage == Stage::Inference);
         }
-        let kernels = |network: &Network| kernels(network, stage).len();
+        let kernels = |network: &Network| kernels(network, Step::published(stage)).len();
         assert_eq!(kernels(&zero), kernels(&none), "{stage}");
     }
 }

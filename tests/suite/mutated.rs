@@ -5,7 +5,7 @@ use crate::fixtures::{Scene, Sink, context};
 use crate::mutation::{Mutator, survives};
 use perf4sight::checksum::checksum;
 use perf4sight::fingerprint::{Fingerprints, file_name};
-use perf4sight::memory::{Optimizer, Simulation};
+use perf4sight::memory::Simulation;
 use perf4sight::network::Network;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
@@ -14,7 +14,7 @@ use perf4sight::records::{self, Provenance, Variant, layers, log_file};
 use perf4sight::report::Mode;
 use perf4sight::sections::SPECS;
 use perf4sight::target::Target;
-use perf4sight::workload::{Quantity, Stage};
+use perf4sight::workload::{Quantity, Stage, Step};
 use serde_json::{Map, Value, json};
 use std::env;
 use std::fs;
@@ -141,7 +141,7 @@ fn devices() {
             |bytes| {
                 fs::write(&file, bytes).unwrap();
                 if let Ok(target) = Target::read(&file) {
-                    let simulation = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target);
+                    let simulation = Simulation::new(&network, Step::published(Stage::Training), &target);
                     assert!(simulation.peak(4).reserved >= simulation.peak(1).allocated);
                 }
             },
@@ -272,7 +272,7 @@ fn networks() {
                 let network = loaded.network;
                 let target = Target::named("cpu").unwrap();
                 drop((network.macs(), network.parameters(), network.activations(), network.coverage()));
-                let _ = Simulation::new(&network, Stage::Training, Optimizer::Momentum, &target).peak(2);
+                let _ = Simulation::new(&network, Step::published(Stage::Training), &target).peak(2);
                 let written = onnx::to_bytes(&network);
                 onnx::from_bytes("written", &written).unwrap();
             },

@@ -38,6 +38,37 @@ pub enum Variable {
     Layers,
 }
 
+/// The rule by which a training step changes the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Optimizer {
+    /// Stochastic gradient descent with momentum and weight decay: what the published profiler runs.
+    Sgd,
+    /// The same without momentum.
+    SgdWithoutMomentum,
+    /// Adam with weight decay added to the gradient.
+    Adam,
+    /// Adam with weight decay of its own.
+    AdamW,
+}
+
+/// What numbers a step computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Precision {
+    /// Single precision throughout.
+    Fp32,
+}
+
+/// What one step does, to however many samples: with the network and the device all that says what it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Step {
+    /// Training or inference.
+    pub stage: Stage,
+    /// How training changes the weights.
+    pub optimizer: Optimizer,
+    /// What it computes with.
+    pub precision: Precision,
+}
+
 /// One step of a network: the stage and how many samples it sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Workload {
@@ -83,6 +114,66 @@ impl Stage {
     /// An unknown word, with the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
         parse("stage", word, &Self::ALL, Self::name)
+    }
+}
+
+impl Optimizer {
+    /// All of them, in the order they are listed to people.
+    pub const ALL: [Optimizer; 4] = [Optimizer::Sgd, Optimizer::SgdWithoutMomentum, Optimizer::Adam, Optimizer::AdamW];
+
+    /// The word in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Optimizer::Sgd => "sgd",
+            Optimizer::SgdWithoutMomentum => "sgd_without_momentum",
+            Optimizer::Adam => "adam",
+            Optimizer::AdamW => "adamw",
+        }
+    }
+
+    /// The optimizer of that name.
+    ///
+    /// # Errors
+    /// An unknown word, with the nearest known one.
+    pub fn parse(word: &str) -> Result<Self> {
+        parse("optimizer", word, &Self::ALL, Self::name)
+    }
+
+    /// How many tensors it remembers of each weight.
+    pub fn states(self) -> u64 {
+        match self {
+            Optimizer::Sgd => 1,
+            Optimizer::SgdWithoutMomentum => 0,
+            Optimizer::Adam | Optimizer::AdamW => 2,
+        }
+    }
+}
+
+impl Precision {
+    /// The word in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+        }
+    }
+
+    /// Bytes of one element.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Precision::Fp32 => 4,
+        }
+    }
+}
+
+impl Step {
+    /// The step that the published profiler measures.
+    pub const fn published(stage: Stage) -> Self {
+        Step { stage, optimizer: Optimizer::Sgd, precision: Precision::Fp32 }
+    }
+
+    /// Whether it has a backward pass and changes weights.
+    pub fn trains(self) -> bool {
+        self.stage == Stage::Training
     }
 }
 

@@ -3,7 +3,6 @@
 use super::kernel::{Access, Amount, BYTES, Class, Filter, Pass, Product};
 use super::step::Layer;
 use crate::network::{Conv, Shape, Window};
-use crate::workload::Stage;
 
 /// The numbers the kernels of one convolution are made of.
 struct Geometry {
@@ -83,7 +82,7 @@ fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
         let product = geometry.product(Amount::fixed(seen), pixels, back);
         layer.multiplies(Pass::InputGradient, class, product, operands);
     }
-    if layer.stage == Stage::Training {
+    if layer.step.trains() {
         let product = geometry.product(Amount::fixed(filters), inner, positions);
         layer.multiplies(Pass::WeightGradient, class, product, operands);
     }
@@ -99,7 +98,7 @@ fn add_windows(layer: &mut Layer, geometry: &Geometry) {
     if layer.passes_on() {
         layer.slides(Pass::InputGradient, Class::Depthwise, windows(inputs), operands);
     }
-    if layer.stage == Stage::Training {
+    if layer.step.trains() {
         // Window and gradient are read for every element of the kernel.
         layer.slides(Pass::WeightGradient, Class::Depthwise, windows(2.0 * outputs), operands);
     }
@@ -109,7 +108,7 @@ fn add_windows(layer: &mut Layer, geometry: &Geometry) {
 fn add_bias(layer: &mut Layer, class: Class) {
     let outputs = BYTES * layer.outputs();
     layer.moves(Pass::Forward, class, Access::Strided, Amount::per_sample(2.0 * outputs));
-    if layer.stage == Stage::Training {
+    if layer.step.trains() {
         layer.moves(Pass::WeightGradient, class, Access::Strided, Amount::per_sample(outputs));
     }
 }

@@ -7,9 +7,9 @@
 //! ```
 //! use perf4sight::features::physical::{Pass, kernels};
 //! use perf4sight::network::zoo::{Dataset, build};
-//! use perf4sight::workload::Stage;
+//! use perf4sight::workload::{Stage, Step};
 //! let squeezenet = build("squeezenet", Dataset::Imagenet)?;
-//! let step = kernels(&squeezenet, Stage::Training);
+//! let step = kernels(&squeezenet, Step::published(Stage::Training));
 //! let flops = |pass| -> f64 {
 //!     let products = step.iter().filter(|kernel| kernel.pass == pass).filter_map(|kernel| kernel.product);
 //!     products.map(|product| product.flops(1.0)).sum()

@@ -8,7 +8,7 @@ use crate::workload::Stage;
 /// Adds the kernels of an operation that multiplies no matrices; none where it moves nothing.
 pub(super) fn add(layer: &mut Layer, class: Class, traffic: &Traffic) {
     let access = if traffic.strided { Access::Strided } else { Access::Contiguous };
-    let (forward, trains) = match layer.stage {
+    let (forward, trains) = match layer.step.stage {
         Stage::Training => (traffic.training, layer.network.trains(layer.node)),
         Stage::Inference => (traffic.inference, false),
     };

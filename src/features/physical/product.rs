@@ -3,7 +3,6 @@
 use super::kernel::{Access, Amount, BYTES, Class, Pass, Product};
 use super::step::Layer;
 use crate::network::Linear;
-use crate::workload::Stage;
 
 /// Adds the three products of a fully connected layer; its samples may be tokens, several per sample of the network.
 pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
@@ -18,7 +17,7 @@ pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
     if layer.passes_on() {
         layer.multiplies(Pass::InputGradient, Class::Linear, product(features, samples, results), traffic);
     }
-    if layer.stage == Stage::Training {
+    if layer.step.trains() {
         layer.multiplies(Pass::WeightGradient, Class::Linear, product(results, features, samples), traffic);
         if linear.bias {
             let reduced = Amount::per_sample(BYTES * tokens * outputs);

@@ -3,13 +3,13 @@
 use super::kernel::{Access, Amount, BYTES, Class, Filter, Kernel, Pass, Product};
 use super::{convolution, movement, product};
 use crate::network::{Nature, Network, Node, NodeId, Shape};
-use crate::workload::Stage;
+use crate::workload::Step;
 
 /// One node of a network on its way through a step; gathers its kernels.
 pub(super) struct Layer<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
-    pub stage: Stage,
+    pub step: Step,
     /// Whether a gradient flows to each of its inputs.
     pub gradients: Vec<bool>,
     /// The geometry its kernels share, where it is a convolution.
@@ -20,17 +20,17 @@ pub(super) struct Layer<'a> {
     kernels: Vec<Kernel>,
 }
 
-/// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`] the forward
+/// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
 /// pass only.
-pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
+pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
     let (readers, in_place) = (network.readers(), network.in_place());
-    let (held, asked) = (held(network, stage), network.gradients());
+    let (held, asked) = (held(network, step), network.gradients());
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
-        let training = stage == Stage::Training;
+        let training = step.trains();
         let gradients: Vec<bool> = node.inputs.iter().map(|input| training && asked[input.index()]).collect();
         let in_place = in_place[id.index()];
-        let mut layer = Layer { network, node, stage, gradients, filter: None, in_place, held, id, kernels };
+        let mut layer = Layer { network, node, step, gradients, filter: None, in_place, held, id, kernels };
         layer.operation();
         if training {
             layer.forks(readers[id.index()].len(), asked[id.index()]);
@@ -38,7 +38,7 @@ pub fn kernels(network: &Network, stage: Stage) -> Vec<Kernel> {
         }
         kernels = layer.kernels;
     }
-    if stage == Stage::Training {
+    if step.trains() {
         kernels.extend(loss(network, held));
     }
     kernels
@@ -150,22 +150,20 @@ impl Layer<'_> {
         }
     }
 
-    /// zero_grad writes the gradient, each tensor's on its own; SGD with momentum reads gradient, weight and momentum and writes the latter two.
+    /// zero_grad writes the gradient, each tensor's on its own; the optimizer reads gradient, weight and states and writes the latter two.
     fn update(&mut self, weights: f64) {
         if weights > 0.0 {
-            self.moves(Pass::Update, Class::Update, Access::Contiguous, Amount::fixed(6.0 * BYTES * weights));
+            let moved = 4.0 + 2.0 * self.step.optimizer.states() as f64;
+            self.moves(Pass::Update, Class::Update, Access::Contiguous, Amount::fixed(moved * BYTES * weights));
             self.launched(self.network.tensors_of(self.node).len() as f64);
         }
     }
 }
 
-/// The weights; training keeps gradient and momentum of each.
-fn held(network: &Network, stage: Stage) -> f64 {
-    let copies = match stage {
-        Stage::Training => 3.0,
-        Stage::Inference => 1.0,
-    };
-    copies * BYTES * network.parameters() as f64
+/// The weights; training keeps gradient and states of each.
+fn held(network: &Network, step: Step) -> f64 {
+    let copies = if step.trains() { 2 + step.optimizer.states() } else { 1 };
+    copies as f64 * BYTES * network.parameters() as f64
 }
 
 fn images(shape: &Shape) -> [f64; 2] {

@@ -3,7 +3,7 @@
 
 use super::cholesky::Cholesky;
 use super::normal::Normal;
-use super::step::Step;
+use super::step::StepTime;
 use super::term::{COUNT, Values};
 use crate::target::Parameter;
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// One measured step.
 #[derive(Debug, Clone)]
 pub(super) struct Observed {
-    pub(super) step: Step,
+    pub(super) step: StepTime,
     pub(super) milliseconds: f64,
     /// How many independent rows it counts for.
     pub(super) weight: f64,

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::Variant;
 use crate::target::{Parameter, Target};
-use crate::workload::Stage;
+use crate::workload::Step;
 use cholesky::Cholesky;
 use effects::{Effects, Sample};
 use fit::{Belief, Observed};
@@ -39,7 +39,7 @@ use rayon::prelude::*;
 use residual::{Left, Residual};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use step::Step;
+use step::StepTime;
 use terms::Rules;
 
 /// What all rows of one network weigh together, in rows: a row weighs one as long as there are fewer, beyond that rows of one
@@ -73,29 +73,29 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    pub fn fit(stage: Stage, seed: u64, observations: &Observations) -> Result<Self> {
+    pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
-        let mut fitted = Self::fit_rows(stage, seed, observations.target, &all)?;
-        let networks = Self::samples_left_out(stage, seed, observations, &|variant| variant.network.clone())?;
+        let mut fitted = Self::fit_rows(step, seed, observations.target, &all)?;
+        let networks = Self::samples_left_out(step, seed, observations, &|variant| variant.network.clone())?;
         fitted.effects = Effects::learn(&networks);
-        fitted.levels = widths(levels_left_out(stage, seed, observations)?);
+        fitted.levels = widths(levels_left_out(step, seed, observations)?);
         Ok(fitted)
     }
 
     /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.
     pub fn left_out<G: Ord + Send + Sync>(
-        stage: Stage,
+        step: Step,
         seed: u64,
         observations: &Observations,
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
-        let samples = Self::samples_left_out(stage, seed, observations, group)?;
+        let samples = Self::samples_left_out(step, seed, observations, group)?;
         let residuals = |samples: Vec<Sample>| samples.iter().map(|sample| sample.residual).collect();
         Ok(samples.into_iter().map(residuals).collect())
     }
 
     fn samples_left_out<G: Ord + Send + Sync>(
-        stage: Stage,
+        step: Step,
         seed: u64,
         observations: &Observations,
         group: &(impl Fn(&Variant) -> G + Sync),
@@ -108,17 +108,17 @@ impl Latency {
             if others.is_empty() {
                 return Ok(Vec::new());
             }
-            let fitted = Self::fit_rows(stage, seed, observations.target, &others)?;
-            Ok(own.into_iter().map(|row| fitted.sample(stage, row)).collect())
+            let fitted = Self::fit_rows(step, seed, observations.target, &others)?;
+            Ok(own.into_iter().map(|row| fitted.sample(step, row)).collect())
         });
         samples.collect()
     }
 
-    fn fit_rows(stage: Stage, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
+    fn fit_rows(step: Step, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
         let rules = Rules { speed: &target.speed, target };
-        let belief = fit::fit(&Belief::before(target), &observed(rules, stage, rows));
+        let belief = fit::fit(&Belief::before(target), &observed(rules, step, rows));
         let physics: Vec<Physics> =
-            rows.par_iter().map(|row| Physics::new(rules, belief.values(), &row.network, stage)).collect();
+            rows.par_iter().map(|row| Physics::new(rules, belief.values(), &row.network, step)).collect();
         let corrections = Corrections::fit(seed, &operations(rows, &physics))?;
         let residual = Residual::fit(seed, &steps(rows, &physics, &corrections))?;
         let (effects, levels, calibrated) = (Effects::learn(&[]), BTreeMap::new(), BTreeMap::new());
@@ -126,16 +126,16 @@ impl Latency {
     }
 
     /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on.
-    pub fn calibrate(&self, stage: Stage, rows: &[Row]) -> Self {
+    pub fn calibrate(&self, step: Step, rows: &[Row]) -> Self {
         let mut calibrated = self.calibrated.clone();
         for row in rows {
-            calibrated.entry(architecture(&row.network)).or_default().push(self.sample(stage, row));
+            calibrated.entry(architecture(&row.network)).or_default().push(self.sample(step, row));
         }
         Latency { calibrated, ..self.clone() }
     }
 
-    pub fn about<'a>(&'a self, stage: Stage, network: &'a Network, news: &News) -> Prepared<'a> {
-        Prepared::new(self, network, self.physics(stage, network), news)
+    pub fn about<'a>(&'a self, step: Step, network: &'a Network, news: &News) -> Prepared<'a> {
+        Prepared::new(self, network, self.physics(step, network), news)
     }
 
     /// How uncertain the device's parameters are.
@@ -143,9 +143,9 @@ impl Latency {
         self.belief.doubt(&Belief::before(&self.target))
     }
 
-    fn physics(&self, stage: Stage, network: &Network) -> Physics<'_> {
+    fn physics(&self, step: Step, network: &Network) -> Physics<'_> {
         let rules = Rules { speed: &self.target.speed, target: &self.target };
-        Physics::new(rules, self.belief.values(), network, stage)
+        Physics::new(rules, self.belief.values(), network, step)
     }
 
     /// Refuses what a file says that no fit could have said.
@@ -166,9 +166,9 @@ impl Latency {
     }
 
     /// A row beside what is predicted for networks of which nothing is known.
-    fn sample(&self, stage: Stage, row: &Row) -> Sample {
+    fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
-        let stranger = Prepared::new(self, &row.network, self.physics(stage, &row.network), &News::default());
+        let stranger = Prepared::new(self, &row.network, self.physics(step, &row.network), &News::default());
         Sample {
             residual: (row.measured / stranger.at(batch)).ln(),
             place: stranger.place(batch),
@@ -192,20 +192,20 @@ impl Belief {
 }
 
 /// Every row as a sample of the parameters, and its operations that were timed, which together weigh as much again.
-fn observed(rules: Rules, stage: Stage, rows: &[&Row]) -> Vec<Observed> {
+fn observed(rules: Rules, step: Step, rows: &[&Row]) -> Vec<Observed> {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
     let every = (rows.iter().map(|row| row.layers.len()).sum::<usize>() / MOST_OPERATIONS).max(1);
     let observe = |(index, row): (usize, &&Row)| {
-        let (parts, batch) = (Parts::new(&row.network, stage), row.record.workload.batch as f64);
+        let (parts, batch) = (Parts::new(&row.network, step), row.record.workload.batch as f64);
         let weight = (NETWORK_WEIGHT / counts[row.record.variant.network.as_str()]).min(1.0);
-        let step = Step::new(rules, &parts, batch);
+        let step = StepTime::new(rules, &parts, batch);
         let mut observed = vec![Observed { step, milliseconds: row.measured, weight }];
         let samples = layers::samples(row, &parts).into_iter();
         let samples: Vec<layers::Sample> = samples.skip(index % every).step_by(every).collect();
         let total: f64 = samples.iter().map(|sample| sample.milliseconds).sum();
         observed.extend(samples.into_iter().map(|layers::Sample { kernels, milliseconds }| Observed {
-            step: Step::part(rules, kernels.iter(), batch),
+            step: StepTime::part(rules, kernels.iter(), batch),
             milliseconds,
             weight: LAYERS_WEIGHT * weight * milliseconds / total,
         }));
@@ -240,7 +240,7 @@ fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<L
 }
 
 /// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
-fn levels_left_out(stage: Stage, seed: u64, observations: &Observations) -> Result<BTreeMap<String, Residuals>> {
+fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result<BTreeMap<String, Residuals>> {
     let variants = || observations.rows.iter().map(|row| &row.record.variant);
     let folds = Folds::new(variants().map(|variant| (variant.network.as_str(), variant.level)));
     let residuals = (0..FOLDS).into_par_iter().map(|fold| -> Result<Vec<(String, f64)>> {
@@ -249,8 +249,8 @@ fn levels_left_out(stage: Stage, seed: u64, observations: &Observations) -> Resu
         if own.is_empty() || others.is_empty() {
             return Ok(Vec::new());
         }
-        let fitted = Latency::fit_rows(stage, seed, observations.target, &others)?;
-        let left = |row: &Row| (architecture(&row.network), fitted.sample(stage, row).residual);
+        let fitted = Latency::fit_rows(step, seed, observations.target, &others)?;
+        let left = |row: &Row| (architecture(&row.network), fitted.sample(step, row).residual);
         Ok(own.into_iter().map(left).collect())
     });
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();

@@ -4,7 +4,7 @@
 use crate::features::physical::{Kernel, Pass, kernels};
 use crate::network::{Network, NodeId};
 use crate::records::layers;
-use crate::workload::Stage;
+use crate::workload::Step;
 use std::collections::BTreeMap;
 
 /// The unit that is timed: an operation forward or backward, or a part of the step that belongs to none.
@@ -49,8 +49,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn new(network: &Network, stage: Stage) -> Self {
-        let kernels = kernels(network, stage);
+    pub(super) fn new(network: &Network, step: Step) -> Self {
+        let kernels = kernels(network, step);
         let mut parts = Parts::default();
         // A node's passes lie mingled, but all of a node's kernels lie together.
         for node in kernels.chunk_by(|a, b| a.node == b.node) {
@@ -97,12 +97,13 @@ impl Parts {
 mod tests {
     use super::*;
     use crate::network::zoo::{Dataset, build};
+    use crate::workload::Stage;
 
     #[test]
     fn repeated_blocks_are_of_one_kind_and_no_kernel_is_lost() {
         let resnet50 = build("resnet50", Dataset::Imagenet).unwrap();
-        let parts = Parts::new(&resnet50, Stage::Training);
-        let all = kernels(&resnet50, Stage::Training);
+        let parts = Parts::new(&resnet50, Step::published(Stage::Training));
+        let all = kernels(&resnet50, Step::published(Stage::Training));
         let traffic = |kernels: &mut dyn Iterator<Item = &Kernel>| -> f64 {
             kernels.map(|kernel| kernel.launches + kernel.traffic.at(3.0)).sum()
         };

@@ -2,13 +2,13 @@
 
 use super::layers::{Corrections, Operation};
 use super::parts::{Kind, Parts};
-use super::step::{Launches, Step, together};
+use super::step::{Launches, StepTime, together};
 use super::term::Values;
 use super::terms::Rules;
 use crate::features::physical::{Class, Kernel};
 use crate::network::{Network, NodeId};
 use crate::target::Parameter;
-use crate::workload::Stage;
+use crate::workload::Step;
 use std::collections::BTreeMap;
 
 /// One network's kernels and the device they run on.
@@ -33,8 +33,8 @@ pub(super) struct Spent {
 }
 
 impl<'a> Physics<'a> {
-    pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, stage: Stage) -> Self {
-        let parts = Parts::new(network, stage);
+    pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, step: Step) -> Self {
+        let parts = Parts::new(network, step);
         let launches = Launches::of(parts.kernels());
         let mut physics = Physics { rules, values, launches, parts, turns: Vec::new() };
         let turns = rules.processor().map(|processor| [2.0, processor.library_from()]).into_iter().flatten();
@@ -66,7 +66,7 @@ impl<'a> Physics<'a> {
 
     /// Milliseconds of a step of `batch` samples, and their derivatives by the logarithms of the parameters.
     pub(super) fn slopes(&self, batch: f64) -> (f64, Values) {
-        Step::new(self.rules, &self.parts, batch).slopes(&self.values)
+        StepTime::new(self.rules, &self.parts, batch).slopes(&self.values)
     }
 
     /// Milliseconds of some of its kernels by themselves.

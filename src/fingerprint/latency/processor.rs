@@ -199,7 +199,7 @@ mod tests {
     use crate::features::physical::kernels;
     use crate::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
     use crate::target::Target;
-    use crate::workload::Stage;
+    use crate::workload::{Stage, Step};
 
     /// Convolutions of 240 channels behind one another, so that the second passes a gradient on.
     fn two(side: usize, window: &Window, groups: usize) -> Network {
@@ -215,7 +215,7 @@ mod tests {
         let target = Target::named("cpu").unwrap().on_threads(1);
         let values = Parameter::ALL.map(|parameter| target.speed.prior(parameter).typical);
         let rules = Rules { speed: &target.speed, target: &target };
-        let step = kernels(network, Stage::Training);
+        let step = kernels(network, Step::published(Stage::Training));
         let second = step.iter().filter(|kernel| kernel.node == network.output() && kernel.pass == pass);
         second.map(|kernel| rules.time(kernel, batch, &values)).sum()
     }

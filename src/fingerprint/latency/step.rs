@@ -42,23 +42,23 @@ pub(super) fn together(work: f64, launching: f64, overlap: f64) -> f64 {
 
 /// One step of one network at one batch size as a fit sees it: a function of the parameters.
 #[derive(Debug, Clone)]
-pub(super) struct Step {
+pub(super) struct StepTime {
     terms: Terms,
     launches: Launches,
     overlap: f64,
     whole: bool,
 }
 
-impl Step {
+impl StepTime {
     pub(super) fn new(rules: Rules, parts: &Parts, batch: f64) -> Self {
-        Step { whole: true, ..Step::part(rules, parts.kernels(), batch) }
+        StepTime { whole: true, ..StepTime::part(rules, parts.kernels(), batch) }
     }
 
     /// Some of a step's kernels by themselves.
     pub(super) fn part<'a>(rules: Rules, kernels: impl Iterator<Item = &'a Kernel> + Clone, batch: f64) -> Self {
         let mut terms = Terms::default();
         kernels.clone().flat_map(|kernel| rules.terms(kernel, batch)).flatten().for_each(|term| terms.push(term));
-        Step { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap, whole: false }
+        StepTime { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap, whole: false }
     }
 
     /// Milliseconds, and their derivatives by the logarithms of the parameters.

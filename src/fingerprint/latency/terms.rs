@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::features::physical::kernels;
     use crate::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
-    use crate::workload::Stage;
+    use crate::workload::{Stage, Step};
 
     /// Two depthwise convolutions of a width: the second passes a gradient on.
     fn depthwise(width: usize) -> Network {
@@ -225,7 +225,7 @@ mod tests {
         let values = Parameter::ALL.map(|parameter| target.speed.prior(parameter).typical);
         let rules = Rules { speed: &target.speed, target };
         let time = |width| -> f64 {
-            let step = kernels(&depthwise(width), Stage::Training);
+            let step = kernels(&depthwise(width), Step::published(Stage::Training));
             step.iter().filter(|kernel| kernel.pass == pass).map(|kernel| rules.time(kernel, 4.0, &values)).sum()
         };
         time(5) / time(3)

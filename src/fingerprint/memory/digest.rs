@@ -10,7 +10,7 @@ use crate::fingerprint::observations::Observations;
 use crate::network::Network;
 use crate::records::{Reading, Record, Variant};
 use crate::target::Allocator;
-use crate::workload::Stage;
+use crate::workload::Step;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) struct Known {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filled: bool,
     /// Its rows.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Digested>,
 }
 
 /// The share of a device's memory that nothing is left of: the kernel and other programs keep some of it.
@@ -44,7 +44,7 @@ const FULL: f64 = 0.95;
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(super) struct Step {
+pub(super) struct Digested {
     pub batch: u64,
     pub simulated: Simulated,
     /// MiB that the allocator took, where the profile has it.
@@ -60,12 +60,12 @@ struct Rows<'a> {
 }
 
 /// Every row and every failure to fit, simulated; each variant is prepared once.
-pub(super) fn digest(stage: Stage, observations: &Observations) -> Vec<Known> {
-    of_variants(stage, observations).into_iter().map(|(_, known)| known).collect()
+pub(super) fn digest(step: Step, observations: &Observations) -> Vec<Known> {
+    of_variants(step, observations).into_iter().map(|(_, known)| known).collect()
 }
 
 /// The same, with the variants they are of.
-pub(super) fn of_variants<'a>(stage: Stage, observations: &Observations<'a>) -> Vec<(&'a Variant, Known)> {
+pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Vec<(&'a Variant, Known)> {
     let mut variants: BTreeMap<&Variant, Rows> = BTreeMap::new();
     let passed = observations.rows.iter().map(|row| (&row.network, &row.record, Some(row.measured)));
     let unfit = observations.failed.iter().filter(|attempt| attempt.did_not_fit());
@@ -75,21 +75,21 @@ pub(super) fn of_variants<'a>(stage: Stage, observations: &Observations<'a>) -> 
     }
     let variants: Vec<(&Variant, Rows)> = variants.into_iter().collect();
     let known = variants.into_par_iter().map(|(variant, Rows { network, rows })| {
-        let simulation = simulation(network, stage, observations.target);
+        let simulation = simulation(network, step, observations.target);
         let mut simulated: BTreeMap<u64, Simulated> = BTreeMap::new();
-        let step = |(record, used): (&Record, Option<f64>)| {
+        let digested = |(record, used): (&Record, Option<f64>)| {
             let batch = record.workload.batch;
             let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::of(&simulation, batch));
-            Step { batch, simulated, reserved: used.and(reserved(record)), used }
+            Digested { batch, simulated, reserved: used.and(reserved(record)), used }
         };
         let known = Known {
             network: variant.network.clone(),
             level: variant.level,
             architecture: architecture(network),
             parameters: network.parameters(),
-            kernels: Some(Kernels::of(network, stage, observations.target)),
+            kernels: Some(Kernels::of(network, step, observations.target)),
             filled: rows.iter().any(|(record, used)| used.is_some_and(|used| fills(record, used))),
-            steps: rows.into_iter().map(step).collect(),
+            steps: rows.into_iter().map(digested).collect(),
         };
         (variant, known)
     });
@@ -123,7 +123,7 @@ impl Known {
     }
 
     /// What one of its steps asks of the device, as it was measured where it was.
-    fn load(&self, step: &Step) -> Load {
+    fn load(&self, step: &Digested) -> Load {
         let demand = step.reserved.unwrap_or(step.simulated.reserved);
         Load { demand: demand + self.kernels().code, batch: step.batch }
     }
@@ -137,7 +137,7 @@ fn points(known: &[&Known]) -> Vec<Point> {
     }
     let of = |part: &Known| {
         let weight = 1.0 / rows[&*part.network];
-        let point = |step: &Step| Some(Point { load: part.load(step), used: step.used?, weight });
+        let point = |step: &Digested| Some(Point { load: part.load(step), used: step.used?, weight });
         part.steps.iter().filter_map(point).collect::<Vec<_>>()
     };
     known.iter().flat_map(|part| of(part)).collect()
@@ -160,16 +160,16 @@ pub(super) fn trials(known: &[&Known]) -> Vec<Tried> {
 
 /// As `batch simulated-reserved simulated-allocated measured-reserved used`, in MiB, `-` for what there is not: a thousand rows shall
 /// not fill a megabyte.
-impl From<Step> for String {
-    fn from(step: Step) -> String {
-        let Step { batch, simulated: Simulated { reserved, allocated }, .. } = step;
+impl From<Digested> for String {
+    fn from(step: Digested) -> String {
+        let Digested { batch, simulated: Simulated { reserved, allocated }, .. } = step;
         let [measured, used] =
             [step.reserved, step.used].map(|value| value.map_or("-".into(), |value| value.to_string()));
         format!("{batch} {reserved} {allocated} {measured} {used}")
     }
 }
 
-impl TryFrom<String> for Step {
+impl TryFrom<String> for Digested {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self> {
@@ -179,7 +179,7 @@ impl TryFrom<String> for Step {
         let number =
             |word: &str| word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(wrong);
         let possible = |word: &str| (word != "-").then(|| number(word)).transpose();
-        Ok(Step {
+        Ok(Digested {
             batch: batch.parse().map_err(|_| wrong())?,
             simulated: Simulated { reserved: number(reserved)?, allocated: number(allocated)? },
             reserved: possible(measured)?,

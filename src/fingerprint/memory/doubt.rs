@@ -1,7 +1,7 @@
 //! How far off predicted memory may be: the distribution of its error, as networks showed it that a fit had not seen.
 
 use super::curve::Curve;
-use super::digest::{Known, Step, curve};
+use super::digest::{Digested, Known, curve};
 use super::model::Model;
 use super::search::search;
 use crate::target::Allocator;
@@ -80,7 +80,7 @@ fn all(known: &[Known], network: &str, allocator: Allocator) -> Vec<Miss> {
     // How far off a step would be that the device could not give all it needs cannot be seen.
     let model = Model::untaught(Curve { cap: None, ..curve });
     let steps = own.iter().flat_map(|part| part.steps.iter().map(move |step| (part, step)));
-    let miss = |(part, step): (&&Known, &Step)| -> Option<Miss> {
+    let miss = |(part, step): (&&Known, &Digested)| -> Option<Miss> {
         Some((model.used(&part.architecture, &part.query(step)), step.used?))
     };
     steps.filter_map(miss).collect()

@@ -1,7 +1,7 @@
 //! Where steps stop to fit: at a limit that is known, or where failures showed it.
 
 use super::curve::Curve;
-use super::digest::{Known, Step, trials};
+use super::digest::{Digested, Known, trials};
 use super::doubt::{Doubt, Doubts};
 use super::limit::Limit;
 use crate::error::Result;
@@ -66,7 +66,7 @@ fn enforced(mib: f64, memory: Memory) -> Option<Room> {
 }
 
 fn contradicted(room: &Room, known: &[&Known], curve: &Curve, doubts: &Doubts) -> bool {
-    let surprising = |(part, step): (&Known, &Step)| {
+    let surprising = |(part, step): (&Known, &Digested)| {
         let need = match room.counts {
             Counts::Tensors => step.simulated.reserved,
             Counts::All => part.query(step).curve(curve),
@@ -96,7 +96,7 @@ mod tests {
         let step = |batch: u32| {
             let tensors = 100.0 * f64::from(batch);
             let read = if tensors <= fitted { format!("{tensors} {}", tensors + 30.0) } else { "- -".to_owned() };
-            Step::try_from(format!("{batch} {tensors} {tensors} {read}")).unwrap()
+            Digested::try_from(format!("{batch} {tensors} {tensors} {read}")).unwrap()
         };
         let steps = (1..=12).map(step).collect();
         let network = "net".to_owned();

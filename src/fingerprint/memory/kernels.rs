@@ -2,7 +2,7 @@
 
 use crate::network::{Activation, Binary, Network, Node, Op};
 use crate::target::{Target, Workspace};
-use crate::workload::Stage;
+use crate::workload::Step;
 use serde::{Deserialize, Serialize};
 
 /// The kernels of one network. On devices whose memory is not the process's they are nothing.
@@ -37,12 +37,12 @@ impl Kernels {
         (0.0..=MOST_CODE).contains(&self.code) && (0.0..=1.0).contains(&self.ragged)
     }
 
-    pub fn of(network: &Network, stage: Stage, target: &Target) -> Self {
+    pub fn of(network: &Network, step: Step, target: &Target) -> Self {
         let block = target.workspaces.iter().find_map(|workspace| match workspace {
             Workspace::BlockedCopies { channels, .. } => Some(*channels),
             _ => None,
         });
-        block.map_or(Kernels::default(), |block| Kernels { code: code(network, stage), ragged: ragged(network, block) })
+        block.map_or(Kernels::default(), |block| Kernels { code: code(network, step), ragged: ragged(network, block) })
     }
 }
 
@@ -50,7 +50,7 @@ impl Kernels {
 type Is<'a> = &'a dyn Fn(&Node) -> bool;
 
 /// MiB of code, every kind of operation once.
-fn code(network: &Network, stage: Stage) -> f64 {
+fn code(network: &Network, step: Step) -> f64 {
     let any = |is: Is| network.nodes().iter().any(is);
     let kinds: [(f64, Is); 10] = [
         (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm)),
@@ -62,18 +62,18 @@ fn code(network: &Network, stage: Stage) -> f64 {
         (RELU, &|node| matches!(node.op, Op::Activation(Activation::Relu))),
         (CONCAT, &|node| matches!(node.op, Op::Concat { .. })),
         (DEPTHWISE, &|node| matches!(&node.op, Op::Conv(conv) if conv.groups > 1)),
-        (GENERAL, &|node| is_general(network, node, stage)),
+        (GENERAL, &|node| is_general(network, node, step)),
     ];
     kinds.iter().filter(|(_, is)| any(is)).map(|(code, _)| code).sum()
 }
 
 /// Whether a depthwise convolution is beyond oneDNN's kernels for those (`jit_uni_dw_conv_kernel_utils.hpp`): forward where its padding is
 /// wider than its result, the gradient of its weights where the kernel is wider than 3 or than its input.
-fn is_general(network: &Network, node: &Node, stage: Stage) -> bool {
+fn is_general(network: &Network, node: &Node, step: Step) -> bool {
     let Op::Conv(conv) = &node.op else { return false };
     let (kernel, padding) = (conv.window.kernel[0], conv.window.padding[0]);
     let [seen, given] = [network.input_of(node, 0), &node.shape].map(|shape| shape.image()[0]);
-    let backward = stage == Stage::Training && (kernel > 3 || kernel > seen);
+    let backward = step.trains() && (kernel > 3 || kernel > seen);
     conv.groups > 1 && (padding > given || backward)
 }
 

@@ -5,7 +5,7 @@ use crate::fingerprint::rows::Row;
 use crate::records::Reading;
 use crate::stats::median;
 use crate::target::Target;
-use crate::workload::Stage;
+use crate::workload::Step;
 use rayon::prelude::*;
 
 /// Rows that are looked at: the smallest levels, whose networks are surest to be the ones that were measured.
@@ -27,13 +27,13 @@ pub struct Likelier {
 
 /// The known device whose rules fit the allocated memory of some rows best, if that is clearly not the assumed one. None where rows do
 /// not tell what was allocated.
-pub fn likelier(stage: Stage, rows: &[Row], assumed: &Target) -> Option<Likelier> {
+pub fn likelier(step: Step, rows: &[Row], assumed: &Target) -> Option<Likelier> {
     let mut rows: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, allocated(row)?))).collect();
     rows.sort_by_key(|(row, _)| row.record.variant.level);
     rows.truncate(rows.len().min(LOOKED_AT));
-    let off = error(stage, &rows, assumed)?;
+    let off = error(step, &rows, assumed)?;
     let known = Target::names().filter_map(|name| Target::named(name).ok());
-    let errors = known.filter_map(|target| Some((error(stage, &rows, &target)?, target.name)));
+    let errors = known.filter_map(|target| Some((error(step, &rows, &target)?, target.name)));
     let (error, target) = errors.min_by(|a, b| a.0.total_cmp(&b.0))?;
     (error < 0.5 * off && error + CLEARLY < off).then_some(Likelier { target, error, assumed: off })
 }
@@ -47,9 +47,9 @@ fn allocated(row: &Row) -> Option<f64> {
 }
 
 /// Median percentage by which the rules of a device miss what was allocated.
-fn error(stage: Stage, rows: &[(&Row, f64)], target: &Target) -> Option<f64> {
+fn error(step: Step, rows: &[(&Row, f64)], target: &Target) -> Option<f64> {
     let off = rows.par_iter().map(|(row, measured)| {
-        let simulated = Simulated::of(&simulation(&row.network, stage, target), row.record.workload.batch);
+        let simulated = Simulated::of(&simulation(&row.network, step, target), row.record.workload.batch);
         100.0 * (simulated.allocated / measured - 1.0).abs()
     });
     let off: Vec<f64> = off.collect();

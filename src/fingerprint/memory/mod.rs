@@ -29,7 +29,7 @@ use crate::network::Network;
 use crate::records::Variant;
 use crate::target::{Allocator, Target};
 use crate::units::Bytes;
-use crate::workload::Stage;
+use crate::workload::Step;
 use digest::{Known, capacity, digest, of_variants};
 use doubt::Doubts;
 use edge::Edge;
@@ -56,9 +56,9 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub fn fit(stage: Stage, seed: u64, observations: &Observations) -> Result<Self> {
+    pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let capacity = observations.rows.iter().filter_map(|row| capacity(&row.record)).reduce(f64::min);
-        let known = digest(stage, observations);
+        let known = digest(step, observations);
         let parts: Vec<&Known> = known.iter().collect();
         let target = observations.target.clone();
         let model = Model::fit(&parts, target.allocator, seed)?
@@ -77,8 +77,8 @@ impl Memory {
     }
 
     /// The same with more rows: the new network weighs as much as every other. What did not fit says where the limit is.
-    pub fn calibrate(&self, stage: Stage, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
-        let added = digest(stage, &Observations { rows, failed, target: &self.target });
+    pub fn calibrate(&self, step: Step, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+        let added = digest(step, &Observations { rows, failed, target: &self.target });
         let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
         let parts: Vec<&Known> = known.iter().collect();
         let allocator = self.target.allocator;
@@ -88,8 +88,8 @@ impl Memory {
         Ok(Memory { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
-    pub fn about<'a>(&'a self, stage: Stage, network: &'a Network) -> Prepared<'a> {
-        Prepared::new(self, stage, network)
+    pub fn about<'a>(&'a self, step: Step, network: &'a Network) -> Prepared<'a> {
+        Prepared::new(self, step, network)
     }
 
     /// Refuses what a file says that no fit could have said.
@@ -120,13 +120,13 @@ impl Memory {
 
     /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.
     pub fn left_out<G: Ord + Send + Sync>(
-        stage: Stage,
+        step: Step,
         seed: u64,
         observations: &Observations,
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
         let known: Vec<(G, Known)> =
-            of_variants(stage, observations).into_iter().map(|(variant, known)| (group(variant), known)).collect();
+            of_variants(step, observations).into_iter().map(|(variant, known)| (group(variant), known)).collect();
         let groups: Vec<&G> = known.iter().map(|(group, _)| group).collect::<BTreeSet<&G>>().into_iter().collect();
         let residuals = groups.par_iter().map(|name| {
             let part = |own: bool| known.iter().filter(move |(group, _)| (group == *name) == own).map(|(_, part)| part);

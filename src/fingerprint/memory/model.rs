@@ -1,7 +1,7 @@
 //! What is fitted to rows: the curve, and what it leaves over of architectures that were profiled.
 
 use super::curve::Curve;
-use super::digest::{Known, Step, curve};
+use super::digest::{Digested, Known, curve};
 use super::residual::{Query, Residual, residuals};
 use crate::error::Result;
 use crate::fingerprint::spread::Residuals;
@@ -46,7 +46,7 @@ impl Model {
 
     /// What it leaves open of the rows of a variant: logarithms of measured over predicted.
     pub fn left_open(&self, part: &Known) -> Residuals {
-        let residual = |step: &Step| Some((step.used? / self.used(&part.architecture, &part.query(step))).ln());
+        let residual = |step: &Digested| Some((step.used? / self.used(&part.architecture, &part.query(step))).ln());
         part.steps.iter().filter_map(residual).collect()
     }
 }

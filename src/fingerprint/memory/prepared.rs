@@ -12,7 +12,7 @@ use crate::fingerprint::prediction::{Counts, MaxBatch, Room, Verdict};
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;
 use crate::units::Bytes;
-use crate::workload::{LARGEST_BATCH, Stage};
+use crate::workload::{LARGEST_BATCH, Step};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -34,13 +34,13 @@ pub(in crate::fingerprint) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    pub(super) fn new(memory: &'a Memory, stage: Stage, network: &'a Network) -> Self {
+    pub(super) fn new(memory: &'a Memory, step: Step, network: &'a Network) -> Self {
         Prepared {
             memory,
             architecture: architecture(network),
             parameters: network.parameters(),
-            kernels: Kernels::of(network, stage, &memory.target),
-            simulation: simulation(network, stage, &memory.target),
+            kernels: Kernels::of(network, step, &memory.target),
+            simulation: simulation(network, step, &memory.target),
             curve: memory.model.curve,
             edge: memory.edge,
             doubts: memory.doubts,

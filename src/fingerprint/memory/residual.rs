@@ -4,7 +4,7 @@
 //! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`docs/accuracy/memory.md`).
 
 use super::curve::{Curve, Load};
-use super::digest::{Known, Step};
+use super::digest::{Digested, Known};
 use super::kernels::Kernels;
 use super::offset::Offset;
 use super::simulated::Simulated;
@@ -108,8 +108,8 @@ fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Fore
 
 impl Known {
     /// What is asked of the trees about one of its steps.
-    pub(super) fn query(&self, step: &Step) -> Query {
-        let &Step { batch, simulated, .. } = step;
+    pub(super) fn query(&self, step: &Digested) -> Query {
+        let &Digested { batch, simulated, .. } = step;
         Query { batch, parameters: self.parameters, kernels: self.kernels(), simulated }
     }
 }

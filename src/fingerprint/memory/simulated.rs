@@ -1,9 +1,9 @@
 //! What the simulation says of one step: the numbers memory is predicted from.
 
-use crate::memory::{Optimizer, Simulation};
+use crate::memory::Simulation;
 use crate::network::Network;
 use crate::target::Target;
-use crate::workload::Stage;
+use crate::workload::Step;
 
 /// Simulated memory of one step, in MiB.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,7 +19,7 @@ impl Simulated {
     }
 }
 
-/// The simulation of a network; the optimizer is the one the profiler runs.
-pub(super) fn simulation<'a>(network: &'a Network, stage: Stage, target: &'a Target) -> Simulation<'a> {
-    Simulation::new(network, stage, Optimizer::Momentum, target)
+/// The simulation of a network.
+pub(super) fn simulation<'a>(network: &'a Network, step: Step, target: &'a Target) -> Simulation<'a> {
+    Simulation::new(network, step, target)
 }

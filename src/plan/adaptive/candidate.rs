@@ -1,13 +1,13 @@
 //! What could be measured, with what is known of it beforehand.
 
 use crate::fingerprint::check_understood;
-use crate::memory::{Optimizer, Simulation};
+use crate::memory::Simulation;
 use crate::network::{ELEMENT, Network};
 use crate::plan::Configuration;
 use crate::records::Variant;
 use crate::target::Target;
 use crate::units::Bytes;
-use crate::workload::Stage;
+use crate::workload::{Stage, Step};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn demands(offers: &[Offer], target: &Target) -> Vec<Demand> {
     let demands = groups.into_par_iter().flat_map_iter(|((_, stage), group)| {
         let network = &offers[group[0]].network;
         let simulated = check_understood(network).is_ok();
-        let simulation = simulated.then(|| Simulation::new(network, stage, Optimizer::Momentum, target));
+        let simulation = simulated.then(|| Simulation::new(network, Step::published(stage), target));
         let demand = |at: usize| {
             let batch = offers[at].configuration.workload.batch;
             let bytes =

@@ -8,7 +8,7 @@ use crate::machine::Setting;
 use crate::records::Provenance;
 use crate::target::Target;
 use crate::units::Percent;
-use crate::workload::Stage;
+use crate::workload::{Stage, Step};
 use std::path::Path;
 
 impl FingerprintSection {
@@ -51,7 +51,8 @@ impl Facts {
         }
         let Target { name, title, .. } = &self.target;
         let assumed = format!("the profile does not say what it was measured on: taken for {name} ({title})");
-        let Some(Likelier { target, error, assumed: off }) = likelier(stage, rows, &self.target) else {
+        let Some(Likelier { target, error, assumed: off }) = likelier(Step::published(stage), rows, &self.target)
+        else {
             return context.console.note(format!("{assumed}; target in [fingerprint] says otherwise"));
         };
         let [error, off] = [error, off].map(Percent);

@@ -9,7 +9,7 @@ use crate::device::kind::DeviceKind;
 use crate::error::Result;
 use crate::machine::remote::{Host, Route};
 use crate::records::{check_cell, check_network_name};
-use crate::workload::{Stage, Variable};
+use crate::workload::{Stage, Step, Variable};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -80,7 +80,8 @@ fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
 
 /// Only the published training step is measured so far; what would be another one is refused by name.
 fn refuse_unpublished(values: &Values<'_>) -> Result<()> {
-    for (key, only) in [("optimizer", "sgd"), ("precision", "fp32")] {
+    let Step { optimizer, precision, .. } = Step::published(Stage::Training);
+    for (key, only) in [("optimizer", optimizer.name()), ("precision", precision.name())] {
         let word: String = values.get(key)?;
         if !word.eq_ignore_ascii_case(only) {
             let error = values.error(key, format!("{word} cannot be measured yet"));

@@ -2,9 +2,10 @@
 
 use super::graph::{Network, Node};
 use super::op::{Facts, Op, Spans};
+use crate::workload::Precision;
 
 /// Bytes of one fp32 element.
-pub const ELEMENT: u64 = 4;
+pub const ELEMENT: u64 = Precision::Fp32.bytes();
 
 impl Facts<'_> {
     /// Elements of the weights that the operation reads.

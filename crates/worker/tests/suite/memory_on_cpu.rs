@@ -8,7 +8,7 @@ use perf4sight::device::protocol::StepRule;
 use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::machine::LocalMachine;
 use perf4sight::machine::description::Description;
-use perf4sight::memory::{Optimizer, Simulation};
+use perf4sight::memory::Simulation;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Network, onnx};
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
@@ -16,7 +16,7 @@ use perf4sight::records::Variant;
 use perf4sight::stats::Scores;
 use perf4sight::target::Target;
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Stage, Workload};
+use perf4sight::workload::{Stage, Step, Workload};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -62,7 +62,7 @@ fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<P
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
     let target = Target::processor(Description::here().wide_vectors()).unwrap();
-    let simulation = Simulation::new(network, stage, Optimizer::Momentum, &target);
+    let simulation = Simulation::new(network, Step::published(stage), &target);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload { stage, batch });
         let allowance = Allowance::default();
