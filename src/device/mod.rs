@@ -69,7 +69,7 @@ pub struct Job {
     pub memory: bool,
     /// Whether every operation of a step is timed.
     pub layers: bool,
-    /// The how-manieth time it runs, from 1 on.
+    /// Which of its runs it is, from 1 on.
     pub round: u32,
     /// How long it may take.
     pub allowance: Allowance,

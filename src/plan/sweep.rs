@@ -29,7 +29,7 @@ pub struct Configuration {
     pub workload: Workload,
     /// What is measured, without repeats, in the order of [`Variable::ALL`].
     pub variables: Vec<Variable>,
-    /// The how-manieth time it is measured, from 1 on.
+    /// Which of its measurements it is, from 1 on.
     pub round: u32,
 }
 
