@@ -317,6 +317,9 @@ fn what_others_put_into_the_temporary_folder_stops_nobody() {
         return eprintln!("skipped: this test needs an unshare that may mount");
     }
     let program = env!("CARGO_BIN_EXE_perf4sight");
+    if Path::new(program).starts_with("/tmp") {
+        return eprintln!("skipped: this test hides /tmp, where this checkout lies");
+    }
     for lock in ["mkfifo", "mkdir -m 0", "ln -s /etc/passwd", "install -m 0 /dev/null"] {
         let command = format!("{lock} /tmp/perf4sight-measuring.lock && timeout 20 {program} --config-file config.ini");
         let output = run(&command).unwrap();

@@ -96,7 +96,10 @@ impl Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Effects {
+    /// The mean of squares, exceptions included.
     network: f64,
+    /// The square of the scale of what is usual.
+    usual: f64,
     level: f64,
     within: f64,
 }
@@ -143,23 +146,34 @@ impl Effects {
                 within.add(variance, free.min(MOST_ROWS) as f64);
             }
         }
-        Effects { network: usual(&squares), level: level.value(), within: within.value() }
+        Effects { network: mean_square(&squares), usual: usual(&squares), level: level.value(), within: within.value() }
     }
 
     /// What a few rows tell of their network; of a network without rows only how much networks vary. `strangeness` is the standard
     /// deviation that it has beyond theirs.
     pub(super) fn posterior<'a>(&self, strangeness: f64, samples: &'a [Sample]) -> Posterior<'a> {
         let guesses = SCALES.into_iter().zip(weights());
-        let guess =
-            |(scale, weight): (f64, f64)| Guess::new(Kernel { effects: *self, scale, strangeness }, weight, samples);
+        // What rows say is told from what is usual; of a network without rows that another was an exception is part of the doubt.
+        let network = if samples.is_empty() { self.network } else { self.usual };
+        let effects = Effects { network, ..*self };
+        let guess = |(scale, weight): (f64, f64)| Guess::new(Kernel { effects, scale, strangeness }, weight, samples);
         let guesses: Vec<Guess> = guesses.filter_map(guess).collect();
         Posterior { guesses, samples }
     }
 
     /// Whether a file holds what could have been learned.
     pub(super) fn is_sound(&self) -> bool {
-        [self.network, self.level, self.within].into_iter().all(|variance| variance > 0.0 && variance < 100.0)
+        [self.network, self.usual, self.level, self.within]
+            .into_iter()
+            .all(|variance| variance > 0.0 && variance < 100.0)
     }
+}
+
+/// The mean of the squares of networks' effects, beside what was believed.
+fn mean_square(squares: &[f64]) -> f64 {
+    let mut variance = Variance::believed(NETWORK * NETWORK, PRIOR_NETWORKS);
+    squares.iter().for_each(|square| variance.add(*square, 1.0));
+    variance.value()
 }
 
 /// The square of the scale of networks' effects, given theirs: that of Student's t under which they are likeliest (expectation and
@@ -335,7 +349,8 @@ mod tests {
         assert!((effects.network.sqrt() - 0.1).abs() < 0.003 && (effects.level.sqrt() - 0.0231).abs() < 0.002);
         // One that is far off is an exception, and hardly makes others less certain.
         let offs: Vec<f64> = (0..20).map(|index| if index == 0 { 1.0 } else { 0.03 }).collect();
-        assert!(Effects::learn(&networks(&offs)).network.sqrt() < 0.04);
+        let learned = Effects::learn(&networks(&offs));
+        assert!(learned.usual.sqrt() < 0.04 && learned.network.sqrt() > 0.15, "{learned:?}");
         let mut disturbed = networks(&[0.0; 100]);
         disturbed[0][0].residual = 3.0;
         assert!(Effects::learn(&disturbed).within < 1.1 * Effects::learn(&networks(&[0.0; 100])).within);
