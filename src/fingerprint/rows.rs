@@ -128,9 +128,10 @@ fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
     let (each, stride) = ((MOST_FITTED / steps.len()).max(1), steps.len().div_ceil(MOST_FITTED));
     let kept: BTreeSet<usize> =
         steps.values().step_by(stride).flat_map(|rows| rows.iter().take(each).copied()).collect();
+    let spread = if stride > 1 { format!("one step in {stride}") } else { "every step".to_owned() };
     // Before what readers noticed: only the first is told outside the report.
     let thinned = format!(
-        "{} rows are more than the {} taken at most: {} of them are, up to {each} of a batch size and every {stride}. of those",
+        "{} rows are more than the {} taken at most: {} of them are, of {spread} up to {each}",
         grouped(records.len() as u64),
         grouped(MOST_FITTED as u64),
         grouped(kept.len() as u64),

@@ -2,7 +2,7 @@
 
 use crate::conformance::{job, measure};
 use crate::device::script_worker;
-use crate::fixtures::Scene;
+use crate::fixtures::{PATIENCE, Scene, runs, within_patience};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use perf4sight::device::Measurement;
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 /// What a worker says of itself, and of a step.
 const ABOUT: &str = r#"{"protocol":2,"software":{},"places":{"cpu":{}},"layers":true}"#;
 const MEASURED: &str = r#"{"outcome":"measured","latency":{"median":12.5,"spread":0.01,"steps":40,"discarded":2,"disturbed":false},"memory":{"allocated":1048576,"reserved":2097152,"used":3145728,"available":4194304,"free":4194304},"seconds":0.6}"#;
-/// Longer than anything takes here.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A device whose worker is a line of shell.
 fn scripted(script: &str) -> Hardware {
@@ -61,30 +59,11 @@ fn profiled(script: &str) -> Scene {
     Scene::new().file("worker.sh", worker).file("config.ini", config).file("nets/squeezenet_0.onnx", squeezenet)
 }
 
-fn start(scene: &Scene) -> Child {
-    let mut command = scene.command();
-    command.args(["--config-file", "config.ini"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
-}
-
-#[track_caller]
-fn within_patience(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "{what} does not come about");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// The process whose id stands in a file of the scene, once it does.
 fn process(scene: &Scene, file: &str) -> i32 {
     let read = || fs::read_to_string(scene.path(file)).ok()?.trim().parse().ok();
     within_patience(file, || read().is_some());
     read().unwrap()
-}
-
-fn runs(process: i32) -> bool {
-    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 #[test]
@@ -93,7 +72,7 @@ fn a_worker_and_what_it_started_die_with_the_program_however_it_ends() {
     let script = "setsid sleep 300 & echo $! > stray; sleep 300 & echo $! > child; echo $$ > worker; wait";
     for signal in [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
         let scene = profiled(script);
-        let mut program = start(&scene);
+        let mut program = scene.start();
         let started = ["worker", "child", "stray"].map(|file| process(&scene, file));
         kill(Pid::from_raw(program.id() as i32), signal).unwrap();
         let status = program.wait().unwrap();
@@ -246,7 +225,7 @@ fn a_file_that_may_not_grow_is_a_failed_write() {
 fn of_many_runs_at_once_one_measures_and_the_others_say_why_they_do_not() {
     let scene = profiled(&format!("while [ ! -e enough ]; do sleep 0.05; done; echo '{MEASURED}'"));
     for round in 0..3 {
-        let mut running: Vec<Child> = (0..6).map(|_| start(&scene)).collect();
+        let mut running: Vec<Child> = (0..6).map(|_| scene.start()).collect();
         // Whoever has the folder measures until there is enough; the others end.
         let deadline = Instant::now() + PATIENCE;
         while running.iter_mut().filter_map(|program| program.try_wait().unwrap()).count() < 5 {
@@ -368,7 +347,7 @@ fn a_run_that_is_killed_anywhere_goes_on() {
     for kills in [1, 3, 6] {
         let scene = scene();
         for kill in 1..=kills {
-            let mut program = start(&scene);
+            let mut program = scene.start();
             thread::sleep(whole * kill / (kills + 1));
             program.kill().unwrap();
             program.wait().unwrap();

@@ -6,9 +6,10 @@ use perf4sight::report::{Console, Mode, Settings};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
 /// A folder of the development-only data beside the checkout; `None`, said aloud, where it is absent.
@@ -19,6 +20,24 @@ pub fn shared(name: &str) -> Option<PathBuf> {
         return None;
     }
     Some(path)
+}
+
+/// Longer than anything takes that a test waits for.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until something is so.
+#[track_caller]
+pub fn within_patience(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what} does not come about");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process is there, and not only its exit status.
+pub fn runs(process: i32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 /// A temporary folder in which the real program runs.
@@ -37,6 +56,13 @@ pub struct Outcome {
 }
 
 impl Scene {
+    /// The program under way with the scene's configuration.
+    pub fn start(&self) -> Child {
+        let mut command = self.command();
+        command.args(["--config-file", "config.ini"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    }
+
     pub fn new() -> Self {
         Scene { folder: TempDir::new().expect("a temporary folder") }
     }

@@ -1,7 +1,7 @@
 //! The program and the worker beside it: a real profile, real kills.
 
 use crate::conformance::asked;
-use crate::fixtures::Scene;
+use crate::fixtures::{Scene, runs, within_patience};
 use crate::{own_worker, program};
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
@@ -9,12 +9,9 @@ use perf4sight::records::{self, Provenance, Variant};
 use perf4sight::workload::{Quantity, Stage};
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// Longer than the end of a worker takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+use std::time::Duration;
 
 /// A profile of squeezenet on this processor.
 fn scene(more: &str) -> Scene {
@@ -61,7 +58,7 @@ fn a_real_profile_stops_where_memory_ends() {
 fn a_real_worker_is_no_orphan_for_long() {
     let scene = scene("bs = [1, 2]");
     for delay in [0, 2, 5, 10, 40] {
-        let mut program = start(&scene);
+        let mut program = scene.start();
         within_patience("a worker", || children(&program).len() > 1);
         thread::sleep(Duration::from_millis(delay));
         let started = children(&program);
@@ -71,29 +68,10 @@ fn a_real_worker_is_no_orphan_for_long() {
     }
 }
 
-fn start(scene: &Scene) -> Child {
-    let mut command = scene.command();
-    command.args(["--config-file", "config.ini"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
-}
-
 /// The processes that a program started and that still run: a worker's guard, a worker.
 fn children(program: &Child) -> Vec<i32> {
     let threads = fs::read_dir(Path::new("/proc").join(program.id().to_string()).join("task")).unwrap().flatten();
     let children: String =
         threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok()).collect();
     children.split_whitespace().filter_map(|id| id.parse().ok()).collect()
-}
-
-fn runs(process: i32) -> bool {
-    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-}
-
-#[track_caller]
-fn within_patience(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "{what} does not come about");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
