@@ -1,18 +1,15 @@
 //! Everything a fingerprint says about one network: prepared once, asked for any batch size.
 
 use super::Fingerprint;
-use super::expected::Expected;
+use super::cross_validation::Band;
 use super::hybrid::Hybrid;
 use super::latency;
 use super::memory;
 use super::method::Fitted;
-use super::predicted::Predicted;
-use super::prediction::{Interval, MaxBatch, Prediction, Room, Verdict};
+use super::novelty::{News, Unlike};
+use super::prediction::{Expected, Interval, MaxBatch, Predicted, Prediction, Room, Shares, TimedOperation, Verdict};
 use super::published::Published;
 use super::rows::Row;
-use super::shares::{Shares, TimedOperation};
-use super::spread::Band;
-use super::unlike::{News, Unlike};
 use crate::memory::Alive;
 use crate::network::Network;
 use crate::units::Bytes;
@@ -71,7 +68,8 @@ impl About<'_> {
 
     /// How far off predictions of such a network were when the fingerprint was fitted; none where that was not tested.
     pub fn expected(&self) -> Option<Expected> {
-        self.fingerprint.expected(self.family.is_some())
+        let Fingerprint { scores, left_out, .. } = self.fingerprint;
+        Expected::of(self.family.is_some(), *scores, left_out)
     }
 
     /// What a step must fit into; only a memory fingerprint knows.

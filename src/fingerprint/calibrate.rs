@@ -1,7 +1,6 @@
 //! A fingerprint with a few measured rows of a new network.
 
-use super::observations::Attempt;
-use super::rows::Row;
+use super::rows::{Attempt, Row};
 use super::{Fingerprint, count};
 use crate::error::{Error, Result};
 use crate::workload::Quantity;

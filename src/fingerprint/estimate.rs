@@ -1,9 +1,9 @@
 //! How far off the hybrid method is for what it has not seen, estimated from the rows of a profile alone.
 
+use super::cross_validation::Residuals;
 use super::latency::Latency;
 use super::memory::Memory;
-use super::observations::Observations;
-use super::spread::Residuals;
+use super::rows::Observations;
 use crate::error::Result;
 use crate::records::Variant;
 use crate::stats::mean;

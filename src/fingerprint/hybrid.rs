@@ -2,8 +2,7 @@
 
 use super::latency::Latency;
 use super::memory::Memory;
-use super::observations::{Attempt, Observations};
-use super::rows::Row;
+use super::rows::{Attempt, Observations, Row};
 use crate::error::{Error, Result};
 use crate::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};

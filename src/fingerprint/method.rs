@@ -2,9 +2,9 @@
 
 use super::Subject;
 use super::hybrid::Hybrid;
-use super::observations::{Attempt, Observations};
 use super::published::Published;
 use super::rows::Row;
+use super::rows::{Attempt, Observations};
 use crate::error::{Error, Result, suggestion};
 use crate::workload::{Quantity, Stage};
 use serde::{Deserialize, Serialize};

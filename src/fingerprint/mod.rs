@@ -5,42 +5,31 @@
 //! [`Fingerprint::about`] answers for any network.
 
 mod about;
-mod architecture;
 mod calibrate;
+mod cross_validation;
 mod estimate;
-mod expected;
-mod file;
-mod folder;
-mod folds;
+mod files;
 mod hybrid;
 mod latency;
 mod memory;
 mod method;
-mod networks;
-mod observations;
-mod predicted;
+mod novelty;
 mod prediction;
 mod published;
 mod rows;
-mod shares;
-mod spread;
-mod unlike;
 
 pub use about::About;
 pub use calibrate::MOST_ROWS;
 pub use estimate::left_out_error;
-pub use expected::Expected;
-pub use file::{Provenance, file_name};
-pub use folder::Fingerprints;
+pub use files::{Fingerprints, Provenance, file_name};
 pub use memory::{Likelier, Limit, Tried, likelier};
 pub use method::Method;
-pub use networks::Networks;
-pub use observations::{Attempt, Observations};
-pub use predicted::Predicted;
-pub use prediction::{Basis, Call, Counts, Interval, MaxBatch, Prediction, Room, Verdict};
-pub use rows::{Gathered, Levels, MOST_FITTED, Row, Selection, gather};
-pub use shares::{Share, Shares, TimedOperation};
-pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
+pub use novelty::{LEAST_COVERAGE, Unlike, check_understood};
+pub use prediction::{
+    Basis, Call, Counts, Expected, Interval, MaxBatch, Predicted, Prediction, Room, Share, Shares, TimedOperation,
+    Verdict,
+};
+pub use rows::{Attempt, Gathered, Levels, MOST_FITTED, Networks, Observations, Row, Selection, gather};
 
 use crate::error::{Error, Result};
 use crate::machine::Setting;
@@ -49,9 +38,9 @@ use crate::records::Variant;
 use crate::stats::Scores;
 use crate::workload::{Quantity, Stage, Step};
 use method::Fitted;
+use novelty::Profiled;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use unlike::Profiled;
 
 /// Fewer rows than this cannot show how cost grows with batch size and level.
 pub const FEWEST_ROWS: usize = 10;
@@ -120,7 +109,7 @@ impl Fingerprint {
             return Err(too_few(&subject, rows.len()));
         }
         Ok(Fingerprint {
-            format: file::FORMAT,
+            format: files::FORMAT,
             profiled: Profiled::new(observations),
             fitted: Fitted::fit(&subject, method, seed, observations)?,
             subject,

@@ -16,12 +16,9 @@ mod step;
 mod term;
 mod terms;
 
-use super::architecture::architecture;
-use super::folds::{FOLDS, Folds};
-use super::observations::Observations;
-use super::rows::Row;
-use super::spread::{Residuals, WIDEST, widths};
-use super::unlike::News;
+use super::cross_validation::{FOLDS, Folds, Residuals, WIDEST, widths};
+use super::novelty::{News, architecture};
+use super::rows::{Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::Variant;

@@ -8,12 +8,11 @@ use super::mixture::Mixture;
 use super::physics::Physics;
 use super::residual::Curve;
 use crate::features::physical::Class;
-use crate::fingerprint::architecture::level;
-use crate::fingerprint::prediction::Basis;
+use crate::fingerprint::cross_validation::Band;
+use crate::fingerprint::novelty::News;
+use crate::fingerprint::novelty::level;
+use crate::fingerprint::prediction::{Basis, Share, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
-use crate::fingerprint::shares::{Share, Shares, TimedOperation};
-use crate::fingerprint::spread::Band;
-use crate::fingerprint::unlike::News;
 use crate::network::Network;
 use crate::units::Milliseconds;
 

@@ -20,10 +20,8 @@ pub use likelier::{Likelier, likelier};
 pub use limit::{Limit, Tried};
 pub(super) use prepared::Prepared;
 
-use super::folds::{FOLDS, Folds};
-use super::observations::{Attempt, Observations};
-use super::rows::Row;
-use super::spread::{Residuals, Spread};
+use super::cross_validation::{FOLDS, Folds, Residuals, Spread};
+use super::rows::{Attempt, Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::records::Variant;

@@ -4,7 +4,7 @@ use super::curve::Curve;
 use super::digest::{Digested, Known, curve};
 use super::residual::{Query, Residual, residuals};
 use crate::error::Result;
-use crate::fingerprint::spread::Residuals;
+use crate::fingerprint::cross_validation::Residuals;
 use crate::target::Allocator;
 use std::collections::BTreeMap;
 

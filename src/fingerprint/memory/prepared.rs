@@ -7,7 +7,7 @@ use super::edge::Edge;
 use super::kernels::Kernels;
 use super::residual::Query;
 use super::simulated::{Simulated, simulation};
-use crate::fingerprint::architecture::architecture;
+use crate::fingerprint::novelty::architecture;
 use crate::fingerprint::prediction::{Counts, MaxBatch, Room, Verdict};
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;

@@ -7,7 +7,7 @@ use super::doubt::Doubts;
 use super::edge::Edge;
 use super::model::Model;
 use crate::error::{Error, Result};
-use crate::fingerprint::spread::Spread;
+use crate::fingerprint::cross_validation::Spread;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The error to expect of a prediction: how far off the fingerprint was for what it had not seen, as the fit that made it found out.
 
-use super::Fingerprint;
-use crate::stats::mean;
+use crate::stats::{Scores, mean};
+use std::collections::BTreeMap;
 
 /// The error to expect of one network, in percent.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,20 +26,25 @@ pub enum Expected {
     },
 }
 
-impl Fingerprint {
-    /// The error to expect of a network that was profiled at other levels, or of one that never was; of the latter that of levels, told as
-    /// such, where networks were too few to leave one out; none where nothing was tested.
-    pub(super) fn expected(&self, is_profiled: bool) -> Option<Expected> {
-        let levels = || self.scores.map(|scores| Expected::Levels { mape: scores.mape, rows: scores.rows });
+impl Expected {
+    /// The error to expect of a network that was profiled at other levels, from the `scores` of levels not fitted on, or of one that never
+    /// was, from the errors of networks left out; of the latter that of levels, told as such, where networks were too few to leave one out;
+    /// none where nothing was tested.
+    pub(in crate::fingerprint) fn of(
+        is_profiled: bool,
+        scores: Option<Scores>,
+        left_out: &BTreeMap<String, f64>,
+    ) -> Option<Self> {
+        let levels = || scores.map(|scores| Expected::Levels { mape: scores.mape, rows: scores.rows });
         match is_profiled {
             true => levels(),
-            false => self.of_networks().or_else(levels),
+            false => Self::of_networks(left_out).or_else(levels),
         }
     }
 
-    fn of_networks(&self) -> Option<Expected> {
-        let errors: Vec<f64> = self.left_out.values().copied().collect();
-        let (worst, &worst_mape) = self.left_out.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    fn of_networks(left_out: &BTreeMap<String, f64>) -> Option<Self> {
+        let errors: Vec<f64> = left_out.values().copied().collect();
+        let (worst, &worst_mape) = left_out.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         Some(Expected::LeftOut { mape: mean(&errors), networks: errors.len(), worst: worst.clone(), worst_mape })
     }
 }

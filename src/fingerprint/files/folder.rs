@@ -1,9 +1,9 @@
 //! The fingerprints of one folder and stage: latency, memory or both.
 
-use super::observations::Attempt;
-use super::rows::Row;
-use super::{Fingerprint, Subject, file_name};
+use super::file::file_name;
 use crate::error::{Error, Result};
+use crate::fingerprint::rows::{Attempt, Row};
+use crate::fingerprint::{Fingerprint, Subject};
 use crate::network::Network;
 use crate::records::Record;
 use crate::workload::{Quantity, Stage};

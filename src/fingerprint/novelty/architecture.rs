@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 const WIDER: f64 = 1.5;
 
 /// What a network computes and on which images, whatever its widths: networks that were pruned from one another have this in common.
-pub(super) fn architecture(network: &Network) -> String {
+pub(in crate::fingerprint) fn architecture(network: &Network) -> String {
     let words = network.nodes().iter().map(|node| format!("{};", form(network, node)));
     checksum(words.flat_map(String::into_bytes))
 }
 
 /// A network at its widths.
-pub(super) fn level(network: &Network) -> String {
+pub(in crate::fingerprint) fn level(network: &Network) -> String {
     checksum(architecture(network).bytes().chain(widths(network).into_iter().flat_map(u64::to_le_bytes)))
 }
 

@@ -1,10 +1,23 @@
 //! What a fit sees of a device: rows that passed, rows that did not, and the facts known of it beforehand.
 
-use super::rows::{Gathered, Row};
 use crate::network::Network;
+use crate::records::layers::LayerRow;
 use crate::records::{Outcome, Record};
 use crate::target::Target;
 use std::sync::Arc;
+
+/// A row that passed, with the network it was measured on.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The row.
+    pub record: Record,
+    /// Milliseconds or MiB; positive.
+    pub measured: f64,
+    /// The network that the row's file name stands for.
+    pub network: Arc<Network>,
+    /// The same step operation by operation, where the profile timed them.
+    pub layers: Vec<LayerRow>,
+}
 
 /// A row that failed, with the network it was tried on: a censored observation.
 #[derive(Debug, Clone)]
@@ -31,11 +44,4 @@ pub struct Observations<'a> {
     pub failed: &'a [Attempt],
     /// The facts of the device.
     pub target: &'a Target,
-}
-
-impl Gathered {
-    /// These rows as observations of a device.
-    pub fn observations<'a>(&'a self, target: &'a Target) -> Observations<'a> {
-        Observations { rows: &self.rows, failed: &self.failed, target }
-    }
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts that the levels of every network are dealt into: with more, fits take longer and hardly know more levels.
-pub(super) const FOLDS: usize = 3;
+pub(in crate::fingerprint) const FOLDS: usize = 3;
 
 /// Which part each level of each network is in; networks of a single level are in none, for without it they are unknown.
-pub(super) struct Folds<'a>(BTreeMap<(&'a str, u8), usize>);
+pub(in crate::fingerprint) struct Folds<'a>(BTreeMap<(&'a str, u8), usize>);
 
 impl<'a> Folds<'a> {
     /// The levels are dealt out in ascending order, so that every part has small and large ones.

@@ -1,9 +1,8 @@
 //! What sets a network apart from everything that was profiled: kinds of operations, shapes, sizes, batch sizes.
 
 use super::architecture::Families;
-use super::observations::Observations;
-use super::rows::Row;
 use crate::error::{Error, Result};
+use crate::fingerprint::rows::{Observations, Row};
 use crate::network::{Conv, Network, Node, NodeId, Op, Window};
 use crate::units::{Percent, grouped};
 use serde::{Deserialize, Serialize};
@@ -76,7 +75,7 @@ impl fmt::Display for Unlike {
 /// What the profiled networks were made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Profiled {
+pub(in crate::fingerprint) struct Profiled {
     operations: BTreeSet<String>,
     inputs: BTreeSet<String>,
     sizes: BTreeMap<String, [u64; 2]>,
@@ -86,7 +85,7 @@ pub(super) struct Profiled {
 
 /// What is new about a network, as far as it makes a prediction less certain.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct News {
+pub(in crate::fingerprint) struct News {
     /// The architecture that it has in common with networks that were measured, if it is one of their levels.
     pub family: Option<String>,
     /// Operations of kinds that were never measured.

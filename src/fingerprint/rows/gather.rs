@@ -1,75 +1,17 @@
 //! From the files of a profile to the rows that can be fitted or evaluated on, and what had to be left out.
 
 use super::networks::Networks;
-use super::observations::Attempt;
+use super::observations::{Attempt, Observations, Row};
+use super::selection::{Levels, Selection};
 use crate::error::{Error, Result};
-use crate::network::Network;
 use crate::records::layers::{self, LayerRow};
 use crate::records::{self, Record, Variant};
+use crate::target::Target;
 use crate::units::grouped;
-use crate::workload::{Quantity, Stage, Workload};
+use crate::workload::{Quantity, Workload};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
-
-/// Which rows to take from which folders.
-#[derive(Debug, Clone)]
-pub struct Selection<'a> {
-    /// Folders of `{variant}-gt.csv` files.
-    pub folders: &'a [PathBuf],
-    /// Names of networks.
-    pub networks: &'a [String],
-    /// Their levels.
-    pub levels: Levels,
-    /// Training or inference; rows that name no stage are taken to be of this one.
-    pub stage: Stage,
-    /// Latency or memory.
-    pub quantity: Quantity,
-}
-
-/// Which levels of a network; all repeats of a level belong to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Levels {
-    /// These; one without a file is reported as missing.
-    Only(BTreeSet<u8>),
-    /// Whatever there is, without these.
-    AllBut(BTreeSet<u8>),
-}
-
-impl Levels {
-    fn contain(&self, level: u8) -> bool {
-        match self {
-            Levels::Only(levels) => levels.contains(&level),
-            Levels::AllBut(levels) => !levels.contains(&level),
-        }
-    }
-}
-
-/// "levels 0, 30" or "all levels but 0, 30".
-impl fmt::Display for Levels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (words, levels) = match self {
-            Levels::Only(levels) => ("levels", levels),
-            Levels::AllBut(levels) => ("all levels but", levels),
-        };
-        let levels: Vec<String> = levels.iter().map(u8::to_string).collect();
-        write!(f, "{words} {}", levels.join(", "))
-    }
-}
-
-/// A row that passed, with the network it was measured on.
-#[derive(Debug, Clone)]
-pub struct Row {
-    /// The row.
-    pub record: Record,
-    /// Milliseconds or MiB; positive.
-    pub measured: f64,
-    /// The network that the row's file name stands for.
-    pub network: Arc<Network>,
-    /// The same step operation by operation, where the profile timed them.
-    pub layers: Vec<LayerRow>,
-}
 
 /// The rows of a selection, and what is not among them.
 #[derive(Debug, Clone, Default)]
@@ -208,6 +150,11 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
 }
 
 impl Gathered {
+    /// These rows as observations of a device.
+    pub fn observations<'a>(&'a self, target: &'a Target) -> Observations<'a> {
+        Observations { rows: &self.rows, failed: &self.failed, target }
+    }
+
     /// Whether files are missing that the selection counts on.
     pub fn is_incomplete(&self) -> bool {
         !self.missing_logs.is_empty() || !self.missing_networks.is_empty()

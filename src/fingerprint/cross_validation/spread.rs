@@ -1,6 +1,6 @@
 //! 90 % intervals from how far predictions were off for what was left out: networks, and levels of networks.
 
-use super::prediction::Basis;
+use crate::fingerprint::prediction::Basis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ const NETWORKS: usize = 10;
 const FEWEST: usize = 20;
 
 /// No interval is wider, in logarithms.
-pub(super) const WIDEST: f64 = 14.0;
+pub(in crate::fingerprint) const WIDEST: f64 = 14.0;
 
 /// How far off predictions were for what was left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spread {
+pub(in crate::fingerprint) struct Spread {
     /// For networks nobody profiled: natural logarithm of the factor between a prediction and either end of its interval.
     width: f64,
     networks: usize,
@@ -31,7 +31,7 @@ pub(super) struct Spread {
 
 /// How wide the intervals of one network are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Band {
+pub(in crate::fingerprint) struct Band {
     /// Natural logarithms of the factors between a prediction and the lower and upper end of its interval.
     pub ends: [f64; 2],
     /// What the 90 % rest on.
@@ -46,7 +46,7 @@ impl Band {
 }
 
 /// Natural logarithms of measured over predicted of one network, predicted by fits that did not see what was measured.
-pub(super) type Residuals = Vec<f64>;
+pub(in crate::fingerprint) type Residuals = Vec<f64>;
 
 impl Spread {
     /// From the residuals of each network; none where there is not a single one.
@@ -88,7 +88,7 @@ impl Spread {
 
 /// How wide intervals of further levels are, where enough of them were left out: natural logarithms of the factor between a prediction
 /// and either end, by architecture.
-pub(super) fn widths(levels: BTreeMap<String, Residuals>) -> BTreeMap<String, f64> {
+pub(in crate::fingerprint) fn widths(levels: BTreeMap<String, Residuals>) -> BTreeMap<String, f64> {
     let enough = levels.into_iter().filter(|(_, residuals)| residuals.len() >= FEWEST);
     let width = |(architecture, residuals): (String, Residuals)| {
         let count = residuals.len() as f64;

@@ -1,8 +1,8 @@
-//! Fingerprints as files: one JSON per stage and quantity.
+//! A fingerprint as a JSON file.
 
-use super::Fingerprint;
 use crate::checksum::checksum;
 use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
 use crate::input_file;
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Version of the file's layout; raised whenever an older program could misread it.
-pub(super) const FORMAT: u32 = 3;
+pub(in crate::fingerprint) const FORMAT: u32 = 3;
 
 /// What to do about a file that cannot be used.
 const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";

@@ -1,0 +1,7 @@
+//! What fits tell of themselves by leaving out rows: how far off they are for what they did not see, and how wide intervals must be.
+
+mod folds;
+mod spread;
+
+pub(super) use folds::{FOLDS, Folds};
+pub(super) use spread::{Band, Residuals, Spread, WIDEST, widths};
