@@ -40,7 +40,6 @@ pub mod pipeline;
 pub mod plan;
 pub mod pruning;
 pub mod records;
-pub mod report;
 pub mod sections;
 pub mod target;
 pub mod trees;
@@ -48,4 +47,5 @@ pub mod trees;
 // What lies below, in crates of its own, under the names that it has here.
 pub use perf4sight_conventions::{checksum, error, input_file, private_folder, stats, units, whole_file};
 pub use perf4sight_machine as machine;
+pub use perf4sight_report as report;
 pub use perf4sight_step::{network, workload};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every module with what it may use beside the base. A row names only modules of earlier rows, so there is no cycle. `machine` is a
-/// crate; `network`, `protocol` and `sampling` lie in the crate `step`.
+/// Every module with what it may use beside the base. A row names only modules of earlier rows, so there is no cycle. `machine`
+/// and `report` are crates; `network`, `protocol` and `sampling` lie in the crate `step`.
 const MODULES: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("report", &[]),
@@ -43,8 +43,8 @@ const EFFECTS: &[(&[&str], &[&str])] = &[
     (&["clap::", "clap_complete::"], &["cli.rs", "cli/", "main.rs", "worker/src/main.rs"]),
     (&["env::current_exe"], &["cli.rs", "pipeline/"]),
     (&["env::var", "env::vars", "env::var_os", "env::set_var"], &["cli.rs", "main.rs", "worker/"]),
-    (&["print!", "println!", "eprint!", "eprintln!", "dbg!"], &["report/console.rs", "cli.rs", "main.rs"]),
-    (&["io::stdout", "io::stderr"], &["report/console.rs", "cli.rs", "main.rs", "worker/src/main.rs"]),
+    (&["print!", "println!", "eprint!", "eprintln!", "dbg!"], &["report/src/console.rs", "cli.rs", "main.rs"]),
+    (&["io::stdout", "io::stderr"], &["report/src/console.rs", "cli.rs", "main.rs", "worker/src/main.rs"]),
     (&["process::exit", "process::abort"], &["main.rs"]),
     (&["SystemTime::now", "Instant::now"], &["machine/", "pipeline/", "worker/"]),
     (&["rand::rng", "rand::random", "thread_rng", "from_os_rng", "try_from_os_rng"], &[]),

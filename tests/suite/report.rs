@@ -247,7 +247,7 @@ fn contrast(colour: [f64; 3], alpha: f64, paper: [f64; 3]) -> f64 {
 
 #[test]
 fn marks_stand_out_from_the_paper_in_light_and_dark() {
-    for scheme in colours(include_str!("../../src/report/page.css")) {
+    for scheme in colours(include_str!("../../crates/report/src/page.css")) {
         let marks = scheme
             .iter()
             .filter(|(name, _)| name.starts_with("series-") || ["filled", "failed"].contains(&name.as_str()));

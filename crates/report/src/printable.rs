@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// else clear the screen, set the window's title, or turn around the order of what follows.
 ///
 /// ```
-/// use perf4sight::report::printable;
+/// use perf4sight_report::printable;
 /// assert_eq!(printable("a line\nand \x1b[2Janother"), "a line\nand \\u{1b}[2Janother");
 /// ```
 pub fn printable(text: &str) -> Cow<'_, str> {

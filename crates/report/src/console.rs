@@ -3,8 +3,8 @@
 use super::printable::{printable, printable_json};
 use super::progress::Progress;
 use super::table::Table;
-use crate::error::{Error, Result};
 use indicatif::MultiProgress;
+use perf4sight_conventions::error::{Error, Result};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

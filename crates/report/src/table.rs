@@ -1,7 +1,7 @@
 //! A table as data: named columns, typed cells, and its machine-readable forms (CSV and JSON).
 
 use super::printable::one_line;
-use crate::units::{Bytes, Milliseconds, Percent, grouped};
+use perf4sight_conventions::units::{Bytes, Milliseconds, Percent, grouped};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -49,8 +49,8 @@ pub struct Column {
 /// Rows of typed cells under named columns.
 ///
 /// ```
-/// use perf4sight::report::{Column, Table};
-/// use perf4sight::units::Percent;
+/// use perf4sight_report::{Column, Table};
+/// use perf4sight_conventions::units::Percent;
 ///
 /// let mut table = Table::new("Pruned networks", [
 ///     Column::text("variant", "variant"),

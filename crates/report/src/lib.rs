@@ -2,6 +2,7 @@
 //!
 //! Stages build a [`Table`] (or a whole [`Page`]) and choose where it goes: [`Console::table`], [`Table::to_csv`],
 //! [`Table::to_json`]. Nothing here reads a clock or the environment, so equal data give equal bytes.
+#![warn(missing_docs)]
 
 mod chart;
 mod console;
