@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 fn resnet50(criterion: &mut Criterion) {
     let network = build("resnet50", Dataset::Imagenet).expect("resnet50 is in the zoo");
-    let workload = Workload { stage: Stage::Training, batch: 32 };
+    let workload = Workload::published(Stage::Training, 32);
     criterion.bench_function("56 features of resnet50", |bench| {
         bench.iter(|| features(black_box(&network), black_box(workload)))
     });

@@ -20,7 +20,7 @@ fn rows() -> Vec<Row> {
         let network = Arc::new(build(name, Dataset::Imagenet).expect("a network of the zoo"));
         for (level, batch) in (0..13u8).flat_map(|level| (1..=20u64).map(move |batch| (level, batch))) {
             let measured = 30.0 + f64::from(level) + 1e-8 * (batch * network.macs()) as f64;
-            let workload = Workload { stage: Stage::Training, batch };
+            let workload = Workload::published(Stage::Training, batch);
             rows.push(invented::row(&network, Variant::new(name, level), workload, measured));
         }
     }

@@ -33,7 +33,7 @@ fn offers() -> Vec<Offer> {
 }
 
 fn offer(network: &Arc<Network>, variant: Variant, batch: u64) -> Offer {
-    let workload = Workload { stage: Stage::Training, batch };
+    let workload = Workload::published(Stage::Training, batch);
     let variables = vec![Variable::Latency, Variable::Memory];
     Offer { configuration: Configuration { variant, workload, variables, round: 1 }, network: network.clone() }
 }

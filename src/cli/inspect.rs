@@ -28,7 +28,7 @@ pub(super) struct Inspect {
 impl Inspect {
     pub fn into_verb(self) -> Result<inspect::Inspect> {
         let Inspect { network, bs: batch, stage, dataset } = self;
-        let workload = Workload { stage: Stage::parse(&stage)?, batch };
+        let workload = Workload::published(Stage::parse(&stage)?, batch);
         Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload })
     }
 }

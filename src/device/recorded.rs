@@ -54,10 +54,10 @@ impl Recorded {
 
     fn missing(&self, job: &Job, quantity: Quantity) -> Error {
         let same = self.rows.keys().filter(|row| {
-            (&row.variant, row.workload.stage, row.variable) == (&job.variant, job.workload.stage, quantity.into())
+            (&row.variant, row.workload.step.stage, row.variable) == (&job.variant, job.workload.step.stage, quantity.into())
         });
         let batches: Vec<String> = same.map(|row| row.workload.batch.to_string()).collect();
-        let (variant, stage, batch) = (&job.variant, job.workload.stage, job.workload.batch);
+        let (variant, stage, batch) = (&job.variant, job.workload.step.stage, job.workload.batch);
         Error::device(format!("there is no recorded {quantity} of {variant}, {stage}, bs {batch}"))
             .file(&self.folder)
             .expected(match batches.len() {

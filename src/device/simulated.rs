@@ -73,7 +73,7 @@ impl Abilities {
 
     /// Milliseconds of one step, without noise.
     fn milliseconds(&self, network: &Network, workload: Workload) -> f64 {
-        let passes = match workload.stage {
+        let passes = match workload.step.stage {
             Stage::Training => 3.0,
             Stage::Inference => 1.0,
         };
@@ -96,7 +96,7 @@ impl Abilities {
 fn tensors(network: &Network, workload: Workload) -> u64 {
     let weights = network.parameters().saturating_mul(ELEMENT);
     let outputs = network.nodes().iter().map(|node| network.bytes_out(node, workload.batch));
-    match workload.stage {
+    match workload.step.stage {
         Stage::Training => outputs.fold(weights.saturating_mul(4), u64::saturating_add),
         Stage::Inference => {
             let pairs = network.nodes().iter().map(|node| {
@@ -179,7 +179,7 @@ impl Simulated {
 
     /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
     fn noise(&self, job: &Job) -> Xoshiro256PlusPlus {
-        let name = format!("{} {} {} {}", job.variant, job.workload.stage, job.workload.batch, job.round);
+        let name = format!("{} {} {} {}", job.variant, job.workload.step.stage, job.workload.batch, job.round);
         Xoshiro256PlusPlus::seed_from_u64(self.seed ^ fnv(name.as_bytes()))
     }
 

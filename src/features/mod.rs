@@ -49,18 +49,18 @@ pub fn names(stage: Stage) -> &'static [&'static str] {
 /// use perf4sight::network::zoo::{Dataset, build};
 /// use perf4sight::workload::{Stage, Workload};
 /// let squeezenet = build("squeezenet", Dataset::Imagenet)?;
-/// let step = features(&squeezenet, Workload { stage: Stage::Training, batch: 2 });
+/// let step = features(&squeezenet, Workload::published(Stage::Training, 2));
 /// assert_eq!(names(Stage::Training)[0], "tensor-weights");
 /// // All parameters of squeezenet but the biases of its 26 convolutions.
 /// assert_eq!(step[0], 1_248_424.0 - 3_976.0);
 /// # Ok::<(), perf4sight::error::Error>(())
 /// ```
 pub fn features(network: &Network, workload: Workload) -> Vec<f64> {
-    let formulas = match workload.stage {
+    let formulas = match workload.step.stage {
         Stage::Training => Convolution::training,
         Stage::Inference => Convolution::inference,
     };
-    let mut sums = vec![0.0; names(workload.stage).len()];
+    let mut sums = vec![0.0; names(workload.step.stage).len()];
     for node in network.nodes() {
         if let Op::Conv(conv) = &node.op {
             let layer = Convolution::new(conv, network.input_of(node, 0), &node.shape, workload.batch);

@@ -137,7 +137,7 @@ impl About<'_> {
     pub(super) fn value(&self, batch: u64) -> f64 {
         match &self.prepared {
             Prepared::Published(published) => {
-                published.predict(self.network, Workload { stage: self.fingerprint.subject.stage, batch })
+                published.predict(self.network, Workload { step: self.fingerprint.subject.step(), batch })
             }
             Prepared::Latency(latency) => latency.at(batch),
             Prepared::Memory(memory) => memory.at(batch),

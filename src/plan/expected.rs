@@ -37,7 +37,7 @@ struct Cell {
 pub(super) fn far(rows: &[Record]) -> Vec<(usize, f64)> {
     let mut groups: BTreeMap<(&str, Stage), Vec<usize>> = BTreeMap::new();
     for (place, row) in rows.iter().enumerate().filter(|(_, row)| milliseconds(row).is_some()) {
-        groups.entry((&row.variant.network, row.workload.stage)).or_default().push(place);
+        groups.entry((&row.variant.network, row.workload.step.stage)).or_default().push(place);
     }
     groups.into_values().flat_map(|places| far_of_network(rows, &places)).collect()
 }
@@ -116,7 +116,7 @@ mod tests {
             let left = 1.0 - f64::from(level) / 100.0;
             let variant = Variant::new("net", level);
             Record {
-                workload: Workload { stage: Stage::Training, batch },
+                workload: Workload::published(Stage::Training, batch),
                 dataset: "imagenet".into(),
                 file: format!("{variant}.onnx").into(),
                 outcome: Outcome::Measured,

@@ -2,7 +2,7 @@
 
 use super::sweep::Configuration;
 use crate::records::{Identity, Outcome, Record, Variant};
-use crate::workload::{Stage, Variable, Workload};
+use crate::workload::{Stage, Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes so far.
@@ -53,7 +53,7 @@ impl Ledger {
 
     /// Takes note of one row of this run.
     pub fn enter(&mut self, record: &Record) {
-        let Workload { stage, batch } = record.workload;
+        let Workload { step: Step { stage, .. }, batch } = record.workload;
         match record.outcome {
             Outcome::Skipped => drop(self.skipped.insert(record.identity())),
             outcome if outcome.broken() => drop(self.broken.insert((record.variant.clone(), record.workload))),
@@ -103,7 +103,7 @@ impl Ledger {
 
     /// Whether something is being measured that another visit to this row would meet.
     pub fn is_busy(&self, row: &Record) -> bool {
-        self.under_way.contains(&(row.variant.clone(), row.workload.stage))
+        self.under_way.contains(&(row.variant.clone(), row.workload.step.stage))
     }
 
     /// Takes note of layers that were timed.
@@ -117,12 +117,12 @@ impl Ledger {
 
     /// Takes note that a configuration is being measured.
     pub fn begin(&mut self, configuration: &Configuration) {
-        self.under_way.insert((configuration.variant.clone(), configuration.workload.stage));
+        self.under_way.insert((configuration.variant.clone(), configuration.workload.step.stage));
     }
 
     /// Takes note that it is not any more.
     pub fn end(&mut self, configuration: &Configuration) {
-        self.under_way.remove(&(configuration.variant.clone(), configuration.workload.stage));
+        self.under_way.remove(&(configuration.variant.clone(), configuration.workload.step.stage));
     }
 
     /// Whether anything is being measured.
@@ -137,7 +137,7 @@ impl Ledger {
     /// layers either. Any other failure says nothing of other batches, and is left to the next run.
     pub fn decide(&self, configuration: &Configuration) -> Decision {
         let Configuration { variant, workload, variables, round } = configuration;
-        let ran_out = self.ran_out.get(&(variant.clone(), workload.stage)).copied();
+        let ran_out = self.ran_out.get(&(variant.clone(), workload.step.stage)).copied();
         let beyond = ran_out.filter(|ran_out| *ran_out < workload.batch);
         let row = |variable| Identity { variant: variant.clone(), workload: *workload, variable };
         let measured = |variable| self.done.get(&row(variable)).is_some_and(|times| times >= round);
@@ -148,7 +148,7 @@ impl Ledger {
         let missing: Vec<Variable> = variables.iter().copied().filter(|&variable| !settled(variable)).collect();
         match (ran_out, beyond) {
             _ if missing.is_empty() || self.broken.contains(&(variant.clone(), *workload)) => Decision::Done,
-            _ if self.under_way.contains(&(variant.clone(), workload.stage)) => Decision::UnderWay,
+            _ if self.under_way.contains(&(variant.clone(), workload.step.stage)) => Decision::UnderWay,
             // What does not fit the first time does not the second time.
             (Some(ran_out), _) if ran_out <= workload.batch && *round > 1 => Decision::Done,
             (_, Some(ran_out)) => Decision::Skip { ran_out, missing },
@@ -165,7 +165,7 @@ mod tests {
     const BOTH: [Variable; 2] = [Variable::Latency, Variable::Memory];
 
     fn configuration(batch: u64) -> Configuration {
-        let workload = Workload { stage: Stage::Training, batch };
+        let workload = Workload::published(Stage::Training, batch);
         Configuration { variant: Variant::new("net", 30), workload, variables: BOTH.to_vec(), round: 1 }
     }
 
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(ledger.decide(&configuration(64)), Decision::Skip { ran_out: 8, missing: BOTH.to_vec() });
         let told = Configuration { variables: vec![Variable::Latency], ..configuration(32) };
         assert_eq!(ledger.decide(&told), Decision::Done);
-        let other_stage = Workload { stage: Stage::Inference, batch: 64 };
+        let other_stage = Workload::published(Stage::Inference, 64);
         let inference = Configuration { workload: other_stage, ..configuration(64) };
         assert!(matches!(ledger.decide(&inference), Decision::Measure(_)));
         let again = Configuration { round: 2, ..configuration(8) };

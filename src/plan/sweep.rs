@@ -42,7 +42,7 @@ impl Sweep {
         for &variable in &self.variables {
             for &batch in &self.batches {
                 for &stage in &self.stages {
-                    let workload = Workload { stage, batch };
+                    let workload = Workload::published(stage, batch);
                     tests.extend(self.variants.iter().cloned().map(|variant| Test { variant, workload, variable }));
                 }
             }
@@ -54,7 +54,7 @@ impl Sweep {
 /// For people.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} bs {}", self.variant, self.workload.stage, self.workload.batch)
+        write!(f, "{} {} bs {}", self.variant, self.workload.step.stage, self.workload.batch)
     }
 }
 
@@ -69,8 +69,8 @@ pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
         if !variants.contains(&&test.variant) {
             variants.push(&test.variant);
         }
-        if !stages.contains(&test.workload.stage) {
-            stages.push(test.workload.stage);
+        if !stages.contains(&test.workload.step.stage) {
+            stages.push(test.workload.step.stage);
         }
     }
     let groups = variants.iter().flat_map(|&variant| stages.iter().map(move |&stage| (variant, stage)));
@@ -79,14 +79,14 @@ pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
 
 fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> {
     let tests: Vec<&Test> =
-        tests.iter().filter(|test| test.variant == *variant && test.workload.stage == stage).collect();
+        tests.iter().filter(|test| test.variant == *variant && test.workload.step.stage == stage).collect();
     let mut batches: Vec<u64> = tests.iter().map(|test| test.workload.batch).collect();
     batches.sort_unstable();
     batches.dedup();
     let asked = |batch, variable| tests.iter().any(|test| test.workload.batch == batch && test.variable == variable);
     let configuration = |batch| Configuration {
         variant: variant.clone(),
-        workload: Workload { stage, batch },
+        workload: Workload::published(stage, batch),
         variables: Variable::ALL.into_iter().filter(|&variable| asked(batch, variable)).collect(),
         round: 1,
     };
@@ -135,7 +135,7 @@ mod tests {
         let configurations = regroup(&tests);
         let shown: Vec<String> = configurations
             .iter()
-            .map(|c| format!("{} {} {} {}", c.variant, c.workload.stage, c.workload.batch, c.variables.len()))
+            .map(|c| format!("{} {} {} {}", c.variant, c.workload.step.stage, c.workload.batch, c.variables.len()))
             .collect();
         let expected = [
             "net_30 training 2 2",

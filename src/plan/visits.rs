@@ -167,7 +167,7 @@ mod tests {
 
     fn configurations() -> Vec<Configuration> {
         // In no order, as a sweep has them.
-        let batches = [4, 1, 2, 8].map(|batch| Workload { stage: Stage::Training, batch });
+        let batches = [4, 1, 2, 8].map(|batch| Workload::published(Stage::Training, batch));
         let configuration = |workload| Configuration {
             variant: Variant::new("net", 0),
             workload,

@@ -47,7 +47,7 @@ impl Appender {
     /// When there is no such row any more, or the file cannot be written.
     pub fn replace(&self, old: &Record, new: &Record) -> Result<()> {
         let path = &self.file.path;
-        let rows = positioned(path, old.quantity(), old.workload.stage)?.whole;
+        let rows = positioned(path, old.quantity(), old.workload.step.stage)?.whole;
         let line_of_old = rows.iter().rev().find(|(_, row)| row == old).map(|(position, _)| position.line);
         let gone = || Error::input(format!("the row of {} has gone", old.identity())).file(path);
         let line_of_old =

@@ -156,7 +156,7 @@ impl Row<'_> {
 
     /// Stage and batch size; rows of a file without a `stage` column are of `stage`.
     pub fn workload(&self, stage: Stage) -> Result<Workload> {
-        Ok(Workload { stage: self.stage(stage)?, batch: self.batch()? })
+        Ok(Workload::published(self.stage(stage)?, self.batch()?))
     }
 
     /// A measured number. Where the measurement failed it may be missing, or below zero: `mem_used` is a difference,

@@ -219,7 +219,7 @@ fn cells(row: &LayerRow) -> Vec<String> {
         row.dataset.clone(),
         row.variant.network.clone(),
         row.file.display().to_string(),
-        row.workload.stage.to_string(),
+        row.workload.step.stage.to_string(),
         row.steps.to_string(),
         row.spread.to_string(),
         of(&|operation| node_cell(&operation.node)),

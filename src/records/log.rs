@@ -6,7 +6,7 @@ use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
 use crate::input_file;
-use crate::workload::{Quantity, Stage, Workload};
+use crate::workload::{Quantity, Stage, Step, Workload};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl Log {
         let mut edges: BTreeMap<Stage, u64> = BTreeMap::new();
         let mut last: BTreeMap<Workload, usize> = BTreeMap::new();
         for (at, record) in self.records.iter().enumerate() {
-            let Workload { stage, batch } = record.workload;
+            let Workload { step: Step { stage, .. }, batch } = record.workload;
             last.insert(record.workload, at);
             if record.outcome == Outcome::OutOfMemory {
                 let edge = edges.entry(stage).or_insert(batch);
@@ -56,7 +56,7 @@ impl Log {
             }
         }
         let tells = |at: usize, record: &Record| match record.outcome {
-            Outcome::Skipped => edges.get(&record.workload.stage).is_some_and(|edge| *edge < record.workload.batch),
+            Outcome::Skipped => edges.get(&record.workload.step.stage).is_some_and(|edge| *edge < record.workload.batch),
             outcome if outcome.broken() => last[&record.workload] == at,
             _ => true,
         };

@@ -91,7 +91,7 @@ pub(super) fn cells(record: &Record) -> Vec<String> {
         record.dataset.clone(),
         record.variant.network.clone(),
         record.file.display().to_string(),
-        record.workload.stage.to_string(),
+        record.workload.step.stage.to_string(),
         written(record.steps),
         written(record.spread),
     ];

@@ -7,7 +7,7 @@ use crate::network::zoo::Dataset;
 use crate::network::{Coverage, Network, Node};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Percent};
-use crate::workload::{Stage, Workload};
+use crate::workload::{Stage, Step, Workload};
 use serde_json::{Value, json};
 
 /// What is asked.
@@ -35,7 +35,7 @@ impl Verb for Inspect {
             headline: covered(&coverage),
             json: json!({
                 "network": network.name(),
-                "stage": self.workload.stage,
+                "stage": self.workload.step.stage,
                 "batch": self.workload.batch,
                 "input": network.input_shape().dims(),
                 "classes": network.classes(),
@@ -59,7 +59,7 @@ struct Sheet<'a> {
 
 impl Sheet<'_> {
     fn layers(&self) -> Table {
-        let Workload { stage, batch } = self.workload;
+        let Workload { step: Step { stage, .. }, batch } = self.workload;
         let network = self.network;
         let title = format!("{} ({stage}, batch size {batch})", network.name());
         let words = ["layer", "operation"].map(|word| Column::text(word, word));
@@ -92,7 +92,7 @@ impl Sheet<'_> {
     fn columns(&self) -> Vec<Column> {
         let mut columns =
             vec![Column::number("parameters", "parameters"), Column::number("forward_macs", "forward MACs")];
-        if self.workload.stage == Stage::Training {
+        if self.workload.step.stage == Stage::Training {
             columns.push(Column::number("backward_macs", "backward MACs"));
         }
         columns.extend([Column::number("bytes_in", "read"), Column::number("bytes_out", "written")]);
@@ -103,7 +103,7 @@ impl Sheet<'_> {
     fn costs(&self, parameters: u64, [forward, backward]: [u64; 2], bytes: [u64; 2]) -> Vec<Cell> {
         let batched = |macs: u64| Cell::Count(macs.saturating_mul(self.workload.batch));
         let mut cells = vec![parameters.into(), batched(forward)];
-        if self.workload.stage == Stage::Training {
+        if self.workload.step.stage == Stage::Training {
             cells.push(batched(backward));
         }
         cells.extend(bytes.map(|bytes| Bytes(bytes).into()));

@@ -170,7 +170,7 @@ impl Bench {
 }
 
 fn offer(network: &Arc<Network>, name: &str, batch: u64) -> Offer {
-    let workload = Workload { stage: Stage::Training, batch };
+    let workload = Workload::published(Stage::Training, batch);
     let variables = vec![Variable::Latency, Variable::Memory];
     let configuration = Configuration { variant: Variant::new(name, 0), workload, variables, round: 1 };
     Offer { configuration, network: network.clone() }

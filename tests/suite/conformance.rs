@@ -22,7 +22,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 pub(crate) fn job(file: &Path) -> Job {
-    let workload = Workload { stage: Stage::Training, batch: 4 };
+    let workload = Workload::published(Stage::Training, 4);
     Job {
         variant: Variant::new("resnet18", 0),
         file: file.to_owned(),
@@ -150,7 +150,7 @@ fn what_it_says_of_itself_is_in_the_setting(device: &Hardware) {
 
 fn memory_repeats(device: &Hardware, job: &Job) {
     for stage in Stage::ALL {
-        let job = Job { workload: Workload { stage, batch: 3 }, ..job.clone() };
+        let job = Job { workload: Workload::published(stage, 3), ..job.clone() };
         let (first, second) = (memory_of(device, &job), memory_of(device, &job));
         assert_eq!(first.allocated, second.allocated, "{stage}");
         assert!(first.used as f64 > 0.9 * first.allocated as f64, "the kernel saw less than was allocated: {first:?}");
@@ -182,7 +182,7 @@ fn a_limit_makes_running_out_of_memory_real(device: &Hardware) {
         };
         assert!(memory.allocated > limit.0 / 2 && memory.allocated <= limit.0, "{memory:?}");
     }
-    let inference = Job { workload: Workload { stage: Stage::Inference, batch: 4 }, ..job(&path) };
+    let inference = Job { workload: Workload::published(Stage::Inference, 4), ..job(&path) };
     assert!(memory_of(&device, &inference).allocated <= limit.0);
 }
 
@@ -245,7 +245,7 @@ fn the_machine_is_told_of(worker: &Program, network: &Path) {
 fn every_operation_runs(device: &Hardware) {
     let (_folder, path) = file(&every_operation());
     for stage in Stage::ALL {
-        let job = Job { workload: Workload { stage, batch: 3 }, ..job(&path) };
+        let job = Job { workload: Workload::published(stage, 3), ..job(&path) };
         let measured = measure(device, &job);
         assert!(matches!(measured, Measurement::Measured { .. }), "{stage}: {measured:?}");
     }

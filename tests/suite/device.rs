@@ -216,7 +216,7 @@ fn the_published_profile_can_be_asked() {
     let Some(profile) = shared("tx2/profiling_csvs") else { return };
     let device = Recorded::open(&profile, ["resnet18", "mnasnet"], Stage::Training).unwrap();
     // First rows of resnet18_0-gt.csv in both folders.
-    let job = Job { workload: Workload { stage: Stage::Training, batch: 2 }, ..job(Path::new("")) };
+    let job = Job { workload: Workload::published(Stage::Training, 2), ..job(Path::new("")) };
     let Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } = measure(&device, &job) else {
         panic!("the published step passed");
     };
@@ -245,7 +245,7 @@ fn a_worker_is_told_everything_it_needs() {
         seed: 7,
         task: Task::Step(StepTask {
             network,
-            workload: Workload { stage: Stage::Training, batch: 4 },
+            workload: Workload::published(Stage::Training, 4),
             latency: true,
             memory: false,
             layers: false,
@@ -273,7 +273,7 @@ fn a_request_without_a_task_is_of_a_step() {
     let request = protocol::read_request(before).unwrap();
     assert_eq!(request, protocol::read_request(&now).unwrap());
     let Task::Step(step) = &request.task;
-    assert_eq!((request.seed, step.workload), (5, Workload { stage: Stage::Inference, batch: 3 }));
+    assert_eq!((request.seed, step.workload), (5, Workload::published(Stage::Inference, 3)));
     let refusal = protocol::read_request(&before.replacen('{', r#"{"task":"paint","#, 1)).unwrap_err();
     assert!(refusal.contains("unknown variant `paint`"), "{refusal}");
 }

@@ -7,7 +7,7 @@ use perf4sight::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
 use perf4sight::workload::{Stage, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
-const TRAINING_OF_2: Workload = Workload { stage: Stage::Training, batch: 2 };
+const TRAINING_OF_2: Workload = Workload::published(Stage::Training, 2);
 
 fn one_convolution(input: Shape, conv: Conv) -> Network {
     let mut builder = NetworkBuilder::new("one", input);
@@ -39,7 +39,7 @@ fn a_convolution_by_hand() {
     let inference = [
         108.0, 768.0, 128.0, 1004.0, 32.0, 1728.0, 3456.0, 864.0, 864.0, 1728.0, 9216.0, 3456.0, 3456.0, 3456.0, 13824.0,
     ];
-    assert_eq!(features(&grouped(), Workload { stage: Stage::Inference, batch: 2 }), inference);
+    assert_eq!(features(&grouped(), Workload::published(Stage::Inference, 2)), inference);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn rectangles_keep_their_elements_and_operations() {
 fn names_are_as_many_as_values_and_unique() {
     for stage in Stage::ALL {
         let names = names(stage);
-        assert_eq!(names.len(), features(&grouped(), Workload { stage, batch: 1 }).len());
+        assert_eq!(names.len(), features(&grouped(), Workload::published(stage, 1)).len());
         let unique: BTreeSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len());
     }
@@ -75,7 +75,7 @@ fn the_published_numbers_are_reproduced() {
         let row = row.unwrap();
         let file = folder.join("networks").join(format!("{}_{}.onnx", &row[0], &row[1]));
         let network = networks.entry(file).or_insert_with_key(|file| onnx::read(file).unwrap().network);
-        let step = features(network, Workload { stage: Stage::Training, batch: row[2].parse().unwrap() });
+        let step = features(network, Workload::published(Stage::Training, row[2].parse().unwrap()));
         assert_eq!(row.len(), 3 + step.len());
         for (i, ours) in step.iter().enumerate() {
             let published: f64 = row[3 + i].parse().unwrap();

@@ -31,7 +31,7 @@ fn rows(batches: u64) -> Vec<Row> {
         let measured = 10.0 + 3.0 * batch as f64;
         let record = Record {
             variant: Variant::new("squeezenet", 0),
-            workload: Workload { stage: Stage::Training, batch },
+            workload: Workload::published(Stage::Training, batch),
             dataset: "imagenet".into(),
             file: "squeezenet_0.onnx".into(),
             outcome: Outcome::Measured,

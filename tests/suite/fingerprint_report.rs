@@ -54,7 +54,7 @@ fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -
     Record {
         file: format!("{variant}.onnx").into(),
         variant,
-        workload: Workload { stage: Stage::Training, batch },
+        workload: Workload::published(Stage::Training, batch),
         dataset: "imagenet".into(),
         outcome,
         reading: match quantity {

@@ -34,7 +34,7 @@ fn tried(name: &str) -> (Vec<Row>, Vec<Attempt>) {
         let used = fits.then(|| Bytes::from_mib(tensors + BESIDE));
         let record = Record {
             variant: Variant::new(name, 0),
-            workload: Workload { stage: Stage::Training, batch },
+            workload: Workload::published(Stage::Training, batch),
             dataset: "imagenet".into(),
             file: format!("{name}_0.onnx").into(),
             outcome: if fits { Outcome::Measured } else { Outcome::OutOfMemory },

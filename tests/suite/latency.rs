@@ -146,7 +146,7 @@ fn rows(stage: Stage, names: &[&str], time: impl Fn(&Network, f64) -> f64) -> Ve
         let network = Arc::new(zoo::build(name, Dataset::Cifar10).unwrap());
         rows.extend([1, 2, 4, 8, 16, 32, 64].map(|batch| {
             let measured = time(&network, batch as f64);
-            invented::row(&network, Variant::new(*name, 0), Workload { stage, batch }, measured)
+            invented::row(&network, Variant::new(*name, 0), Workload::published(stage, batch), measured)
         }));
     }
     rows
@@ -346,7 +346,7 @@ fn two_rows_move_predictions_whatever_was_timed() {
         for factor in [0.5, 1.3, 6.0] {
             let before = [2, 32].map(|batch| fingerprint.predict(&network, batch).value());
             let measured = [0, 1].map(|index| {
-                let workload = Workload { stage: Stage::Training, batch: [2, 32][index] };
+                let workload = Workload::published(Stage::Training, [2, 32][index]);
                 let network = Arc::new(network.clone());
                 invented::row(&network, Variant::new("vgg11", 0), workload, factor * before[index])
             });
@@ -405,7 +405,7 @@ fn rows_that_are_as_predicted_change_nothing() {
     let before = |batch: u64| fingerprint.predict(&network, batch).value();
     for batches in [[2, 16].as_slice(), &[16], &[15], &[1, 12]] {
         let row = |&batch: &u64| {
-            let workload = Workload { stage: Stage::Training, batch };
+            let workload = Workload::published(Stage::Training, batch);
             invented::row(&network, Variant::new("resnet101", 0), workload, before(batch))
         };
         let calibrated = fingerprint.calibrate(&batches.iter().map(row).collect::<Vec<Row>>(), &[]).unwrap();

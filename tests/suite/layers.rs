@@ -11,7 +11,7 @@ use tempfile::TempDir;
 fn row(batch: u64, operation: Option<Operation>, pass: Pass, milliseconds: f64) -> LayerRow {
     LayerRow {
         variant: Variant::new("resnet18", 30),
-        workload: Workload { stage: Stage::Training, batch },
+        workload: Workload::published(Stage::Training, batch),
         dataset: "imagenet".into(),
         file: "nets/resnet18_30.onnx".into(),
         operation,

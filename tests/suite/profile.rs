@@ -65,7 +65,7 @@ fn a_profile_is_measured_shown_and_kept() {
         for quantity in Quantity::ALL {
             let rows = rows(&scene, quantity, variant);
             assert_eq!(outcomes(&rows), ["measured@2", "measured@4", "measured@2", "measured@4"]);
-            let cost = |stage| rows.iter().find(|row| row.workload == Workload { stage, batch: 4 })?.value();
+            let cost = |stage| rows.iter().find(|row| row.workload == Workload::published(stage, 4))?.value();
             assert!(cost(Stage::Training).unwrap() > cost(Stage::Inference).unwrap(), "training costs more");
         }
     }
@@ -521,7 +521,7 @@ fn scripted(script: &str) -> Hardware {
 }
 
 fn planned(variant: &Variant, batch: u64) -> Planned {
-    let workload = Workload { stage: Stage::Training, batch };
+    let workload = Workload::published(Stage::Training, batch);
     let configuration =
         Configuration { variant: variant.clone(), workload, variables: vec![Variable::Latency], round: 1 };
     Planned { configuration, file: PathBuf::from(format!("{variant}.onnx")), dataset: "imagenet".into() }

@@ -69,7 +69,7 @@ fn cells_are_found_by_name_and_foreign_columns_are_ignored() {
     );
     let record = &log.unwrap().records[0];
     assert_eq!(record.variant, Variant::new("resnet18", 30));
-    assert_eq!(record.workload, Workload { stage: Stage::Training, batch: 4 });
+    assert_eq!(record.workload, Workload::published(Stage::Training, 4));
     assert_eq!(record.value(), Some(1.5));
 }
 
@@ -233,7 +233,7 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
 fn latency_record(batch: u64, latency: Option<f64>) -> Record {
     Record {
         variant: Variant::new("resnet18", 30),
-        workload: Workload { stage: Stage::Training, batch },
+        workload: Workload::published(Stage::Training, batch),
         dataset: "imagenet".into(),
         file: "models/resnet18_30.onnx".into(),
         outcome: if latency.is_some() { Outcome::Measured } else { Outcome::OutOfMemory },
@@ -290,7 +290,7 @@ fn any_records() -> impl Strategy<Value = Vec<Record>> {
                     }
                 };
                 let outcome = if complete { outcome } else { Outcome::OutOfMemory };
-                let workload = Workload { stage, batch };
+                let workload = Workload::published(stage, batch);
                 // Memory is read once.
                 let visits = if matches!(reading, Reading::Latency(_)) { visits } else { Vec::new() };
                 Record { workload, outcome, reading, steps, spread, visits, ..latency_record(1, None) }

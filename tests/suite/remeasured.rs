@@ -58,7 +58,7 @@ impl Profiled {
             steps: StepRule::default(),
         };
         let variant = Variant::new("net", 0);
-        let workload = Workload { stage: Stage::Training, batch: 4 };
+        let workload = Workload::published(Stage::Training, 4);
         let configuration = Configuration { variant, workload, variables: vec![Variable::Latency], round: 1 };
         let planned = [Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() }];
         let (out, err) = (Sink::default(), Sink::default());

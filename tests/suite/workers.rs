@@ -142,7 +142,7 @@ fn a_cross_compiled_program_measures_under_emulation() {
     let network = tiny();
     let (_file, path) = file(&network);
     for stage in Stage::ALL {
-        let job = Job { workload: Workload { stage, batch: 2 }, ..job(&path) };
+        let job = Job { workload: Workload::published(stage, 2), ..job(&path) };
         let measured = measure(&device, &job);
         println!("{stage}: {measured:?}");
         let Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } = measured else { panic!() };

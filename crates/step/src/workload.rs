@@ -39,9 +39,10 @@ pub enum Variable {
 }
 
 /// The rule by which a training step changes the weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Optimizer {
     /// Stochastic gradient descent with momentum and weight decay: what the published profiler runs.
+    #[default]
     Sgd,
     /// The same without momentum.
     SgdWithoutMomentum,
@@ -52,28 +53,34 @@ pub enum Optimizer {
 }
 
 /// What numbers a step computes with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precision {
     /// Single precision throughout.
+    #[default]
     Fp32,
 }
 
 /// What one step does, to however many samples: with the network and the device all that says what it costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// What can be measured today differs in the stage only, so that only the stage is written and read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
     /// Training or inference.
     pub stage: Stage,
     /// How training changes the weights.
+    #[serde(skip)]
     pub optimizer: Optimizer,
     /// What it computes with.
+    #[serde(skip)]
     pub precision: Precision,
 }
 
-/// One step of a network: the stage and how many samples it sees.
+/// One step of a network: what it does, and to how many samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Workload {
-    /// Training or inference.
-    pub stage: Stage,
+    /// What it does.
+    #[serde(flatten)]
+    pub step: Step,
     /// Samples per step, at least 1.
     pub batch: u64,
 }
@@ -174,6 +181,13 @@ impl Step {
     /// Whether it has a backward pass and changes weights.
     pub fn trains(self) -> bool {
         self.stage == Stage::Training
+    }
+}
+
+impl Workload {
+    /// The published step of so many samples.
+    pub const fn published(stage: Stage, batch: u64) -> Self {
+        Workload { step: Step::published(stage), batch }
     }
 }
 

@@ -28,10 +28,10 @@ struct Training {
 impl<'a> Step<'a> {
     /// Network, data and optimizer for a workload, on a device.
     pub fn new(network: &'a Network, workload: Workload, device: Device) -> Result<Self, TchError> {
-        let executable = Executable::new(network, workload.stage == Stage::Training, device)?;
+        let executable = Executable::new(network, workload.step.stage == Stage::Training, device)?;
         let size: Vec<i64> = batch_of(workload.batch, network.input_shape().dims());
         let batch = Tensor::f_rand(size, (Kind::Float, device))?;
-        let training = match workload.stage {
+        let training = match workload.step.stage {
             Stage::Training => Some(Training::new(network, workload.batch, &executable, device)?),
             Stage::Inference => None,
         };
@@ -139,7 +139,7 @@ mod tests {
         // Forks and sums, in-place activations, concatenations, depthwise convolutions, a bias that is broadcast.
         for name in ["resnet18", "mobilenetv2", "squeezenet", "googlenet"] {
             let network = without_chance(&zoo::build(name, Dataset::Cifar10).unwrap());
-            let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 2 }, Device::Cpu).unwrap();
+            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), Device::Cpu).unwrap();
             let all = |step: &Step, of: fn(&Tensor) -> Tensor| step.executable.parameters().map(of).collect::<Vec<_>>();
             let weights = all(&step, |weight| weight.detach().copy());
             step.run().unwrap();
@@ -161,7 +161,7 @@ mod tests {
         tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
         for name in ["vgg11", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"] {
             let network = zoo::build(name, Dataset::Cifar10).unwrap();
-            let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 2 }, Device::Cpu).unwrap();
+            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), Device::Cpu).unwrap();
             // Matrices and filters; a batch-norm's zeros can have no gradient and nothing to decay.
             let weights: Vec<Tensor> =
                 step.executable.parameters().filter(|weight| weight.dim() > 1).map(Tensor::shallow_clone).collect();
@@ -177,7 +177,7 @@ mod tests {
         let linear = Op::Linear(Linear { out_features: 2, bias: false });
         let output = builder.add("linear", linear, &[builder.input()]).unwrap();
         let network = builder.finish(output);
-        let mut step = Step::new(&network, Workload { stage: Stage::Training, batch: 1 }, Device::Cpu).unwrap();
+        let mut step = Step::new(&network, Workload::published(Stage::Training, 1), Device::Cpu).unwrap();
         tch::no_grad(|| {
             drop(step.batch.fill_(2.0));
             drop(step.training.as_mut().unwrap().classes.fill_(0));

@@ -94,7 +94,7 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
         let log = records::read(&file, selection.quantity, selection.stage)?;
         gathered.warnings.extend(log.warnings());
         let (own, others): (Vec<Record>, Vec<Record>) =
-            log.settled().into_iter().partition(|record| record.workload.stage == selection.stage);
+            log.settled().into_iter().partition(|record| record.workload.step.stage == selection.stage);
         gathered.of_other_stage += others.len();
         records.extend(own);
     }

@@ -74,7 +74,7 @@ pub(super) fn candidates(offers: Vec<Offer>, target: &Target) -> Vec<Candidate> 
 fn demands(offers: &[Offer], target: &Target) -> Vec<Demand> {
     let mut groups: BTreeMap<(&Variant, Stage), Vec<usize>> = BTreeMap::new();
     for (at, Offer { configuration, .. }) in offers.iter().enumerate() {
-        groups.entry((&configuration.variant, configuration.workload.stage)).or_default().push(at);
+        groups.entry((&configuration.variant, configuration.workload.step.stage)).or_default().push(at);
     }
     let groups: Vec<((&Variant, Stage), Vec<usize>)> = groups.into_iter().collect();
     let demands = groups.into_par_iter().flat_map_iter(|((_, stage), group)| {

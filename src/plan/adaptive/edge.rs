@@ -7,7 +7,7 @@ use super::candidate::Candidate;
 use super::seen::Seen;
 use crate::error::Result;
 use crate::fingerprint::{Limit, Tried};
-use crate::workload::{Stage, Workload};
+use crate::workload::{Stage, Step, Workload};
 use std::collections::BTreeMap;
 
 /// Without a failure and without a known capacity, this many times what was seen to fit is as likely to fit as not.
@@ -43,7 +43,7 @@ pub(super) fn chances(candidates: &[Candidate], seen: &[Seen], capacity: Option<
     let edges = edges(candidates, seen, capacity)?;
     let brackets = brackets(candidates, seen);
     let chance = |one: &Candidate| {
-        let Workload { stage, batch } = one.configuration.workload;
+        let Workload { step: Step { stage, .. }, batch } = one.configuration.workload;
         let bracket = brackets[&(one.variant, stage)];
         let fits = match batch {
             batch if batch >= bracket.failed => 0.0,
@@ -58,7 +58,7 @@ pub(super) fn chances(candidates: &[Candidate], seen: &[Seen], capacity: Option<
 fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Stage), Bracket> {
     let mut brackets = BTreeMap::new();
     for (one, seen) in candidates.iter().zip(seen) {
-        let Workload { stage, batch } = one.configuration.workload;
+        let Workload { step: Step { stage, .. }, batch } = one.configuration.workload;
         let untried = Bracket { ran: 0, failed: u64::MAX, failures: 0 };
         let bracket = brackets.entry((one.variant, stage)).or_insert(untried);
         if seen.ran_out {
@@ -74,7 +74,7 @@ fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Stage),
 type Scale = (Stage, Option<usize>);
 
 fn scale(one: &Candidate) -> Scale {
-    (one.configuration.workload.stage, (!one.simulated).then_some(one.variant))
+    (one.configuration.workload.step.stage, (!one.simulated).then_some(one.variant))
 }
 
 fn edges(candidates: &[Candidate], seen: &[Seen], capacity: Option<f64>) -> Result<BTreeMap<Scale, Edge>> {

@@ -60,7 +60,7 @@ impl Index {
         for (at, record) in self.measured(ledger) {
             let Some(measured) = record.value() else { continue };
             let (network, record) = (candidates[at].graph.clone(), record.clone());
-            let of = rows.entry((record.workload.stage, record.quantity())).or_default();
+            let of = rows.entry((record.workload.step.stage, record.quantity())).or_default();
             of.push(Row { record, measured, network, layers: Vec::new() });
         }
         let place = |row: &Row| (row.record.variant.clone(), row.record.workload);

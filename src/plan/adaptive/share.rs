@@ -25,7 +25,7 @@ impl Share {
         let mut offered: BTreeMap<Quantity, usize> = BTreeMap::new();
         let mut networks: BTreeSet<(&str, Stage)> = BTreeSet::new();
         for Configuration { variant, workload, variables, .. } in configurations {
-            networks.insert((&variant.network, workload.stage));
+            networks.insert((&variant.network, workload.step.stage));
             let quantities = variables.iter().filter_map(|variable| variable.quantity());
             quantities.for_each(|quantity| *offered.entry(quantity).or_default() += 1);
         }
@@ -51,7 +51,7 @@ mod tests {
         let pairs = names.flat_map(|name| (1..=batches).map(move |batch| (name.clone(), batch)));
         let configuration = |(name, batch): (String, u64)| Configuration {
             variant: Variant::new(&name, 0),
-            workload: Workload { stage: Stage::Training, batch },
+            workload: Workload::published(Stage::Training, batch),
             variables: vec![Variable::Latency, Variable::Layers],
             round: 1,
         };

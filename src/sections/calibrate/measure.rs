@@ -123,7 +123,7 @@ impl Subject<'_> {
         Job {
             variant: self.variant.clone(),
             file: file.to_owned(),
-            workload: Workload { stage: self.stage, batch },
+            workload: Workload::published(self.stage, batch),
             latency: has(Quantity::Latency),
             memory: has(Quantity::Memory),
             layers: false,

@@ -70,7 +70,7 @@ impl Subject<'_> {
         for file in files {
             let log = records::read(file, quantity(file)?, self.stage)?;
             log.warnings().iter().for_each(|warning| context.warn(warning));
-            for record in log.records.into_iter().filter(|record| record.workload.stage == self.stage) {
+            for record in log.records.into_iter().filter(|record| record.workload.step.stage == self.stage) {
                 self.check(&record).map_err(|error| error.file(file))?;
                 self.sort(record, &mut measured, context);
             }

@@ -47,7 +47,7 @@ pub(super) fn time_of_part(ahead: &[&Planned], part: usize, device: &device::Opt
 fn seconds(planned: &Planned, image: f64) -> f64 {
     let workload = planned.configuration.workload;
     // Backward computes the gradients of inputs and of weights, each as costly as forward.
-    let passes = if workload.stage == Stage::Training { 3.0 } else { 1.0 };
+    let passes = if workload.step.stage == Stage::Training { 3.0 } else { 1.0 };
     let left = 1.0 - f64::from(planned.configuration.variant.level) / 100.0;
     let step = image * passes * left * workload.batch as f64;
     let rule = StepRule::default();
@@ -76,7 +76,7 @@ mod tests {
     use crate::workload::Workload;
 
     fn planned(network: &str, level: u8, stage: Stage, batch: u64) -> Planned {
-        let (variant, workload) = (Variant::new(network, level), Workload { stage, batch });
+        let (variant, workload) = (Variant::new(network, level), Workload::published(stage, batch));
         let configuration = Configuration { variant, workload, variables: Vec::new(), round: 1 };
         Planned { configuration, file: "absent.onnx".into(), dataset: "imagenet".into() }
     }

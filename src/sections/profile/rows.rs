@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn only_the_time_suffers_from_others_and_from_heat() {
-        let (variant, workload) = (Variant::new("net", 0), Workload { stage: Stage::Training, batch: 4 });
+        let (variant, workload) = (Variant::new("net", 0), Workload::published(Stage::Training, 4));
         let configuration = Configuration { variant, workload, variables: Variable::ALL.to_vec(), round: 1 };
         let planned = Planned { configuration, file: "net_0.onnx".into(), dataset: "imagenet".into() };
         let latency = LatencyReading { median: 2.5, spread: 0.3, steps: 4, discarded: 9, disturbed: true };

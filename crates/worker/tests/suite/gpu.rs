@@ -205,7 +205,7 @@ fn the_python_worker_conforms_on_a_gpu_and_counts_the_same_memory() {
     for name in ["resnet18", "mobilenetv2", "googlenet"] {
         let (_folder, path) = file(&zoo::build(name, Dataset::Imagenet).unwrap());
         for stage in Stage::ALL {
-            let job = Job { workload: Workload { stage, batch: 8 }, ..job(&path) };
+            let job = Job { workload: Workload::published(stage, 8), ..job(&path) };
             let [theirs, ours] = [&python, &own].map(|device| memory_of(device, &job));
             println!("{name} {stage}: {theirs:?} {ours:?}");
             let apart = |theirs: u64, ours: u64| (theirs as f64 / ours as f64 - 1.0).abs();

@@ -64,7 +64,7 @@ fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<P
     let target = Target::processor(Description::here().wide_vectors()).unwrap();
     let simulation = Simulation::new(network, Step::published(stage), &target);
     let pair = |&batch: &u64| {
-        let (variant, workload) = (Variant::new(network.name(), level), Workload { stage, batch });
+        let (variant, workload) = (Variant::new(network.name(), level), Workload::published(stage, batch));
         let allowance = Allowance::default();
         let file = file.clone();
         let job = Job { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };

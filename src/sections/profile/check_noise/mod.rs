@@ -52,7 +52,7 @@ impl Verb for CheckNoise {
         let variant = Variant::new(network.name(), 0);
         let device = device::open(&self.device, &context.executable, &[network.name()])?;
         let written = Temporary::write(&network, &variant)?;
-        let workloads = self.batches.iter().map(|&batch| Workload { stage: self.stage, batch });
+        let workloads = self.batches.iter().map(|&batch| Workload::published(self.stage, batch));
         let jobs: Vec<device::Job> =
             workloads.map(|workload| rounds::job(&variant, written.file(), workload)).collect();
         let taken = Rounds { device: &*device, jobs: &jobs, time: self.time }.take(context)?;
