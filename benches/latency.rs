@@ -32,7 +32,7 @@ fn latency(criterion: &mut Criterion) {
     let subject = Subject {
         device: "tx2".into(),
         dataset: "imagenet".into(),
-        stage: Stage::Training,
+        step: Step::published(Stage::Training),
         quantity: Quantity::Latency,
     };
     let fit = || {

@@ -9,7 +9,7 @@ use perf4sight::error::Result;
 use perf4sight::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
 use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Row, Selection, Subject, gather};
 use perf4sight::target::{Parameter, Target};
-use perf4sight::workload::{Quantity, Stage};
+use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -45,11 +45,12 @@ impl Profile {
             folders: &[PathBuf::from(latency)],
             networks: &names,
             levels: Levels::AllBut([].into()),
-            stage,
+            step: Step::published(stage),
             quantity,
         };
         let gathered = gather(&selection, &mut Networks::new(networks))?;
-        let subject = Subject { device: target.name.clone(), dataset: "imagenet".into(), stage, quantity };
+        let subject =
+            Subject { device: target.name.clone(), dataset: "imagenet".into(), step: Step::published(stage), quantity };
         Ok(Profile { gathered, names, target, protocol: Protocol { subject, method: Method::Hybrid, seed: 1 } })
     }
 

@@ -10,7 +10,7 @@ use perf4sight::error::Result;
 use perf4sight::evaluation::{ClassScores, Evaluation, Protocol, Trial};
 use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Row, Selection, Subject, gather};
 use perf4sight::target::Target;
-use perf4sight::workload::{Quantity, Stage};
+use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
 
 /// The levels that others are predicted from.
@@ -29,15 +29,19 @@ impl Asked {
             folders: &[PathBuf::from(profile).join(quantity.name())],
             networks: &self.names,
             levels: Levels::AllBut([].into()),
-            stage: self.stage,
+            step: Step::published(self.stage),
             quantity,
         };
         gather(&selection, &mut Networks::new(networks))
     }
 
     fn protocol(&self, quantity: Quantity) -> Protocol {
-        let subject =
-            Subject { device: self.target.name.clone(), dataset: "imagenet".into(), stage: self.stage, quantity };
+        let subject = Subject {
+            device: self.target.name.clone(),
+            dataset: "imagenet".into(),
+            step: Step::published(self.stage),
+            quantity,
+        };
         Protocol { subject, method: Method::Hybrid, seed: 1 }
     }
 

@@ -54,7 +54,8 @@ impl Recorded {
 
     fn missing(&self, job: &Job, quantity: Quantity) -> Error {
         let same = self.rows.keys().filter(|row| {
-            (&row.variant, row.workload.step.stage, row.variable) == (&job.variant, job.workload.step.stage, quantity.into())
+            (&row.variant, row.workload.step.stage, row.variable)
+                == (&job.variant, job.workload.step.stage, quantity.into())
         });
         let batches: Vec<String> = same.map(|row| row.workload.batch.to_string()).collect();
         let (variant, stage, batch) = (&job.variant, job.workload.step.stage, job.workload.batch);

@@ -41,7 +41,7 @@ impl Fingerprint {
     pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
         let news: News = self.profiled.news(network);
         let unlike = self.profiled.unlike(network);
-        let step = self.subject.step();
+        let step = self.subject.step;
         let prepared = match &self.fitted {
             Fitted::Perf4sight(published) => Prepared::Published(published),
             Fitted::Hybrid(Hybrid::Latency(latency)) => {
@@ -137,7 +137,7 @@ impl About<'_> {
     pub(super) fn value(&self, batch: u64) -> f64 {
         match &self.prepared {
             Prepared::Published(published) => {
-                published.predict(self.network, Workload { step: self.fingerprint.subject.step(), batch })
+                published.predict(self.network, Workload { step: self.fingerprint.subject.step, batch })
             }
             Prepared::Latency(latency) => latency.at(batch),
             Prepared::Memory(memory) => memory.at(batch),

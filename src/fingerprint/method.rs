@@ -6,7 +6,7 @@ use super::published::Published;
 use super::rows::Row;
 use super::rows::{Attempt, Observations};
 use crate::error::{Error, Result, suggestion};
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -59,10 +59,10 @@ pub(super) enum Fitted {
 
 impl Fitted {
     pub(super) fn fit(subject: &Subject, method: Method, seed: u64, observations: &Observations) -> Result<Self> {
-        let Subject { stage, quantity, .. } = *subject;
+        let Subject { step, quantity, .. } = *subject;
         match method {
-            Method::Perf4sight => Published::fit(stage, seed, observations.rows).map(Fitted::Perf4sight),
-            Method::Hybrid => Hybrid::fit(subject.step(), quantity, seed, observations).map(Fitted::Hybrid),
+            Method::Perf4sight => Published::fit(step, seed, observations.rows).map(Fitted::Perf4sight),
+            Method::Hybrid => Hybrid::fit(step, quantity, seed, observations).map(Fitted::Hybrid),
         }
     }
 
@@ -71,7 +71,7 @@ impl Fitted {
         match self {
             Fitted::Perf4sight(_) => Err(Error::input("the published method keeps no rows to refit with")
                 .help("fit a fingerprint with method = hybrid")),
-            Fitted::Hybrid(hybrid) => hybrid.calibrate(subject.step(), rows, failed).map(Fitted::Hybrid),
+            Fitted::Hybrid(hybrid) => hybrid.calibrate(subject.step, rows, failed).map(Fitted::Hybrid),
         }
     }
 
@@ -83,17 +83,17 @@ impl Fitted {
     }
 
     /// Only trees have features that are responsible for shares of the fit.
-    pub(super) fn importance(&self, stage: Stage) -> Vec<(&'static str, f64)> {
+    pub(super) fn importance(&self, step: Step) -> Vec<(&'static str, f64)> {
         match self {
-            Fitted::Perf4sight(published) => published.importance(stage),
+            Fitted::Perf4sight(published) => published.importance(step),
             Fitted::Hybrid(_) => Vec::new(),
         }
     }
 
     /// Refuses what was fitted on other features than this program computes.
-    pub(super) fn check(&self, stage: Stage, quantity: Quantity) -> Result<()> {
+    pub(super) fn check(&self, step: Step, quantity: Quantity) -> Result<()> {
         match self {
-            Fitted::Perf4sight(published) => published.check(stage),
+            Fitted::Perf4sight(published) => published.check(step),
             Fitted::Hybrid(hybrid) => hybrid.check(quantity),
         }
     }

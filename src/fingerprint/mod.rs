@@ -36,7 +36,7 @@ use crate::machine::Setting;
 use crate::network::Network;
 use crate::records::Variant;
 use crate::stats::Scores;
-use crate::workload::{Quantity, Stage, Step};
+use crate::workload::{Quantity, Step};
 use method::Fitted;
 use novelty::Profiled;
 use serde::{Deserialize, Serialize};
@@ -52,17 +52,11 @@ pub struct Subject {
     pub device: String,
     /// The data set whose shapes the networks have.
     pub dataset: String,
-    /// Training or inference.
-    pub stage: Stage,
+    /// The step whose cost it tells.
+    #[serde(flatten)]
+    pub step: Step,
     /// Latency or memory.
     pub quantity: Quantity,
-}
-
-impl Subject {
-    /// The step it was profiled with.
-    pub fn step(&self) -> Step {
-        Step::published(self.stage)
-    }
 }
 
 /// How many rows of a variant a fingerprint was fitted on.
@@ -166,7 +160,7 @@ impl Fingerprint {
 
     /// The features with the share of the fit each is responsible for, in the order of the schema.
     pub fn importance(&self) -> Vec<(&'static str, f64)> {
-        self.fitted.importance(self.subject.stage)
+        self.fitted.importance(self.subject.step)
     }
 }
 
@@ -184,8 +178,8 @@ fn count(rows: &[Row]) -> Vec<FittedOn> {
 }
 
 fn too_few(subject: &Subject, rows: usize) -> Error {
-    let Subject { device, stage, quantity, .. } = subject;
-    Error::input(format!("{rows} passed {stage} {quantity} rows of {device} are too few to fit on"))
+    let Subject { device, step, quantity, .. } = subject;
+    Error::input(format!("{rows} passed {step} {quantity} rows of {device} are too few to fit on"))
         .expected(format!("at least {FEWEST_ROWS} rows"))
         .help("profile more batch sizes, levels or networks, or list more of them in train_nets and train_logs")
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::features::{Schema, features, names};
 use crate::network::Network;
 use crate::trees::{ExtraTrees, Forest};
-use crate::workload::{Stage, Workload};
+use crate::workload::{Step, Workload};
 use linfa::dataset::Dataset;
 use linfa::traits::Fit;
 use ndarray::{Array1, Array2};
@@ -21,27 +21,27 @@ pub(super) struct Published {
 
 impl Published {
     /// Repeated rows stay repeated, as published: they weigh as much as they were measured.
-    pub(super) fn fit(stage: Stage, seed: u64, rows: &[Row]) -> Result<Self> {
-        let mut matrix = Array2::zeros((rows.len(), names(stage).len()));
+    pub(super) fn fit(step: Step, seed: u64, rows: &[Row]) -> Result<Self> {
+        let mut matrix = Array2::zeros((rows.len(), names(step.stage).len()));
         for (mut line, row) in matrix.rows_mut().into_iter().zip(rows) {
             line.assign(&Array1::from(features(&row.network, row.record.workload)));
         }
         let values: Array1<f64> = rows.iter().map(|row| row.measured).collect();
         let forest = ExtraTrees::params(seed).fit(&Dataset::new(matrix, values))?;
-        Ok(Published { features: Schema::of(stage), forest })
+        Ok(Published { features: Schema::of(step.stage), forest })
     }
 
     pub(super) fn predict(&self, network: &Network, workload: Workload) -> f64 {
         self.forest.predict_row(&features(network, workload))
     }
 
-    pub(super) fn importance(&self, stage: Stage) -> Vec<(&'static str, f64)> {
-        names(stage).iter().copied().zip(self.forest.importance().iter().copied()).collect()
+    pub(super) fn importance(&self, step: Step) -> Vec<(&'static str, f64)> {
+        names(step.stage).iter().copied().zip(self.forest.importance().iter().copied()).collect()
     }
 
-    pub(super) fn check(&self, stage: Stage) -> Result<()> {
-        let (stored, ours) = (&self.features, Schema::of(stage));
-        let (width, expected) = (self.forest.features(), names(stage).len());
+    pub(super) fn check(&self, step: Step) -> Result<()> {
+        let (stored, ours) = (&self.features, Schema::of(step.stage));
+        let (width, expected) = (self.forest.features(), names(step.stage).len());
         if (stored, width) == (&ours, expected) {
             return Ok(());
         }

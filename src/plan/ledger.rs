@@ -2,7 +2,7 @@
 
 use super::sweep::Configuration;
 use crate::records::{Identity, Outcome, Record, Variant};
-use crate::workload::{Stage, Step, Variable, Workload};
+use crate::workload::{Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcomes so far.
@@ -15,9 +15,9 @@ pub struct Ledger {
     /// What broke in this run, for another reason than memory.
     broken: BTreeSet<(Variant, Workload)>,
     /// What is being measured now.
-    under_way: BTreeSet<(Variant, Stage)>,
+    under_way: BTreeSet<(Variant, Step)>,
     /// The smallest batch size that ran out of memory.
-    ran_out: BTreeMap<(Variant, Stage), u64>,
+    ran_out: BTreeMap<(Variant, Step), u64>,
     rows: Vec<Record>,
     /// How often each row, by its place, was visited again in this run.
     visited: BTreeMap<usize, u32>,
@@ -53,14 +53,14 @@ impl Ledger {
 
     /// Takes note of one row of this run.
     pub fn enter(&mut self, record: &Record) {
-        let Workload { step: Step { stage, .. }, batch } = record.workload;
+        let Workload { step, batch } = record.workload;
         match record.outcome {
             Outcome::Skipped => drop(self.skipped.insert(record.identity())),
             outcome if outcome.broken() => drop(self.broken.insert((record.variant.clone(), record.workload))),
             outcome => {
                 self.count(record.identity());
                 if outcome == Outcome::OutOfMemory {
-                    let smallest = self.ran_out.entry((record.variant.clone(), stage)).or_insert(batch);
+                    let smallest = self.ran_out.entry((record.variant.clone(), step)).or_insert(batch);
                     *smallest = batch.min(*smallest);
                 }
             }
@@ -103,7 +103,7 @@ impl Ledger {
 
     /// Whether something is being measured that another visit to this row would meet.
     pub fn is_busy(&self, row: &Record) -> bool {
-        self.under_way.contains(&(row.variant.clone(), row.workload.step.stage))
+        self.under_way.contains(&(row.variant.clone(), row.workload.step))
     }
 
     /// Takes note of layers that were timed.
@@ -117,12 +117,12 @@ impl Ledger {
 
     /// Takes note that a configuration is being measured.
     pub fn begin(&mut self, configuration: &Configuration) {
-        self.under_way.insert((configuration.variant.clone(), configuration.workload.step.stage));
+        self.under_way.insert((configuration.variant.clone(), configuration.workload.step));
     }
 
     /// Takes note that it is not any more.
     pub fn end(&mut self, configuration: &Configuration) {
-        self.under_way.remove(&(configuration.variant.clone(), configuration.workload.step.stage));
+        self.under_way.remove(&(configuration.variant.clone(), configuration.workload.step));
     }
 
     /// Whether anything is being measured.
@@ -137,7 +137,7 @@ impl Ledger {
     /// layers either. Any other failure says nothing of other batches, and is left to the next run.
     pub fn decide(&self, configuration: &Configuration) -> Decision {
         let Configuration { variant, workload, variables, round } = configuration;
-        let ran_out = self.ran_out.get(&(variant.clone(), workload.step.stage)).copied();
+        let ran_out = self.ran_out.get(&(variant.clone(), workload.step)).copied();
         let beyond = ran_out.filter(|ran_out| *ran_out < workload.batch);
         let row = |variable| Identity { variant: variant.clone(), workload: *workload, variable };
         let measured = |variable| self.done.get(&row(variable)).is_some_and(|times| times >= round);
@@ -148,7 +148,7 @@ impl Ledger {
         let missing: Vec<Variable> = variables.iter().copied().filter(|&variable| !settled(variable)).collect();
         match (ran_out, beyond) {
             _ if missing.is_empty() || self.broken.contains(&(variant.clone(), *workload)) => Decision::Done,
-            _ if self.under_way.contains(&(variant.clone(), workload.step.stage)) => Decision::UnderWay,
+            _ if self.under_way.contains(&(variant.clone(), workload.step)) => Decision::UnderWay,
             // What does not fit the first time does not the second time.
             (Some(ran_out), _) if ran_out <= workload.batch && *round > 1 => Decision::Done,
             (_, Some(ran_out)) => Decision::Skip { ran_out, missing },
@@ -161,6 +161,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::records::Reading;
+    use crate::workload::Stage;
 
     const BOTH: [Variable; 2] = [Variable::Latency, Variable::Memory];
 

@@ -1,7 +1,7 @@
 //! A sweep as tests in the published order, and as configurations in the order they run.
 
 use crate::records::{Identity, Variant};
-use crate::workload::{Stage, Variable, Workload};
+use crate::workload::{Step, Variable, Workload};
 use std::fmt;
 
 /// What is to be measured of one network: every combination.
@@ -11,8 +11,8 @@ pub struct Sweep {
     pub variables: Vec<Variable>,
     /// Batch sizes.
     pub batches: Vec<u64>,
-    /// Training, inference or both.
-    pub stages: Vec<Stage>,
+    /// What a step does: training, inference or both.
+    pub steps: Vec<Step>,
     /// The network at its levels.
     pub variants: Vec<Variant>,
 }
@@ -41,8 +41,8 @@ impl Sweep {
         let mut tests = Vec::new();
         for &variable in &self.variables {
             for &batch in &self.batches {
-                for &stage in &self.stages {
-                    let workload = Workload::published(stage, batch);
+                for &step in &self.steps {
+                    let workload = Workload { step, batch };
                     tests.extend(self.variants.iter().cloned().map(|variant| Test { variant, workload, variable }));
                 }
             }
@@ -58,35 +58,35 @@ impl fmt::Display for Configuration {
     }
 }
 
-/// Tests as they run the first time: by variant and stage in the order of their first test, then by ascending batch size.
+/// Tests as they run the first time: by variant and step in the order of their first test, then by ascending batch size.
 ///
 /// By variant, because a failure at one batch size spares the larger ones; the published order goes through all variants
 /// before the second batch size, and would learn that too late.
 pub fn regroup(tests: &[Test]) -> Vec<Configuration> {
     let mut variants: Vec<&Variant> = Vec::new();
-    let mut stages: Vec<Stage> = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     for test in tests {
         if !variants.contains(&&test.variant) {
             variants.push(&test.variant);
         }
-        if !stages.contains(&test.workload.step.stage) {
-            stages.push(test.workload.step.stage);
+        if !steps.contains(&test.workload.step) {
+            steps.push(test.workload.step);
         }
     }
-    let groups = variants.iter().flat_map(|&variant| stages.iter().map(move |&stage| (variant, stage)));
-    groups.flat_map(|(variant, stage)| group(tests, variant, stage)).collect()
+    let groups = variants.iter().flat_map(|&variant| steps.iter().map(move |&step| (variant, step)));
+    groups.flat_map(|(variant, step)| group(tests, variant, step)).collect()
 }
 
-fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> {
+fn group(tests: &[Test], variant: &Variant, step: Step) -> Vec<Configuration> {
     let tests: Vec<&Test> =
-        tests.iter().filter(|test| test.variant == *variant && test.workload.step.stage == stage).collect();
+        tests.iter().filter(|test| test.variant == *variant && test.workload.step == step).collect();
     let mut batches: Vec<u64> = tests.iter().map(|test| test.workload.batch).collect();
     batches.sort_unstable();
     batches.dedup();
     let asked = |batch, variable| tests.iter().any(|test| test.workload.batch == batch && test.variable == variable);
     let configuration = |batch| Configuration {
         variant: variant.clone(),
-        workload: Workload::published(stage, batch),
+        workload: Workload { step, batch },
         variables: Variable::ALL.into_iter().filter(|&variable| asked(batch, variable)).collect(),
         round: 1,
     };
@@ -96,12 +96,13 @@ fn group(tests: &[Test], variant: &Variant, stage: Stage) -> Vec<Configuration> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Stage;
 
     fn sweep() -> Sweep {
         Sweep {
             variables: vec![Variable::Memory, Variable::Latency],
             batches: vec![8, 2],
-            stages: vec![Stage::Training, Stage::Inference],
+            steps: vec![Step::published(Stage::Training), Step::published(Stage::Inference)],
             variants: vec![Variant::new("net", 30), Variant::new("net", 0)],
         }
     }

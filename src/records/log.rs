@@ -45,18 +45,18 @@ impl Log {
     /// says that it does not fit only where a smaller batch ran out of memory: profiles of earlier versions also skipped what came
     /// after a worker that had crashed.
     pub fn settled(self) -> Vec<Record> {
-        let mut edges: BTreeMap<Stage, u64> = BTreeMap::new();
+        let mut edges: BTreeMap<Step, u64> = BTreeMap::new();
         let mut last: BTreeMap<Workload, usize> = BTreeMap::new();
         for (at, record) in self.records.iter().enumerate() {
-            let Workload { step: Step { stage, .. }, batch } = record.workload;
+            let Workload { step, batch } = record.workload;
             last.insert(record.workload, at);
             if record.outcome == Outcome::OutOfMemory {
-                let edge = edges.entry(stage).or_insert(batch);
+                let edge = edges.entry(step).or_insert(batch);
                 *edge = batch.min(*edge);
             }
         }
         let tells = |at: usize, record: &Record| match record.outcome {
-            Outcome::Skipped => edges.get(&record.workload.step.stage).is_some_and(|edge| *edge < record.workload.batch),
+            Outcome::Skipped => edges.get(&record.workload.step).is_some_and(|edge| *edge < record.workload.batch),
             outcome if outcome.broken() => last[&record.workload] == at,
             _ => true,
         };

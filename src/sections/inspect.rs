@@ -7,7 +7,7 @@ use crate::network::zoo::Dataset;
 use crate::network::{Coverage, Network, Node};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Percent};
-use crate::workload::{Stage, Step, Workload};
+use crate::workload::{Stage, Workload};
 use serde_json::{Value, json};
 
 /// What is asked.
@@ -59,9 +59,9 @@ struct Sheet<'a> {
 
 impl Sheet<'_> {
     fn layers(&self) -> Table {
-        let Workload { step: Step { stage, .. }, batch } = self.workload;
+        let Workload { step, batch } = self.workload;
         let network = self.network;
-        let title = format!("{} ({stage}, batch size {batch})", network.name());
+        let title = format!("{} ({}, batch size {batch})", network.name(), step.stage);
         let words = ["layer", "operation"].map(|word| Column::text(word, word));
         let mut table =
             Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()));

@@ -14,7 +14,7 @@ use perf4sight::report::Mode;
 use perf4sight::sections::profile::{Campaign, Journal, Planned, Tally};
 use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
-use perf4sight::workload::{Quantity, Stage, Variable, Workload};
+use perf4sight::workload::{Quantity, Stage, Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -214,7 +214,7 @@ fn gathered(folder: &Path, quantity: Quantity, networks: &mut Networks) -> Gathe
         folders: &[folder.join(quantity.name())],
         networks: &NETWORKS.map(str::to_owned),
         levels: Levels::AllBut([].into()),
-        stage: Stage::Training,
+        step: Step::published(Stage::Training),
         quantity,
     };
     gather(&selection, networks).unwrap()
@@ -276,7 +276,8 @@ fn part(gathered: &Gathered, wanted: impl Fn(&Variant) -> bool) -> Gathered {
 }
 
 fn fit(quantity: Quantity, gathered: &Gathered) -> Fingerprint {
-    let subject = Subject { device: "tx2".into(), dataset: "imagenet".into(), stage: Stage::Training, quantity };
+    let subject =
+        Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(Stage::Training), quantity };
     let target = Target::named("tx2").unwrap();
     Fingerprint::fit(subject, Method::Hybrid, 1, &gathered.observations(&target)).unwrap()
 }

@@ -12,7 +12,7 @@ use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::records::{Outcome, Reading, Record, Variant};
 use perf4sight::target::Target;
 use perf4sight::units::Milliseconds;
-use perf4sight::workload::{Quantity, Stage, Workload};
+use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const FITTED: [u8; 5] = [0, 30, 50, 70, 90];
 
 fn subject(stage: Stage, quantity: Quantity) -> Subject {
-    Subject { device: "tx2".into(), dataset: "imagenet".into(), stage, quantity }
+    Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(stage), quantity }
 }
 
 /// Rows of squeezenet, 10 ms and 3 ms per sample.
@@ -72,7 +72,7 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
                     folders: &[folder.join("profiling_csvs").join(quantity.name())],
                     networks: &[name.to_owned()],
                     levels,
-                    stage: Stage::Training,
+                    step: Step::published(Stage::Training),
                     quantity,
                 };
                 gather(&selection, &mut networks).unwrap().rows
@@ -92,7 +92,13 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
 }
 
 fn select<'a>(folders: &'a [PathBuf], networks: &'a [String], stage: Stage) -> Selection<'a> {
-    Selection { folders, networks, levels: Levels::Only([0, 30].into()), stage, quantity: Quantity::Latency }
+    Selection {
+        folders,
+        networks,
+        levels: Levels::Only([0, 30].into()),
+        step: Step::published(stage),
+        quantity: Quantity::Latency,
+    }
 }
 
 /// A profile of two networks whose level 30 is missing for one and whose network file is missing for the other.

@@ -10,7 +10,7 @@ use perf4sight::report::Cell;
 use perf4sight::sections::fingerprint::report::{Assessment, Evidence};
 use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
-use perf4sight::workload::{Quantity, Stage, Workload};
+use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -82,7 +82,12 @@ impl Part {
     }
 
     fn of([fitted, tested]: [Gathered; 2], quantity: Quantity, method: Method) -> Self {
-        let subject = Subject { device: "bench".into(), dataset: "imagenet".into(), stage: Stage::Training, quantity };
+        let subject = Subject {
+            device: "bench".into(),
+            dataset: "imagenet".into(),
+            step: Step::published(Stage::Training),
+            quantity,
+        };
         let target = Target::named("cpu").unwrap();
         let fingerprint = Fingerprint::fit(subject, method, 7, &fitted.observations(&target)).unwrap();
         let study = Fits::new(&fingerprint, fitted.observations(&target), tested.observations(&target)).run(|| {});

@@ -62,7 +62,7 @@ fn fit_rows(rows: &[Row], failed: &[Attempt]) -> Fingerprint {
     let subject = Subject {
         device: "known".into(),
         dataset: "imagenet".into(),
-        stage: Stage::Training,
+        step: Step::published(Stage::Training),
         quantity: Quantity::Memory,
     };
     Fingerprint::fit(subject, Method::Hybrid, 1, &observations).unwrap()

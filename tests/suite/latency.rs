@@ -19,8 +19,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn fit(stage: Stage, target: &Target, rows: &[Row]) -> Fingerprint {
-    let subject =
-        Subject { device: target.name.clone(), dataset: "imagenet".into(), stage, quantity: Quantity::Latency };
+    let subject = Subject {
+        device: target.name.clone(),
+        dataset: "imagenet".into(),
+        step: Step::published(stage),
+        quantity: Quantity::Latency,
+    };
     Fingerprint::fit(subject, Method::Hybrid, 1, &Observations { rows, failed: &[], target }).unwrap()
 }
 
@@ -41,7 +45,7 @@ fn measured_rows() -> Option<Vec<Row>> {
         folders: &[folder.join("profiling_csvs/latency")],
         networks: &NAMES.map(str::to_owned),
         levels: Levels::AllBut([].into()),
-        stage: Stage::Training,
+        step: Step::published(Stage::Training),
         quantity: Quantity::Latency,
     };
     Some(gather(&selection, &mut Networks::new(folder.join("networks"))).unwrap().rows)
@@ -54,7 +58,7 @@ fn cloned(rows: &[&Row]) -> Vec<Row> {
 /// What is asked of the rows of the TX2.
 fn protocol() -> Protocol {
     let (stage, quantity) = (Stage::Training, Quantity::Latency);
-    let subject = Subject { device: "tx2".into(), dataset: "imagenet".into(), stage, quantity };
+    let subject = Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(stage), quantity };
     Protocol { subject, method: Method::Hybrid, seed: 1 }
 }
 

@@ -4,7 +4,7 @@ use super::fixtures::shared;
 use perf4sight::evaluation::{Confusion, Evaluation, LargestScores, Protocol, Trial};
 use perf4sight::fingerprint::{Gathered, Levels, Method, Networks, Selection, Subject, gather};
 use perf4sight::target::Target;
-use perf4sight::workload::{Quantity, Stage};
+use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::Path;
 
 const NETWORKS: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
@@ -17,14 +17,15 @@ fn profile(folder: &Path, quantity: Quantity) -> Gathered {
         folders: &[folder.join("profiling_csvs").join(quantity.name())],
         networks: &NETWORKS.map(str::to_owned),
         levels: Levels::AllBut([].into()),
-        stage: Stage::Training,
+        step: Step::published(Stage::Training),
         quantity,
     };
     gather(&selection, &mut Networks::new(folder.join("networks"))).unwrap()
 }
 
 fn protocol(quantity: Quantity) -> Protocol {
-    let subject = Subject { device: "tx2".into(), dataset: "imagenet".into(), stage: Stage::Training, quantity };
+    let subject =
+        Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(Stage::Training), quantity };
     Protocol { subject, method: Method::Hybrid, seed: 1 }
 }
 

@@ -71,7 +71,7 @@ impl Head {
 impl Fingerprint {
     /// Where it lies in `folder`.
     pub fn file(&self, folder: &Path) -> PathBuf {
-        folder.join(file_name(self.subject.stage, self.subject.quantity))
+        folder.join(file_name(self.subject.step.stage, self.subject.quantity))
     }
 
     /// Writes it into `folder` and returns the file; a crash leaves the old file or the new one, never half of it.
@@ -106,11 +106,11 @@ impl Fingerprint {
 
     fn check(self, stage: Stage, quantity: Quantity) -> Result<Self> {
         let subject = &self.subject;
-        if (subject.stage, subject.quantity) != (stage, quantity) {
-            let problem = format!("this fingerprint speaks of {} {}", subject.stage, subject.quantity);
+        if (subject.step.stage, subject.quantity) != (stage, quantity) {
+            let problem = format!("this fingerprint speaks of {} {}", subject.step, subject.quantity);
             return Err(Error::input(problem).expected(format!("one of {stage} {quantity}, as the file's name says")));
         }
-        self.fitted.check(stage, quantity)?;
+        self.fitted.check(subject.step, quantity)?;
         Ok(self)
     }
 }

@@ -100,7 +100,7 @@ impl Fingerprints {
     fn check_word(&self, subject: &Subject, what: &str, found: &str, asked: Option<&str>) -> Result<()> {
         match asked {
             Some(asked) if asked != found => {
-                let file = self.folder.join(file_name(subject.stage, subject.quantity));
+                let file = self.folder.join(file_name(subject.step.stage, subject.quantity));
                 Err(Error::input(format!("this fingerprint is of the {what} {found}"))
                     .file(file)
                     .expected(format!("a fingerprint of the {what} {asked}"))

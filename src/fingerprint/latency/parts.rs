@@ -97,7 +97,7 @@ impl Parts {
 mod tests {
     use super::*;
     use crate::network::zoo::{Dataset, build};
-    use crate::workload::Stage;
+    use crate::workload::{Stage, Step};
 
     #[test]
     fn repeated_blocks_are_of_one_kind_and_no_kernel_is_lost() {

@@ -91,10 +91,10 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     let files = find_logs(selection, gathered)?;
     let mut records = Vec::new();
     for file in files.into_values().flatten() {
-        let log = records::read(&file, selection.quantity, selection.stage)?;
+        let log = records::read(&file, selection.quantity, selection.step.stage)?;
         gathered.warnings.extend(log.warnings());
         let (own, others): (Vec<Record>, Vec<Record>) =
-            log.settled().into_iter().partition(|record| record.workload.step.stage == selection.stage);
+            log.settled().into_iter().partition(|record| record.workload.step == selection.step);
         gathered.of_other_stage += others.len();
         records.extend(own);
     }
@@ -169,7 +169,7 @@ impl Gathered {
             return Ok(());
         }
         let folders: Vec<String> = selection.folders.iter().map(|folder| folder.display().to_string()).collect();
-        let problem = format!("no passed {} {} rows in {}", selection.stage, selection.quantity, folders.join(", "));
+        let problem = format!("no passed {} {} rows in {}", selection.step, selection.quantity, folders.join(", "));
         Err(Error::input(format!("{problem}: {self}"))
             .expected("rows of the selected networks and levels whose network files are there")
             .help("check the names of networks and levels, the log folders and pruned_models_storedir"))

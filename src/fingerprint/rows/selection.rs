@@ -1,6 +1,6 @@
 //! Which rows of a profile: of which networks, levels, stage and quantity.
 
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Step};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ pub struct Selection<'a> {
     pub networks: &'a [String],
     /// Their levels.
     pub levels: Levels,
-    /// Training or inference; rows that name no stage are taken to be of this one.
-    pub stage: Stage,
+    /// What the steps did; rows that name no stage are taken to be of this one's.
+    pub step: Step,
     /// Latency or memory.
     pub quantity: Quantity,
 }

@@ -2,12 +2,12 @@
 
 use crate::fingerprint::check_understood;
 use crate::memory::Simulation;
-use crate::network::{ELEMENT, Network};
+use crate::network::Network;
 use crate::plan::Configuration;
 use crate::records::Variant;
 use crate::target::Target;
 use crate::units::Bytes;
-use crate::workload::{Stage, Step};
+use crate::workload::Step;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,19 +72,20 @@ pub(super) fn candidates(offers: Vec<Offer>, target: &Target) -> Vec<Candidate> 
 
 /// The memory of every offer; each variant is prepared for simulation once.
 fn demands(offers: &[Offer], target: &Target) -> Vec<Demand> {
-    let mut groups: BTreeMap<(&Variant, Stage), Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&Variant, Step), Vec<usize>> = BTreeMap::new();
     for (at, Offer { configuration, .. }) in offers.iter().enumerate() {
-        groups.entry((&configuration.variant, configuration.workload.step.stage)).or_default().push(at);
+        groups.entry((&configuration.variant, configuration.workload.step)).or_default().push(at);
     }
-    let groups: Vec<((&Variant, Stage), Vec<usize>)> = groups.into_iter().collect();
-    let demands = groups.into_par_iter().flat_map_iter(|((_, stage), group)| {
+    let groups: Vec<((&Variant, Step), Vec<usize>)> = groups.into_iter().collect();
+    let demands = groups.into_par_iter().flat_map_iter(|((_, step), group)| {
         let network = &offers[group[0]].network;
         let simulated = check_understood(network).is_ok();
-        let simulation = simulated.then(|| Simulation::new(network, Step::published(stage), target));
+        let simulation = simulated.then(|| Simulation::new(network, step, target));
         let demand = |at: usize| {
             let batch = offers[at].configuration.workload.batch;
-            let bytes =
-                simulation.as_ref().map_or_else(|| activations(network, batch), |known| known.peak(batch).reserved);
+            let bytes = simulation
+                .as_ref()
+                .map_or_else(|| activations(network, step, batch), |known| known.peak(batch).reserved);
             // Logarithms are taken of it.
             (at, Demand { mib: bytes.mib().max(1.0), simulated })
         };
@@ -94,6 +95,6 @@ fn demands(offers: &[Offer], target: &Target) -> Vec<Demand> {
     demands.into_values().collect()
 }
 
-fn activations(network: &Network, batch: u64) -> Bytes {
-    Bytes(network.activations().saturating_mul(ELEMENT).saturating_mul(batch))
+fn activations(network: &Network, step: Step, batch: u64) -> Bytes {
+    Bytes(network.activations().saturating_mul(step.precision.bytes()).saturating_mul(batch))
 }

@@ -7,7 +7,7 @@ use super::candidate::Candidate;
 use super::seen::Seen;
 use crate::error::Result;
 use crate::fingerprint::{Limit, Tried};
-use crate::workload::{Stage, Step, Workload};
+use crate::workload::{Step, Workload};
 use std::collections::BTreeMap;
 
 /// Without a failure and without a known capacity, this many times what was seen to fit is as likely to fit as not.
@@ -43,8 +43,8 @@ pub(super) fn chances(candidates: &[Candidate], seen: &[Seen], capacity: Option<
     let edges = edges(candidates, seen, capacity)?;
     let brackets = brackets(candidates, seen);
     let chance = |one: &Candidate| {
-        let Workload { step: Step { stage, .. }, batch } = one.configuration.workload;
-        let bracket = brackets[&(one.variant, stage)];
+        let Workload { step, batch } = one.configuration.workload;
+        let bracket = brackets[&(one.variant, step)];
         let fits = match batch {
             batch if batch >= bracket.failed => 0.0,
             batch if batch <= bracket.ran => 1.0,
@@ -55,12 +55,12 @@ pub(super) fn chances(candidates: &[Candidate], seen: &[Seen], capacity: Option<
     Ok(candidates.iter().map(chance).collect())
 }
 
-fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Stage), Bracket> {
+fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Step), Bracket> {
     let mut brackets = BTreeMap::new();
     for (one, seen) in candidates.iter().zip(seen) {
-        let Workload { step: Step { stage, .. }, batch } = one.configuration.workload;
+        let Workload { step, batch } = one.configuration.workload;
         let untried = Bracket { ran: 0, failed: u64::MAX, failures: 0 };
-        let bracket = brackets.entry((one.variant, stage)).or_insert(untried);
+        let bracket = brackets.entry((one.variant, step)).or_insert(untried);
         if seen.ran_out {
             (bracket.failed, bracket.failures) = (batch.min(bracket.failed), bracket.failures + 1);
         } else if seen.times > 0 {
@@ -70,11 +70,11 @@ fn brackets(candidates: &[Candidate], seen: &[Seen]) -> BTreeMap<(usize, Stage),
     brackets
 }
 
-/// What has one edge: a stage, or a variant of it that cannot be simulated.
-type Scale = (Stage, Option<usize>);
+/// What has one edge: a step, or a variant of it that cannot be simulated.
+type Scale = (Step, Option<usize>);
 
 fn scale(one: &Candidate) -> Scale {
-    (one.configuration.workload.step.stage, (!one.simulated).then_some(one.variant))
+    (one.configuration.workload.step, (!one.simulated).then_some(one.variant))
 }
 
 fn edges(candidates: &[Candidate], seen: &[Seen], capacity: Option<f64>) -> Result<BTreeMap<Scale, Edge>> {

@@ -108,9 +108,9 @@ impl Adaptive {
     }
 
     fn note(&mut self, estimates: &Estimates, measured: usize, seconds: f64) {
-        let learned = estimates.iter().map(|(&(stage, quantity), estimate)| {
+        let learned = estimates.iter().map(|(&(step, quantity), estimate)| {
             let error = estimate.error;
-            Learned { measured, seconds, stage, quantity, error }
+            Learned { measured, seconds, stage: step.stage, quantity, error }
         });
         self.learned.extend(learned);
     }

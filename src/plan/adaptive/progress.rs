@@ -9,7 +9,7 @@ use crate::fingerprint::{Observations, Row, left_out_error};
 use crate::records::Variant;
 use crate::stats::mean;
 use crate::target::Target;
-use crate::workload::{Quantity, Stage, Step};
+use crate::workload::{Quantity, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An error that doubling the rows lowers by less, in points of percent, is as low as it gets.
@@ -34,7 +34,7 @@ pub(super) struct Estimate {
 }
 
 /// Estimates of everything that is measured.
-pub(super) type Estimates = BTreeMap<(Stage, Quantity), Estimate>;
+pub(super) type Estimates = BTreeMap<(Step, Quantity), Estimate>;
 
 /// Whether an estimate is due after so many measurements: at the first count, then at every one that is larger by a constant
 /// factor, so that all estimates together take little time. It depends on nothing but the count, so that an interrupted profile ends
@@ -50,8 +50,7 @@ pub(super) fn is_due(measured: usize, first: usize) -> bool {
 /// When a fit fails.
 pub(super) fn estimates(rows: &Rows, target: &Target, seed: u64) -> Result<Estimates> {
     let mut estimates = Estimates::new();
-    for (&(stage, quantity), rows) in rows {
-        let subject = (Step::published(stage), quantity);
+    for (&subject, rows) in rows {
         let groupings = [networks(rows), levels(rows)];
         let mut of_groupings = Vec::new();
         for groups in groupings.into_iter().flatten() {
@@ -67,7 +66,7 @@ pub(super) fn estimates(rows: &Rows, target: &Target, seed: u64) -> Result<Estim
         }
         let gained = of_groupings.iter().map(|estimate| estimate.gained).reduce(f64::max);
         if let (Some(first), Some(gained)) = (of_groupings.first(), gained) {
-            estimates.insert((stage, quantity), Estimate { gained, ..*first });
+            estimates.insert(subject, Estimate { gained, ..*first });
         }
     }
     Ok(estimates)

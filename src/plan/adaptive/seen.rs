@@ -4,7 +4,7 @@ use super::candidate::Candidate;
 use crate::fingerprint::Row;
 use crate::plan::Ledger;
 use crate::records::{Outcome, Record, Variant};
-use crate::workload::{Quantity, Stage, Workload};
+use crate::workload::{Quantity, Step, Workload};
 use std::collections::BTreeMap;
 
 /// What became of a candidate.
@@ -21,7 +21,7 @@ pub(super) struct Seen {
 pub(super) struct Index(BTreeMap<(Variant, Workload), usize>);
 
 /// Rows that passed, by what they are of, in an order that does not depend on when they were measured.
-pub(super) type Rows = BTreeMap<(Stage, Quantity), Vec<Row>>;
+pub(super) type Rows = BTreeMap<(Step, Quantity), Vec<Row>>;
 
 impl Index {
     pub fn new(candidates: &[Candidate]) -> Self {
@@ -60,7 +60,7 @@ impl Index {
         for (at, record) in self.measured(ledger) {
             let Some(measured) = record.value() else { continue };
             let (network, record) = (candidates[at].graph.clone(), record.clone());
-            let of = rows.entry((record.workload.step.stage, record.quantity())).or_default();
+            let of = rows.entry((record.workload.step, record.quantity())).or_default();
             of.push(Row { record, measured, network, layers: Vec::new() });
         }
         let place = |row: &Row| (row.record.variant.clone(), row.record.workload);

@@ -1,7 +1,7 @@
 //! How many rows the plan takes at most: known before anything is measured.
 
 use crate::plan::Configuration;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// This share of the rows there are.
@@ -23,9 +23,9 @@ impl Share {
     /// Of all that could be measured.
     pub fn of<'a>(configurations: impl IntoIterator<Item = &'a Configuration>) -> Self {
         let mut offered: BTreeMap<Quantity, usize> = BTreeMap::new();
-        let mut networks: BTreeSet<(&str, Stage)> = BTreeSet::new();
+        let mut networks: BTreeSet<(&str, Step)> = BTreeSet::new();
         for Configuration { variant, workload, variables, .. } in configurations {
-            networks.insert((&variant.network, workload.step.stage));
+            networks.insert((&variant.network, workload.step));
             let quantities = variables.iter().filter_map(|variable| variable.quantity());
             quantities.for_each(|quantity| *offered.entry(quantity).or_default() += 1);
         }
@@ -44,7 +44,7 @@ impl Share {
 mod tests {
     use super::*;
     use crate::records::Variant;
-    use crate::workload::{Variable, Workload};
+    use crate::workload::{Stage, Variable, Workload};
 
     fn configurations(networks: usize, batches: u64) -> Vec<Configuration> {
         let names = (0..networks).map(|network| format!("net-{network}"));

@@ -74,7 +74,7 @@ impl FingerprintSection {
         let begin = context.now();
         let subject = self.subject(source.quantity);
         let facts = self.target(source)?;
-        facts.tell(self.stage, &gathered.rows, context);
+        facts.tell(self.step, &gathered.rows, context);
         let target = facts.target;
         let fitted = Fingerprint::fit(subject, self.method, self.seed, &gathered.observations(&target));
         let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
@@ -88,7 +88,7 @@ impl FingerprintSection {
 
     /// A profile may hold both stages; a fingerprint is of one.
     fn tell_other_stage(&self, rows: usize, quantity: Quantity, context: &Context) {
-        let other = match self.stage {
+        let other = match self.step.stage {
             Stage::Training => Stage::Inference,
             Stage::Inference => Stage::Training,
         };
@@ -113,7 +113,7 @@ impl FingerprintSection {
 
     fn load(&self, source: &Source, context: &Context) -> Result<Fingerprint> {
         let file = self.file(source);
-        let stored = Fingerprint::load(&self.store, self.stage, source.quantity)?.ok_or_else(|| {
+        let stored = Fingerprint::load(&self.store, self.step.stage, source.quantity)?.ok_or_else(|| {
             Error::input("there is no fingerprint to evaluate")
                 .file(&file)
                 .help("fit one first, with evaluate = False, or set model_storedir")
@@ -127,7 +127,7 @@ impl FingerprintSection {
 
     fn selection<'a>(&'a self, quantity: Quantity, folders: &'a [PathBuf], split: &'a Split) -> Selection<'a> {
         let Split { networks, levels } = split;
-        Selection { folders, networks, levels: levels.clone(), stage: self.stage, quantity }
+        Selection { folders, networks, levels: levels.clone(), step: self.step, quantity }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::machine::Setting;
 use crate::records::Provenance;
 use crate::target::Target;
 use crate::units::Percent;
-use crate::workload::{Stage, Step};
+use crate::workload::Step;
 use std::path::Path;
 
 impl FingerprintSection {
@@ -45,14 +45,13 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Says what was assumed, and warns where another device's rules fit the rows clearly better.
-    pub(super) fn tell(&self, stage: Stage, rows: &[Row], context: &mut Context) {
+    pub(super) fn tell(&self, step: Step, rows: &[Row], context: &mut Context) {
         if !self.assumed {
             return;
         }
         let Target { name, title, .. } = &self.target;
         let assumed = format!("the profile does not say what it was measured on: taken for {name} ({title})");
-        let Some(Likelier { target, error, assumed: off }) = likelier(Step::published(stage), rows, &self.target)
-        else {
+        let Some(Likelier { target, error, assumed: off }) = likelier(step, rows, &self.target) else {
             return context.console.note(format!("{assumed}; target in [fingerprint] says otherwise"));
         };
         let [error, off] = [error, off].map(Percent);

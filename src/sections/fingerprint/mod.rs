@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fingerprint::{Levels, Method, Networks, file_name};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::records::Provenance;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Step};
 use assess::Assessed;
 use report::Evidence;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub static SPEC: Spec =
 pub struct FingerprintSection {
     evaluate: bool,
     overwrite: bool,
-    stage: Stage,
+    step: Step,
     device: String,
     dataset: String,
     /// A known kind of device or a file; none where the profile tells.
@@ -59,7 +59,7 @@ struct Source {
 
 impl FingerprintSection {
     fn file(&self, source: &Source) -> PathBuf {
-        self.store.join(file_name(self.stage, source.quantity))
+        self.store.join(file_name(self.step.stage, source.quantity))
     }
 
     /// Whether a fit is due; otherwise the stored fingerprint is used as it is.
@@ -68,17 +68,17 @@ impl FingerprintSection {
     }
 
     fn report_folder(&self) -> PathBuf {
-        match self.stage {
+        match self.step.stage {
             Stage::Training => self.store.clone(),
-            Stage::Inference => self.store.join(self.stage.name()),
+            Stage::Inference => self.store.join(self.step.stage.name()),
         }
     }
 
     fn step(&self, source: &Source) -> String {
-        let (stage, quantity, file) = (self.stage, source.quantity, self.file(source));
+        let (step, quantity, file) = (self.step, source.quantity, self.file(source));
         match self.fits(source) {
             true => format!(
-                "fits {stage} {quantity} on {} of {} into {}",
+                "fits {step} {quantity} on {} of {} into {}",
                 self.fit.levels,
                 self.fit.networks.join(", "),
                 file.display()
@@ -100,7 +100,7 @@ impl FingerprintSection {
         Ok(Evidence {
             device: &self.device,
             dataset: &self.dataset,
-            stage: self.stage,
+            stage: self.step.stage,
             assessments: assessed.iter().map(Assessed::assessment).collect(),
             profiles: profiles(self.sources.iter().flat_map(|source| source.fit.iter().chain(&source.test)))?,
             date: humantime::format_rfc3339_seconds(context.now()).to_string(),
@@ -146,7 +146,7 @@ impl Verb for FingerprintSection {
             if context.cancelled() {
                 return Ok(Summary::default());
             }
-            progress.doing(format!("{} {}", self.stage, source.quantity));
+            progress.doing(format!("{} {}", self.step, source.quantity));
             assessed.push(self.assess(source, &mut networks, context)?);
             progress.advance(1);
         }

@@ -4,7 +4,7 @@ use super::{FingerprintSection, Source, Split};
 use crate::config::Values;
 use crate::error::Result;
 use crate::fingerprint::{Levels, Method, Subject};
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Step};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ impl FingerprintSection {
         Ok(FingerprintSection {
             evaluate: values.get("evaluate")?,
             overwrite: values.get("overwrite")?,
-            stage: values.named("stage", Stage::parse)?,
+            step: Step::published(values.named("stage", Stage::parse)?),
             device: values.folder_name("device_name")?,
             dataset: values.folder_name("dataset")?,
             target: values.get("target")?,
@@ -32,8 +32,8 @@ impl FingerprintSection {
 
     /// What the fingerprint of a quantity speaks of.
     pub(super) fn subject(&self, quantity: Quantity) -> Subject {
-        let FingerprintSection { device, dataset, stage, .. } = self;
-        Subject { device: device.clone(), dataset: dataset.clone(), stage: *stage, quantity }
+        let FingerprintSection { device, dataset, step, .. } = self;
+        Subject { device: device.clone(), dataset: dataset.clone(), step: *step, quantity }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, Prediction, Room, Subject};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Milliseconds};
-use crate::workload::Quantity;
+use crate::workload::{Quantity, Step};
 use serde_json::{Map, Value, json};
 
 impl Answers {
@@ -16,7 +16,7 @@ impl Answers {
         let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
         let tail = tail.into_iter().chain([Column::text("limit_counts", "")]);
         let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
-        let Subject { device, dataset, stage, .. } = self.fingerprints.subject();
+        let Subject { device, dataset, step: Step { stage, .. }, .. } = self.fingerprints.subject();
         for answer in &self.answers {
             let heads = [&answer.network, device, dataset, stage.name()].map(Cell::from);
             let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
@@ -33,7 +33,7 @@ impl Answers {
 
     /// Everything, for programs.
     pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
-        let Subject { device, dataset, stage, .. } = self.fingerprints.subject();
+        let Subject { device, dataset, step: Step { stage, .. }, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
             let about = json!({ "method": one.method().name(), "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
             (one.subject().quantity.name().to_owned(), about)

@@ -38,7 +38,7 @@ impl Profile {
             sweep: Sweep {
                 variables: self.variables.clone(),
                 batches: self.batches.clone(),
-                stages: self.stages.clone(),
+                steps: self.steps.clone(),
                 variants: levels.into_iter().map(|(variant, _)| variant).collect(),
             },
         })

@@ -33,7 +33,7 @@ use super::named::Remarks;
 use crate::device::{self, Device};
 use crate::error::Result;
 use crate::frame::{Context, Foreseen, Outline, Section, Spec, Summary, Verb};
-use crate::workload::{Stage, Variable};
+use crate::workload::{Step, Variable};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_config::NetworkTests;
@@ -54,7 +54,7 @@ pub struct Profile {
     dataset: String,
     variables: Vec<Variable>,
     batches: Vec<u64>,
-    stages: Vec<Stage>,
+    steps: Vec<Step>,
     places: Places,
     device: device::Options,
     save: bool,

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 impl Profile {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
-        refuse_unpublished(values)?;
         let networks: Vec<String> = distinct(values, "network", values.get("network")?)?;
         check_names(&networks).map_err(|error| values.placed("network", error))?;
         let run_profiling: bool = values.get("run_profiling")?;
@@ -40,7 +39,7 @@ impl Profile {
             dataset: recorded(values, "dataset")?,
             variables: variables(values)?,
             batches: distinct(values, "bs", values.get("bs")?)?,
-            stages: distinct(values, "stage", values.each("stage", Stage::parse)?)?,
+            steps: steps(values)?,
             networks,
             places: places(values)?,
             device,
@@ -78,8 +77,8 @@ fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
     }
 }
 
-/// Only the published training step is measured so far; what would be another one is refused by name.
-fn refuse_unpublished(values: &Values<'_>) -> Result<()> {
+/// Of each stage that is asked for; only the published step is measured so far, what would be another one is refused by name.
+fn steps(values: &Values<'_>) -> Result<Vec<Step>> {
     let Step { optimizer, precision, .. } = Step::published(Stage::Training);
     for (key, only) in [("optimizer", optimizer.name()), ("precision", precision.name())] {
         let word: String = values.get(key)?;
@@ -88,7 +87,8 @@ fn refuse_unpublished(values: &Values<'_>) -> Result<()> {
             return Err(error.expected(only).help(format!("leave {key} out, or write {key} = {only}")));
         }
     }
-    Ok(())
+    let stages = values.each("stage", Stage::parse)?;
+    distinct(values, "stage", stages.into_iter().map(Step::published).collect())
 }
 
 fn device_options(values: &Values<'_>) -> Result<device::Options> {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result, suggestion};
 use crate::plan::Sweep;
 use crate::records::Variant;
 use crate::whole_file;
-use crate::workload::{Stage, Variable};
+use crate::workload::{Stage, Step, Variable};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ fn text(tests: &NetworkTests) -> String {
         batches,
         words(vec![&tests.dataset]),
         words(vec![&tests.network]),
-        words(tests.sweep.stages.iter().map(|stage| stage.name()).collect()),
+        words(tests.sweep.steps.iter().map(|step| step.stage.name()).collect()),
         models.join(",\n        "),
     )
 }
@@ -114,7 +114,7 @@ impl Reader<'_> {
         let sweep = Sweep {
             variables: self.named("test_var", Variable::parse)?,
             batches: self.batches()?,
-            stages: self.named("exec_stage", Stage::parse)?,
+            steps: self.named("exec_stage", Stage::parse)?.into_iter().map(Step::published).collect(),
             variants: files.iter().map(variant).collect::<Result<_>>()?,
         };
         Ok(NetworkTests { dataset: self.only("dataset")?, network, sweep, files })

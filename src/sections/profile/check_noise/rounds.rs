@@ -175,8 +175,8 @@ mod tests {
         let console = Console::writing_to(settings, io::sink(), io::sink());
         let clock = || SystemTime::UNIX_EPOCH + Duration::from_millis(CLOCK.load(Ordering::Relaxed));
         let context = Context::new(console, clock, Arc::default(), PathBuf::new(), String::new());
-        let jobs =
-            [1, 8].map(|batch| job(&Variant::new("net", 0), Path::new(""), Workload::published(Stage::Training, batch)));
+        let jobs = [1, 8]
+            .map(|batch| job(&Variant::new("net", 0), Path::new(""), Workload::published(Stage::Training, batch)));
         // Six of 1.5 s go into ten seconds; of 4 s it takes three to measure one size twice; of those at once 20 rounds are enough.
         for (milliseconds, batches) in
             [(1500, vec![1, 8, 8, 1, 1, 8]), (4000, vec![1, 8, 8]), (0, [1, 8, 8, 1].repeat(10))]
