@@ -12,7 +12,7 @@ use super::{Device, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::input_file;
 use crate::machine::{Setting, Watch};
-use crate::network::{ELEMENT, Network, onnx};
+use crate::network::{Network, onnx};
 use crate::records::Outcome;
 use crate::units::Bytes;
 use crate::workload::{Stage, Workload};
@@ -82,8 +82,7 @@ impl Abilities {
             .iter()
             .map(|node| {
                 let macs = network.macs_of(node) as f64 * workload.batch as f64;
-                let bytes =
-                    network.bytes_in(node, workload.batch) as f64 + network.bytes_out(node, workload.batch) as f64;
+                let bytes = network.bytes_in(node, workload) as f64 + network.bytes_out(node, workload) as f64;
                 let arithmetic = macs / (self.gmacs_per_second * 1e9);
                 self.start_microseconds * 1e-6 + arithmetic.max(bytes / (self.gigabytes_per_second * 1e9))
             })
@@ -94,14 +93,15 @@ impl Abilities {
 
 /// Bytes of all tensors of one step that are alive at once.
 fn tensors(network: &Network, workload: Workload) -> u64 {
-    let weights = network.parameters().saturating_mul(ELEMENT);
-    let outputs = network.nodes().iter().map(|node| network.bytes_out(node, workload.batch));
+    let weights = network.parameters().saturating_mul(workload.step.weight());
+    let outputs = network.nodes().iter().map(|node| network.bytes_out(node, workload));
     match workload.step.stage {
         Stage::Training => outputs.fold(weights.saturating_mul(4), u64::saturating_add),
         Stage::Inference => {
-            let pairs = network.nodes().iter().map(|node| {
-                network.bytes_in(node, workload.batch).saturating_add(network.bytes_out(node, workload.batch))
-            });
+            let pairs = network
+                .nodes()
+                .iter()
+                .map(|node| network.bytes_in(node, workload).saturating_add(network.bytes_out(node, workload)));
             pairs.max().unwrap_or(0).saturating_add(weights)
         }
     }

@@ -1,6 +1,6 @@
 //! Sizes that grow with the batch, so that one schedule holds for every batch size.
 
-use crate::network::{ELEMENT, Shape};
+use crate::network::Shape;
 
 /// More than any device holds; larger amounts count as this, so that sums of them still fit a u64.
 const LIMIT: u64 = 1 << 44;
@@ -24,9 +24,9 @@ impl Amount {
         Amount { once: 0, per_sample: bytes, least_batch: 1 }
     }
 
-    /// A batch of fp32 tensors of this shape.
-    pub fn floats(shape: &Shape) -> Self {
-        Amount::per_sample(ELEMENT.saturating_mul(shape.elements()))
+    /// A batch of tensors of this shape, of elements of so many bytes.
+    pub fn tensor(shape: &Shape, element: u64) -> Self {
+        Amount::per_sample(element.saturating_mul(shape.elements()))
     }
 
     /// Both together.

@@ -4,7 +4,7 @@ use super::amount::Amount;
 use super::rule::Move;
 use super::schedule::{Role, TensorId};
 use super::step::{Loss, Steps, borrow};
-use crate::network::{ELEMENT, NodeId};
+use crate::network::NodeId;
 use crate::target::Gradients;
 
 /// For every node, the gradient of its result that waits there.
@@ -15,7 +15,7 @@ impl Steps<'_> {
     pub fn backward(&mut self, saved: Vec<Vec<TensorId>>, loss: &Loss) {
         let network = self.plan.network;
         // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
-        let seed = self.gradient(Amount::once(ELEMENT), network.output());
+        let seed = self.gradient(self.plan.number(), network.output());
         let of_result = self.loss_backward(loss);
         let mut waiting: Waiting = vec![None; network.nodes().len()];
         waiting[network.output().index()] = Some(of_result);
@@ -36,7 +36,7 @@ impl Steps<'_> {
     /// From the loss to the network's result: through nll_loss, then through log_softmax.
     fn loss_backward(&mut self, loss: &Loss) -> TensorId {
         let output = self.plan.network.output();
-        let scores = Amount::floats(self.plan.network.output_shape());
+        let scores = self.plan.tensor(self.plan.network.output_shape());
         let of_log_softmax = self.gradient(scores, output);
         self.recorder.release(loss.total_weight);
         let of_result = self.gradient(scores, output);
@@ -55,7 +55,7 @@ impl Steps<'_> {
         for step in &plan.rules[id.index()].backward {
             match *step {
                 Move::InputGradient(index) => of_inputs.extend(wanted(index).map(|input| {
-                    let amount = Amount::floats(&plan.network.node(input).shape);
+                    let amount = plan.tensor(&plan.network.node(input).shape);
                     (input, self.gradient(amount, input))
                 })),
                 Move::PassGradient(index) => {
@@ -81,7 +81,7 @@ impl Steps<'_> {
             waiting[node.index()] = Some(first);
             return self.recorder.release(gradient);
         }
-        let sum = self.gradient(Amount::floats(&self.plan.network.node(node).shape), node);
+        let sum = self.gradient(self.plan.tensor(&self.plan.network.node(node).shape), node);
         waiting[node.index()] = Some(sum);
         self.recorder.release(first);
         self.recorder.release(gradient);

@@ -5,7 +5,7 @@ use super::convolution::asked;
 use super::operations::Place;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
-use crate::network::{Conv, ELEMENT, Shape};
+use crate::network::{Conv, Shape};
 use crate::target::Kept;
 
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
@@ -100,7 +100,7 @@ impl Blocked<'_> {
     fn padded(&self, image: &Shape) -> Amount {
         let [height, width] = image.image().map(|side| side as u64);
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        self.unless_kept(Amount::per_sample(product([ELEMENT, channels, height, width])))
+        self.unless_kept(Amount::per_sample(product([self.place.step.activation(), channels, height, width])))
     }
 
     /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both.
@@ -114,7 +114,7 @@ impl Blocked<'_> {
             _ if inputs == groups => [1, whole(outputs)],
             _ => [inputs / groups, outputs],
         };
-        self.unless_kept(Amount::once(product([ELEMENT, inputs, outputs, height, width])))
+        self.unless_kept(Amount::once(product([self.place.step.activation(), inputs, outputs, height, width])))
     }
 
     /// Nothing is copied where PyTorch computes it itself.

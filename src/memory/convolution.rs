@@ -5,7 +5,7 @@ use super::blocked::Blocked;
 use super::operations::Place;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
-use crate::network::{Conv, ELEMENT, Shape};
+use crate::network::{Conv, Shape};
 use crate::target::{Asked, Kept, Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
@@ -64,7 +64,7 @@ fn winograd(output_tile: u64, place: Place, conv: &Conv) -> Amount {
     let tiles = product(input.image().map(|side| (side as u64).div_ceil(output_tile)));
     let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
     let point = transformed.and(Amount::once(product([inputs, outputs])));
-    point.times(ELEMENT * (output_tile + 2).pow(2))
+    point.times(place.step.activation() * (output_tile + 2).pow(2))
 }
 
 /// Copies of both operands and the result of whichever pass, which are the same three tensors in all of them.
@@ -73,9 +73,11 @@ fn channels_last(block: u64, place: Place, conv: &Conv) -> Option<Amount> {
     let filled = |channels: usize| (channels as u64).next_multiple_of(block);
     let image = |shape: &Shape| {
         let sides = shape.image().map(|side| side as u64);
-        Amount::per_sample(product([ELEMENT, filled(shape.channels())].into_iter().chain(sides)))
+        Amount::per_sample(product([place.step.activation(), filled(shape.channels())].into_iter().chain(sides)))
     };
     let kernel = conv.window.kernel.map(|side| side as u64);
-    let filters = product([ELEMENT, filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel));
+    let filters = product(
+        [place.step.activation(), filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel),
+    );
     (conv.groups == 1).then(|| image(input).and(image(&place.node.shape)).and(Amount::once(filters)))
 }

@@ -8,8 +8,9 @@ use super::convolution;
 use super::normalisation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
-use crate::network::{Activation, Beside, Binary, ELEMENT, Facts, Gradient, Nature, Needs, Network, Node, Storage};
+use crate::network::{Activation, Beside, Binary, Facts, Gradient, Nature, Needs, Network, Node, Shape, Storage};
 use crate::target::{Mask, Rectifier, Target};
+use crate::workload::Step;
 
 /// Bytes of an index or a counter, int64 in PyTorch.
 pub(super) const INDEX: u64 = 8;
@@ -20,8 +21,7 @@ pub(super) struct Place<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
     pub target: &'a Target,
-    /// Whether backward follows.
-    pub training: bool,
+    pub step: Step,
     /// Whether the result may overwrite the input.
     pub in_place: bool,
     /// For every node, whether its gradient is asked for.
@@ -29,9 +29,14 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Bytes of an activation of that shape.
+    fn tensor(&self, shape: &Shape) -> Amount {
+        Amount::tensor(shape, self.step.activation())
+    }
+
     /// Bytes of one of the inputs.
     pub fn input(&self, index: usize) -> Amount {
-        Amount::floats(self.network.input_of(self.node, index))
+        self.tensor(self.network.input_of(self.node, index))
     }
 
     /// Whether the gradient of an input is asked for.
@@ -41,7 +46,7 @@ impl Place<'_> {
 
     /// Bytes of the result.
     pub fn output(&self) -> Amount {
-        Amount::floats(&self.node.shape)
+        self.tensor(&self.node.shape)
     }
 }
 
@@ -49,7 +54,8 @@ impl Place<'_> {
 pub(super) fn rule(place: Place) -> Rule {
     let facts = place.network.facts(place.node);
     let tensors = place.network.tensors_of(place.node);
-    let weights = tensors.into_iter().map(|elements| Amount::once(ELEMENT.saturating_mul(elements))).collect();
+    let weights =
+        tensors.into_iter().map(|elements| Amount::once(place.step.weight().saturating_mul(elements))).collect();
     let rule = Rule { weights, ..Rule::default() };
     match facts.nature {
         Nature::Convolution(conv) => convolution::rule(rule, place, conv),
@@ -89,11 +95,11 @@ fn plain(rule: Rule, place: Place, facts: &Facts) -> Rule {
 fn beside(place: Place, facts: &Facts) -> Vec<Move> {
     match facts.beside {
         None => Vec::new(),
-        Some(Beside::Statistics(rows)) => vec![Keep(Amount::per_sample(product([ELEMENT, rows]))); 2],
+        Some(Beside::Statistics(rows)) => vec![Keep(Amount::per_sample(product([place.step.activation(), rows]))); 2],
         Some(Beside::Indices) => {
             // max_pool2d_with_indices also where nobody asks for the indices (aten/src/ATen/native/Pooling.cpp).
             let indices = Amount::per_sample(INDEX.saturating_mul(place.node.shape.elements()));
-            if place.training { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
+            if place.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
         }
     }
 }
@@ -108,12 +114,12 @@ fn saved(place: Place, needs: Needs) -> Vec<Saved> {
 
 fn batch_norm(rule: Rule, place: Place, facts: &Facts) -> Rule {
     let framework = place.target.framework;
-    let channels = Amount::once(ELEMENT * place.node.shape.channels() as u64);
-    let statistics = facts.buffers.iter().map(|dims| Amount::once(ELEMENT.saturating_mul(dims.elements())));
+    let channels = Amount::once(place.step.weight() * place.node.shape.channels() as u64);
+    let statistics = facts.buffers.iter().map(|dims| Amount::once(place.step.weight().saturating_mul(dims.elements())));
     // nn.BatchNorm2d's num_batches_tracked; its "+ 1" makes a new tensor each step.
     let counter = framework.batch_norm_counts.then_some(Amount::once(INDEX));
     let rule = Rule { buffers: statistics.chain(counter).collect(), ..rule };
-    if !place.training {
+    if !place.step.trains() {
         return rule.forward([Output]);
     }
     let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
@@ -131,14 +137,14 @@ fn batch_norm(rule: Rule, place: Place, facts: &Facts) -> Rule {
 fn overwriting(rule: Rule, place: Place, activation: Activation) -> Rule {
     let rule = rule.backward([InputGradient(0)]);
     if activation == Activation::Relu6 && place.target.framework.relu6 == Rectifier::InputCopy {
-        let copy = place.training.then_some(Keep(place.input(0)));
+        let copy = place.step.trains().then_some(Keep(place.input(0)));
         return rule.forward(copy).forward([Reuse]);
     }
     rule.forward([Reuse]).saves([Saved::Output])
 }
 
 fn dropout(rule: Rule, place: Place) -> Rule {
-    if !place.training {
+    if !place.step.trains() {
         return rule.forward([Reuse]);
     }
     let mask = match place.target.framework.dropout {

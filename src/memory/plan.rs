@@ -1,8 +1,9 @@
 //! Everything about a step that is known before it runs: the rule of every operation, who reads whom, who needs gradients.
 
+use super::amount::Amount;
 use super::operations::{Place, rule};
 use super::rule::Rule;
-use crate::network::Network;
+use crate::network::{Network, Shape};
 use crate::target::Target;
 use crate::workload::Step;
 
@@ -22,12 +23,12 @@ pub(super) struct Plan<'a> {
 impl<'a> Plan<'a> {
     pub fn new(network: &'a Network, step: Step, target: &'a Target) -> Self {
         let tracked = network.gradients();
-        let (training, in_place) = (step.trains(), network.in_place());
+        let in_place = network.in_place();
         let places = network.nodes().iter().zip(in_place).map(|(node, in_place)| Place {
             network,
             node,
             target,
-            training,
+            step,
             in_place,
             tracked: &tracked,
         });
@@ -35,5 +36,15 @@ impl<'a> Plan<'a> {
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
         Plan { network, target, step, rules, tracked, reads }
+    }
+
+    /// Bytes of an activation of that shape, or of its gradient.
+    pub fn tensor(&self, shape: &Shape) -> Amount {
+        Amount::tensor(shape, self.step.activation())
+    }
+
+    /// Bytes of a single number.
+    pub fn number(&self) -> Amount {
+        Amount::once(self.step.activation())
     }
 }

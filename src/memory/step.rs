@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
 use super::schedule::{Role, TensorId};
-use crate::network::{ELEMENT, NodeId, Op};
+use crate::network::{NodeId, Op};
 
 /// Steps being taken, and what they leave behind.
 pub(super) struct Steps<'a> {
@@ -53,7 +53,7 @@ impl<'a> Steps<'a> {
             }
         }
         for (id, node) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
-            let batch = self.recorder.allocate(Amount::floats(&node.shape), Role::Activations, id);
+            let batch = self.recorder.allocate(self.plan.tensor(&node.shape), Role::Activations, id);
             self.resident[id.index()] = Some(batch);
         }
         if self.plan.step.trains() {
@@ -112,7 +112,7 @@ impl<'a> Steps<'a> {
         for step in &rule.forward {
             match *step {
                 Move::Output => {
-                    let amount = Amount::floats(&plan.network.node(id).shape);
+                    let amount = plan.tensor(&plan.network.node(id).shape);
                     result = Some(recorder.allocate(amount, Role::Activations, id));
                 }
                 Move::Reuse => result = Some(recorder.hold(inputs[0])),
@@ -136,10 +136,10 @@ impl<'a> Steps<'a> {
     /// Cross-entropy: log_softmax, then nll_loss with its sum of weights (aten/src/ATen/native/LossNLL.cpp).
     fn loss(&mut self) -> Loss {
         let output = self.plan.network.output();
-        let scores = Amount::floats(self.plan.network.output_shape());
+        let scores = self.plan.tensor(self.plan.network.output_shape());
         let mut allocate = |amount| self.recorder.allocate(amount, Role::Activations, output);
         let log_softmax = allocate(scores);
-        Loss { value: allocate(Amount::once(ELEMENT)), log_softmax, total_weight: allocate(Amount::once(ELEMENT)) }
+        Loss { value: allocate(self.plan.number()), log_softmax, total_weight: allocate(self.plan.number()) }
     }
 
     fn optimize(&mut self) {

@@ -161,7 +161,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::records::Reading;
-    use crate::workload::Stage;
+    use crate::workload::{Stage, Step};
 
     const BOTH: [Variable; 2] = [Variable::Latency, Variable::Memory];
 

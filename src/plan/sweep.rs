@@ -96,7 +96,7 @@ fn group(tests: &[Test], variant: &Variant, step: Step) -> Vec<Configuration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Stage;
+    use crate::workload::{Stage, Step};
 
     fn sweep() -> Sweep {
         Sweep {

@@ -67,7 +67,7 @@ impl Sheet<'_> {
             Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()));
         for (node, &backward) in network.nodes().iter().zip(&self.backward) {
             let forward = network.macs_of(node);
-            let bytes = [network.bytes_in(node, batch), network.bytes_out(node, batch)];
+            let bytes = [network.bytes_in(node, self.workload), network.bytes_out(node, self.workload)];
             let words = [node.name.as_str().into(), node.op.kind().into(), output(node, batch).into()];
             table.row(words.into_iter().chain(self.costs(network.parameters_of(node), [forward, backward], bytes)));
         }
@@ -75,12 +75,12 @@ impl Sheet<'_> {
     }
 
     fn totals(&self) -> Table {
-        let Workload { batch, .. } = self.workload;
-        let network = self.network;
+        let (network, batch) = (self.network, self.workload.batch);
         let heads = [Column::number("operations", "operations"), Column::number("activations", "conv outputs")];
         let mut table = Table::new("Totals", heads.into_iter().chain(self.columns()));
-        let bytes =
-            |of: fn(&Network, &Node, u64) -> u64| network.nodes().iter().map(|node| of(network, node, batch)).sum();
+        let bytes = |of: fn(&Network, &Node, Workload) -> u64| {
+            network.nodes().iter().map(|node| of(network, node, self.workload)).sum()
+        };
         let moved = [bytes(Network::bytes_in), bytes(Network::bytes_out)];
         let counts = [network.coverage().operations.into(), network.activations().saturating_mul(batch).into()];
         let macs = [network.macs(), self.backward.iter().sum()];

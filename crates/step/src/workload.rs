@@ -178,6 +178,16 @@ impl Step {
         Step { stage, optimizer: Optimizer::Sgd, precision: Precision::Fp32 }
     }
 
+    /// Bytes of one element of what operations hand on, of its gradient and of what is computed on the way.
+    pub const fn activation(self) -> u64 {
+        self.precision.bytes()
+    }
+
+    /// Bytes of one element of a weight, of its gradient and of what the optimizer remembers of it.
+    pub const fn weight(self) -> u64 {
+        self.precision.bytes()
+    }
+
     /// Whether it has a backward pass and changes weights.
     pub fn trains(self) -> bool {
         self.stage == Stage::Training

@@ -1,6 +1,6 @@
 //! The kernels of a convolution: matrix products of lowered images, or, one channel per filter, re-read windows.
 
-use super::kernel::{Access, Amount, BYTES, Class, Filter, Pass, Product};
+use super::kernel::{Access, Amount, Class, Filter, Pass, Product};
 use super::step::Layer;
 use crate::network::{Conv, Shape, Window};
 
@@ -38,10 +38,10 @@ impl Geometry {
         Product { rows, columns, inner, blocks: Amount::fixed(self.groups) }
     }
 
-    /// Input, result and filters once each.
-    fn operands(&self) -> Amount {
+    /// Input, result and filters of the layer once each.
+    fn operands(&self, layer: &Layer) -> Amount {
         let [inputs, outputs] = [0, 1].map(|side| self.channels[side] * self.pixels[side]);
-        Amount { fixed: BYTES * self.weights, sample: BYTES * (inputs + outputs) }
+        Amount { fixed: layer.weight_bytes(self.weights), sample: layer.bytes(inputs + outputs) }
     }
 }
 
@@ -76,7 +76,7 @@ fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
     let [seen, filters] = geometry.channels.map(|channels| channels / geometry.groups);
     let [pixels, positions] = geometry.pixels.map(Amount::per_sample);
     let (inner, back) = (Amount::fixed(seen * geometry.area), Amount::fixed(filters * geometry.area));
-    let operands = geometry.operands();
+    let operands = geometry.operands(layer);
     layer.multiplies(Pass::Forward, class, geometry.product(Amount::fixed(filters), positions, inner), operands);
     if layer.passes_on() {
         let product = geometry.product(Amount::fixed(seen), pixels, back);
@@ -92,21 +92,22 @@ fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
 /// little arithmetic that is per byte).
 fn add_windows(layer: &mut Layer, geometry: &Geometry) {
     let [inputs, outputs] = [0, 1].map(|side| geometry.channels[side] * geometry.pixels[side]);
-    let (windows, operands) =
-        (|elements: f64| Amount::per_sample(BYTES * geometry.area * elements), geometry.operands());
-    layer.slides(Pass::Forward, Class::Depthwise, windows(outputs), operands);
+    let [back, ahead, filters] =
+        [inputs, outputs, 2.0 * outputs].map(|elements| Amount::per_sample(layer.bytes(geometry.area * elements)));
+    let operands = geometry.operands(layer);
+    layer.slides(Pass::Forward, Class::Depthwise, ahead, operands);
     if layer.passes_on() {
-        layer.slides(Pass::InputGradient, Class::Depthwise, windows(inputs), operands);
+        layer.slides(Pass::InputGradient, Class::Depthwise, back, operands);
     }
     if layer.step.trains() {
         // Window and gradient are read for every element of the kernel.
-        layer.slides(Pass::WeightGradient, Class::Depthwise, windows(2.0 * outputs), operands);
+        layer.slides(Pass::WeightGradient, Class::Depthwise, filters, operands);
     }
 }
 
 /// The bias is added to the finished result; its gradient sums the result's.
 fn add_bias(layer: &mut Layer, class: Class) {
-    let outputs = BYTES * layer.outputs();
+    let outputs = layer.bytes(layer.outputs());
     layer.moves(Pass::Forward, class, Access::Strided, Amount::per_sample(2.0 * outputs));
     if layer.step.trains() {
         layer.moves(Pass::WeightGradient, class, Access::Strided, Amount::per_sample(outputs));

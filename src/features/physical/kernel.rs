@@ -1,10 +1,7 @@
 //! One computation of a step: what it multiplies and what it moves, as functions of the batch size.
 
-use crate::network::{ELEMENT, NodeId};
+use crate::network::NodeId;
 use serde::{Deserialize, Serialize};
-
-/// Bytes of one element.
-pub const BYTES: f64 = ELEMENT as f64;
 
 /// A quantity that grows with the batch size: `fixed + sample x batch`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -131,6 +128,8 @@ pub struct Kernel {
     pub product: Option<Product>,
     /// What it slides over, if anything.
     pub filter: Option<Filter>,
+    /// Bytes of one element of what it reads and writes.
+    pub element: f64,
     /// Bytes it reads and writes, every operand once.
     pub traffic: Amount,
     /// Bytes it reads where nothing is kept between neighbouring windows; none where it has no windows.
@@ -201,9 +200,9 @@ impl Filter {
         (self.kernel[0] * self.kernel[1]) as f64
     }
 
-    /// Bytes of one sample's windows laid out side by side (im2col).
+    /// Elements of one sample's windows laid out side by side (im2col).
     pub fn columns(&self) -> f64 {
-        BYTES * self.channels[0] * self.area() * self.results()
+        self.channels[0] * self.area() * self.results()
     }
 
     /// The share of its windows that lies in the image; the rest is padding.

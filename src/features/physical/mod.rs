@@ -26,5 +26,5 @@ mod movement;
 mod product;
 mod step;
 
-pub use kernel::{Access, Amount, BYTES, Class, Filter, Kernel, Pass, Product};
+pub use kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 pub use step::kernels;

@@ -1,6 +1,6 @@
 //! The kernels of operations that are bound by memory: element-wise functions, normalisation, pooling, copies.
 
-use super::kernel::{Access, Amount, BYTES, Class, Pass};
+use super::kernel::{Access, Amount, Class, Pass};
 use super::step::Layer;
 use crate::network::{Backward, Traffic};
 use crate::workload::Stage;
@@ -13,7 +13,7 @@ pub(super) fn add(layer: &mut Layer, class: Class, traffic: &Traffic) {
         Stage::Inference => (traffic.inference, false),
     };
     if forward > 0.0 {
-        layer.moves(Pass::Forward, class, access, Amount::per_sample(BYTES * forward));
+        layer.moves(Pass::Forward, class, access, Amount::per_sample(layer.bytes(forward)));
     }
     let backward = match &traffic.backward {
         Backward::Once(elements) => *elements,
@@ -22,6 +22,6 @@ pub(super) fn add(layer: &mut Layer, class: Class, traffic: &Traffic) {
         }
     };
     if backward > 0.0 && (layer.passes_on() || trains) {
-        layer.moves(Pass::InputGradient, class, access, Amount::per_sample(BYTES * backward));
+        layer.moves(Pass::InputGradient, class, access, Amount::per_sample(layer.bytes(backward)));
     }
 }

@@ -1,6 +1,6 @@
 //! The kernels of fully connected layers and of products of activations.
 
-use super::kernel::{Access, Amount, BYTES, Class, Pass, Product};
+use super::kernel::{Access, Amount, Class, Pass, Product};
 use super::step::Layer;
 use crate::network::Linear;
 
@@ -11,7 +11,8 @@ pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
     let inputs = layer.inputs() / tokens;
     let [features, results] = [inputs, outputs].map(Amount::fixed);
     let samples = Amount::per_sample(tokens);
-    let traffic = Amount { fixed: BYTES * inputs * outputs, sample: BYTES * tokens * (inputs + outputs) };
+    let traffic =
+        Amount { fixed: layer.weight_bytes(inputs * outputs), sample: layer.bytes(tokens * (inputs + outputs)) };
     let product = |rows, columns, inner| Product { rows, columns, inner, blocks: Amount::fixed(1.0) };
     layer.multiplies(Pass::Forward, Class::Linear, product(results, samples, features), traffic);
     if layer.passes_on() {
@@ -20,7 +21,7 @@ pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
     if layer.step.trains() {
         layer.multiplies(Pass::WeightGradient, Class::Linear, product(results, features, samples), traffic);
         if linear.bias {
-            let reduced = Amount::per_sample(BYTES * tokens * outputs);
+            let reduced = Amount::per_sample(layer.bytes(tokens * outputs));
             layer.moves(Pass::WeightGradient, Class::Linear, Access::Contiguous, reduced);
         }
     }
@@ -40,7 +41,7 @@ pub(super) fn add_matmul(layer: &mut Layer) {
         inner: Amount::fixed(inner),
         blocks: Amount::per_sample(blocks),
     };
-    let traffic = Amount::per_sample(BYTES * elements);
+    let traffic = Amount::per_sample(layer.bytes(elements));
     layer.multiplies(Pass::Forward, Class::MatMul, product(rows, columns, inner), traffic);
     let gradients = [product(rows, inner, columns), product(inner, columns, rows)];
     for (gradient, wanted) in gradients.into_iter().zip(layer.gradients.clone()) {

@@ -1,6 +1,6 @@
 //! The kernels of a whole step: every node forward, the loss, every node backward, the optimizer.
 
-use super::kernel::{Access, Amount, BYTES, Class, Filter, Kernel, Pass, Product};
+use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 use super::{convolution, movement, product};
 use crate::network::{Nature, Network, Node, NodeId, Shape};
 use crate::workload::Step;
@@ -39,7 +39,7 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
         kernels = layer.kernels;
     }
     if step.trains() {
-        kernels.extend(loss(network, held));
+        kernels.extend(loss(network, step, held));
     }
     kernels
 }
@@ -53,6 +53,16 @@ impl Layer<'_> {
     /// Elements of one sample of the first input.
     pub fn inputs(&self) -> f64 {
         self.node.inputs.first().map_or(0.0, |id| self.network.node(*id).shape.elements() as f64)
+    }
+
+    /// Bytes of so many elements of activations.
+    pub fn bytes(&self, elements: f64) -> f64 {
+        self.step.activation() as f64 * elements
+    }
+
+    /// Bytes of so many elements of weights.
+    pub fn weight_bytes(&self, elements: f64) -> f64 {
+        self.step.weight() as f64 * elements
     }
 
     /// Whether a gradient flows to any input.
@@ -82,6 +92,7 @@ impl Layer<'_> {
             pass,
             product: None,
             filter: self.filter.filter(|_| pass != Pass::Fork && pass != Pass::Update),
+            element: self.step.activation() as f64,
             traffic,
             windows: Amount::default(),
             access: Access::Contiguous,
@@ -100,9 +111,11 @@ impl Layer<'_> {
     fn result(&self, pass: Pass) -> Amount {
         match pass {
             Pass::Forward if self.in_place => Amount::default(),
-            Pass::Forward => Amount::per_sample(BYTES * self.outputs()),
-            Pass::InputGradient => Amount::per_sample(BYTES * self.inputs()),
-            Pass::WeightGradient | Pass::Update => Amount::fixed(BYTES * self.network.parameters_of(self.node) as f64),
+            Pass::Forward => Amount::per_sample(self.bytes(self.outputs())),
+            Pass::InputGradient => Amount::per_sample(self.bytes(self.inputs())),
+            Pass::WeightGradient | Pass::Update => {
+                Amount::fixed(self.weight_bytes(self.network.parameters_of(self.node) as f64))
+            }
             Pass::Loss | Pass::Fork => Amount::default(),
         }
     }
@@ -144,7 +157,7 @@ impl Layer<'_> {
     fn forks(&mut self, readers: usize, has_gradient: bool) {
         if readers > 1 && has_gradient {
             let sums = (readers - 1) as f64;
-            let traffic = Amount::per_sample(3.0 * BYTES * self.outputs() * sums);
+            let traffic = Amount::per_sample(self.bytes(3.0 * self.outputs() * sums));
             self.moves(Pass::Fork, Class::Arithmetic, Access::Contiguous, traffic);
             self.launched(sums);
         }
@@ -154,7 +167,12 @@ impl Layer<'_> {
     fn update(&mut self, weights: f64) {
         if weights > 0.0 {
             let moved = 4.0 + 2.0 * self.step.optimizer.states() as f64;
-            self.moves(Pass::Update, Class::Update, Access::Contiguous, Amount::fixed(moved * BYTES * weights));
+            self.moves(
+                Pass::Update,
+                Class::Update,
+                Access::Contiguous,
+                Amount::fixed(self.weight_bytes(moved * weights)),
+            );
             self.launched(self.network.tensors_of(self.node).len() as f64);
         }
     }
@@ -163,7 +181,7 @@ impl Layer<'_> {
 /// The weights; training keeps gradient and states of each.
 fn held(network: &Network, step: Step) -> f64 {
     let copies = if step.trains() { 2 + step.optimizer.states() } else { 1 };
-    copies as f64 * BYTES * network.parameters() as f64
+    (copies * step.weight()) as f64 * network.parameters() as f64
 }
 
 fn images(shape: &Shape) -> [f64; 2] {
@@ -172,14 +190,16 @@ fn images(shape: &Shape) -> [f64; 2] {
 }
 
 /// Cross-entropy over the classes and its gradient: log-softmax and the pick of one class, there and back.
-fn loss(network: &Network, held: f64) -> Vec<Kernel> {
+fn loss(network: &Network, step: Step, held: f64) -> Vec<Kernel> {
+    let element = step.activation() as f64;
     let kernel = Kernel {
         node: network.output(),
         class: Class::Loss,
         pass: Pass::Loss,
         product: None,
         filter: None,
-        traffic: Amount::per_sample(5.0 * BYTES * network.output_shape().elements() as f64),
+        element,
+        traffic: Amount::per_sample(5.0 * element * network.output_shape().elements() as f64),
         windows: Amount::default(),
         access: Access::Contiguous,
         result: Amount::default(),

@@ -3,7 +3,7 @@
 
 use super::term::Term;
 use super::terms::{Few, MILLION, Rules, asked, of_pass, of_shape, up};
-use crate::features::physical::{Access, Amount, BYTES, Class, Filter, Kernel, Pass, Product};
+use crate::features::physical::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 use crate::target::{Depthwise, Kept, Parameter};
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +93,7 @@ impl Processor<'_> {
         let compute = self.rules.padded(kernel, product, batch, [rows, padded * filter.inside()]);
         let ragged = (Parameter::RaggedCopies, f64::from(u8::from(input * output > 1.0)));
         let read = if plain && kernel.pass == Pass::Forward { 0.0 } else { filter.channels[0] * filter.pixels() };
-        let copied = batch * BYTES * (read + filter.channels[1] * filter.results()) / MILLION;
+        let copied = batch * kernel.element * (read + filter.channels[1] * filter.results()) / MILLION;
         let images = Term::new(copied, Parameter::Bandwidth, [Some(Parameter::Operands), None]).losing([ragged]);
         let filters = Term::new(kernel.traffic.fixed / MILLION, Parameter::Filters, [None; 2]);
         [compute, begun(), images, filters.losing([(Parameter::FilterLoss, 1.0 / filter.area()), ragged])]
@@ -106,9 +106,9 @@ impl Processor<'_> {
         let plain = filter.kernel == [1, 1] && filter.moves_by_one();
         let columns = match kernel.pass {
             // Written by the product, then added to a gradient of zeros.
-            Pass::InputGradient => 2.0 * filter.columns() + 3.0 * kernel.result.at(1.0),
+            Pass::InputGradient => 2.0 * kernel.element * filter.columns() + 3.0 * kernel.result.at(1.0),
             _ if plain => 0.0,
-            _ => 2.0 * filter.columns(),
+            _ => 2.0 * kernel.element * filter.columns(),
         };
         let columns = Term::new(batch * columns / MILLION, Parameter::Bandwidth, [Some(Parameter::Strided), None]);
         [product, reading(batch * kernel.traffic.at(1.0)), columns]

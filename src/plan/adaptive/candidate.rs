@@ -96,5 +96,5 @@ fn demands(offers: &[Offer], target: &Target) -> Vec<Demand> {
 }
 
 fn activations(network: &Network, step: Step, batch: u64) -> Bytes {
-    Bytes(network.activations().saturating_mul(step.precision.bytes()).saturating_mul(batch))
+    Bytes(network.activations().saturating_mul(step.activation()).saturating_mul(batch))
 }

@@ -2,10 +2,7 @@
 
 use super::graph::{Network, Node};
 use super::op::{Facts, Op, Spans};
-use crate::workload::Precision;
-
-/// Bytes of one fp32 element.
-pub const ELEMENT: u64 = Precision::Fp32.bytes();
+use crate::workload::Workload;
 
 impl Facts<'_> {
     /// Elements of the weights that the operation reads.
@@ -76,15 +73,15 @@ impl Network {
         convs.map(|node| node.shape.elements()).sum()
     }
 
-    /// fp32 bytes a node reads for `batch` samples: its inputs and its weights.
-    pub fn bytes_in(&self, node: &Node, batch: u64) -> u64 {
-        let inputs = node.inputs.iter().map(|id| self.bytes_out(self.node(*id), batch));
-        inputs.fold(ELEMENT.saturating_mul(self.weights_of(node)), u64::saturating_add)
+    /// Bytes a node reads in forward: its inputs and its weights.
+    pub fn bytes_in(&self, node: &Node, workload: Workload) -> u64 {
+        let inputs = node.inputs.iter().map(|id| self.bytes_out(self.node(*id), workload));
+        inputs.fold(workload.step.weight().saturating_mul(self.weights_of(node)), u64::saturating_add)
     }
 
-    /// fp32 bytes a node writes for `batch` samples; a [`Op::Parameter`] is the same for all of them.
-    pub fn bytes_out(&self, node: &Node, batch: u64) -> u64 {
-        let samples = if matches!(node.op, Op::Parameter(_)) { 1 } else { batch };
-        ELEMENT.saturating_mul(node.shape.elements()).saturating_mul(samples)
+    /// Bytes a node writes in forward; a [`Op::Parameter`] is the same for all samples.
+    pub fn bytes_out(&self, node: &Node, workload: Workload) -> u64 {
+        let samples = if matches!(node.op, Op::Parameter(_)) { 1 } else { workload.batch };
+        workload.step.activation().saturating_mul(node.shape.elements()).saturating_mul(samples)
     }
 }

@@ -11,7 +11,6 @@ mod op;
 mod shape;
 pub mod zoo;
 
-pub use cost::ELEMENT;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{
