@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use perf4sight::features::physical::kernels;
-use perf4sight::fingerprint::{Fingerprint, Method, Observations, Row, Subject};
+use perf4sight::fingerprint::{Fingerprint, Method, Observations, Recipe, Row, Subject};
 use perf4sight::network::zoo::{Dataset, build};
 use perf4sight::records::Variant;
 use perf4sight::target::Target;
@@ -37,7 +37,7 @@ fn latency(criterion: &mut Criterion) {
     };
     let fit = || {
         let observations = Observations { rows: &rows, failed: &[], target: &target };
-        Fingerprint::fit(subject.clone(), Method::Hybrid, 1, &observations).expect("enough rows")
+        Fingerprint::fit(subject.clone(), Recipe::new(Method::Hybrid, 1), &observations).expect("enough rows")
     };
     let fingerprint = fit();
     let resnet50 = build("resnet50", Dataset::Imagenet).expect("a network of the zoo");

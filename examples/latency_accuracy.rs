@@ -7,7 +7,9 @@
 
 use perf4sight::error::Result;
 use perf4sight::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
-use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Row, Selection, Subject, gather};
+use perf4sight::fingerprint::{
+    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
+};
 use perf4sight::target::{Parameter, Target};
 use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
@@ -51,12 +53,12 @@ impl Profile {
         let gathered = gather(&selection, &mut Networks::new(networks))?;
         let subject =
             Subject { device: target.name.clone(), dataset: "imagenet".into(), step: Step::published(stage), quantity };
-        Ok(Profile { gathered, names, target, protocol: Protocol { subject, method: Method::Hybrid, seed: 1 } })
+        Ok(Profile { gathered, names, target, protocol: Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) } })
     }
 
     fn fit(&self) -> Result<Fingerprint> {
-        let Protocol { subject, method, seed } = self.protocol.clone();
-        Fingerprint::fit(subject, method, seed, &self.gathered.observations(&self.target))
+        let Protocol { subject, recipe } = self.protocol.clone();
+        Fingerprint::fit(subject, recipe, &self.gathered.observations(&self.target))
     }
 
     /// A line per network and one for their mean; in brackets level 0 only.
@@ -177,7 +179,7 @@ fn compare(profile: &Profile) -> Result<()> {
         profile.table(&[("left out (0)", trial.evaluation)]);
     }
     let candidates: Vec<Candidate> =
-        variants.iter().map(|(_, target)| Candidate { method: Method::Hybrid, target }).collect();
+        variants.iter().map(|(_, target)| Candidate { recipe: Recipe::new(Method::Hybrid, 1), target }).collect();
     for chosen in profile.protocol.nested(&candidates, &profile.gathered.observations(&profile.target))? {
         println!("without {}: \"{}\" is chosen", chosen.network, variants[chosen.candidate].0);
         columns.extend(chosen.trial.evaluation.cases);

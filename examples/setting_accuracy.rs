@@ -8,7 +8,9 @@
 
 use perf4sight::error::Result;
 use perf4sight::evaluation::{ClassScores, Evaluation, Protocol, Trial};
-use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Row, Selection, Subject, gather};
+use perf4sight::fingerprint::{
+    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
+};
 use perf4sight::target::Target;
 use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
@@ -42,12 +44,12 @@ impl Asked {
             step: Step::published(self.stage),
             quantity,
         };
-        Protocol { subject, method: Method::Hybrid, seed: 1 }
+        Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) }
     }
 
     fn fit(&self, protocol: &Protocol, gathered: &Gathered) -> Result<Fingerprint> {
-        let Protocol { subject, method, seed } = protocol.clone();
-        Fingerprint::fit(subject, method, seed, &gathered.observations(&self.target))
+        let Protocol { subject, recipe } = protocol.clone();
+        Fingerprint::fit(subject, recipe, &gathered.observations(&self.target))
     }
 
     /// Other levels and networks left out.

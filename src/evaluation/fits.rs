@@ -7,7 +7,7 @@ use super::share::{Share, networks};
 use super::study::{Protocols, Study};
 use super::trial::Trial;
 use crate::error::Result;
-use crate::fingerprint::{Fingerprint, Method, Observations};
+use crate::fingerprint::{Fingerprint, Method, Observations, Recipe};
 use crate::records::Variant;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub struct Fits<'a> {
     unseen: Share<'a>,
     /// All rows of the tested networks: to a fit that never saw a network, those of the levels fitted on are as new as the others.
     all: Share<'a>,
-    planned: Vec<(Method, Fit)>,
+    planned: Vec<(Recipe, Fit)>,
 }
 
 /// One fit on a part of the rows.
@@ -45,24 +45,26 @@ impl<'a> Fits<'a> {
         let all = with_fitted(&tested, &fitted);
         let mut fits = Fits { fingerprint, fitted, tested, unseen, all, planned: Vec::new() };
         if !tested.rows.is_empty() {
-            fits.plan(fingerprint.method());
-            if fingerprint.method() != Method::Perf4sight {
-                fits.planned.push((Method::Perf4sight, Fit::Whole));
-                fits.plan(Method::Perf4sight);
+            let own = fingerprint.recipe();
+            fits.plan(own);
+            if own.method != Method::Perf4sight {
+                let published = own.by(Method::Perf4sight);
+                fits.planned.push((published, Fit::Whole));
+                fits.plan(published);
             }
         }
         fits
     }
 
-    fn plan(&mut self, method: Method) {
+    fn plan(&mut self, recipe: Recipe) {
         if self.can_leave_out() {
             let tested = networks(&self.tested);
             let both = networks(&self.fitted).into_iter().filter(|name| tested.contains(name));
-            self.planned.extend(both.map(|name| (method, Fit::Without(name))));
+            self.planned.extend(both.map(|name| (recipe, Fit::Without(name))));
         }
         if !self.unseen.rows.is_empty() {
-            let draws = Draw::all(self.fitted.rows.len(), self.fingerprint.seed());
-            self.planned.extend(draws.into_iter().map(|draw| (method, Fit::On(draw))));
+            let draws = Draw::all(self.fitted.rows.len(), recipe.seed);
+            self.planned.extend(draws.into_iter().map(|draw| (recipe, Fit::On(draw))));
         }
     }
 
@@ -77,8 +79,8 @@ impl<'a> Fits<'a> {
 
     /// Fits, as many at once as there are processors; calls `done` after each.
     pub fn run(&self, done: impl Fn() + Sync) -> Study {
-        let answer = |(method, fit): &(Method, Fit)| {
-            let answer = self.answer(*method, fit);
+        let answer = |(recipe, fit): &(Recipe, Fit)| {
+            let answer = self.answer(*recipe, fit);
             done();
             answer
         };
@@ -87,16 +89,15 @@ impl<'a> Fits<'a> {
         let published = self.find(&answers, Method::Perf4sight).find(|(fit, _)| **fit == Fit::Whole);
         let published = published.map(|(_, trial)| self.protocols(&answers, Method::Perf4sight, trial.clone()));
         Study {
-            own: self.protocols(&answers, self.fingerprint.method(), whole),
+            own: self.protocols(&answers, self.fingerprint.recipe().method, whole),
             published,
             noise: Noise::of(self.fitted.rows.iter().chain(&self.unseen.rows)),
             missing: self.missing(&answers),
         }
     }
 
-    fn answer(&self, method: Method, fit: &Fit) -> Result<Trial> {
-        let (subject, seed) = (self.fingerprint.subject().clone(), self.fingerprint.seed());
-        let protocol = Protocol { subject, method, seed };
+    fn answer(&self, recipe: Recipe, fit: &Fit) -> Result<Trial> {
+        let protocol = Protocol { subject: self.fingerprint.subject().clone(), recipe };
         let on = |part: &Observations, tested: &Observations| -> Result<Trial> {
             Ok(Trial::of(&protocol.fit(part)?, tested.rows, tested.failed))
         };
@@ -125,7 +126,7 @@ impl<'a> Fits<'a> {
     /// Networks that no fit saw are left out as it is.
     fn left_out(&self, answers: &Answers, method: Method, whole: &Trial) -> Option<Trial> {
         let is_one = |fit: &Fit| matches!(fit, Fit::Without(_));
-        let wanted = self.planned.iter().filter(|(of, fit)| *of == method && is_one(fit)).count();
+        let wanted = self.planned.iter().filter(|(of, fit)| of.method == method && is_one(fit)).count();
         let trials: Vec<Trial> =
             self.find(answers, method).filter(|(fit, _)| is_one(fit)).map(|(_, trial)| trial.clone()).collect();
         let possible = self.can_leave_out() && trials.len() == wanted && !self.tested.rows.is_empty();
@@ -136,7 +137,7 @@ impl<'a> Fits<'a> {
 
     fn find<'b>(&'b self, answers: &'b Answers, method: Method) -> impl Iterator<Item = (&'b Fit, &'b Trial)> {
         let pairs = self.planned.iter().zip(answers);
-        pairs.filter_map(move |((of, fit), answer)| Some((fit, answer.as_ref().ok().filter(|_| *of == method)?)))
+        pairs.filter_map(move |((of, fit), answer)| Some((fit, answer.as_ref().ok().filter(|_| of.method == method)?)))
     }
 
     fn missing(&self, answers: &Answers) -> Vec<String> {

@@ -4,7 +4,7 @@ use super::Evaluation;
 use super::share::{Share, networks};
 use super::trial::Trial;
 use crate::error::Result;
-use crate::fingerprint::{FEWEST_ROWS, Fingerprint, Method, Observations, Row, Subject};
+use crate::fingerprint::{FEWEST_ROWS, Fingerprint, Observations, Recipe, Row, Subject};
 use crate::target::Target;
 use std::collections::BTreeSet;
 
@@ -13,17 +13,15 @@ use std::collections::BTreeSet;
 pub struct Protocol {
     /// What is predicted.
     pub subject: Subject,
-    /// The method.
-    pub method: Method,
-    /// The seed of every fit.
-    pub seed: u64,
+    /// How every fit is made.
+    pub recipe: Recipe,
 }
 
 /// One of several ways to fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// How.
-    pub method: Method,
+    pub recipe: Recipe,
     /// What is taken to be known of the device.
     pub target: &'a Target,
 }
@@ -41,7 +39,7 @@ pub struct Chosen {
 
 impl Protocol {
     pub(super) fn fit(&self, observations: &Observations) -> Result<Fingerprint> {
-        Fingerprint::fit(self.subject.clone(), self.method, self.seed, observations)
+        Fingerprint::fit(self.subject.clone(), self.recipe, observations)
     }
 
     /// Leaves each network out once: all its levels are predicted from all levels of the others. Empty where there is only one.
@@ -109,7 +107,7 @@ impl Protocol {
     }
 
     fn with(&self, candidate: &Candidate) -> Self {
-        Protocol { method: candidate.method, ..self.clone() }
+        Protocol { recipe: candidate.recipe, ..self.clone() }
     }
 
     /// Fits each network's `fitted` levels, and nothing else, and predicts its others.

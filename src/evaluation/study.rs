@@ -35,7 +35,7 @@ impl Study {
     /// What can be said without fitting anything again, and why that is all.
     pub fn without_fits(fingerprint: &Fingerprint, tested: &Gathered, reason: impl Into<String>) -> Self {
         let whole = Trial::of(fingerprint, &tested.rows, &tested.failed);
-        let own = Protocols { method: fingerprint.method(), whole, left_out: None, learning: Vec::new() };
+        let own = Protocols { method: fingerprint.recipe().method, whole, left_out: None, learning: Vec::new() };
         Study { own, published: None, noise: Noise::of(&tested.rows), missing: vec![reason.into()] }
     }
 

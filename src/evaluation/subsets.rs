@@ -38,7 +38,7 @@ impl Protocol {
         let names = networks(observations);
         let mut sets = sets(names.len(), size);
         if sets.len() > most {
-            let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(self.recipe.seed);
             sets = sample(&mut random, sets.len(), most).into_iter().map(|index| sets[index].clone()).collect();
         }
         let mut cases = Vec::new();

@@ -1,43 +1,42 @@
 //! The fitted performance model of one device, stage and quantity.
 //!
 //! A [`Selection`] says which rows of a profile to take; [`Gathered`] are those rows with their networks and all that had
-//! to be left out; with the facts of the device they are [`Observations`]; [`Fingerprint::fit`] fits them by a [`Method`];
+//! to be left out; with the facts of the device they are [`Observations`]; [`Fingerprint::fit`] fits them by a [`Recipe`];
 //! [`Fingerprint::about`] answers for any network.
 
 mod about;
 mod calibrate;
 mod cross_validation;
-mod estimate;
 mod files;
-mod hybrid;
+mod fitted;
 mod latency;
 mod memory;
-mod method;
 mod novelty;
 mod prediction;
 mod published;
+mod recipe;
 mod rows;
+mod subject;
 
 pub use about::About;
 pub use calibrate::MOST_ROWS;
-pub use estimate::left_out_error;
-pub use files::{Fingerprints, Provenance, file_name};
+pub use files::{Fingerprints, file_name};
+pub use fitted::left_out_error;
 pub use memory::{Likelier, Limit, Tried, likelier};
-pub use method::Method;
 pub use novelty::{LEAST_COVERAGE, Unlike, check_understood};
 pub use prediction::{
     Basis, Call, Counts, Expected, Interval, MaxBatch, Predicted, Prediction, Room, Share, Shares, TimedOperation,
     Verdict,
 };
+pub use recipe::{Method, Recipe};
 pub use rows::{Attempt, Gathered, Levels, MOST_FITTED, Networks, Observations, Row, Selection, gather};
+pub use subject::Subject;
 
 use crate::error::{Error, Result};
 use crate::machine::Setting;
-use crate::network::Network;
 use crate::records::Variant;
 use crate::stats::Scores;
-use crate::workload::{Quantity, Step};
-use method::Fitted;
+use fitted::Fitted;
 use novelty::Profiled;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,19 +44,8 @@ use std::collections::BTreeMap;
 /// Fewer rows than this cannot show how cost grows with batch size and level.
 pub const FEWEST_ROWS: usize = 10;
 
-/// What a fingerprint speaks of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subject {
-    /// The device's name.
-    pub device: String,
-    /// The data set whose shapes the networks have.
-    pub dataset: String,
-    /// The step whose cost it tells.
-    #[serde(flatten)]
-    pub step: Step,
-    /// Latency or memory.
-    pub quantity: Quantity,
-}
+/// Version of a fingerprint's file; raised whenever an older program could misread it.
+const FORMAT: u32 = 3;
 
 /// How many rows of a variant a fingerprint was fitted on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +57,15 @@ pub struct FittedOn {
     pub rows: usize,
     /// The largest batch size among them.
     pub largest_batch: u64,
+}
+
+/// Everything that differs between equal fits.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// When it was fitted, in RFC 3339.
+    pub date: String,
+    /// Seconds the fit took.
+    pub seconds: f64,
 }
 
 /// The fitted performance model of one device, stage and quantity.
@@ -93,22 +90,22 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Fits observations; equal ones and an equal seed give an equal fingerprint.
+    /// Fits observations; equal ones and an equal recipe give an equal fingerprint.
     ///
     /// # Errors
     /// Fewer than [`FEWEST_ROWS`] rows.
-    pub fn fit(subject: Subject, method: Method, seed: u64, observations: &Observations) -> Result<Self> {
+    pub fn fit(subject: Subject, recipe: Recipe, observations: &Observations) -> Result<Self> {
         let rows = observations.rows;
         if rows.len() < FEWEST_ROWS {
             return Err(too_few(&subject, rows.len()));
         }
         Ok(Fingerprint {
-            format: files::FORMAT,
+            format: FORMAT,
             profiled: Profiled::new(observations),
-            fitted: Fitted::fit(&subject, method, seed, observations)?,
+            fitted: Fitted::fit(&subject, recipe, observations)?,
             subject,
             fitted_on: count(rows),
-            seed,
+            seed: recipe.seed,
             scores: None,
             left_out: BTreeMap::new(),
             settings: Vec::new(),
@@ -117,20 +114,14 @@ impl Fingerprint {
         })
     }
 
-    /// What it predicts for one step of `network` with `batch` samples; [`Fingerprint::about`] tells more, and faster for many
-    /// batch sizes.
-    pub fn predict(&self, network: &Network, batch: u64) -> Predicted {
-        self.about(network).at(batch).value
-    }
-
     /// What it speaks of.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
     /// How it was fitted.
-    pub fn method(&self) -> Method {
-        self.fitted.method()
+    pub fn recipe(&self) -> Recipe {
+        self.fitted.recipe(self.seed)
     }
 
     /// What it was fitted on, by network, level and repeat.
@@ -153,14 +144,9 @@ impl Fingerprint {
         self.profiled.largest_batch()
     }
 
-    /// The seed of the fit.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// The features with the share of the fit each is responsible for, in the order of the schema.
     pub fn importance(&self) -> Vec<(&'static str, f64)> {
-        self.fitted.importance(self.subject.step)
+        self.fitted.importance(&self.subject)
     }
 }
 

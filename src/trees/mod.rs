@@ -24,7 +24,7 @@ mod packed;
 mod params;
 
 pub use forest::Forest;
-pub use params::{ExtraTrees, ExtraTreesParams, Unfitted};
+pub use params::{ExtraTrees, ExtraTreesParams, PUBLISHED_TREES, Unfitted};
 
 /// The one rule of a split, for fitting and predicting alike.
 #[inline(always)]

@@ -9,7 +9,7 @@ use linfa::traits::Fit;
 use ndarray::{ArrayBase, Data, Ix2};
 
 /// Trees of the published forest.
-const PUBLISHED_TREES: usize = 300;
+pub const PUBLISHED_TREES: usize = 300;
 
 /// Checked parameters of a forest; made by [`ExtraTrees::params`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::profile::{LOGS, profile, rows, scene};
 use perf4sight::device::Device;
 use perf4sight::device::recorded::Recorded;
 use perf4sight::evaluation::Evaluation;
-use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Selection, Subject, gather};
+use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather};
 use perf4sight::network::zoo::{Dataset, build};
 use perf4sight::network::{Network, onnx};
 use perf4sight::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
@@ -279,7 +279,7 @@ fn fit(quantity: Quantity, gathered: &Gathered) -> Fingerprint {
     let subject =
         Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(Stage::Training), quantity };
     let target = Target::named("tx2").unwrap();
-    Fingerprint::fit(subject, Method::Hybrid, 1, &gathered.observations(&target)).unwrap()
+    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &gathered.observations(&target)).unwrap()
 }
 
 /// Every network, at all its rows of the whole grid, answered by a fit on the chosen rows of the others.

@@ -4,8 +4,8 @@ use super::fixtures::shared;
 use perf4sight::error::Result;
 use perf4sight::evaluation::{Case, Evaluation};
 use perf4sight::fingerprint::{
-    Fingerprint, Gathered, Levels, Method, Networks, Observations, Predicted, Row, Selection, Subject, file_name,
-    gather,
+    Fingerprint, Gathered, Levels, Method, Networks, Observations, Predicted, Recipe, Row, Selection, Subject,
+    file_name, gather,
 };
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
@@ -48,7 +48,7 @@ fn rows(batches: u64) -> Vec<Row> {
 fn fit(rows: &[Row]) -> Result<Fingerprint> {
     let target = Target::named("tx2")?;
     let observations = Observations { rows, failed: &[], target: &target };
-    Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Method::Perf4sight, 1, &observations)
+    Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Recipe::new(Method::Perf4sight, 1), &observations)
 }
 
 /// Mean absolute percentage error of the published method on these data, `tx2/README.md`: memory and latency.
@@ -81,7 +81,8 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
             let errors = (0..5).map(|seed| {
                 let subject = subject(Stage::Training, quantity);
                 let observations = Observations { rows: &fitted, failed: &[], target: &target };
-                let fingerprint = Fingerprint::fit(subject, Method::Perf4sight, seed, &observations).unwrap();
+                let fingerprint =
+                    Fingerprint::fit(subject, Recipe::new(Method::Perf4sight, seed), &observations).unwrap();
                 Evaluation::of(&fingerprint, &unseen).scores().unwrap().mape
             });
             let ours = errors.sum::<f64>() / 5.0;

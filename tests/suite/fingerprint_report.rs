@@ -1,7 +1,7 @@
 //! The report of a fingerprint: its files, the keys programs rely on, what it says in words, and equal bytes for equal runs.
 
 use perf4sight::evaluation::{Evaluation, Fits, Study};
-use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Row, Subject};
+use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Recipe, Row, Subject};
 use perf4sight::machine::Conditions;
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
@@ -89,7 +89,7 @@ impl Part {
             quantity,
         };
         let target = Target::named("cpu").unwrap();
-        let fingerprint = Fingerprint::fit(subject, method, 7, &fitted.observations(&target)).unwrap();
+        let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &fitted.observations(&target)).unwrap();
         let study = Fits::new(&fingerprint, fitted.observations(&target), tested.observations(&target)).run(|| {});
         Part { fingerprint, fitted, tested, study }
     }
@@ -286,7 +286,7 @@ fn error_without(name: &str, part: &Part, method: Method) -> f64 {
     others.rows.retain(|row| row.record.variant.network != name);
     others.failed.retain(|attempt| attempt.record.variant.network != name);
     let (target, subject) = (Target::named("cpu").unwrap(), part.fingerprint.subject().clone());
-    let fingerprint = Fingerprint::fit(subject, method, 7, &others.observations(&target)).unwrap();
+    let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &others.observations(&target)).unwrap();
     // Level 60 is fitted on and tested on; it counts once.
     let new = part.fitted.rows.iter().filter(|row| row.record.variant.level != 60).chain(&part.tested.rows);
     let errors = new.filter(|row| row.record.variant.network == name).map(|row| {

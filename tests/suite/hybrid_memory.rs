@@ -1,7 +1,7 @@
 //! Memory fingerprints of the hybrid method on a device whose rules are known: tensors plus 100 MiB, 1000 MiB for tensors.
 
 use perf4sight::fingerprint::{
-    Attempt, Call, Fingerprint, Method, Observations, Predicted, Row, Subject, Unlike, likelier,
+    Attempt, Call, Fingerprint, Method, Observations, Predicted, Recipe, Row, Subject, Unlike, likelier,
 };
 use perf4sight::memory::Simulation;
 use perf4sight::network::Network;
@@ -65,7 +65,7 @@ fn fit_rows(rows: &[Row], failed: &[Attempt]) -> Fingerprint {
         step: Step::published(Stage::Training),
         quantity: Quantity::Memory,
     };
-    Fingerprint::fit(subject, Method::Hybrid, 1, &observations).unwrap()
+    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &observations).unwrap()
 }
 
 #[test]

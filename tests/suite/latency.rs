@@ -5,7 +5,7 @@ use crate::invented;
 use perf4sight::evaluation::{Candidate, Evaluation, Protocol};
 use perf4sight::features::physical::{Class, Pass, kernels};
 use perf4sight::fingerprint::{
-    Fingerprint, Fingerprints, Levels, Method, Networks, Observations, Row, Selection, Subject, gather,
+    Fingerprint, Fingerprints, Levels, Method, Networks, Observations, Recipe, Row, Selection, Subject, gather,
 };
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window};
@@ -25,7 +25,7 @@ fn fit(stage: Stage, target: &Target, rows: &[Row]) -> Fingerprint {
         step: Step::published(stage),
         quantity: Quantity::Latency,
     };
-    Fingerprint::fit(subject, Method::Hybrid, 1, &Observations { rows, failed: &[], target }).unwrap()
+    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &Observations { rows, failed: &[], target }).unwrap()
 }
 
 /// Mean absolute percentage error.
@@ -59,7 +59,7 @@ fn cloned(rows: &[&Row]) -> Vec<Row> {
 fn protocol() -> Protocol {
     let (stage, quantity) = (Stage::Training, Quantity::Latency);
     let subject = Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(stage), quantity };
-    Protocol { subject, method: Method::Hybrid, seed: 1 }
+    Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) }
 }
 
 fn errors(title: &str, evaluation: &Evaluation) -> [f64; 2] {
@@ -130,7 +130,7 @@ fn what_is_chosen_for_a_network_has_not_seen_it() {
     let mut absurd = target.clone();
     // A device that is certain to need an hour a step.
     absurd.speed.priors.insert(Parameter::Step, Prior { typical: 3.6e6, spread: 0.0 });
-    let candidates = [&absurd, &target].map(|target| Candidate { method: Method::Hybrid, target });
+    let candidates = [&absurd, &target].map(|target| Candidate { recipe: Recipe::new(Method::Hybrid, 1), target });
     let names = ["mnasnet", "mobilenetv2", "resnet18", "squeezenet"];
     let rows = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
     let observations = Observations { rows: &rows, failed: &[], target: &target };

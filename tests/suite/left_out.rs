@@ -2,7 +2,7 @@
 
 use super::fixtures::shared;
 use perf4sight::evaluation::{Confusion, Evaluation, LargestScores, Protocol, Trial};
-use perf4sight::fingerprint::{Gathered, Levels, Method, Networks, Selection, Subject, gather};
+use perf4sight::fingerprint::{Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather};
 use perf4sight::target::Target;
 use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn profile(folder: &Path, quantity: Quantity) -> Gathered {
 fn protocol(quantity: Quantity) -> Protocol {
     let subject =
         Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(Stage::Training), quantity };
-    Protocol { subject, method: Method::Hybrid, seed: 1 }
+    Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) }
 }
 
 fn print(title: &str, evaluation: &Evaluation) -> [f64; 2] {

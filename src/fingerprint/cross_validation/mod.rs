@@ -4,4 +4,4 @@ mod folds;
 mod spread;
 
 pub(super) use folds::{FOLDS, Folds};
-pub(super) use spread::{Band, Residuals, Spread, WIDEST, widths};
+pub(super) use spread::{Residuals, Spread, WIDEST, widths};

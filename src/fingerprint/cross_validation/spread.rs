@@ -1,6 +1,6 @@
 //! 90 % intervals from how far predictions were off for what was left out: networks, and levels of networks.
 
-use crate::fingerprint::prediction::Basis;
+use crate::fingerprint::prediction::{Band, Basis};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,22 +27,6 @@ pub(in crate::fingerprint) struct Spread {
     /// The same for further levels of networks that were profiled at several, by architecture.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     profiled: BTreeMap<String, f64>,
-}
-
-/// How wide the intervals of one network are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::fingerprint) struct Band {
-    /// Natural logarithms of the factors between a prediction and the lower and upper end of its interval.
-    pub ends: [f64; 2],
-    /// What the 90 % rest on.
-    pub basis: Basis,
-}
-
-impl Band {
-    /// As far below as above.
-    pub fn even(width: f64, basis: Basis) -> Self {
-        Band { ends: [-width, width], basis }
-    }
 }
 
 /// Natural logarithms of measured over predicted of one network, predicted by fits that did not see what was measured.

@@ -2,30 +2,18 @@
 
 use crate::checksum::checksum;
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{FORMAT, Fingerprint};
 use crate::input_file;
 use crate::whole_file;
 use crate::workload::{Quantity, Stage};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Version of the file's layout; raised whenever an older program could misread it.
-pub(in crate::fingerprint) const FORMAT: u32 = 3;
-
 /// What to do about a file that cannot be used.
 const REMEDY: &str = "fit it again: [fingerprint] with overwrite = True";
-
-/// Everything that differs between equal fits.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Provenance {
-    /// When it was fitted, in RFC 3339.
-    pub date: String,
-    /// Seconds the fit took.
-    pub seconds: f64,
-}
 
 /// Name of the file that holds a fingerprint, as published but for its ending.
 ///
@@ -110,7 +98,7 @@ impl Fingerprint {
             let problem = format!("this fingerprint speaks of {} {}", subject.step, subject.quantity);
             return Err(Error::input(problem).expected(format!("one of {stage} {quantity}, as the file's name says")));
         }
-        self.fitted.check(subject.step, quantity)?;
+        self.fitted.check(&self.subject)?;
         Ok(self)
     }
 }

@@ -3,6 +3,5 @@
 mod file;
 mod folder;
 
-pub(super) use file::FORMAT;
-pub use file::{Provenance, file_name};
+pub use file::file_name;
 pub use folder::Fingerprints;

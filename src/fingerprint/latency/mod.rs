@@ -18,6 +18,7 @@ mod terms;
 
 use super::cross_validation::{FOLDS, Folds, Residuals, WIDEST, widths};
 use super::novelty::{News, architecture};
+use super::prediction::Predictor;
 use super::rows::{Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
@@ -31,7 +32,7 @@ use layers::Corrections;
 use normal::Normal;
 use parts::Parts;
 use physics::Physics;
-pub(super) use prepared::Prepared;
+use prepared::Prepared;
 use rayon::prelude::*;
 use residual::{Left, Residual};
 use serde::{Deserialize, Serialize};

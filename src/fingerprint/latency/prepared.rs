@@ -8,10 +8,9 @@ use super::mixture::Mixture;
 use super::physics::Physics;
 use super::residual::Curve;
 use crate::features::physical::Class;
-use crate::fingerprint::cross_validation::Band;
 use crate::fingerprint::novelty::News;
 use crate::fingerprint::novelty::level;
-use crate::fingerprint::prediction::{Basis, Share, Shares, TimedOperation};
+use crate::fingerprint::prediction::{Band, Basis, Predictor, Share, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
 use crate::network::Network;
 use crate::units::Milliseconds;
@@ -83,30 +82,29 @@ impl<'a> Prepared<'a> {
         Prepared { network, corrections: &latency.corrections, physics, curve, widths, own }
     }
 
-    /// Milliseconds of a step of `batch` samples.
-    pub fn at(&self, batch: u64) -> f64 {
-        self.curve.at(self.physics.time(batch as f64))
-    }
-
-    /// The interval around them.
-    pub fn band(&self, batch: u64) -> Band {
-        let Widths { profiled, basis, batches: [low, high] } = self.widths;
-        let batch = batch as f64;
-        let outside = BEYOND * (batch / batch.clamp(low, high)).ln().abs();
-        if let Some(width) = profiled {
-            return Band::even(width.hypot(WORST_TWENTIETH * outside), basis);
-        }
-        let own = self.own.at(&self.physics, batch).blurred(outside);
-        Band { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis }
-    }
-
     /// Where a row of this network lies among all rows.
     pub(super) fn place(&self, batch: u64) -> Place {
         self.own.place(&self.physics, batch as f64)
     }
+}
 
-    /// The parts of a row that were timed one by one, beside what is predicted for each.
-    pub fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+impl Predictor for Prepared<'_> {
+    fn at(&self, batch: u64) -> f64 {
+        self.curve.at(self.physics.time(batch as f64))
+    }
+
+    fn band(&self, batch: u64) -> Option<Band> {
+        let Widths { profiled, basis, batches: [low, high] } = self.widths;
+        let batch = batch as f64;
+        let outside = BEYOND * (batch / batch.clamp(low, high)).ln().abs();
+        if let Some(width) = profiled {
+            return Some(Band::even(width.hypot(WORST_TWENTIETH * outside), basis));
+        }
+        let own = self.own.at(&self.physics, batch).blurred(outside);
+        Some(Band { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis })
+    }
+
+    fn operations(&self, row: &Row) -> Vec<TimedOperation> {
         let batch = row.record.workload.batch as f64;
         let timed = |sample: layers::Sample| {
             let physical = self.physics.part(sample.kernels, batch);
@@ -120,8 +118,7 @@ impl<'a> Prepared<'a> {
         layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
     }
 
-    /// Where those milliseconds go.
-    pub fn shares(&self, batch: u64) -> Shares {
+    fn shares(&self, batch: u64) -> Option<Shares> {
         let batch_size = batch as f64;
         let classes = self.physics.spent(self.corrections, batch_size).classes;
         let scale = self.at(batch) / classes.iter().sum::<f64>();
@@ -133,10 +130,10 @@ impl<'a> Prepared<'a> {
             shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
             shares
         };
-        Shares {
+        Some(Shares {
             classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
             layers: costliest_first(nodes.collect()),
-        }
+        })
     }
 }
 

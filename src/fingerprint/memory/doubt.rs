@@ -60,6 +60,18 @@ impl Doubts {
         Doubts { tensors: Doubt::of(&tensors, allocator), all: Doubt::of(&all, allocator) }
     }
 
+    /// The same, where what is used exceeds its prediction by a factor of e to the `width` in one of twenty steps: no verdict is surer than
+    /// the interval beside it.
+    pub fn at_least_as_unsure(self, width: f64) -> Self {
+        Doubts { all: self.all.at_least(width.exp_m1()), ..self }
+    }
+
+    /// The same about a network of which so much is not understood, as a share of what it needs.
+    pub fn wider(self, ignorance: f64) -> Self {
+        let Doubts { tensors, all } = self;
+        Doubts { tensors: tensors.wider(ignorance), all: all.wider(ignorance) }
+    }
+
     /// Whether these can be scales of errors.
     pub fn is_sound(&self) -> bool {
         let numbers = [self.tensors, self.all].map(|doubt| [doubt.fixed, doubt.share, doubt.freedom]);

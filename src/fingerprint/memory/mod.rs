@@ -18,9 +18,9 @@ mod stored;
 
 pub use likelier::{Likelier, likelier};
 pub use limit::{Limit, Tried};
-pub(super) use prepared::Prepared;
 
 use super::cross_validation::{FOLDS, Folds, Residuals, Spread};
+use super::novelty::News;
 use super::rows::{Attempt, Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
@@ -32,6 +32,7 @@ use digest::{Known, capacity, digest, of_variants};
 use doubt::Doubts;
 use edge::Edge;
 use model::Model;
+use prepared::Prepared;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,8 +87,8 @@ impl Memory {
         Ok(Memory { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
-    pub fn about<'a>(&'a self, step: Step, network: &'a Network) -> Prepared<'a> {
-        Prepared::new(self, step, network)
+    pub fn about<'a>(&'a self, step: Step, network: &'a Network, news: &News) -> Prepared<'a> {
+        Prepared::new(self, step, network, news)
     }
 
     /// Refuses what a file says that no fit could have said.
@@ -110,10 +111,6 @@ impl Memory {
     /// All that the device has, where the rows tell.
     pub fn capacity(&self) -> Option<Bytes> {
         self.capacity.map(Bytes::from_mib)
-    }
-
-    pub fn spread(&self) -> Option<&Spread> {
-        self.spread.as_ref()
     }
 
     /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.

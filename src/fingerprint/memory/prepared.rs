@@ -7,8 +7,8 @@ use super::edge::Edge;
 use super::kernels::Kernels;
 use super::residual::Query;
 use super::simulated::{Simulated, simulation};
-use crate::fingerprint::novelty::architecture;
-use crate::fingerprint::prediction::{Counts, MaxBatch, Room, Verdict};
+use crate::fingerprint::novelty::{News, architecture};
+use crate::fingerprint::prediction::{Band, Counts, MaxBatch, Predictor, Room, Verdict};
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;
 use crate::units::Bytes;
@@ -29,12 +29,15 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     curve: Curve,
     edge: Option<Edge>,
     doubts: Doubts,
+    band: Option<Band>,
     /// What was simulated already: value and verdict of a batch size share it.
     simulated: RefCell<BTreeMap<u64, Simulated>>,
 }
 
 impl<'a> Prepared<'a> {
-    pub(super) fn new(memory: &'a Memory, step: Step, network: &'a Network) -> Self {
+    pub(super) fn new(memory: &'a Memory, step: Step, network: &'a Network, news: &News) -> Self {
+        let band = memory.spread.as_ref().map(|spread| spread.band(news.family.as_deref()));
+        let above = band.map_or(0.0, |band| band.ends[1]);
         Prepared {
             memory,
             architecture: architecture(network),
@@ -43,7 +46,8 @@ impl<'a> Prepared<'a> {
             simulation: simulation(network, step, &memory.target),
             curve: memory.model.curve,
             edge: memory.edge,
-            doubts: memory.doubts,
+            doubts: memory.doubts.at_least_as_unsure(above).wider(news.ignorance),
+            band,
             simulated: RefCell::default(),
         }
     }
@@ -58,63 +62,63 @@ impl<'a> Prepared<'a> {
         self
     }
 
-    /// The same, where what is used exceeds its prediction by a factor of e to the `width` in one of twenty steps: no verdict is surer than
-    /// the interval beside it.
-    pub fn at_least_as_unsure(mut self, width: f64) -> Self {
-        self.doubts.all = self.doubts.all.at_least(width.exp_m1());
-        self
+    /// MiB of what counts.
+    fn needed(&self, batch: u64, counts: Option<Counts>) -> f64 {
+        match counts {
+            Some(Counts::Tensors) => self.simulate(batch).reserved,
+            Some(Counts::All) | None => self.at(batch),
+        }
     }
 
-    /// The same about a network of which so much is not understood, as a share of what it needs.
-    pub fn unsure(mut self, ignorance: f64) -> Self {
-        let Doubts { tensors, all } = self.doubts;
-        self.doubts = Doubts { tensors: tensors.wider(ignorance), all: all.wider(ignorance) };
-        self
+    fn simulate(&self, batch: u64) -> Simulated {
+        *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::of(&self.simulation, batch))
     }
+}
 
-    /// MiB used.
-    pub fn at(&self, batch: u64) -> f64 {
+impl Predictor for Prepared<'_> {
+    fn at(&self, batch: u64) -> f64 {
         let &Prepared { parameters, kernels, .. } = self;
         let query = Query { batch, parameters, kernels, simulated: self.simulate(batch) };
         self.memory.model.used_by(&self.curve, &self.architecture, &query)
     }
 
-    /// What is alive at the peak.
-    pub fn alive(&self, batch: u64) -> Alive {
-        self.simulation.alive(batch)
+    fn band(&self, _batch: u64) -> Option<Band> {
+        self.band
     }
 
-    /// What a step must fit into, where that is known.
-    pub fn room(&self) -> Option<Room> {
+    fn alive(&self, batch: u64) -> Option<Alive> {
+        Some(self.simulation.alive(batch))
+    }
+
+    fn room(&self) -> Option<Room> {
         match self.edge? {
             Edge::Known(room) => Some(room),
             Edge::Taught(_) => Some(Room { bytes: self.memory.capacity()?, counts: Counts::All }),
         }
     }
 
-    /// MiB of what counts against the room.
-    pub fn need(&self, batch: u64) -> f64 {
-        match self.room().map(|room| room.counts) {
-            Some(Counts::Tensors) => self.simulate(batch).reserved,
-            Some(Counts::All) | None => self.at(batch),
-        }
+    fn need(&self, batch: u64) -> Option<f64> {
+        Some(self.needed(batch, self.room().map(|room| room.counts)))
     }
 
     /// None where nothing says what the device can give.
-    pub fn verdict(&self, batch: u64) -> Option<Verdict> {
+    fn verdict(&self, batch: u64) -> Option<Verdict> {
         Some(Verdict::new(match self.edge? {
-            Edge::Known(room) => self.doubts.about(room.counts).fits(self.need(batch), room.bytes.mib()),
+            Edge::Known(room) => {
+                self.doubts.about(room.counts).fits(self.needed(batch, Some(room.counts)), room.bytes.mib())
+            }
             Edge::Taught(limit) => limit.fits(self.simulate(batch).reserved),
         }))
     }
 
     /// None where nothing says what the device can give.
-    pub fn max_batch(&self) -> Option<MaxBatch> {
+    fn max_batch(&self) -> Option<MaxBatch> {
         let [likely, safe] = match self.edge? {
             Edge::Known(Room { bytes, counts }) => {
                 let doubt = self.doubts.about(counts);
-                let surely = |batch| doubt.within(self.need(batch), SAFE);
-                [largest(bytes.mib(), |batch| self.need(batch)), largest(bytes.mib(), surely)]
+                let need = |batch| self.needed(batch, Some(counts));
+                let surely = |batch| doubt.within(need(batch), SAFE);
+                [largest(bytes.mib(), need), largest(bytes.mib(), surely)]
             }
             Edge::Taught(limit) => {
                 let limits = [limit.likely(), limit.safe(self.memory.target.allocator)];
@@ -122,10 +126,6 @@ impl<'a> Prepared<'a> {
             }
         };
         Some(MaxBatch { safe: safe.min(likely), likely })
-    }
-
-    fn simulate(&self, batch: u64) -> Simulated {
-        *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::of(&self.simulation, batch))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::architecture::Families;
 use crate::error::{Error, Result};
 use crate::fingerprint::rows::{Observations, Row};
-use crate::network::{Conv, Network, Node, NodeId, Op, Window};
+use crate::network::{Conv, Coverage, Network, Node, NodeId, Op, Window};
 use crate::units::{Percent, grouped};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,6 +94,8 @@ pub(in crate::fingerprint) struct News {
     pub beyond: f64,
     /// The same of the elements of its images.
     pub images: f64,
+    /// By how much what is not understood of it widens an interval, as a natural logarithm.
+    pub ignorance: f64,
 }
 
 impl Profiled {
@@ -168,6 +170,7 @@ impl Profiled {
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
             beyond: self.beyond(network).map(|(_, value, profiled)| far(value, profiled)).fold(0.0, f64::max),
             images: self.sizes.get(IMAGES).map_or(0.0, |profiled| far(network.input_shape().elements(), *profiled)),
+            ignorance: ignorance(&network.coverage()),
         }
     }
 
@@ -222,6 +225,12 @@ fn check_sizes(network: &Network) -> Result<()> {
         .help("a shape was misread on the way there: export the network with fixed sizes and static shapes")),
         _ => Ok(()),
     }
+}
+
+/// Operations that are not understood widen an interval as if each could cost twice an average one.
+fn ignorance(coverage: &Coverage) -> f64 {
+    let missed = (coverage.operations - coverage.known()) as f64 / coverage.operations.max(1) as f64;
+    (2.0 * missed).ln_1p()
 }
 
 /// The networks of some rows, each once.

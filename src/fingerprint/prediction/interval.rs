@@ -47,3 +47,19 @@ impl fmt::Display for Basis {
         })
     }
 }
+
+/// How wide the intervals of one network are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::fingerprint) struct Band {
+    /// Natural logarithms of the factors between a prediction and the lower and upper end of its interval.
+    pub ends: [f64; 2],
+    /// What the 90 % rest on.
+    pub basis: Basis,
+}
+
+impl Band {
+    /// As far below as above.
+    pub fn even(width: f64, basis: Basis) -> Self {
+        Band { ends: [-width, width], basis }
+    }
+}

@@ -3,12 +3,15 @@
 mod expected;
 mod interval;
 mod predicted;
+mod predictor;
 mod shares;
 mod verdict;
 
 pub use expected::Expected;
+pub(super) use interval::Band;
 pub use interval::{Basis, Interval};
 pub use predicted::Predicted;
+pub(super) use predictor::Predictor;
 pub use shares::{Share, Shares, TimedOperation};
 pub use verdict::{Call, Counts, MaxBatch, Room, Verdict};
 

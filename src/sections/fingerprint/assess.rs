@@ -76,7 +76,7 @@ impl FingerprintSection {
         let facts = self.target(source)?;
         facts.tell(self.step, &gathered.rows, context);
         let target = facts.target;
-        let fitted = Fingerprint::fit(subject, self.method, self.seed, &gathered.observations(&target));
+        let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&target));
         let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
         fingerprint.provenance = Provenance {

@@ -9,7 +9,7 @@ pub mod report;
 
 use super::NETWORKS;
 use crate::error::Result;
-use crate::fingerprint::{Levels, Method, Networks, file_name};
+use crate::fingerprint::{Levels, Networks, Recipe, file_name};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::records::Provenance;
 use crate::workload::{Quantity, Stage, Step};
@@ -31,8 +31,7 @@ pub struct FingerprintSection {
     dataset: String,
     /// A known kind of device or a file; none where the profile tells.
     target: Option<String>,
-    method: Method,
-    seed: u64,
+    recipe: Recipe,
     fit: Split,
     test: Split,
     sources: Vec<Source>,

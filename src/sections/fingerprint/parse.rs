@@ -3,7 +3,7 @@
 use super::{FingerprintSection, Source, Split};
 use crate::config::Values;
 use crate::error::Result;
-use crate::fingerprint::{Levels, Method, Subject};
+use crate::fingerprint::{Levels, Method, Recipe, Subject};
 use crate::workload::{Quantity, Stage, Step};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,8 +20,7 @@ impl FingerprintSection {
             device: values.folder_name("device_name")?,
             dataset: values.folder_name("dataset")?,
             target: values.get("target")?,
-            method: values.named("method", Method::parse)?,
-            seed: values.get("seed")?,
+            recipe: Recipe::new(values.named("method", Method::parse)?, values.get("seed")?),
             fit: Split { networks: values.get("train_nets")?, levels: Levels::Only(fitted) },
             test: Split { networks: values.get("eval_nets")?, levels: others },
             sources: sources(values)?,

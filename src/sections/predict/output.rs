@@ -35,7 +35,7 @@ impl Answers {
     pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
         let Subject { device, dataset, step: Step { stage, .. }, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
-            let about = json!({ "method": one.method().name(), "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
+            let about = json!({ "method": one.recipe().method.name(), "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
             (one.subject().quantity.name().to_owned(), about)
         });
         let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });

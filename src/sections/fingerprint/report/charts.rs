@@ -58,7 +58,7 @@ pub fn by_network(evidence: &Evidence, part: &Assessment) -> [Chart; 2] {
     let chart = |what: &str, axis: &str, caption: &str, most: Option<f64>, of: fn(&Scores) -> f64| {
         let categories = evidence.networks();
         let lengths = categories.iter().map(|name| scores.get(name).map(of));
-        let series = vec![Series::new(label(part.fingerprint.method()), lengths).coloured(Colour::Subject)];
+        let series = vec![Series::new(label(part.fingerprint.recipe().method), lengths).coloured(Colour::Subject)];
         let plot = Bars { series, value: Axis::linear(axis), categories: categories.clone(), reference: None, most };
         Chart::new(format!("{}: {what}", title(part.quantity())), caption, Plot::Bars(plot))
     };

@@ -95,7 +95,7 @@ fn nothing(part: &Assessment) -> String {
     let tried = part.tested.rows.len() + part.tested.failed.len();
     let failures = [part.fitted, Some(part.tested)].into_iter().flatten().flat_map(|gathered| &gathered.failed);
     let failures = failures.filter(|attempt| attempt.did_not_fit()).count();
-    match part.fingerprint.method() {
+    match part.fingerprint.recipe().method {
         _ if tried == 0 => {
             format!("Whether a step fits: nothing to judge by, for there is no row to test on ({}).", part.tested)
         }

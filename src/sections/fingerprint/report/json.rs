@@ -28,8 +28,8 @@ fn fingerprint(part: &Assessment) -> Value {
     let fingerprint = part.fingerprint;
     json!({
         "quantity": part.quantity(),
-        "method": fingerprint.method().name(),
-        "seed": fingerprint.seed(),
+        "method": fingerprint.recipe().method.name(),
+        "seed": fingerprint.recipe().seed,
         "fitted_on": fingerprint.fitted_on(),
     })
 }

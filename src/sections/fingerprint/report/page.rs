@@ -123,8 +123,8 @@ fn fit_facts(part: &Assessment) -> Vec<Fact> {
     vec![
         Fact::new(format!("{name}: fitted"), provenance.date.as_str()).remark(format!(
             "method {}, seed {}, {:.2} s",
-            fingerprint.method(),
-            fingerprint.seed(),
+            fingerprint.recipe().method,
+            fingerprint.recipe().seed,
             provenance.seconds
         )),
         Fact::new(format!("{name}: rows fitted on"), rows).remark(listed.join("; ")),

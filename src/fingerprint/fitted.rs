@@ -1,0 +1,165 @@
+//! What a fit leaves: a model for every pair of method and quantity, and the only place that tells them apart.
+
+use super::latency::Latency;
+use super::memory::Memory;
+use super::novelty::News;
+use super::prediction::Predictor;
+use super::published::Published;
+use super::recipe::{Method, Recipe};
+use super::rows::{Attempt, Observations, Row};
+use super::subject::Subject;
+use crate::error::{Error, Result};
+use crate::network::Network;
+use crate::records::Variant;
+use crate::stats::mean;
+use crate::trees::PUBLISHED_TREES;
+use crate::units::Bytes;
+use crate::workload::{Quantity, Step};
+use serde::{Deserialize, Serialize};
+
+/// A fitted model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+pub(super) enum Fitted {
+    /// The published method, of either quantity.
+    Published(Published),
+    /// The hybrid method's latency.
+    Latency(Box<Latency>),
+    /// The hybrid method's memory.
+    Memory(Box<Memory>),
+}
+
+impl Fitted {
+    pub(super) fn fit(subject: &Subject, recipe: Recipe, observations: &Observations) -> Result<Self> {
+        let (step, seed) = (subject.step, recipe.seed);
+        match (recipe.method, subject.quantity) {
+            (Method::Perf4sight, _) => Published::fit(step, recipe, observations.rows).map(Fitted::Published),
+            (Method::Hybrid, Quantity::Latency) => Latency::fit(step, seed, observations).map(Self::latency),
+            (Method::Hybrid, Quantity::Memory) => Memory::fit(step, seed, observations).map(Self::memory),
+        }
+    }
+
+    fn latency(latency: Latency) -> Self {
+        Fitted::Latency(Box::new(latency))
+    }
+
+    fn memory(memory: Memory) -> Self {
+        Fitted::Memory(Box::new(memory))
+    }
+
+    /// The same with rows of a new network.
+    pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
+        let step = subject.step;
+        match self {
+            Fitted::Published(_) => Err(Error::input("the published method keeps no rows to refit with")
+                .help("fit a fingerprint with method = hybrid")),
+            Fitted::Latency(latency) => Ok(Self::latency(latency.calibrate(step, rows))),
+            Fitted::Memory(memory) => memory.calibrate(step, rows, failed).map(Self::memory),
+        }
+    }
+
+    /// What it says of a network, of which `news` tells what nobody has profiled; a step must fit into `limit`, or into the memory of the
+    /// device that was profiled.
+    pub(super) fn about<'a>(
+        &'a self,
+        subject: &Subject,
+        network: &'a Network,
+        news: &News,
+        limit: Option<Bytes>,
+    ) -> Box<dyn Predictor + 'a> {
+        let step = subject.step;
+        match self {
+            Fitted::Published(published) => Box::new(published.about(subject, network)),
+            Fitted::Latency(latency) => Box::new(latency.about(step, network, news)),
+            Fitted::Memory(memory) => Box::new(memory.about(step, network, news).within(limit)),
+        }
+    }
+
+    /// How it was made, with the seed of the fit.
+    pub(super) fn recipe(&self, seed: u64) -> Recipe {
+        let (method, trees) = match self {
+            Fitted::Published(published) => (Method::Perf4sight, published.trees()),
+            Fitted::Latency(_) | Fitted::Memory(_) => (Method::Hybrid, PUBLISHED_TREES),
+        };
+        Recipe { method, seed, trees }
+    }
+
+    /// Only trees have features that are responsible for shares of the fit.
+    pub(super) fn importance(&self, subject: &Subject) -> Vec<(&'static str, f64)> {
+        match self {
+            Fitted::Published(published) => published.importance(subject.step),
+            Fitted::Latency(_) | Fitted::Memory(_) => Vec::new(),
+        }
+    }
+
+    /// Refuses what was fitted on other features than this program computes, what speaks of another quantity than the file says, and what
+    /// no fit gives.
+    pub(super) fn check(&self, subject: &Subject) -> Result<()> {
+        match (self, subject.quantity) {
+            (Fitted::Published(published), _) => published.check(subject.step),
+            (Fitted::Latency(latency), Quantity::Latency) => latency.check(),
+            (Fitted::Memory(memory), Quantity::Memory) => memory.check(),
+            (Fitted::Latency(_), Quantity::Memory) | (Fitted::Memory(_), Quantity::Latency) => {
+                Err(Error::input("what this fingerprint fitted is not what it speaks of"))
+            }
+        }
+    }
+}
+
+/// How far off the hybrid method is for what it has not seen, estimated from the rows of a profile alone: the mean absolute percentage error
+/// for rows of `group`s of variants that were left out, each group once and all weighing the same; none where there are too few rows, or
+/// one group only.
+///
+/// # Errors
+/// When a fit fails.
+pub fn left_out_error<G: Ord + Send + Sync>(
+    (step, quantity): (Step, Quantity),
+    seed: u64,
+    observations: &Observations,
+    group: impl Fn(&Variant) -> G + Sync,
+) -> Result<Option<f64>> {
+    let residuals = match quantity {
+        Quantity::Latency => Latency::left_out(step, seed, observations, &group)?,
+        Quantity::Memory => Memory::left_out(step, seed, observations, &group)?,
+    };
+    // A residual is the logarithm of measured over predicted, an error is relative to what was measured.
+    let error = |residual: &f64| 100.0 * ((-residual).exp() - 1.0).abs();
+    let groups = residuals.iter().filter(|residuals| !residuals.is_empty());
+    let errors: Vec<f64> = groups.map(|group| mean(&group.iter().map(error).collect::<Vec<f64>>())).collect();
+    Ok((!errors.is_empty()).then(|| mean(&errors)))
+}
+
+/// A fitted model as it lies in a file: by the name of its method, and of the hybrid by that of its quantity.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Stored {
+    Perf4sight(Published),
+    Hybrid(Hybrid),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Hybrid {
+    Latency(Box<Latency>),
+    Memory(Box<Memory>),
+}
+
+impl From<Fitted> for Stored {
+    fn from(fitted: Fitted) -> Self {
+        match fitted {
+            Fitted::Published(published) => Stored::Perf4sight(published),
+            Fitted::Latency(latency) => Stored::Hybrid(Hybrid::Latency(latency)),
+            Fitted::Memory(memory) => Stored::Hybrid(Hybrid::Memory(memory)),
+        }
+    }
+}
+
+impl From<Stored> for Fitted {
+    fn from(stored: Stored) -> Self {
+        match stored {
+            Stored::Perf4sight(published) => Fitted::Published(published),
+            Stored::Hybrid(Hybrid::Latency(latency)) => Fitted::Latency(latency),
+            Stored::Hybrid(Hybrid::Memory(memory)) => Fitted::Memory(memory),
+        }
+    }
+}

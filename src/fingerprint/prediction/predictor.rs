@@ -1,0 +1,53 @@
+//! A fitted model before one network: asked about any batch size, it says what it knows.
+
+use super::interval::Band;
+use super::shares::{Shares, TimedOperation};
+use super::verdict::{MaxBatch, Room, Verdict};
+use crate::fingerprint::rows::Row;
+use crate::memory::Alive;
+
+/// What a fitted model says of one network. Batch sizes are at least 1; of what a model knows nothing it says nothing.
+pub(in crate::fingerprint) trait Predictor {
+    /// Milliseconds or MiB of a step of `batch` samples.
+    fn at(&self, batch: u64) -> f64;
+
+    /// How far measurements may lie from [`Predictor::at`].
+    fn band(&self, _batch: u64) -> Option<Band> {
+        None
+    }
+
+    /// What a step must fit into.
+    fn room(&self) -> Option<Room> {
+        None
+    }
+
+    /// MiB of what counts against [`Predictor::room`], and of all memory where it counts nothing.
+    fn need(&self, _batch: u64) -> Option<f64> {
+        None
+    }
+
+    /// Whether a step fits.
+    fn verdict(&self, _batch: u64) -> Option<Verdict> {
+        None
+    }
+
+    /// The largest batch sizes that fit.
+    fn max_batch(&self) -> Option<MaxBatch> {
+        None
+    }
+
+    /// What is alive when a step needs the most memory.
+    fn alive(&self, _batch: u64) -> Option<Alive> {
+        None
+    }
+
+    /// Where the time of a step goes.
+    fn shares(&self, _batch: u64) -> Option<Shares> {
+        None
+    }
+
+    /// The operations of a row that were timed one by one, measured and predicted.
+    fn operations(&self, _row: &Row) -> Vec<TimedOperation> {
+        Vec::new()
+    }
+}
