@@ -9,7 +9,6 @@ mod open;
 mod possible;
 pub mod program;
 pub mod recorded;
-mod rows;
 mod shipping;
 pub mod simulated;
 

@@ -161,7 +161,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::records::Reading;
-    use crate::workload::Stage;
+    use crate::workload::{Stage, Step};
 
     const BOTH: [Variable; 2] = [Variable::Latency, Variable::Memory];
 
@@ -172,7 +172,9 @@ mod tests {
 
     fn row(batch: u64, outcome: Outcome) -> Record {
         let Configuration { variant, workload, .. } = configuration(batch);
-        Record::new(variant, workload, outcome, Reading::Latency(None))
+        let (dataset, file) = ("imagenet".into(), "net_30.onnx".into());
+        let reading = Reading::Latency(None);
+        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits: Vec::new() }
     }
 
     #[test]

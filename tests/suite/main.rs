@@ -9,6 +9,7 @@ mod check_noise;
 mod command_line;
 mod config;
 mod conformance;
+mod console;
 mod dataset;
 mod dependency_groups;
 mod device;
@@ -41,7 +42,6 @@ mod pruning;
 mod records;
 mod remeasured;
 mod remote;
-mod report;
 mod trees;
 mod workers;
 

@@ -1,150 +1,155 @@
-//! A page as one self-contained HTML file: style and drawings inline, nothing fetched, nothing scripted.
+//! A page as one self-contained HTML file: style and drawings inline, nothing fetched, nothing scripted. Text is escaped by the templates.
 
-use super::chart::Chart;
+use super::chart::{COLUMN, Chart};
 use super::page::{Block, Chapter, Fact, Page, Tone};
 use super::printable::is_obeyed;
-use super::svg;
-use super::table::{Align, Cell, Column, Table};
+use super::table::{Align, Column, Table};
+use super::theme;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
 
 impl Page {
     /// The whole file. Equal pages give equal bytes.
     pub fn to_html(&self) -> String {
-        let title = escape(&self.title);
-        let contents: String = numbered(&self.chapters)
-            .map(|(id, chapter)| format!("<li><a href=\"#{id}\">{}</a></li>\n", escape(&chapter.title)))
-            .collect();
-        let chapters: String = numbered(&self.chapters).map(|(id, chapter)| chapter_html(&id, chapter)).collect();
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
-             <body>\n<header>\n<h1>{title}</h1>\n<p>{}</p>\n</header>\n\
-             <nav aria-label=\"Contents\">\n<ul>\n{contents}</ul>\n</nav>\n<main>\n{chapters}</main>\n</body>\n</html>\n",
-            escape(&self.subtitle)
-        )
-    }
-}
-
-/// Text as HTML content or attribute value.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // No control may stand in HTML, and marks of direction would turn around what follows.
-            other if is_obeyed(other) => out.push(char::REPLACEMENT_CHARACTER),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-fn numbered(chapters: &[Chapter]) -> impl Iterator<Item = (String, &Chapter)> {
-    chapters.iter().enumerate().map(|(i, chapter)| (format!("section-{}", i + 1), chapter))
-}
-
-fn chapter_html(id: &str, chapter: &Chapter) -> String {
-    let is_chart = |block: &Block| matches!(block, Block::Chart(_));
-    // Neighbouring charts share a grid, so that the page uses the width it has.
-    let groups = chapter.blocks.chunk_by(|a, b| is_chart(a) && is_chart(b));
-    let body: String = groups
-        .map(|group| {
-            let inner: String = group.iter().map(block_html).collect();
-            if is_chart(&group[0]) { format!("<div class=\"charts\">\n{inner}</div>\n") } else { inner }
+        shown(html! {
+            (DOCTYPE) "\n"
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title) }
+                    style { "\n" (PreEscaped(theme::variables())) (PreEscaped(STYLE)) }
+                }
+                "\n"
+                body {
+                    header { h1 { (self.title) } p { (self.subtitle) } }
+                    "\n"
+                    nav aria-label="Contents" {
+                        ul { @for (id, chapter) in self.numbered() { li { a href={ "#" (id) } { (chapter.title) } } "\n" } }
+                    }
+                    "\n"
+                    main { @for (id, chapter) in self.numbered() { (chapter_html(&id, chapter)) "\n" } }
+                }
+            }
+            "\n"
         })
-        .collect();
-    format!("<section id=\"{id}\">\n<h2>{}</h2>\n{body}</section>\n", escape(&chapter.title))
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (String, &Chapter)> {
+        self.chapters.iter().enumerate().map(|(i, chapter)| (format!("section-{}", i + 1), chapter))
+    }
 }
 
-fn block_html(block: &Block) -> String {
-    match block {
-        Block::Text(text) => format!("<p>{}</p>\n", escape(text)),
-        Block::Verdict(tone, text) => verdict_html(*tone, text),
-        Block::Headline(facts) => format!("<dl class=\"headline\">\n{}</dl>\n", facts_html(facts)),
-        Block::Facts(facts) => format!("<dl class=\"facts\">\n{}</dl>\n", facts_html(facts)),
-        Block::List(items) => {
-            let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escape(item))).collect();
-            format!("<ul>\n{items}</ul>\n")
-        }
-        Block::Table(table) => table_html(table, &format!("<caption>{}</caption>\n", escape(&table.title))),
-        Block::Folded(table) => {
-            let title = escape(&table.title);
-            format!("<details>\n<summary>{title}</summary>\n{}</details>\n", table_html(table, ""))
-        }
-        Block::Chart(chart) => chart_html(chart),
-        Block::Source(title, text) => {
-            let (title, text) = (escape(title), escape(text));
-            format!("<details>\n<summary>{title}</summary>\n<pre tabindex=\"0\">{text}</pre>\n</details>\n")
+/// The finished text. No control may stand in HTML, and marks of direction would turn around what follows; templates have none.
+pub(crate) fn shown(markup: Markup) -> String {
+    markup.into_string().replace(is_obeyed, "\u{fffd}")
+}
+
+fn chapter_html(id: &str, chapter: &Chapter) -> Markup {
+    let is_chart = |block: &Block| matches!(block, Block::Chart(_));
+    html! {
+        section id=(id) {
+            h2 { (chapter.title) }
+            "\n"
+            // Neighbouring charts share a grid, so that the page uses the width it has.
+            @for group in chapter.blocks.chunk_by(|a, b| is_chart(a) && is_chart(b)) {
+                @if is_chart(&group[0]) {
+                    div.charts { @for block in group { (block_html(block)) } }
+                } @else {
+                    @for block in group { (block_html(block)) }
+                }
+                "\n"
+            }
         }
     }
 }
 
-fn verdict_html(tone: Tone, text: &str) -> String {
+fn block_html(block: &Block) -> Markup {
+    match block {
+        Block::Text(text) => html! { p { (text) } },
+        Block::Verdict(tone, text) => verdict_html(*tone, text),
+        Block::Headline(facts) => html! { dl.headline { (facts_html(facts)) } },
+        Block::Facts(facts) => html! { dl.facts { (facts_html(facts)) } },
+        Block::List(items) => html! { ul { @for item in items { li { (item) } "\n" } } },
+        Block::Table(table) => table_html(table, true),
+        Block::Folded(table) => html! { details { summary { (table.title) } (table_html(table, false)) } },
+        Block::Chart(chart) => chart_html(chart),
+        Block::Source(title, text) => html! { details { summary { (title) } pre tabindex="0" { (text) } } },
+    }
+}
+
+fn verdict_html(tone: Tone, text: &str) -> Markup {
     let (class, word) = match tone {
         Tone::Good => ("good", "Good"),
         Tone::Caution => ("caution", "Caution"),
         Tone::Bad => ("bad", "Do not rely on it"),
     };
-    format!("<p class=\"verdict {class}\"><strong>{word}.</strong> {}</p>\n", escape(text))
+    html! { p class={ "verdict " (class) } { strong { (word) "." } " " (text) } }
 }
 
-fn facts_html(facts: &[Fact]) -> String {
-    let one = |fact: &Fact| {
-        let remark = match fact.remark.as_str() {
-            "" => String::new(),
-            remark => format!(" <small>{}</small>", escape(remark)),
-        };
-        let (name, value) = (escape(&fact.name), escape(&fact.value.to_string()));
-        format!("<div><dt>{name}</dt><dd>{value}{remark}</dd></div>\n")
-    };
-    facts.iter().map(one).collect()
-}
-
-fn table_html(table: &Table, caption: &str) -> String {
-    let head: String = table
-        .columns
-        .iter()
-        .map(|column| format!("<th scope=\"col\"{}>{}</th>", align(column), escape(&column.heading)))
-        .collect();
-    let body: String = table
-        .rows
-        .iter()
-        .map(|row| {
-            let cells: String = row.iter().zip(&table.columns).map(|(cell, column)| cell_html(cell, column)).collect();
-            format!("<tr>{cells}</tr>\n")
-        })
-        .collect();
-    format!(
-        // What is wider than the page can be scrolled, with the keyboard too.
-        "<div class=\"table\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>\n",
-        escape(&table.title)
-    )
-}
-
-fn cell_html(cell: &Cell, column: &Column) -> String {
-    format!("<td{}>{}</td>", align(column), escape(&cell.to_string()))
-}
-
-fn align(column: &Column) -> &'static str {
-    match column.align {
-        Align::Left => "",
-        Align::Right => " class=\"number\"",
+fn facts_html(facts: &[Fact]) -> Markup {
+    html! {
+        @for fact in facts {
+            div {
+                dt { (fact.name) }
+                dd { (fact.value.to_string()) @if !fact.remark.is_empty() { " " small { (fact.remark) } } }
+            }
+            "\n"
+        }
     }
 }
 
-fn chart_html(chart: &Chart) -> String {
-    let drawing = svg::draw(chart);
-    let entries: String =
-        drawing.legend.iter().map(|(sign, name)| format!("<li>{}{}</li>\n", sign.trim_end(), escape(name))).collect();
-    let (title, caption) = (escape(&chart.title), escape(&chart.caption));
-    format!(
-        "<figure>\n<h3>{title}</h3>\n<ul class=\"legend\">\n{entries}</ul>\n{}<figcaption>{caption}</figcaption>\n</figure>\n",
-        drawing.svg
-    )
+fn table_html(table: &Table, captioned: bool) -> Markup {
+    html! {
+        // What is wider than the page can be scrolled, with the keyboard too.
+        div.table role="region" aria-label=(table.title) tabindex="0" {
+            table {
+                @if captioned { caption { (table.title) } }
+                thead { tr { @for column in &table.columns { th scope="col" class=[class(column)] { (column.heading) } } } }
+                "\n"
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            @for (cell, column) in row.iter().zip(&table.columns) {
+                                td class=[class(column)] { (cell.to_string()) }
+                            }
+                        }
+                        "\n"
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn class(column: &Column) -> Option<&'static str> {
+    match column.align {
+        Align::Left => None,
+        Align::Right => Some("number"),
+    }
+}
+
+fn chart_html(chart: &Chart) -> Markup {
+    let (plot, description) = (chart.plot.drawn(), chart.description());
+    let drawings: Vec<_> = plot.widths().iter().map(|width| plot.draw(*width)).collect();
+    // Where there is a drawing for wide pages and one for narrow ones, the style shows one of them.
+    let classes = if drawings.len() > 1 { ["drawing wide", "drawing narrow"] } else { ["drawing", ""] };
+    let wide = drawings.iter().any(|drawing| drawing.width > COLUMN);
+    html! {
+        figure class=[wide.then_some("whole")] {
+            h3 { (chart.title) }
+            ul.legend { @for entry in plot.legend() { li { (entry.sign.to_markup(None)) (entry.name) } "\n" } }
+            @for (drawing, class) in drawings.iter().zip(classes) {
+                // What is wider than the page can be scrolled, with the keyboard too.
+                div class=(class) tabindex=[(drawing.width > COLUMN).then_some("0")] {
+                    (drawing.to_markup(Some(&description)))
+                    @if !drawing.note.is_empty() { p.note { (drawing.note) } }
+                }
+            }
+            figcaption { (chart.caption) }
+        }
+        "\n"
+    }
 }

@@ -1,24 +1,51 @@
-//! Tables and charts as data, written to the console, CSV, JSON and one HTML page; knows no domain type.
+//! Tables, charts and pages as data, written to the console, CSV, JSON, HTML, SVG and PNG; knows no domain type.
 //!
-//! Stages build a [`Table`] (or a whole [`Page`]) and choose where it goes: [`Console::table`], [`Table::to_csv`],
-//! [`Table::to_json`]. Nothing here reads a clock or the environment, so equal data give equal bytes.
+//! Sections build a [`Table`], a [`Chart`] or a whole [`Page`] and choose where it goes: [`Console::table`], [`Table::to_csv`],
+//! [`Table::to_json`], [`Page::to_html`], [`Chart::to_svg`], [`Chart::to_png`]. Nothing here reads a clock or the environment, so equal
+//! data give equal bytes.
+//!
+//! A chart says what is plotted against what and what colours stand for, never how many pixels it takes. It is laid out as a few kinds of
+//! shapes in the colours of roles (`drawing`), which are written as SVG in the colours of the page around it, or as SVG and PNG files in
+//! those of a [`Theme`]. `examples/charts.rs` draws every kind.
+//!
+//! ```
+//! use perf4sight_report::{Axis, Chart, Line, Plot, Reference, Series, Theme, Value};
+//!
+//! let rates = [(1.0, 210.0), (2.0, 400.0), (4.0, 610.0), (8.0, 640.0)];
+//! let measured = rates.map(|(cpus, rate)| Value { x: cpus, y: rate, interval: Some((rate - 20.0, rate + 20.0)) });
+//! let mut plot = Line::new(Axis::log("CPUs"), Axis::linear("images per second"), vec![Series::new("measured", measured)]);
+//! plot.references.push(Reference::Upright(4.0, "knee: 4 CPUs".into()));
+//! let chart = Chart::new("Rate by CPUs", "The band holds 95 %.", Plot::Line(plot));
+//! assert!(chart.to_svg(Theme::Light).contains("knee: 4 CPUs"));
+//! assert!(chart.to_png(Theme::Dark)?.starts_with(b"\x89PNG"));
+//! # Ok::<(), perf4sight_conventions::error::Error>(())
+//! ```
 #![warn(missing_docs)]
 
 mod chart;
 mod console;
+mod drawing;
+mod figure;
 mod html;
 mod page;
 mod printable;
 mod progress;
-mod svg;
 mod table;
 mod text;
+mod theme;
 
-pub use chart::{
-    Axis, Bars, Chart, Colour, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scale, Scatter, Series, State,
-};
+pub use chart::bars::Bars;
+pub use chart::heatmap::{Content, HeatCell, Heatmap, Sign};
+pub use chart::histogram::Histogram;
+pub use chart::line::{Line, Reference, Value};
+pub use chart::scatter::{Point, Scatter};
+pub use chart::stacked_bars::{Group, StackedBars, Whole};
+pub use chart::timeline::{Span, Timeline};
+pub use chart::{Axis, Chart, Colour, Plot, Scale, Series};
 pub use console::{Console, Mode, Settings};
+pub use drawing::Texture;
 pub use page::{Block, Chapter, Fact, Page, Tone};
 pub use printable::printable;
 pub use progress::Progress;
 pub use table::{Align, Cell, Column, Table};
+pub use theme::Theme;

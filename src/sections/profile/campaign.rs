@@ -2,8 +2,9 @@
 
 use super::crew::{Assignment, Crew, Done, Message};
 use super::failures::Failure;
-use super::journal::{Entry, Journal};
+use super::journal::Journal;
 use super::planned::Planned;
+use super::rows::{self, Rows};
 use super::tally::{Spent, Tally};
 use super::visits;
 use crate::device::{Device, Job, Measurement};
@@ -161,8 +162,8 @@ impl Campaign<'_> {
         match place {
             Some(place) => course.visit(&planned, place, &measurement, spent),
             None => {
-                let entry = self.entry(&planned, &measurement, self.devices[device].capacity(), context);
-                course.keep(&planned, &entry, spent, context)
+                let rows = self.rows(&planned, &measurement, self.devices[device].capacity(), context);
+                course.keep(&planned, rows, spent, context)
             }
         }
     }
@@ -170,13 +171,13 @@ impl Campaign<'_> {
     /// Rows for what is not run, where they are wanted.
     fn skip(&self, planned: &Planned, course: &mut Course, context: &Context) -> Result<()> {
         let capacity = self.devices.first().and_then(|device| device.capacity());
-        let entry = Entry { records: planned.job().skipped(&planned.dataset, capacity), ..Entry::default() };
+        let rows = Rows { records: rows::skipped(planned, capacity), ..Rows::default() };
         match course.journal {
             Some(_) if self.till_first_fail => {
-                course.enter(planned, &entry, Spent::default());
+                course.enter(planned, rows, Spent::default());
                 Ok(())
             }
-            _ => course.keep(planned, &entry, Spent::default(), context),
+            _ => course.keep(planned, rows, Spent::default(), context),
         }
     }
 
@@ -192,21 +193,20 @@ impl Campaign<'_> {
         Ok(Planned { configuration, ..found.clone() })
     }
 
-    /// What one configuration adds to the profile.
-    fn entry(
+    /// The rows of one configuration.
+    fn rows(
         &self,
         planned: &Planned,
         measurement: &Measurement,
         capacity: Option<Bytes>,
         context: &mut Context,
-    ) -> Entry {
-        let (job, dataset) = (planned.job(), &planned.dataset);
-        let layers = measurement.layers(&job, dataset).unwrap_or_else(|error| {
+    ) -> Rows {
+        let records = rows::measured(planned, measurement, capacity);
+        let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
             context.warn(error);
             Vec::new()
         });
-        let attempts = visits::told(planned, measurement, true).into_iter().collect();
-        Entry { records: measurement.rows(&job, dataset, capacity), layers, attempts }
+        Rows { records, layers, attempts: visits::told(planned, measurement, true).into_iter().collect() }
     }
 
     /// The rows that were asked for among those of the profile.
@@ -230,23 +230,23 @@ impl Campaign<'_> {
 
 impl Course {
     /// Keeps the rows of a configuration, or shows them where nothing is kept.
-    fn keep(&mut self, planned: &Planned, entry: &Entry, spent: Spent, context: &Context) -> Result<()> {
+    fn keep(&mut self, planned: &Planned, rows: Rows, spent: Spent, context: &Context) -> Result<()> {
         match self.journal.as_mut() {
-            Some(journal) => journal.add(entry, spent)?,
-            None => entry.records.iter().for_each(|row| context.console.line(shown(row))),
+            Some(journal) => journal.add(&rows, spent)?,
+            None => rows.records.iter().for_each(|row| context.console.line(shown(row))),
         }
-        self.enter(planned, entry, spent);
+        self.enter(planned, rows, spent);
         Ok(())
     }
 
     /// Takes note of what became of a configuration. Layers count as timed even where no row came of it: they are tried once a run.
-    fn enter(&mut self, planned: &Planned, entry: &Entry, spent: Spent) {
+    fn enter(&mut self, planned: &Planned, rows: Rows, spent: Spent) {
         let Configuration { variant, workload, variables, .. } = &planned.configuration;
-        entry.records.iter().for_each(|row| self.ledger.enter(row));
+        rows.records.iter().for_each(|row| self.ledger.enter(row));
         if variables.contains(&Variable::Layers) {
             self.ledger.enter_layers(variant, *workload);
         }
-        self.tally.add(&variant.network, entry, spent);
+        self.tally.add(&variant.network, &rows, spent);
         self.progress.advance(1);
     }
 

@@ -5,7 +5,7 @@ use super::{Assessment, Evidence, protocols::label, unit};
 use crate::evaluation::Case;
 use crate::records::{Outcome, Reading, Record};
 use crate::report::{
-    Axis, Bars, Chart, Colour, Histogram, Line, Matrix, MatrixCell, Plot, Point, Scatter, Series, State,
+    Axis, Bars, Chart, Colour, Content, HeatCell, Heatmap, Histogram, Line, Plot, Point, Scatter, Series, Sign,
 };
 use crate::stats::Scores;
 use crate::workload::Quantity;
@@ -16,8 +16,6 @@ const BAND: f64 = 0.1;
 /// Widths of a bin of errors to choose from, in percent, and how many bins there are on either side of zero.
 const BINS: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 const SIDE: f64 = 15.0;
-/// Filling of a cell whose row does not say how much memory there is.
-const UNKNOWN_SHARE: f64 = 0.6;
 
 /// Predicted against measured, a colour per network.
 pub fn predicted_against_measured(evidence: &Evidence, part: &Assessment) -> Chart {
@@ -42,6 +40,7 @@ pub fn errors(evidence: &Evidence, part: &Assessment) -> Chart {
     let limit = bin * SIDE;
     let plot = Histogram {
         x: Axis::linear("error (%)"),
+        counted: "rows".into(),
         bin,
         limit,
         series: per_network(evidence, part, |cases| cases.iter().map(|case| case.error()).collect()),
@@ -100,48 +99,51 @@ fn memory_map(part: &Assessment, network: String) -> Chart {
         found.entry((record.variant.level, record.workload.batch)).or_default().push(record);
     }
     let places = levels.iter().flat_map(|level| batches.iter().map(|batch| (*level, *batch)));
-    let plot = Matrix {
+    let plot = Heatmap {
         row_label: "level".into(),
         column_label: "batch size".into(),
         rows: levels.iter().map(u8::to_string).collect(),
         columns: batches.iter().map(u64::to_string).collect(),
         cells: places.map(|(level, batch)| cell(level, batch, found.get(&(level, batch)))).collect(),
-        legend: legend(),
+        value: Axis::linear("fits, memory used (%)"),
+        range: Some((0.0, 100.0)),
+        printed: false,
+        signs: signs(),
     };
     let caption = "The stronger the colour, the larger the share of the memory that was used.";
-    Chart::new(network, caption, Plot::Matrix(plot))
+    Chart::new(network, caption, Plot::Heatmap(plot))
 }
 
-fn legend() -> Vec<(State, String)> {
+fn signs() -> Vec<(Sign, String)> {
     vec![
-        (State::Filled(UNKNOWN_SHARE), "fits".into()),
-        (State::Failed, "out of memory".into()),
-        (State::Skipped, "not tried, a smaller one ran out of memory".into()),
-        (State::Unknown, "no row".into()),
+        (Sign::Hole, "fits".into()),
+        (Sign::Cross, "out of memory".into()),
+        (Sign::Dot, "not tried, a smaller one ran out of memory".into()),
+        (Sign::Blank, "no row".into()),
     ]
 }
 
 /// Repeats of one configuration may end differently; then the one that fits worst is shown.
-fn cell(level: u8, batch: u64, records: Option<&Vec<&Record>>) -> MatrixCell {
+fn cell(level: u8, batch: u64, records: Option<&Vec<&Record>>) -> HeatCell {
     let of = |outcome: Outcome| records.and_then(|all| all.iter().find(|record| record.outcome == outcome));
     let passed = records.and_then(|all| all.iter().find(|record| record.outcome.passed()));
-    let (state, what) = match (of(Outcome::OutOfMemory), passed, of(Outcome::Skipped)) {
-        (Some(_), _, _) => (State::Failed, "out of memory".to_string()),
-        (_, Some(record), _) => (State::Filled(share(record)), used(record)),
-        (_, _, Some(_)) => (State::Skipped, "not tried".to_string()),
-        _ => (State::Unknown, records.map_or("no row".to_string(), |all| all[0].outcome.to_string())),
+    let (content, what) = match (of(Outcome::OutOfMemory), passed, of(Outcome::Skipped)) {
+        (Some(_), _, _) => (Content::Sign(Sign::Cross), "out of memory".to_string()),
+        (_, Some(record), _) => (percent(record).map_or(Content::Sign(Sign::Hole), Content::Number), used(record)),
+        (_, _, Some(_)) => (Content::Sign(Sign::Dot), "not tried".to_string()),
+        _ => {
+            let what = records.map_or("no row".to_string(), |all| all[0].outcome.to_string());
+            (Content::Sign(Sign::Blank), what)
+        }
     };
-    MatrixCell::new(state, format!("level {level}, batch {batch}: {what}"))
+    HeatCell { content, label: format!("level {level}, batch {batch}: {what}") }
 }
 
-fn share(record: &Record) -> f64 {
-    match record.reading {
-        Reading::Memory(memory) => match (memory.used, memory.capacity) {
-            (Some(used), Some(capacity)) if capacity.0 > 0 => used.0 as f64 / capacity.0 as f64,
-            _ => UNKNOWN_SHARE,
-        },
-        Reading::Latency(_) => UNKNOWN_SHARE,
-    }
+/// How much of the memory was used; `None` where the row does not say how much there is.
+fn percent(record: &Record) -> Option<f64> {
+    let Reading::Memory(memory) = record.reading else { return None };
+    let (used, capacity) = memory.used.zip(memory.capacity)?;
+    (capacity.0 > 0).then(|| 100.0 * used.0 as f64 / capacity.0 as f64)
 }
 
 fn used(record: &Record) -> String {
@@ -163,7 +165,7 @@ fn lines(evidence: &Evidence, part: &Assessment, x: Axis, key: impl Fn(&Case) ->
         let own = means.iter().filter(|((network, _), _)| network == name);
         Series::new(name, own.map(|((_, at), mean)| (*at as f64, *mean)))
     };
-    Line { x, y: Axis::linear("mean error (%)"), series: evidence.networks().iter().map(of_network).collect() }
+    Line::new(x, Axis::linear("mean error (%)"), evidence.networks().iter().map(of_network).collect())
 }
 
 fn fitted_levels(part: &Assessment) -> String {

@@ -32,11 +32,8 @@ fn learned(evidence: &Evidence) -> Growth {
 fn chart(growth: &Growth, quantity: Quantity) -> Option<Chart> {
     let own = growth.values().filter(|learned| learned.quantity == quantity);
     let points: Vec<(f64, f64)> = own.map(|learned| (learned.measured as f64, learned.error)).collect();
-    let plot = Line {
-        x: Axis::linear("configurations measured"),
-        y: Axis::linear("estimated error (%)"),
-        series: vec![Series::new("estimate", points).coloured(Colour::Subject)],
-    };
+    let series = vec![Series::new("estimate", points).coloured(Colour::Subject)];
+    let plot = Line::new(Axis::linear("configurations measured"), Axis::linear("estimated error (%)"), series);
     let caption = "What the plan estimated while it measured, from its own rows alone: the error for what was left out of the fit.";
     let title = format!("As the profile grew: {quantity}");
     (!plot.series[0].data.is_empty()).then(|| Chart::new(title, caption, Plot::Line(plot)))

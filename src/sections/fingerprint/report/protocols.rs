@@ -3,7 +3,7 @@
 use super::{Assessment, Evidence, tables};
 use crate::evaluation::{Case, Evaluation, Learned, Protocols};
 use crate::fingerprint::Method;
-use crate::report::{Axis, Bars, Cell, Chart, Colour, Column, Line, Plot, Series, Table};
+use crate::report::{Axis, Bars, Cell, Chart, Colour, Column, Line, Plot, Series, Table, Value};
 use crate::stats::Scores;
 use crate::units::Percent;
 use std::collections::BTreeSet;
@@ -168,10 +168,10 @@ pub fn coverage(evidence: &Evidence, part: &Assessment) -> Option<Chart> {
 
 /// Error against rows fitted on, a line per method.
 pub fn learning(part: &Assessment) -> Option<Chart> {
-    let points = |point: &Learned| (point.rows as f64, point.mape);
+    let points = |point: &Learned| Value::from((point.rows as f64, point.mape));
     let line = |protocols: &Protocols| of_method(part, protocols, protocols.learning.iter().map(points));
     let series: Vec<_> = methods(part).filter(|protocols| protocols.learning.len() > 1).map(line).collect();
-    let plot = Line { x: Axis::log("rows fitted on"), y: Axis::linear("mean error (%)"), series };
+    let plot = Line::new(Axis::log("rows fitted on"), Axis::linear("mean error (%)"), series);
     let caption = "Error at levels not fitted on. Where a line is still falling, profiling more helps; where it is flat, it does not.";
     (!plot.series.is_empty()).then(|| Chart::new(tables::title(part.quantity()), caption, Plot::Line(plot)))
 }

@@ -1,7 +1,7 @@
-//! The range and the ticks of one axis.
+//! The range and the ticks of one axis: round numbers after P. S. Heckbert, "Nice numbers for graph labels" (Graphics Gems, 1990).
 
-use super::super::chart::{Axis, Scale};
-use super::super::table::significant;
+use crate::chart::{Axis, Scale};
+use crate::table::significant;
 
 /// Ticks beyond which an axis is crowded.
 const MOST: usize = 8;
@@ -16,6 +16,8 @@ pub struct Ruler {
     pub high: f64,
     /// Position and text.
     pub ticks: Vec<(f64, String)>,
+    /// Whether a line across the plot marks each tick.
+    pub lines: bool,
     scale: Scale,
 }
 
@@ -27,9 +29,15 @@ impl Ruler {
         Self::spanning(axis, low - margin, high + margin)
     }
 
+    /// Spans the values and no more.
+    pub fn within(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+        let (low, high) = extent(values.filter_map(|value| axis.scale.position(value)));
+        Self::spanning(axis, low, high)
+    }
+
     /// Spans zero and the values, to the next tick.
     pub fn from_zero(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
-        let (_, high) = extent(values.filter(|value| *value > 0.0 && value.is_finite()).chain([0.0]));
+        let (_, high) = extent(values.filter(|value| *value > 0.0 && *value <= LARGEST).chain([0.0]));
         let step = step(high);
         Self::spanning(&Axis { scale: Scale::Linear, ..axis.clone() }, 0.0, (high / step - 1e-9).ceil() * step)
     }
@@ -57,7 +65,7 @@ impl Ruler {
     pub fn of_names(names: &[String]) -> Self {
         let count = names.len().max(1) as f64;
         let ticks = names.iter().enumerate().map(|(i, name)| (count - 0.5 - i as f64, name.clone())).collect();
-        Ruler { label: String::new(), low: 0.0, high: count, ticks, scale: Scale::Linear }
+        Ruler { label: String::new(), low: 0.0, high: count, ticks, lines: false, scale: Scale::Linear }
     }
 
     /// Where a value lies; `None` where this axis cannot show it.
@@ -65,10 +73,17 @@ impl Ruler {
         self.scale.position(value)
     }
 
-    /// The text of the tick at that position.
-    pub fn text(&self, position: f64) -> String {
-        let tick = self.ticks.iter().find(|(tick, _)| *tick == position);
-        tick.map(|(_, text)| text.clone()).unwrap_or_default()
+    /// How far along a position lies, from 0 to 1.
+    pub fn share(&self, position: f64) -> f64 {
+        (position - self.low) / (self.high - self.low)
+    }
+
+    /// The value at a position.
+    pub fn value(&self, position: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => position,
+            Scale::Log => 10f64.powf(position),
+        }
     }
 
     fn spanning(axis: &Axis, low: f64, high: f64) -> Self {
@@ -81,14 +96,17 @@ impl Ruler {
             Scale::Log => log_ticks(low, high),
         };
         let ticks = labelled(axis.scale, values.into_iter().filter(inside).collect());
-        Ruler { label: axis.label.clone(), low, high, ticks, scale: axis.scale }
+        Ruler { label: axis.label.clone(), low, high, ticks, lines: true, scale: axis.scale }
     }
 }
+
+/// The largest number that an axis shows: the distance of two such numbers is a number still.
+const LARGEST: f64 = f64::MAX / 8.0;
 
 impl Scale {
     fn position(self, value: f64) -> Option<f64> {
         match self {
-            Scale::Linear => value.is_finite().then_some(value),
+            Scale::Linear => (value.abs() <= LARGEST).then_some(value),
             Scale::Log => (value.is_finite() && value > 0.0).then(|| value.log10()),
         }
     }
@@ -141,7 +159,8 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     }
 }
 
-fn tick_text(value: f64) -> String {
+/// A number without decimals that say nothing.
+pub fn tick_text(value: f64) -> String {
     let text = significant(value);
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_string(),

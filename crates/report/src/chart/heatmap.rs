@@ -1,0 +1,245 @@
+//! A grid of numbers: the larger, the stronger the colour; cells without a number carry a sign.
+
+use super::{Axis, Draw, Entry, SIGN, SIGN_AREA, Scale, sign};
+use crate::drawing::{Anchor, Area, Drawing, FONT, Mark, text_width, tick_text};
+use crate::table::{Cell, Column, significant};
+use crate::theme::Ink;
+
+/// A grid of cells, such as a time for each number of processors and amount of memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heatmap {
+    /// What the rows are.
+    pub row_label: String,
+    /// What the columns are.
+    pub column_label: String,
+    /// Names of the rows, from the top.
+    pub rows: Vec<String>,
+    /// Names of the columns, from the left.
+    pub columns: Vec<String>,
+    /// Row after row, as many as rows times columns.
+    pub cells: Vec<HeatCell>,
+    /// What the numbers are.
+    pub value: Axis,
+    /// The numbers of the faintest and the strongest colour; those of the cells where nobody says.
+    pub range: Option<(f64, f64)>,
+    /// Whether numbers are printed in their cells.
+    pub printed: bool,
+    /// What the signs mean here, in the words of the legend; those that occur are told.
+    pub signs: Vec<(Sign, String)>,
+}
+
+/// One cell of a [`Heatmap`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeatCell {
+    /// What it shows.
+    pub content: Content,
+    /// What is shown under the pointer.
+    pub label: String,
+}
+
+/// What a cell of a [`Heatmap`] shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Content {
+    /// A number.
+    Number(f64),
+    /// Why there is none.
+    Sign(Sign),
+}
+
+/// Marks a cell without a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A cross on a strong colour: the reader should see it first.
+    Cross,
+    /// A dot on a faint colour: it follows from the others.
+    Dot,
+    /// A hole in the colour of numbers: there is one, but nobody knows it.
+    Hole,
+    /// Grey: nothing is known.
+    Blank,
+}
+
+/// Height of a row in pixels.
+const ROW: f64 = 20.0;
+/// The narrowest and the widest that a column gets without numbers, in pixels.
+const NARROW: f64 = 26.0;
+const WIDE: f64 = 48.0;
+/// Height of the column names and of what they are, in pixels.
+const HEAD: f64 = 44.0;
+/// Right of the cells and below them, in pixels.
+const MARGIN: f64 = 4.0;
+/// Between names and cells, in pixels.
+const GAP: f64 = 8.0;
+/// Colours in the legend's scale.
+const STEPS: usize = 5;
+
+/// How much of its colour a cell has, for a share of the range from 0 to 1. Numbers stay readable on it.
+pub(crate) fn strength(share: f64, printed: bool) -> f64 {
+    let (least, most) = if printed { (0.08, 0.6) } else { (0.15, 1.0) };
+    least + (most - least) * share.clamp(0.0, 1.0)
+}
+
+/// Places in the grid.
+struct Layout {
+    left: f64,
+    column: f64,
+}
+
+impl Draw for Heatmap {
+    fn draw(&self, width: f64) -> Drawing {
+        let layout = self.layout(width);
+        let size = (
+            layout.left + self.columns.len() as f64 * layout.column + MARGIN,
+            HEAD + self.rows.len() as f64 * ROW + MARGIN,
+        );
+        let mut drawing = Drawing::new(size.0.max(text_width(&self.column_label, FONT)), size.1);
+        self.draw_names(&mut drawing, &layout);
+        for (i, cell) in self.cells.iter().enumerate() {
+            let (row, column) = (i / self.columns.len().max(1), i % self.columns.len().max(1));
+            let corner = (layout.left + column as f64 * layout.column, HEAD + row as f64 * ROW);
+            self.draw_cell(&mut drawing, Area::new(corner, (corner.0 + layout.column, corner.1 + ROW)), cell);
+        }
+        drawing
+    }
+
+    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
+        let columns = vec![
+            Column::text("row", &self.row_label),
+            Column::text("column", &self.column_label),
+            Column::number("value", &self.value.label),
+            Column::text("sign", "remark"),
+        ];
+        let words = |sign: Sign| self.signs.iter().find(|(known, _)| *known == sign).map(|(_, words)| words.as_str());
+        let places = self.rows.iter().flat_map(|row| self.columns.iter().map(move |column| (row, column)));
+        let row = |((row, column), cell): ((&String, &String), &HeatCell)| {
+            let (number, remark) = match cell.content {
+                Content::Number(number) => (number.into(), Cell::Missing),
+                Content::Sign(sign) => (Cell::Missing, words(sign).into()),
+            };
+            vec![row.as_str().into(), column.as_str().into(), number, remark]
+        };
+        (columns, places.zip(&self.cells).map(row).collect())
+    }
+
+    fn legend(&self) -> Vec<Entry> {
+        let of_sign = |(what, name): &(Sign, String)| Entry {
+            sign: sign(|sign| draw_sign(sign, SIGN_AREA, *what, "")),
+            name: name.clone(),
+        };
+        let scale = self.numbers().next().map(|_| Entry { sign: self.scale(), name: self.value.label.clone() });
+        let occurs = |sign: Sign| self.cells.iter().any(|cell| cell.content == Content::Sign(sign));
+        scale.into_iter().chain(self.signs.iter().filter(|(sign, _)| occurs(*sign)).map(of_sign)).collect()
+    }
+}
+
+impl Heatmap {
+    fn layout(&self, width: f64) -> Layout {
+        let widest = |names: &[String]| names.iter().map(|name| text_width(name, FONT)).fold(0.0, f64::max);
+        let left = widest(&self.rows).max(text_width(&self.row_label, FONT)) + GAP;
+        let even = ((width - left - MARGIN) / self.columns.len().max(1) as f64).clamp(NARROW, WIDE);
+        let numbers: Vec<String> = self.numbers().map(significant).collect();
+        Layout { left, column: if self.printed { even.max(widest(&numbers) + GAP) } else { even } }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = f64> {
+        self.cells.iter().filter_map(|cell| match cell.content {
+            Content::Number(number) => Some(number),
+            Content::Sign(_) => None,
+        })
+    }
+
+    fn range(&self) -> (f64, f64) {
+        let position = |number: f64| match self.value.scale {
+            Scale::Linear => number.is_finite(),
+            Scale::Log => number.is_finite() && number > 0.0,
+        };
+        let shown = self.numbers().filter(|number| position(*number));
+        let span = |(low, high): (f64, f64), number: f64| (low.min(number), high.max(number));
+        self.range.unwrap_or_else(|| shown.fold((f64::INFINITY, f64::NEG_INFINITY), span))
+    }
+
+    /// Where a number lies in the range, from 0 to 1; `None` where it has no place there.
+    fn share(&self, number: f64) -> Option<f64> {
+        let (low, high) = self.range();
+        let place = |number: f64| match self.value.scale {
+            Scale::Linear => number,
+            Scale::Log => number.ln(),
+        };
+        let share = (place(number) - place(low)) / (place(high) - place(low));
+        // All numbers alike are neither small nor large.
+        if low == high { Some(0.5) } else { Some(share).filter(|share| share.is_finite()) }
+    }
+
+    fn draw_names(&self, drawing: &mut Drawing, layout: &Layout) {
+        let middle = layout.left + layout.column * self.columns.len() as f64 / 2.0;
+        // In the middle of the columns, but not beyond the edge.
+        let half = text_width(&self.column_label, FONT) / 2.0;
+        let middle = middle.min(drawing.width - half).max(half);
+        drawing.add(Mark::text(&self.column_label, (middle, 9.0), Anchor::Middle, Ink::TEXT));
+        drawing.add(Mark::text(&self.row_label, (layout.left - GAP, HEAD - 12.0), Anchor::End, Ink::TEXT));
+        let widest = self.columns.iter().map(|name| text_width(name, FONT)).fold(0.0, f64::max);
+        // Where columns are narrower than their names, only every second or third is named.
+        let stride = ((widest + GAP) / layout.column).ceil().max(1.0) as usize;
+        for (i, name) in self.columns.iter().enumerate().step_by(stride) {
+            let x = layout.left + layout.column * (i as f64 + 0.5);
+            drawing.add(Mark::text(name, (x, HEAD - 12.0), Anchor::Middle, Ink::MUTED));
+        }
+        for (i, name) in self.rows.iter().enumerate() {
+            drawing.add(Mark::text(name, (layout.left - GAP, HEAD + ROW * (i as f64 + 0.5)), Anchor::End, Ink::MUTED));
+        }
+    }
+
+    fn draw_cell(&self, drawing: &mut Drawing, area: Area, cell: &HeatCell) {
+        let inside = area.inset(0.5);
+        match cell.content {
+            Content::Sign(sign) => draw_sign(drawing, inside, sign, &cell.label),
+            Content::Number(number) => match self.share(number) {
+                None => draw_sign(drawing, inside, Sign::Blank, &cell.label),
+                Some(share) => {
+                    drawing.add(Mark::rect(inside, Ink::FILLED).alpha(strength(share, self.printed)).tip(&cell.label));
+                    if self.printed {
+                        drawing.add(Mark::text(significant(number), area.middle(), Anchor::Middle, Ink::TEXT));
+                    }
+                }
+            },
+        }
+    }
+
+    /// From the faintest to the strongest colour, with the numbers at both ends.
+    fn scale(&self) -> Drawing {
+        let (low, high) = self.range();
+        let [low, high] = [low, high].map(tick_text);
+        let left = text_width(&low, FONT) + 4.0;
+        let right = left + STEPS as f64 * SIGN;
+        let mut scale = Drawing::new(right + 4.0 + text_width(&high, FONT), SIGN);
+        scale.add(Mark::text(low, (0.0, SIGN / 2.0), Anchor::Start, Ink::TEXT));
+        for step in 0..STEPS {
+            let at = left + step as f64 * SIGN;
+            let alpha = strength(step as f64 / (STEPS - 1) as f64, self.printed);
+            scale.add(Mark::rect(Area::new((at, 0.0), (at + SIGN, SIGN)), Ink::FILLED).alpha(alpha));
+        }
+        scale.add(Mark::text(high, (right + 4.0, SIGN / 2.0), Anchor::Start, Ink::TEXT));
+        scale
+    }
+}
+
+fn draw_sign(drawing: &mut Drawing, area: Area, sign: Sign, label: &str) {
+    let (x, y) = area.middle();
+    match sign {
+        Sign::Cross => {
+            drawing.add(Mark::rect(area, Ink::FAILED).tip(label));
+            let strokes =
+                vec![vec![(x - 3.0, y - 3.0), (x + 3.0, y + 3.0)], vec![(x - 3.0, y + 3.0), (x + 3.0, y - 3.0)]];
+            drawing.add(Mark::lines(strokes, Ink::PAPER, 2.0));
+        }
+        Sign::Dot => {
+            drawing.add(Mark::rect(area, Ink::SKIPPED).tip(label));
+            drawing.add(Mark::rect(Area::new((x - 1.5, y - 1.5), (x + 1.5, y + 1.5)), Ink::FAILED));
+        }
+        Sign::Hole => {
+            drawing.add(Mark::rect(area, Ink::FILLED).alpha(strength(0.6, false)).tip(label));
+            drawing.add(Mark::circle((x, y), 3.0, Ink::PAPER));
+        }
+        Sign::Blank => drawing.add(Mark::rect(area, Ink::GRID).alpha(0.4).tip(label)),
+    }
+}

@@ -1,0 +1,78 @@
+//! How often values occur, stacked by series.
+
+use super::{Axis, Draw, Entry, Series, filled_legend};
+use crate::drawing::{Area, Drawing, Frame, Ruler};
+use crate::table::{Cell, Column};
+use std::collections::BTreeMap;
+
+/// Counts of values in bins of equal width.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    /// What the values are.
+    pub x: Axis,
+    /// What is counted, such as "rows".
+    pub counted: String,
+    /// Width of a bin; one bin is centred on zero.
+    pub bin: f64,
+    /// Values further from zero than this are counted in the outermost bins.
+    pub limit: f64,
+    /// Values by group, stacked.
+    pub series: Vec<Series<f64>>,
+}
+
+const HEIGHT: f64 = 300.0;
+
+impl Draw for Histogram {
+    fn draw(&self, width: f64) -> Drawing {
+        let counts: Vec<BTreeMap<i64, u64>> = self.series.iter().map(|series| self.count(&series.data)).collect();
+        let mut heights: BTreeMap<i64, u64> = BTreeMap::new();
+        for (bin, count) in counts.iter().flatten() {
+            *heights.entry(*bin).or_default() += count;
+        }
+        let mut drawing = Drawing::new(width, HEIGHT);
+        let edges = heights.keys().flat_map(|bin| [*bin as f64 - 0.5, *bin as f64 + 0.5]).map(|edge| edge * self.bin);
+        let y = Ruler::from_zero(&Axis::linear(&self.counted), heights.values().map(|count| *count as f64));
+        let frame = Frame::new(&mut drawing, Ruler::around(&self.x, edges), y);
+        let mut bottoms: BTreeMap<i64, u64> = BTreeMap::new();
+        for (i, counts) in counts.iter().enumerate() {
+            let series = &self.series[i];
+            for (bin, count) in counts {
+                let (centre, bottom) = (*bin as f64, bottoms.entry(*bin).or_default());
+                let (left, low) = frame.at_position((centre - 0.5) * self.bin, *bottom as f64);
+                let (right, high) = frame.at_position((centre + 0.5) * self.bin, (*bottom + count) as f64);
+                let tip = format!("{}: {count} {} at {}", series.name, self.counted, centre * self.bin);
+                drawing.fill(Area::new((left + 0.5, high), (right - 0.5, low)), series.filling(i), tip);
+                *bottom += count;
+            }
+        }
+        drawing
+    }
+
+    fn legend(&self) -> Vec<Entry> {
+        filled_legend(&self.series)
+    }
+
+    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
+        let columns = vec![
+            Column::text("series", "series"),
+            Column::number("x", &self.x.label),
+            Column::number("count", &self.counted),
+        ];
+        let row = |name: &str, (bin, count)| vec![name.into(), (bin as f64 * self.bin).into(), Cell::Count(count)];
+        let rows = |series: &Series<f64>| -> Vec<_> {
+            self.count(&series.data).into_iter().map(|bin: (i64, u64)| row(&series.name, bin)).collect()
+        };
+        (columns, self.series.iter().flat_map(rows).collect())
+    }
+}
+
+impl Histogram {
+    fn count(&self, values: &[f64]) -> BTreeMap<i64, u64> {
+        let mut counts = BTreeMap::new();
+        for value in values.iter().filter(|value| value.is_finite()) {
+            let bin = (value.clamp(-self.limit, self.limit) / self.bin).round() as i64;
+            *counts.entry(bin).or_default() += 1;
+        }
+        counts
+    }
+}

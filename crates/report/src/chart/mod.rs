@@ -1,0 +1,230 @@
+//! A chart as data: what is plotted against what, never how many pixels it takes.
+
+pub mod bars;
+pub mod heatmap;
+pub mod histogram;
+pub mod line;
+pub mod scatter;
+pub mod stacked_bars;
+pub mod timeline;
+
+use crate::drawing::{Area, Drawing, Mark, Texture};
+use crate::table::{Cell, Column, Table};
+use crate::theme::Ink;
+use bars::Bars;
+use heatmap::Heatmap;
+use histogram::Histogram;
+use line::Line;
+use scatter::Scatter;
+use stacked_bars::StackedBars;
+use timeline::Timeline;
+
+/// A titled plot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// What the chart shows, as a person would say it.
+    pub title: String,
+    /// How to read it: one sentence below the plot, also its description for those who cannot see it.
+    pub caption: String,
+    /// The data.
+    pub plot: Plot,
+}
+
+/// The kinds of plot.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Plot {
+    /// Two values of the same kind against each other.
+    Scatter(Scatter),
+    /// Values along an axis.
+    Line(Line),
+    /// Values per category, side by side.
+    Bars(Bars),
+    /// Parts of a whole per category.
+    StackedBars(StackedBars),
+    /// A grid of numbers.
+    Heatmap(Heatmap),
+    /// What happened when, side by side.
+    Timeline(Timeline),
+    /// How often values occur.
+    Histogram(Histogram),
+}
+
+/// One axis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Axis {
+    /// Name and unit: "measured (ms)".
+    pub label: String,
+    /// How values are spaced.
+    pub scale: Scale,
+}
+
+/// How values are spaced along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// By their logarithm; values at or below zero are left out.
+    Log,
+}
+
+/// Points or values that belong together, under one name and colour.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series<T> {
+    /// Name in the legend.
+    pub name: String,
+    /// What is drawn.
+    pub data: Vec<T>,
+    /// What its colour stands for.
+    pub colour: Colour,
+    /// How filled areas are striped; by its place among the others where nobody says.
+    pub texture: Option<Texture>,
+}
+
+/// What the colour of a series stands for: one thing throughout a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// One of several of a kind that all charts name in the same order.
+    Member,
+    /// The member with that number, whatever its place.
+    Nth(usize),
+    /// What the page is about.
+    Subject,
+    /// The same under other circumstances.
+    Variation,
+    /// What it is compared with.
+    Rival,
+    /// What really happened.
+    Truth,
+}
+
+impl Chart {
+    /// A chart with its title and the sentence that says how to read it.
+    pub fn new(title: impl Into<String>, caption: impl Into<String>, plot: Plot) -> Self {
+        Chart { title: title.into(), caption: caption.into(), plot }
+    }
+
+    /// The numbers that it shows: for programs, and for those who cannot see it.
+    pub fn numbers(&self) -> Table {
+        let (columns, rows) = self.plot.drawn().numbers();
+        let mut table = Table::new(&self.title, columns);
+        rows.into_iter().for_each(|row| table.row(row));
+        table
+    }
+}
+
+impl Axis {
+    /// Evenly spaced.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Axis { label: label.into(), scale: Scale::Linear }
+    }
+
+    /// Spaced by logarithm.
+    pub fn log(label: impl Into<String>) -> Self {
+        Axis { label: label.into(), scale: Scale::Log }
+    }
+}
+
+impl<T> Series<T> {
+    /// Named data.
+    pub fn new(name: impl Into<String>, data: impl IntoIterator<Item = impl Into<T>>) -> Self {
+        let data = data.into_iter().map(Into::into).collect();
+        Series { name: name.into(), data, colour: Colour::Member, texture: None }
+    }
+
+    /// In another colour than that of its place.
+    #[must_use]
+    pub fn coloured(self, colour: Colour) -> Self {
+        Series { colour, ..self }
+    }
+
+    /// With other stripes than those of its place: then colour and texture each tell something.
+    #[must_use]
+    pub fn textured(self, texture: Texture) -> Self {
+        Series { texture: Some(texture), ..self }
+    }
+
+    fn ink(&self, place: usize) -> Ink {
+        match self.colour {
+            Colour::Member => Ink::member(place),
+            Colour::Nth(number) => Ink::member(number),
+            Colour::Subject => Ink::SUBJECT,
+            Colour::Variation => Ink::VARIATION,
+            Colour::Rival => Ink::RIVAL,
+            Colour::Truth => Ink::TRUTH,
+        }
+    }
+
+    fn filling(&self, place: usize) -> (Ink, Texture) {
+        (self.ink(place), self.texture.unwrap_or(Texture::nth(place)))
+    }
+}
+
+/// How a kind of plot is drawn.
+pub(crate) trait Draw {
+    /// The widths that it is drawn in, the widest first; of several the page shows the one that there is room for.
+    fn widths(&self) -> &'static [f64] {
+        &[COLUMN]
+    }
+
+    /// The plot without title and legend, on about so many pixels.
+    fn draw(&self, width: f64) -> Drawing;
+
+    /// What the signs in it stand for.
+    fn legend(&self) -> Vec<Entry>;
+
+    /// Everything that is drawn as columns and rows.
+    fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>);
+}
+
+/// A sign of a legend and what it stands for.
+pub(crate) struct Entry {
+    pub sign: Drawing,
+    pub name: String,
+}
+
+/// Width of a drawing that shares a page with others, in pixels.
+pub(crate) const COLUMN: f64 = 480.0;
+
+impl Plot {
+    pub(crate) fn drawn(&self) -> &dyn Draw {
+        match self {
+            Plot::Scatter(plot) => plot,
+            Plot::Line(plot) => plot,
+            Plot::Bars(plot) => plot,
+            Plot::StackedBars(plot) => plot,
+            Plot::Heatmap(plot) => plot,
+            Plot::Histogram(plot) => plot,
+            Plot::Timeline(plot) => plot,
+        }
+    }
+}
+
+/// Side of a legend's sign, in pixels.
+const SIGN: f64 = 14.0;
+
+/// All of a legend's sign.
+const SIGN_AREA: Area = Area { left: 0.0, top: 0.0, right: SIGN, bottom: SIGN };
+
+fn sign(draw: impl FnOnce(&mut Drawing)) -> Drawing {
+    let mut sign = Drawing::new(SIGN, SIGN);
+    draw(&mut sign);
+    sign
+}
+
+fn legend<T>(series: &[Series<T>], draw: impl Fn(&mut Drawing, usize, &Series<T>)) -> Vec<Entry> {
+    let entry = |(i, one): (usize, &Series<T>)| Entry { sign: sign(|sign| draw(sign, i, one)), name: one.name.clone() };
+    series.iter().enumerate().map(entry).collect()
+}
+
+/// A column of numbers for each of a chart's series.
+fn named<T>(series: &[Series<T>]) -> impl Iterator<Item = Column> {
+    series.iter().map(|one| Column::number(&one.name, &one.name))
+}
+
+fn marker_legend<T>(series: &[Series<T>]) -> Vec<Entry> {
+    legend(series, |sign, i, one| sign.add(Mark::marker(SIGN_AREA.middle(), i, one.ink(i))))
+}
+
+fn filled_legend<T>(series: &[Series<T>]) -> Vec<Entry> {
+    legend(series, |sign, i, one| sign.fill(SIGN_AREA, one.filling(i), ""))
+}

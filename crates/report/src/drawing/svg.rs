@@ -1,0 +1,103 @@
+//! A drawing as SVG: inside a page in the page's colours, as a file in fixed ones.
+
+use super::font::FAMILY;
+use super::{Anchor, Drawing, FONT, Mark, Point, Shape};
+use crate::theme::Theme;
+use maud::{Markup, Render, html};
+use std::fmt::Write;
+
+/// A length rounded to tenths of a pixel, which nobody sees and which keeps pages small.
+struct Px(f64);
+
+impl Render for Px {
+    fn render_to(&self, out: &mut String) {
+        let tenths = (self.0 * 10.0).round();
+        // Adding zero makes minus zero zero. Writing into a string cannot fail.
+        let _ = write!(out, "{}", tenths / 10.0 + 0.0);
+    }
+}
+
+impl Drawing {
+    /// Part of a page. Without a description it is an ornament whose meaning stands beside it.
+    pub fn to_markup(&self, description: Option<&str>) -> Markup {
+        // Letters are never smaller than 10 pixels: what does not fit then is scrolled.
+        let least = format!("min-width: {}px", (self.width * 10.0 / FONT).floor());
+        html! {
+            svg width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box()) font-size=(Px(FONT))
+                role=[description.map(|_| "img")] aria-label=[description] aria-hidden=[description.is_none().then_some("true")]
+                style=[description.map(|_| least)] {
+                @for mark in &self.marks { (mark.to_markup(None)) }
+            }
+        }
+    }
+
+    /// A file of its own.
+    pub fn to_svg(&self, theme: Theme, description: &str) -> String {
+        let markup = html! {
+            svg xmlns="http://www.w3.org/2000/svg" width=(Px(self.width)) height=(Px(self.height)) viewBox=(self.view_box())
+                font-family=(FAMILY) font-size=(Px(FONT)) role="img" aria-label=(description) {
+                @for mark in &self.marks { (mark.to_markup(Some(theme))) "\n" }
+            }
+        };
+        crate::html::shown(markup)
+    }
+
+    fn view_box(&self) -> Markup {
+        html! { "0 0 " (Px(self.width)) " " (Px(self.height)) }
+    }
+}
+
+impl Mark {
+    fn to_markup(&self, theme: Option<Theme>) -> Markup {
+        let ink = self.ink.css(theme);
+        let alpha = (self.alpha < 1.0).then(|| format!("{:.2}", self.alpha));
+        let tip = html! { @if !self.tip.is_empty() { title { (self.tip) } } };
+        match &self.shape {
+            Shape::Rect(area) => html! {
+                rect x=(Px(area.left)) y=(Px(area.top)) width=(Px(area.width())) height=(Px(area.height())) fill=(ink) opacity=[alpha] { (tip) }
+            },
+            Shape::Circle((x, y), radius) => html! {
+                circle cx=(Px(*x)) cy=(Px(*y)) r=(Px(*radius)) fill=(ink) opacity=[alpha] { (tip) }
+            },
+            Shape::Polygon(points) => html! { path d={ (Path(points)) "Z" } fill=(ink) opacity=[alpha] { (tip) } },
+            Shape::Lines(lines, stroke) => html! {
+                path d={ @for line in lines { (Path(line)) } } fill="none" stroke=(ink) opacity=[alpha]
+                    stroke-width=[(stroke.width != 1.0).then_some(Px(stroke.width))]
+                    stroke-dasharray=[stroke.dashed.then_some("4 4")] { (tip) }
+            },
+            Shape::Text { text, at: (x, y), anchor, size } => html! {
+                text x=(Px(*x)) y=(Px(baseline(*y, *size))) fill=(ink) text-anchor=[anchor.css()]
+                    font-size=[(*size != FONT).then_some(Px(*size))] { (text) (tip) }
+            },
+        }
+    }
+}
+
+/// Where letters stand whose middle is at a height: capitals are about 0.7 of the size high.
+pub fn baseline(middle: f64, size: f64) -> f64 {
+    middle + 0.35 * size
+}
+
+impl Anchor {
+    fn css(self) -> Option<&'static str> {
+        match self {
+            Anchor::Start => None,
+            Anchor::Middle => Some("middle"),
+            Anchor::End => Some("end"),
+        }
+    }
+}
+
+/// A line through points.
+struct Path<'a>(&'a [Point]);
+
+impl Render for Path<'_> {
+    fn render_to(&self, out: &mut String) {
+        for (i, (x, y)) in self.0.iter().enumerate() {
+            out.push(if i == 0 { 'M' } else { 'L' });
+            Px(*x).render_to(out);
+            out.push(' ');
+            Px(*y).render_to(out);
+        }
+    }
+}

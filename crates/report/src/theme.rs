@@ -1,0 +1,200 @@
+//! What each colour means, and what it looks like on paper and in the dark.
+
+use std::fmt::Write;
+
+/// A colour by what it means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ink {
+    name: &'static str,
+    light: u32,
+    dark: u32,
+}
+
+/// What a picture outside of a page is drawn on; a page follows its reader's setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// Dark on white, as on paper.
+    Light,
+    /// Light on black.
+    Dark,
+}
+
+impl Ink {
+    pub const PAPER: Ink = ink("paper", 0xffffff, 0x12161b);
+    pub const TEXT: Ink = ink("ink", 0x1b1f24, 0xe8ebef);
+    pub const MUTED: Ink = ink("muted", 0x59636e, 0xa3aeba);
+    pub const GRID: Ink = ink("grid", 0xe3e7ec, 0x2b333c);
+    /// What carries a number: the stronger the larger.
+    pub const FILLED: Ink = ink("filled", 0x12756b, 0x2fa79a);
+    pub const FAILED: Ink = ink("failed", 0x9f1d35, 0xff7a8f);
+    pub const SKIPPED: Ink = ink("skipped", 0xf3d3d9, 0x4a2530);
+    pub const SUBJECT: Ink = ink("subject", 0x22334a, 0xdfe7f2);
+    pub const VARIATION: Ink = ink("variation", 0x5a739b, 0x7f9ccb);
+    pub const RIVAL: Ink = ink("rival", 0x78736d, 0xa39d95);
+    pub const TRUTH: Ink = ink("truth", 0x6b711a, 0xc3cb5a);
+
+    /// Okabe and Ito's palette, which colour-blind readers can tell apart, darkened where it was too pale for paper.
+    const MEMBERS: [Ink; 8] = [
+        ink("series-0", 0x0072b2, 0x4aa8e0),
+        ink("series-1", 0xbd5300, 0xff8c42),
+        ink("series-2", 0x00805d, 0x2cc79a),
+        ink("series-3", 0xa8478a, 0xe08cc4),
+        ink("series-4", 0x8f6400, 0xf0b93a),
+        ink("series-5", 0x1b74ae, 0x9ad4f7),
+        ink("series-6", 0x7a5195, 0xb79ae8),
+        ink("series-7", 0x7a4a35, 0xc99a83),
+    ];
+
+    /// What only pages use.
+    const OF_PAGES: [Ink; 6] = [
+        ink("card", 0xf7f8fa, 0x1a2027),
+        ink("line", 0xdfe3e8, 0x2d353f),
+        ink("link", 0x0b5cad, 0x7cc0ff),
+        ink("good", 0x0a7f5a, 0x4ccfa0),
+        ink("caution", 0x8a5c00, 0xe3b341),
+        ink("bad", 0xb3261e, 0xff8a80),
+    ];
+
+    const PLAIN: [Ink; 11] = [
+        Self::PAPER,
+        Self::TEXT,
+        Self::MUTED,
+        Self::GRID,
+        Self::FILLED,
+        Self::FAILED,
+        Self::SKIPPED,
+        Self::SUBJECT,
+        Self::VARIATION,
+        Self::RIVAL,
+        Self::TRUTH,
+    ];
+
+    /// That of the member of a group at a place; after eight they repeat.
+    pub fn member(place: usize) -> Ink {
+        Self::MEMBERS[place % Self::MEMBERS.len()]
+    }
+
+    /// Red, green and blue.
+    pub fn rgb(self, theme: Theme) -> [u8; 3] {
+        let [_, rgb @ ..] = match theme {
+            Theme::Light => self.light.to_be_bytes(),
+            Theme::Dark => self.dark.to_be_bytes(),
+        };
+        rgb
+    }
+
+    /// As an attribute of SVG: fixed, or that of the page around it.
+    pub fn css(self, theme: Option<Theme>) -> String {
+        match theme {
+            Some(theme) => hex(self.rgb(theme)),
+            None => format!("var(--{})", self.name),
+        }
+    }
+}
+
+/// All colours as CSS variables. Paper is white however dark the screen is.
+pub(crate) fn variables() -> String {
+    let all = || Ink::PLAIN.into_iter().chain(Ink::OF_PAGES).chain(Ink::MEMBERS);
+    let root = |theme: Theme| {
+        all().fold(String::new(), |mut out, ink| {
+            let _ = write!(out, " --{}: {};", ink.name, hex(ink.rgb(theme)));
+            out
+        })
+    };
+    let (light, dark) = (root(Theme::Light), root(Theme::Dark));
+    format!(":root {{{light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{dark} }} }}\n")
+}
+
+const fn ink(name: &'static str, light: u32, dark: u32) -> Ink {
+    Ink { name, light, dark }
+}
+
+fn hex([red, green, blue]: [u8; 3]) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::heatmap;
+    use crate::drawing::{MARKER_ALPHA, TEXTURE_ALPHA};
+
+    /// Contrast as WCAG 2.2 defines it.
+    fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+        let luminance = |rgb: [f64; 3]| {
+            let linear = rgb
+                .map(|part| part / 255.0)
+                .map(|part| if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) });
+            0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        };
+        let [one, other] = [one, other].map(|rgb| luminance(rgb) + 0.05);
+        f64::max(one / other, other / one)
+    }
+
+    fn seen(ink: Ink, theme: Theme) -> [f64; 3] {
+        ink.rgb(theme).map(f64::from)
+    }
+
+    /// A colour that lets some of what is below it through.
+    fn over(above: [f64; 3], alpha: f64, below: [f64; 3]) -> [f64; 3] {
+        std::array::from_fn(|part| alpha * above[part] + (1.0 - alpha) * below[part])
+    }
+
+    fn holds(what: &str, theme: Theme, found: f64, least: f64) {
+        assert!(found >= least, "{what} in {theme:?}: {found:.2}, at least {least}");
+    }
+
+    #[test]
+    fn contrast_is_that_of_the_standard() {
+        // WCAG 2.2: black on white 21:1; #777777 on white 4.48:1 (the usual example of what just fails).
+        assert!((contrast([0.0; 3], [255.0; 3]) - 21.0).abs() < 1e-9);
+        assert!((contrast([119.0; 3], [255.0; 3]) - 4.48).abs() < 0.005);
+    }
+
+    #[test]
+    fn words_can_be_read_wherever_they_stand() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let [card, line, words @ ..] = Ink::OF_PAGES;
+            assert_eq!((card.name, line.name), ("card", "line"));
+            for ink in words.into_iter().chain([Ink::TEXT, Ink::MUTED]) {
+                for ground in [Ink::PAPER, card] {
+                    holds(ink.name, theme, contrast(seen(ink, theme), seen(ground, theme)), 4.5);
+                }
+            }
+            // Numbers and names stand on bars and spans in the colour of the paper.
+            let bars = [Ink::FAILED, Ink::SUBJECT, Ink::VARIATION, Ink::RIVAL, Ink::TRUTH];
+            for ink in Ink::MEMBERS.into_iter().chain(bars) {
+                holds(ink.name, theme, contrast(seen(ink, theme), seen(Ink::PAPER, theme)), 4.5);
+            }
+            for share in (0..=100).map(|share| f64::from(share) / 100.0) {
+                let ground = over(seen(Ink::FILLED, theme), heatmap::strength(share, true), seen(Ink::PAPER, theme));
+                holds("a number of a heat map", theme, contrast(seen(Ink::TEXT, theme), ground), 4.5);
+            }
+        }
+    }
+
+    #[test]
+    fn marks_stand_out_from_the_paper() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let paper = seen(Ink::PAPER, theme);
+            // WCAG asks for 3:1 of graphics.
+            for ink in Ink::MEMBERS.into_iter().chain([Ink::SUBJECT, Ink::VARIATION, Ink::RIVAL, Ink::TRUTH]) {
+                let marker = over(seen(ink, theme), MARKER_ALPHA, paper);
+                holds(ink.name, theme, contrast(marker, paper), 3.0);
+                // Textures are seen, too; they repeat what position or words say, so they may be fainter.
+                let stripe = over(paper, TEXTURE_ALPHA, seen(ink, theme));
+                holds(ink.name, theme, contrast(stripe, seen(ink, theme)), 1.4);
+            }
+            holds("filled", theme, contrast(seen(Ink::FILLED, theme), paper), 3.0);
+            holds("a dot", theme, contrast(seen(Ink::FAILED, theme), seen(Ink::SKIPPED, theme)), 3.0);
+        }
+    }
+
+    #[test]
+    fn paper_stays_white_when_a_dark_page_is_printed() {
+        let css = variables();
+        assert_eq!(css.matches("@media").count(), 1);
+        assert!(css.contains("@media screen and (prefers-color-scheme: dark)"));
+        assert!(css.starts_with(":root { --paper: #ffffff;"), "{css}");
+    }
+}

@@ -1,0 +1,327 @@
+//! Charts as files of their own: well-formed, with letters on any machine, and no more certain than their data.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+#[path = "../examples/charts.rs"]
+mod gallery;
+
+use perf4sight_report::{
+    Axis, Bars, Chart, Content, Group, HeatCell, Heatmap, Histogram, Line, Plot, Point, Reference, Scatter, Series,
+    Sign, Span, StackedBars, Theme, Timeline, Value, Whole,
+};
+use roxmltree::{Document, Node};
+use tiny_skia::Pixmap;
+
+fn svg(plot: Plot) -> String {
+    Chart::new("title", "caption", plot).to_svg(Theme::Light)
+}
+
+fn number(node: &Node, name: &str) -> f64 {
+    node.attribute(name).unwrap_or_else(|| panic!("{name} of {node:?}")).parse().unwrap()
+}
+
+#[test]
+fn equal_charts_give_equal_bytes() {
+    for ((name, one), (_, other)) in gallery::charts().iter().zip(gallery::charts()) {
+        for theme in [Theme::Light, Theme::Dark] {
+            assert_eq!(one.to_svg(theme), other.to_svg(theme), "{name}");
+            assert!(one.to_png(theme).unwrap() == other.to_png(theme).unwrap(), "{name}");
+        }
+        assert_ne!(one.to_svg(Theme::Light), one.to_svg(Theme::Dark), "{name}");
+    }
+}
+
+/// Pixels of the upper left that are no paper: the height of a title.
+fn ink_of_title(chart: &Chart) -> usize {
+    let picture = Pixmap::decode_png(&chart.to_png(Theme::Light).unwrap()).unwrap();
+    let (width, white) = (picture.width() as usize, tiny_skia::ColorU8::from_rgba(255, 255, 255, 255).premultiply());
+    picture.pixels()[..width * 2 * 36].iter().filter(|pixel| **pixel != white).count()
+}
+
+#[test]
+fn pictures_have_letters_where_the_machine_has_none() {
+    for (name, chart) in gallery::charts() {
+        let narrow = Chart { title: "iii".into(), ..chart.clone() };
+        let wide = Chart { title: "WWW".into(), ..chart };
+        let (narrow, wide) = (ink_of_title(&narrow), ink_of_title(&wide));
+        // Letters of 36 pixels: an i has a stroke 3 wide and 26 high, a W four that are longer.
+        assert!(narrow > 3 * 60 && wide > 2 * narrow, "{name}: {narrow} and {wide} pixels");
+    }
+}
+
+#[test]
+fn no_text_becomes_markup() {
+    let evil = "</text></svg><script>alert(1)</script>\" onload=\"alert(1)\" ' & \u{202e}\u{1b}\u{0}";
+    for mut chart in charts_of(evil, &[1.0, 2.0, 3.0]) {
+        (chart.title, chart.caption) = (evil.into(), evil.into());
+        let svg = chart.to_svg(Theme::Light);
+        let document = Document::parse(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+        for node in document.descendants().filter(Node::is_element) {
+            let known = ["svg", "rect", "circle", "path", "text", "title"];
+            assert!(known.contains(&node.tag_name().name()), "{node:?}");
+            assert!(node.attributes().all(|attribute| !attribute.name().starts_with("on")), "{node:?}");
+        }
+        let told = document.root_element().attribute("aria-label").unwrap();
+        assert!(told.contains("<script>alert(1)</script>") && told.ends_with("& \u{fffd}\u{fffd}\u{fffd}"), "{told}");
+        assert!(chart.to_png(Theme::Light).is_ok());
+    }
+}
+
+/// One of every kind, with one text and one list of numbers everywhere.
+fn charts_of(text: &str, numbers: &[f64]) -> Vec<Chart> {
+    let first = numbers.first().copied().unwrap_or(f64::NAN);
+    let (x, y) = (|| Axis::log(text), || Axis::linear(text));
+    let plots = vec![
+        scatter(text, numbers),
+        line(text, numbers, first),
+        bars(text, numbers, first),
+        histogram(text, numbers),
+        timeline(text, numbers),
+        stacked(text, numbers, Whole::Sum),
+        stacked(text, numbers, Whole::Share),
+        Plot::Heatmap(Heatmap { printed: true, ..heatmap(text, numbers, x()) }),
+        Plot::Heatmap(Heatmap { range: Some((first, first)), ..heatmap(text, numbers, y()) }),
+    ];
+    plots.into_iter().map(|plot| Chart::new(text, text, plot)).collect()
+}
+
+fn pairs(numbers: &[f64]) -> impl Iterator<Item = (f64, f64)> {
+    numbers.iter().flat_map(|x| numbers.iter().map(|y| (*x, *y)))
+}
+
+fn names(text: &str, numbers: &[f64]) -> Vec<String> {
+    vec![text.to_string(); numbers.len()]
+}
+
+fn scatter(text: &str, numbers: &[f64]) -> Plot {
+    let points = pairs(numbers).map(|(x, y)| Point { x, y, label: text.into() });
+    Plot::Scatter(Scatter {
+        x: Axis::log(text),
+        y: Axis::log(text),
+        band: 0.1,
+        series: vec![Series::new(text, points)],
+    })
+}
+
+fn line(text: &str, numbers: &[f64], first: f64) -> Plot {
+    let values = pairs(numbers).map(|(x, y)| Value { x, y, interval: Some((y, first)) });
+    let mut line = Line::new(Axis::log(text), Axis::linear(text), vec![Series::new(text, values)]);
+    line.references = vec![Reference::Upright(first, text.into()), Reference::Level(first, text.into())];
+    Plot::Line(line)
+}
+
+fn bars(text: &str, numbers: &[f64], first: f64) -> Plot {
+    let series = vec![Series::new(text, numbers.iter().map(|number| Some(*number)))];
+    let (categories, value) = (names(text, numbers), Axis::linear(text));
+    Plot::Bars(Bars { categories, value, series, reference: Some(first), most: None })
+}
+
+fn histogram(text: &str, numbers: &[f64]) -> Plot {
+    let series = vec![Series::new(text, numbers.to_vec())];
+    Plot::Histogram(Histogram { x: Axis::linear(text), counted: text.into(), bin: 0.5, limit: 10.0, series })
+}
+
+fn timeline(text: &str, numbers: &[f64]) -> Plot {
+    let spans = pairs(numbers).map(|(start, end)| Span { track: 0, start, end, name: text.into() });
+    let series = vec![Series::new(text, spans)];
+    Plot::Timeline(Timeline { time: Axis::linear(text), tracks: vec![text.into()], series })
+}
+
+fn stacked(text: &str, numbers: &[f64], whole: Whole) -> Plot {
+    Plot::StackedBars(StackedBars {
+        groups: vec![Group { name: text.into(), bars: names(text, numbers) }],
+        value: Axis::linear(text),
+        series: vec![Series::new(text, numbers.to_vec()), Series::new(text, numbers.to_vec())],
+        whole,
+        intervals: pairs(numbers).map(Some).take(numbers.len()).collect(),
+    })
+}
+
+fn heatmap(text: &str, numbers: &[f64], value: Axis) -> Heatmap {
+    let cell = |(x, _): (f64, f64)| HeatCell { content: Content::Number(x), label: text.into() };
+    Heatmap {
+        row_label: text.into(),
+        column_label: text.into(),
+        rows: names(text, numbers),
+        columns: names(text, numbers),
+        cells: pairs(numbers).map(cell).collect(),
+        value,
+        range: None,
+        printed: false,
+        signs: vec![(Sign::Cross, text.into())],
+    }
+}
+
+#[test]
+fn whatever_the_numbers_are_something_is_drawn() {
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, -1.0, 1e-300, 1e300, f64::MAX, f64::MIN, 5.0];
+    let lists = odd.iter().map(|number| vec![*number]).chain([vec![], odd.to_vec(), vec![1e-300, 1e300], vec![5.0; 3]]);
+    for numbers in lists {
+        for chart in charts_of("word", &numbers) {
+            let svg = chart.to_svg(Theme::Light);
+            let document = Document::parse(&svg).unwrap();
+            for attribute in document.descendants().flat_map(|node| node.attributes().collect::<Vec<_>>()) {
+                let value = attribute.value();
+                assert!(
+                    !value.contains("NaN") && !value.contains("inf"),
+                    "{numbers:?}: {} = {value}",
+                    attribute.name()
+                );
+            }
+            if numbers.len() == odd.len() {
+                assert!(chart.to_png(Theme::Light).is_ok(), "{:?}", chart.plot);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_too_large_for_a_picture_says_so() {
+    let categories = vec!["a".to_string(); 100_000_000 / 30];
+    let series = vec![Series::new("", Vec::<Option<f64>>::new())];
+    let plot = Bars { categories, value: Axis::linear(""), series, reference: None, most: None };
+    let error = Chart::new("", "", Plot::Bars(plot)).to_png(Theme::Light).unwrap_err().to_string();
+    assert!(error.contains("pixels cannot be drawn"), "{error}");
+}
+
+/// Rectangles of a colour: their areas, in pixels, without the signs of the legend.
+fn area(document: &Document, fill: &str) -> f64 {
+    let filled = document.descendants().filter(|node| node.has_tag_name("rect") || node.tag_name().name() == "rect");
+    let own = filled.filter(|node| node.attribute("fill") == Some(fill) && number(node, "y") > 60.0);
+    own.map(|node| number(&node, "width") * number(&node, "height")).sum()
+}
+
+#[test]
+fn thousands_of_short_spans_take_the_room_of_their_time() {
+    // One track of 1,000 units, 40,000 spans of two classes: 25 units in which the first takes 10 and the second 5, over and over.
+    let spans = |offset: f64, took: f64| {
+        (0..20_000).map(move |i| Span {
+            track: 0,
+            start: f64::from(i) * 0.05 + offset,
+            end: f64::from(i) * 0.05 + offset + took,
+            name: "s".into(),
+        })
+    };
+    let series = vec![Series::new("a", spans(0.0, 0.02)), Series::new("b", spans(0.025, 0.01))];
+    let plot = Timeline { time: Axis::linear("t"), tracks: vec!["track".into()], series };
+    let svg = svg(Plot::Timeline(plot));
+    let document = Document::parse(&svg).unwrap();
+    let rects = document.descendants().filter(|node| node.tag_name().name() == "rect").count();
+    assert!(rects < 2000, "{rects} rectangles for 40,000 spans");
+    // The palette's first two colours. 20,000 x 0.02 against 20,000 x 0.01 of the time.
+    let (a, b) = (area(&document, "#0072b2"), area(&document, "#bd5300"));
+    assert!((a / b - 2.0).abs() < 0.1, "{a} and {b}");
+    // A level is 17 high; the first class takes 0.4 of about 880 pixels.
+    let expected = 0.4 * 17.0 * 880.0;
+    assert!((a / expected - 1.0).abs() < 0.1, "{a}, expected {expected}");
+    assert!(svg.contains("40000 spans too short to be seen alone"), "the reader is not told");
+}
+
+#[test]
+fn spans_lie_below_those_they_begin_in_and_what_is_too_deep_is_counted() {
+    let nested =
+        (0..30).map(|i| Span { track: 0, start: f64::from(i), end: 100.0 - f64::from(i), name: format!("level {i}") });
+    let plot = |series| Plot::Timeline(Timeline { time: Axis::linear("t"), tracks: vec!["track".into()], series });
+    let deep = svg(plot(vec![Series::new("a", nested)]));
+    // Twelve levels are drawn, 30 - 12 = 18 are not.
+    assert!(deep.contains("18 spans below level 12 are not drawn"));
+    let document = Document::parse(&deep).unwrap();
+    let named = |name: &str| {
+        document
+            .descendants()
+            .find(|node| node.tag_name().name() == "text" && node.text() == Some(name))
+            .map(|node| number(&node, "y"))
+    };
+    assert!(named("level 0") < named("level 1") && named("level 11").is_some() && named("level 12").is_none());
+    // One that begins within another and ends after it lies below, too; the next one is on top again.
+    let of = |(start, end): (f64, f64)| Span { track: 0, start, end, name: format!("from {start}") };
+    let crossing = svg(plot(vec![Series::new("a", [(0.0, 40.0), (30.0, 60.0), (60.0, 100.0)].map(of))]));
+    let document = Document::parse(&crossing).unwrap();
+    let y = |name: &str| {
+        document
+            .descendants()
+            .find(|node| node.tag_name().name() == "text" && node.text() == Some(name))
+            .map(|node| number(&node, "y"))
+            .unwrap()
+    };
+    assert!(y("from 30") > y("from 0") && y("from 60") == y("from 0"));
+}
+
+#[test]
+fn shares_fill_the_bar_and_sums_their_length() {
+    let plot = |whole| {
+        Plot::StackedBars(StackedBars {
+            groups: vec![Group { name: String::new(), bars: vec!["x".into(), "y".into()] }],
+            value: Axis::linear("ms"),
+            series: vec![Series::new("a", [30.0, 10.0]), Series::new("b", [10.0, 10.0])],
+            whole,
+            intervals: Vec::new(),
+        })
+    };
+    let parts = |whole| -> Vec<(String, f64)> {
+        let svg = svg(plot(whole));
+        let document = Document::parse(&svg).unwrap();
+        let titled = document.descendants().filter(|node| node.tag_name().name() == "rect" && node.has_children());
+        let told = |node: &Node| node.first_child().unwrap().text().unwrap().to_string();
+        titled.map(|node| (told(&node), number(&node, "width"))).collect()
+    };
+    let shares = parts(Whole::Share);
+    let tips: Vec<&str> = shares.iter().map(|(tip, _)| tip.as_str()).collect();
+    assert_eq!(tips, ["x, a: 30.0 (75.0 %)", "x, b: 10.0 (25.0 %)", "y, a: 10.0 (50.0 %)", "y, b: 10.0 (50.0 %)"]);
+    let whole = shares[0].1 + shares[1].1;
+    assert!((shares[0].1 / whole - 0.75).abs() < 1e-3 && (shares[2].1 + shares[3].1 - whole).abs() < 0.3);
+    let sums = parts(Whole::Sum);
+    assert!((sums[0].1 / sums[1].1 - 3.0).abs() < 0.01 && (sums[1].1 - sums[2].1).abs() < 0.2);
+}
+
+#[test]
+fn a_line_is_interrupted_where_nothing_is_known() {
+    let values = [(1.0, 1.0), (2.0, 2.0), (3.0, f64::NAN), (4.0, 4.0), (5.0, 5.0)];
+    let svg = svg(Plot::Line(Line::new(Axis::linear("x"), Axis::linear("y"), vec![Series::new("a", values)])));
+    let document = Document::parse(&svg).unwrap();
+    let line = document.descendants().find(|node| node.attribute("stroke-width") == Some("1.5")).unwrap();
+    assert_eq!(line.attribute("d").unwrap().matches('M').count(), 2);
+}
+
+#[test]
+fn numbers_of_a_heat_map_are_written_and_its_legend_tells_what_occurs() {
+    let cells = [10.0, 20.0, 40.0].map(|number| HeatCell { content: Content::Number(number), label: String::new() });
+    let lost = HeatCell { content: Content::Sign(Sign::Cross), label: String::new() };
+    let plot = Heatmap {
+        row_label: "memory".into(),
+        column_label: "CPUs".into(),
+        rows: vec!["a".into(), "b".into()],
+        columns: vec!["1".into(), "2".into()],
+        cells: cells.into_iter().chain([lost]).collect(),
+        value: Axis::linear("seconds"),
+        range: None,
+        printed: true,
+        signs: vec![(Sign::Cross, "out of memory".into()), (Sign::Dot, "not tried".into())],
+    };
+    let svg = svg(Plot::Heatmap(plot));
+    for text in ["10.0", "20.0", "40.0", "seconds", "out of memory"] {
+        assert!(svg.contains(&format!(">{text}</text>")), "{text}");
+    }
+    assert!(!svg.contains("not tried"));
+}
+
+#[test]
+fn every_chart_tells_its_numbers() {
+    let csv = |name: &str| {
+        let charts = gallery::charts();
+        charts.iter().find(|(own, _)| *own == name).unwrap().1.numbers().to_csv()
+    };
+    let lines = |name: &str| csv(name).lines().count() - 1;
+    // 6 x 20 points; 6 x 7 and 2 x 12 values; 6 categories; 2 x 3 bars; 4 x 5 and 6 x 11 cells.
+    let counts =
+        [("scatter", 120), ("line", 42), ("curve", 24), ("bars", 6), ("shares", 6), ("heatmap", 20), ("map", 66)];
+    for (name, count) in counts {
+        assert_eq!(lines(name), count, "{name}");
+    }
+    assert_eq!(lines("timeline"), 3 + 40 + 2300 + 900 + 2);
+    let counted: u64 =
+        csv("histogram").lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(counted, 120);
+    assert!(csv("bars").starts_with("category,own,other\napple,3.5,5.95\n"), "{}", csv("bars"));
+    assert!(csv("bars").contains("\nquince,,\n") && csv("heatmap").contains("\n16,16,,out of memory\n"));
+}

@@ -1,0 +1,172 @@
+//! The HTML page: one file that fetches and runs nothing, read on phones and with the keyboard, whatever texts it is given.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+#[path = "../examples/charts.rs"]
+mod gallery;
+
+use perf4sight_report::{Axis, Bars, Block, Chart, Colour, Column, Fact, Page, Plot, Series, Table, Theme, Tone};
+use std::path::Path;
+use std::process::Command;
+
+/// Every kind of block once, all words made by one function.
+fn page(word: impl Fn(&str) -> String) -> Page {
+    let mut page = Page::new(word("title"), word("subtitle"));
+    let mut table = Table::new(word("table"), [Column::text("variant", word("variant")), Column::number("n", "n")]);
+    table.row([word("name").into(), 12.5.into()]);
+    let fact = Fact::new(word("processor"), word("value")).remark(word("remark"));
+    page.chapter(
+        word("chapter"),
+        [
+            Block::Verdict(Tone::Caution, word("verdict")),
+            Block::Headline(vec![fact.clone()]),
+            Block::Facts(vec![fact]),
+            Block::Text(word("text")),
+            Block::List(vec![word("item")]),
+            Block::Table(table.clone()),
+            Block::Folded(table),
+            Block::Source(word("source"), word("[a]\nb = '<c>'\n")),
+        ],
+    );
+    page.chapter("Charts", gallery::charts().into_iter().map(|(_, chart)| Block::Chart(chart)));
+    page
+}
+
+fn plain(word: &str) -> String {
+    word.to_string()
+}
+
+#[test]
+fn a_page_is_one_file_that_fetches_and_runs_nothing() {
+    let html = page(plain).to_html();
+    assert!(!html.contains("<script") && !html.contains("<b>"), "text must be escaped");
+    for reference in ["src=", "url(", "@import", "<link", "http:", "https:"] {
+        assert!(!html.contains(reference), "{reference} would be fetched");
+    }
+    assert_eq!(html, page(plain).to_html(), "equal pages, equal bytes");
+}
+
+#[test]
+fn every_tag_is_closed_and_every_drawing_described() {
+    let html = page(plain).to_html();
+    for tag in [
+        "svg", "text", "title", "section", "figure", "table", "tr", "td", "th", "dl", "div", "ul", "li", "details",
+        "rect", "path", "circle",
+    ] {
+        let opened = html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
+        assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "<{tag}>");
+    }
+    let described = html.matches("role=\"img\" aria-label=").count();
+    // The timeline is drawn for wide and for narrow pages.
+    assert_eq!(described, gallery::charts().len() + 1);
+    assert_eq!(html.matches("<svg ").count(), described + html.matches("aria-hidden=\"true\"").count());
+}
+
+#[test]
+fn no_text_becomes_markup() {
+    let evil = |word: &str| format!("{word}</script></title></style><b>\" onload=\"alert(1)\" ' & \u{202e}\u{1b}[2J");
+    let html = page(evil).to_html();
+    for markup in ["</script", "<b>", "\" onload=\"", "\u{202e}", "\u{1b}"] {
+        assert!(!html.contains(markup), "{markup:?} came through");
+    }
+    assert_eq!(html.matches("</title></svg>").count(), 0);
+    let words = [
+        "title",
+        "subtitle",
+        "table",
+        "variant",
+        "name",
+        "processor",
+        "value",
+        "remark",
+        "chapter",
+        "verdict",
+        "text",
+        "item",
+        "source",
+    ];
+    for word in words {
+        let escaped = format!(
+            "{word}&lt;/script&gt;&lt;/title&gt;&lt;/style&gt;&lt;b&gt;&quot; onload=&quot;alert(1)&quot; ' &amp; \u{fffd}\u{fffd}[2J"
+        );
+        assert!(html.contains(&escaped), "{word} is not told");
+    }
+}
+
+#[test]
+fn drawings_take_their_colours_from_the_page() {
+    let html = page(plain).to_html();
+    let drawings: Vec<&str> = html.split("<svg ").skip(1).map(|rest| rest.split("</svg>").next().unwrap()).collect();
+    assert!(drawings.iter().all(|svg| !svg.contains("=\"#")), "a fixed colour cannot follow light and dark");
+    let scatter = drawings.iter().find(|svg| svg.contains("Predicted against measured")).unwrap();
+    assert!(scatter.contains("<title>&lt;b&gt;own &amp; odd&lt;/b&gt; row 3</title>"));
+    assert_eq!(scatter.matches("<title>").count(), 120, "one text under the pointer per point");
+}
+
+#[test]
+fn charts_can_be_read_on_a_phone() {
+    let html = page(plain).to_html();
+    for drawing in html.split("<div class=\"drawing").skip(1) {
+        let number = |name: &str, end: char| -> f64 {
+            let (_, rest) = drawing.split_once(name).unwrap();
+            rest.split(end).next().unwrap().parse().unwrap()
+        };
+        let (width, font) = (number(" width=\"", '"'), number("font-size=\"", '"'));
+        // 420 px less the margins of page and figure leave 374; a drawing shrinks to its least width, then it is scrolled.
+        let shown = font * f64::min(1.0, f64::max(374.0, number("min-width: ", 'p')) / width);
+        assert!(shown >= 9.9, "{shown} px in a drawing {width} wide");
+        // What needs no scrolling is no stop of the keyboard.
+        assert_eq!(drawing.split('>').next().unwrap().contains("tabindex"), width > 480.0);
+    }
+}
+
+#[test]
+fn bars_break_off_at_the_end_of_their_axis() {
+    let bars = |most| {
+        let series = vec![
+            Series::new("own", [Some(5.0), Some(12.0)]).coloured(Colour::Subject),
+            Series::new("other", [Some(20.0), Some(135.0)]).coloured(Colour::Rival),
+        ];
+        let categories = ["a", "b"].map(String::from).to_vec();
+        let plot = Bars { categories, value: Axis::linear("error"), series, reference: None, most };
+        Chart::new("", "", Plot::Bars(plot)).to_svg(Theme::Light)
+    };
+    let broken = bars(Some(30.0));
+    // All four numbers are told, the axis ends at 30.
+    for number in ["5.00", "12.0", "20.0", "135", "30"] {
+        assert!(broken.contains(&format!(">{number}</text>")), "{number}");
+    }
+    assert!(!broken.contains(">100<") && bars(None).contains(">100<"), "the axis goes beyond its end");
+    assert!(broken.matches("#ffffff").count() > bars(None).matches("#ffffff").count(), "the break is not shown");
+}
+
+#[test]
+fn wide_tables_and_sources_can_be_scrolled_with_the_keyboard() {
+    let html = page(plain).to_html();
+    let regions = html.matches("<div class=\"table\" role=\"region\" aria-label=").count();
+    assert_eq!(regions, html.matches("<table>").count());
+    assert!(html.contains("<pre tabindex=\"0\">[a]\nb = '&lt;c&gt;'\n</pre>"));
+}
+
+#[test]
+#[ignore = "needs chromium; run with: cargo test -p perf4sight-report browser -- --ignored"]
+fn a_browser_shows_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    std::fs::write(&file, page(plain).to_html()).unwrap();
+    let dom = browse(&file, folder.path(), "--dump-dom");
+    assert!(dom.contains("<title>title</title>"), "{dom}");
+    assert_eq!(dom.matches("<figure").count(), gallery::charts().len());
+}
+
+fn browse(file: &Path, profile: &Path, what: &str) -> String {
+    let quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", what])
+        .args(quiet)
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("chromium is installed");
+    String::from_utf8(output.stdout).unwrap()
+}
