@@ -161,7 +161,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::records::Reading;
-    use crate::workload::{Stage, Step};
+    use crate::workload::Stage;
 
     const BOTH: [Variable; 2] = [Variable::Latency, Variable::Memory];
 

@@ -3,6 +3,7 @@
 //! At most one axis of a tensor is followed, the one its channels lie on. Each position on it names a channel; positions that
 //! can only go together are joined where an operation ties them.
 
+use super::products::multiplied_axes;
 use super::reason::Reason;
 use super::union::Union;
 use crate::network::{Conv, Coupling, Network, Node, NodeId, Op, Shape};
@@ -45,9 +46,10 @@ pub(super) struct Followed {
 
 /// Follows all channels of `network` from input to result.
 pub(super) fn follow(network: &Network) -> Followed {
-    let mut follower = Follower { network, union: Union::default(), tensors: Vec::new(), budget: MOST };
-    for (_, node) in network.iter() {
-        let tensor = follower.visit(node);
+    let multiplied = multiplied_axes(network);
+    let mut follower = Follower { network, multiplied, union: Union::default(), tensors: Vec::new(), budget: MOST };
+    for (id, node) in network.iter() {
+        let tensor = follower.visit(id, node);
         follower.budget.spend(0, tensor.as_ref().map_or(0, |channels| channels.ids.len()));
         follower.tensors.push(tensor);
         follower.tie_shared(node);
@@ -59,13 +61,15 @@ pub(super) fn follow(network: &Network) -> Followed {
 
 struct Follower<'a> {
     network: &'a Network,
+    /// For every node, which of its axes a matrix product multiplies.
+    multiplied: Vec<Vec<bool>>,
     union: Union,
     tensors: Vec<Option<Channels>>,
     budget: Budget,
 }
 
 impl Follower<'_> {
-    fn visit(&mut self, node: &Node) -> Option<Channels> {
+    fn visit(&mut self, id: NodeId, node: &Node) -> Option<Channels> {
         let longest = node.shape.dims().iter().copied().max().unwrap_or(1);
         if !self.budget.allows(longest, node.inputs.len()) {
             self.fix_inputs(node, Reason::TooMany(node.name.as_str().into()));
@@ -80,7 +84,7 @@ impl Follower<'_> {
             Coupling::Image => self.on_axis(node, 0),
             Coupling::Tied => self.tied(node),
             Coupling::Joined { axis } => self.joined(node, axis),
-            Coupling::Regrouped => self.regrouped(node),
+            Coupling::Regrouped => self.regrouped(id, node),
             Coupling::Permuted(order) => self.input(node).map(|channels| Channels {
                 // An order is a permutation of all axes, so the followed one is in it.
                 axis: order.iter().position(|&axis| axis == channels.axis).unwrap_or(channels.axis),
@@ -96,14 +100,11 @@ impl Follower<'_> {
                     Channels { axis: channels.axis - before, ..channels }
                 })
             }
-            Coupling::Mixed => {
-                self.fix_inputs(node, Reason::MatrixProduct(node.name.as_str().into()));
-                None
-            }
+            Coupling::Multiplied => self.multiplied(node),
             Coupling::Unknown(unknown) => {
                 let reason = Reason::Unknown(node.name.as_str().into(), unknown.op_type.as_str().into());
-                self.fix_inputs(node, reason.clone());
-                Some(self.fixed(&node.shape, reason))
+                self.fix_inputs(node, reason);
+                None
             }
         }
     }
@@ -118,7 +119,7 @@ impl Follower<'_> {
             return input.map(|input| Channels { axis: 0, ids: repeat(&input.ids, 1, multiplier) });
         }
         if let Some(input) = input.filter(|_| conv.groups > 1) {
-            self.fold(&input.ids, inputs / conv.groups);
+            self.fold(&input.ids, inputs / conv.groups, 1);
         }
         let filters = self.fresh(0, conv.out_channels / conv.groups).ids;
         Some(Channels { axis: 0, ids: repeat(&filters, conv.groups, 1) })
@@ -171,9 +172,33 @@ impl Follower<'_> {
         Some(Channels { axis: followed, ids: parts[0].clone() })
     }
 
-    /// Follows channels into a merged axis (each repeated along what it merges with) or a split one (the innermost part shrinks,
-    /// as in a channel shuffle; equal positions of the outer parts are tied).
-    fn regrouped(&mut self, node: &Node) -> Option<Channels> {
+    /// The heads of an attention, if its operands have them: they are multiplied side by side.
+    fn multiplied(&mut self, node: &Node) -> Option<Channels> {
+        let rank = node.shape.rank();
+        let aligned = |id: NodeId| {
+            let channels = self.tensors[id.index()].clone()?;
+            let axis = channels.axis + rank - self.network.node(id).shape.rank();
+            Some(Channels { axis, ..channels })
+        };
+        let operands = [0, 1].map(|input| aligned(node.inputs[input]));
+        match operands {
+            [Some(left), Some(right)]
+                if left.axis == right.axis && left.axis + 2 < rank && left.ids.len() == right.ids.len() =>
+            {
+                self.union.join_all(&left.ids, &right.ids);
+                Some(left)
+            }
+            _ => {
+                self.fix_inputs(node, Reason::MatrixProduct(node.name.as_str().into()));
+                None
+            }
+        }
+    }
+
+    /// Follows channels into a merged axis (each repeated along what it merges with) or a split one, of whose parts one shrinks: the
+    /// innermost, as in a channel shuffle, or the innermost that no matrix product multiplies, the heads of an attention. Positions that
+    /// are equal along it are tied.
+    fn regrouped(&mut self, id: NodeId, node: &Node) -> Option<Channels> {
         let input = self.input(node)?;
         let dims = self.network.input_of(node, 0).dims();
         let outer: usize = dims[..input.axis].iter().product();
@@ -190,12 +215,11 @@ impl Follower<'_> {
                 return Some(Channels { axis, ids: repeat(&input.ids, outer / before, inner / after) });
             }
         }
-        for (axis, &dim) in target.iter().enumerate() {
-            let after: usize = target[axis + 1..].iter().product();
-            if dim > 1 && after == inner && length.is_multiple_of(dim) {
-                self.fold(&input.ids, dim);
-                return Some(Channels { axis, ids: input.ids[..dim].into() });
-            }
+        let parts = parts(target, [outer, length, inner]);
+        let innermost = parts.first().filter(|part| part.each == 1);
+        let beside = parts.iter().find(|part| !self.multiplied[id.index()][part.axis]);
+        if let Some(&Part { axis, each }) = innermost.map(|innermost| beside.unwrap_or(innermost)) {
+            return Some(Channels { axis, ids: self.fold(&input.ids, target[axis], each) });
         }
         self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
         None
@@ -217,9 +241,12 @@ impl Follower<'_> {
         }
     }
 
-    /// Ties all positions that are equal modulo `length`.
-    fn fold(&mut self, ids: &[u32], length: usize) {
-        ids.chunks(length).skip(1).for_each(|chunk| self.union.join_all(&ids[..length], chunk));
+    /// Ties all positions that are the same along an axis of so many, each of them so many times in a row; one of each.
+    fn fold(&mut self, ids: &[u32], length: usize, each: usize) -> Arc<[u32]> {
+        for (position, &id) in ids.iter().enumerate() {
+            self.union.join(ids[position / each % length * each], id);
+        }
+        (0..length).map(|position| ids[position * each]).collect()
     }
 
     /// The channels of operand `id` along `axis` of its own. A free parameter takes them on; other channels of it are fixed, and where it has
@@ -277,6 +304,25 @@ impl Follower<'_> {
         self.union.fix(&channels.ids, reason);
         channels
     }
+}
+
+/// A part of an axis that a reshape splits.
+#[derive(Clone, Copy)]
+struct Part {
+    axis: usize,
+    /// Positions of the whole axis for every one of this.
+    each: usize,
+}
+
+/// The axes that a reshape splits one into that has `outer` elements before it and `inner` behind; the innermost first.
+fn parts(dims: &[usize], [outer, length, inner]: [usize; 3]) -> Vec<Part> {
+    let part = |axis: usize| {
+        let before: usize = dims[..axis].iter().product();
+        let after: usize = dims[axis + 1..].iter().product();
+        let within = before.is_multiple_of(outer) && after.is_multiple_of(inner) && length.is_multiple_of(dims[axis]);
+        (dims[axis] > 1 && within).then_some(Part { axis, each: after / inner })
+    };
+    (0..dims.len()).rev().filter_map(part).collect()
 }
 
 /// `ids`, each `inner` times in a row, all of it `outer` times.

@@ -59,7 +59,10 @@ impl Groups {
     /// Groups without a ranked filter never go.
     fn fix_unranked(&mut self) {
         let mut ranked = vec![false; self.reasons.len()];
-        self.layers.iter().flat_map(|layer| layer.filters.iter()).for_each(|&group| ranked[group as usize] = true);
+        self.layers
+            .iter()
+            .flat_map(|layer| layer.filters.iter())
+            .for_each(|filter| ranked[filter.group as usize] = true);
         for (reason, _) in self.reasons.iter_mut().zip(ranked).filter(|(reason, ranked)| reason.is_none() && !ranked) {
             *reason = Some(Reason::NoFilter);
         }

@@ -1,22 +1,58 @@
-//! The layers whose filters are ranked: every convolution but those on a shortcut.
+//! What is ranked: the filters of every convolution but those on a shortcut, and the widths of layers over tokens.
 
 use super::channels::Channels;
 use super::groups::Group;
 use crate::network::{Nature, Network, Node, NodeId, Op};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// One convolution whose filters are ranked.
+/// One layer of which something is ranked.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
     pub node: NodeId,
-    pub filters: Arc<[Group]>,
+    pub filters: Vec<Filter>,
 }
 
-/// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges.
+/// What is drawn for once: a filter of a convolution, or the outputs of a fully connected layer that go together, such as a head's.
+#[derive(Debug, Clone)]
+pub(super) struct Filter {
+    pub group: Group,
+    /// Its places among the layer's outputs.
+    pub outputs: Vec<usize>,
+}
+
+/// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges. A fully connected
+/// layer is ranked where it works on tokens (the classifiers of CNNs are left alone, as published), and for those of its outputs that no
+/// layer before it was ranked for: the width of a transformer is written by every one of its blocks.
 pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Layer> {
     let shortcuts = shortcuts(network);
-    let convs = network.iter().filter(|(id, node)| matches!(node.op, Op::Conv(_)) && !shortcuts.contains(id));
-    convs.filter_map(|(node, _)| Some(Layer { node, filters: tensors[node.index()].as_ref()?.ids.clone() })).collect()
+    let mut known: BTreeSet<Group> = BTreeSet::new();
+    let mut layers = Vec::new();
+    for (id, node) in network.iter() {
+        let Some(channels) = &tensors[id.index()] else { continue };
+        let over_tokens = node.shape.rank() > 1 && channels.axis + 1 == node.shape.rank();
+        let filters = if matches!(node.op, Op::Conv(_)) && !shortcuts.contains(&id) {
+            each(&channels.ids)
+        } else if matches!(node.op, Op::Linear(_)) && over_tokens {
+            together(&channels.ids, &known)
+        } else {
+            continue;
+        };
+        known.extend(filters.iter().map(|filter| filter.group));
+        layers.push(Layer { node: id, filters });
+    }
+    layers
+}
+
+fn each(groups: &[Group]) -> Vec<Filter> {
+    groups.iter().enumerate().map(|(output, &group)| Filter { group, outputs: vec![output] }).collect()
+}
+
+fn together(groups: &[Group], known: &BTreeSet<Group>) -> Vec<Filter> {
+    let mut found: BTreeMap<Group, Vec<usize>> = BTreeMap::new();
+    for (output, group) in groups.iter().enumerate().filter(|(_, group)| !known.contains(group)) {
+        found.entry(*group).or_default().push(output);
+    }
+    found.into_iter().map(|(group, outputs)| Filter { group, outputs }).collect()
 }
 
 /// Convolutions on the shorter side of a sum, where the longer side does not pass through them.

@@ -2,7 +2,7 @@
 //!
 //! Dependency groups come from the graph alone: a [`Pruner`] follows every channel from the filter that makes it to whatever
 //! reads it, and ties those that only make sense together (residual sums, depthwise and grouped convolutions,
-//! squeeze-and-excite products, shuffles, shared weights). A [`Ranking`] says in which order filters go, a [`Goal`] when to stop.
+//! squeeze-and-excite products, shuffles, shared weights, the heads of an attention). A [`Ranking`] says in which order filters go, a [`Goal`] when to stop.
 //!
 //! ```
 //! use perf4sight::network::zoo::{Dataset, build};
@@ -20,6 +20,7 @@ mod channels;
 mod groups;
 mod layers;
 mod limit;
+mod products;
 mod ranking;
 mod reason;
 mod rebuild;
@@ -97,7 +98,7 @@ impl<'a> Pruner<'a> {
 
     /// All ranked groups, the lowest score of any of their filters first; ties in the order layers run.
     fn order(&self, ranking: &Ranking) -> impl Iterator<Item = Group> + use<> {
-        let groups = self.groups.layers.iter().flat_map(|layer| layer.filters.iter().copied());
+        let groups = self.groups.layers.iter().flat_map(|layer| layer.filters.iter().map(|filter| filter.group));
         let mut order: Vec<(f64, Group)> = ranking.scores().zip(groups).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         order.into_iter().map(|(_, group)| group)

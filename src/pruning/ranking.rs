@@ -3,6 +3,7 @@
 use super::Pruner;
 use crate::error::{Error, Result};
 use crate::network::onnx::Magnitudes;
+use crate::stats::mean;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -49,8 +50,14 @@ impl Ranking {
     pub fn l1(pruner: &Pruner, magnitudes: &Magnitudes) -> Result<Self> {
         let layers = pruner.groups.layers.iter().map(|layer| {
             let name = &pruner.network.node(layer.node).name;
-            let found = magnitudes.get(name).filter(|found| found.len() == layer.filters.len());
-            found.cloned().ok_or_else(|| {
+            let score = |found: &[f64], outputs: &[usize]| {
+                let magnitudes: Option<Vec<f64>> = outputs.iter().map(|&output| found.get(output).copied()).collect();
+                magnitudes.map(|magnitudes| mean(&magnitudes))
+            };
+            let found = magnitudes.get(name);
+            let scores =
+                found.and_then(|found| layer.filters.iter().map(|filter| score(found, &filter.outputs)).collect());
+            scores.ok_or_else(|| {
                 Error::input(format!("l1 pruning of {} needs the weights of \"{name}\"", pruner.network.name()))
                     .help("export the network with its weights, or choose mode = random")
             })

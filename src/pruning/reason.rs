@@ -20,7 +20,7 @@ pub enum Reason {
     Mixed(Arc<str>),
     /// The network has more channels than can be followed, from this node on.
     TooMany(Arc<str>),
-    /// No convolution filter is among them, and only those are ranked.
+    /// Neither a filter of a convolution is among them nor an output of a fully connected layer over tokens, and only those are ranked.
     NoFilter,
 }
 
@@ -34,7 +34,9 @@ impl fmt::Display for Reason {
             Reason::FixedPartner(at) => write!(f, "combined at {at} with a tensor of fixed size"),
             Reason::Mixed(at) => write!(f, "not separable at {at}"),
             Reason::TooMany(at) => write!(f, "more channels than any network has, not followed from {at} on"),
-            Reason::NoFilter => write!(f, "no convolution filter: fully connected layers are not ranked"),
+            Reason::NoFilter => {
+                write!(f, "made by no convolution and no fully connected layer over tokens: others are not ranked")
+            }
         }
     }
 }

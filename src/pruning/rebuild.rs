@@ -44,7 +44,7 @@ impl Left<'_> {
             }
             Coupling::Given | Coupling::Same | Coupling::Image | Coupling::Tied => node.op.clone(),
             Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
-            Coupling::Mixed | Coupling::Unknown(_) => node.op.clone(),
+            Coupling::Multiplied | Coupling::Unknown(_) => node.op.clone(),
         }
     }
 

@@ -52,8 +52,10 @@ impl Sketch {
 fn prune(network: &Network, small: &[(&str, &[usize])], parameters: u64) -> Pruned {
     let mut magnitudes = Magnitudes::new();
     for node in network.nodes() {
-        if let Op::Conv(conv) = &node.op {
-            magnitudes.insert(node.name.clone(), vec![9.0; conv.out_channels]);
+        if matches!(node.op, Op::Conv(_)) {
+            magnitudes.insert(node.name.clone(), vec![9.0; node.shape.channels()]);
+        } else if matches!(node.op, Op::Linear(_)) {
+            magnitudes.insert(node.name.clone(), vec![9.0; node.shape.features()]);
         }
     }
     for (name, filters) in small {
@@ -197,6 +199,59 @@ fn a_channel_shuffle_keeps_its_rows() {
     let pruned = prune(&network, &[("before", &[1])], 1).network;
     assert_eq!([shape(&pruned, "before")[0], shape(&pruned, "merge")[0]], [6, 6]);
     assert_eq!(network.parameters() - pruned.parameters(), 2 * (3 + 4));
+}
+
+/// Four tokens of width 8, an attention of three heads of 4, and a hidden layer of 16; written as exporters write it.
+fn transformer() -> Network {
+    let mut sketch = Sketch::new([3, 2, 2]);
+    let linear = |out_features| Op::Linear(Linear { out_features, bias: true });
+    let order = |order: &[usize]| Op::Transpose { order: order.to_vec() };
+    sketch.conv("patches", 8, 1, 1);
+    sketch.add("", Op::Reshape(Shape::new([8, 4])));
+    let tokens = sketch.add("", order(&[1, 0]));
+    sketch.add("qkv", linear(36));
+    sketch.add("", Op::Reshape(Shape::new([4, 3, 3, 4])));
+    let parts = sketch.add("", order(&[1, 2, 0, 3]));
+    let [query, key, value] = [0, 1, 2].map(|start| {
+        sketch.join("", Op::Slice { axis: 0, start, length: 1 }, &[parts]);
+        sketch.add("", Op::Reshape(Shape::new([3, 4, 4])))
+    });
+    let key = sketch.join("", order(&[0, 2, 1]), &[key]);
+    let scores = sketch.join("scores", Op::MatMul, &[query, key]);
+    sketch.join("", Op::MatMul, &[scores, value]);
+    sketch.add("", order(&[1, 0, 2]));
+    sketch.add("", Op::Reshape(Shape::new([4, 12])));
+    let projected = sketch.add("projected", linear(8));
+    let sum = sketch.join("", Op::Binary(Binary::Add), &[tokens, projected]);
+    sketch.add("up", linear(16));
+    sketch.add("", Op::Activation(Activation::Gelu));
+    let down = sketch.add("down", linear(8));
+    sketch.join("", Op::Binary(Binary::Add), &[sum, down]);
+    sketch.classified()
+}
+
+#[test]
+fn a_head_of_an_attention_goes_as_a_whole() {
+    let network = transformer();
+    // The second of three heads: four outputs each of queries, keys and values, one behind the other.
+    let head: Vec<usize> = [0, 12, 24].iter().flat_map(|part| part + 4..part + 8).collect();
+    let pruned = prune(&network, &[("qkv", &head)], 1).network;
+    assert_eq!([shape(&pruned, "qkv"), shape(&pruned, "projected")], [[4, 24], [4, 8]]);
+    assert_eq!(shape(&pruned, "scores"), [2, 4, 4]);
+    // Twelve outputs of eight weights and a bias; four inputs of the projection for each of its eight outputs.
+    assert_eq!(network.parameters() - pruned.parameters(), 12 * 9 + 4 * 8);
+}
+
+#[test]
+fn the_hidden_width_of_a_block_and_the_width_of_all_blocks_go_apart() {
+    let network = transformer();
+    let narrower = prune(&network, &[("up", &[3])], 1).network;
+    assert_eq!([shape(&narrower, "up"), shape(&narrower, "down")], [[4, 15], [4, 8]]);
+    assert_eq!(network.parameters() - narrower.parameters(), 9 + 8);
+    let slimmer = prune(&network, &[("patches", &[2])], 1).network;
+    assert_eq!(["qkv", "projected", "up", "down"].map(|name| shape(&slimmer, name)[1]), [36, 7, 16, 7]);
+    // The filter of 3, inputs of 36 and 16 outputs, outputs of 12 and 16 inputs with a bias, four tokens of the classifier's ten.
+    assert_eq!(network.parameters() - slimmer.parameters(), 3 + 36 + 16 + 13 + 17 + 40);
 }
 
 #[test]

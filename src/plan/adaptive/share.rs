@@ -44,7 +44,7 @@ impl Share {
 mod tests {
     use super::*;
     use crate::records::Variant;
-    use crate::workload::{Stage, Step, Variable, Workload};
+    use crate::workload::{Stage, Variable, Workload};
 
     fn configurations(networks: usize, batches: u64) -> Vec<Configuration> {
         let names = (0..networks).map(|network| format!("net-{network}"));

@@ -186,8 +186,8 @@ pub enum Coupling<'a> {
         /// Whether they stay with a length of 1.
         keep: bool,
     },
-    /// Every one of the result depends on all.
-    Mixed,
+    /// Those of the axes before the last two, which run side by side; the last two are multiplied.
+    Multiplied,
     /// Nobody knows.
     Unknown(&'a Unknown),
 }

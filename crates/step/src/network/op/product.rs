@@ -100,5 +100,5 @@ pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
 
 pub(super) fn matmul<'a>(at: At) -> Facts<'a> {
     let macs = at.output().elements().saturating_mul(at.input(0).features() as u64);
-    Facts { macs, needs: Needs::Inputs, ..Facts::of(Nature::MatMul, Coupling::Mixed, Gradient::Made) }
+    Facts { macs, needs: Needs::Inputs, ..Facts::of(Nature::MatMul, Coupling::Multiplied, Gradient::Made) }
 }
