@@ -47,17 +47,9 @@ fn answer(configuration: &Configuration, offers: &[Offer]) -> [Record; 2] {
     let fits = used < 8 << 30;
     let latency = Milliseconds(30.0 + 1e-8 * (workload.batch * network.macs()) as f64);
     let memory = MemoryColumns { used: Some(Bytes(used)), ..MemoryColumns::default() };
-    [Reading::Latency(fits.then_some(latency)), Reading::Memory(memory)].map(|reading| Record {
-        variant: configuration.variant.clone(),
-        workload,
-        dataset: "imagenet".into(),
-        file: format!("{}.onnx", configuration.variant).into(),
-        outcome: if fits { Outcome::Measured } else { Outcome::OutOfMemory },
-        reading,
-        steps: None,
-        spread: None,
-        visits: Vec::new(),
-    })
+    let outcome = if fits { Outcome::Measured } else { Outcome::OutOfMemory };
+    let readings = [Reading::Latency(fits.then_some(latency)), Reading::Memory(memory)];
+    readings.map(|reading| Record::new(configuration.variant.clone(), workload, outcome, reading))
 }
 
 fn means() -> Means {

@@ -9,6 +9,7 @@ mod open;
 mod possible;
 pub mod program;
 pub mod recorded;
+mod rows;
 mod shipping;
 pub mod simulated;
 

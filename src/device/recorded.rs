@@ -1,10 +1,10 @@
 //! A device that answers from a profile measured earlier, on whatever device that was.
 
-use super::protocol::{LatencyReading, MemoryReading};
+use super::rows::{latency, memory};
 use super::{Device, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::machine::{Conditions, Moment, Setting, Watch};
-use crate::records::{Identity, MemoryColumns, Outcome, Provenance, Reading, Record, list, read};
+use crate::records::{Identity, Outcome, Provenance, Reading, Record, list, read};
 use crate::units::Bytes;
 use crate::workload::{Quantity, Stage};
 use std::collections::BTreeMap;
@@ -69,12 +69,6 @@ impl Recorded {
     }
 }
 
-/// What a job asks for.
-fn asked(job: &Job) -> impl Iterator<Item = Quantity> {
-    let latency = job.latency.then_some(Quantity::Latency);
-    latency.into_iter().chain(job.memory.then_some(Quantity::Memory))
-}
-
 impl Device for Recorded {
     fn name(&self) -> &str {
         "recorded"
@@ -100,12 +94,12 @@ impl Device for Recorded {
 
     /// What it has a row of; asked a second time it would only say the same again.
     fn offers(&self, job: &Job) -> bool {
-        job.round == 1 && !job.layers && asked(job).all(|quantity| self.row(job, quantity).is_some())
+        job.round == 1 && !job.layers && job.quantities().all(|quantity| self.row(job, quantity).is_some())
     }
 
     fn check(&self, job: &Job) -> Result<()> {
         super::refuse_layers(self, job)?;
-        let missing = asked(job).find(|quantity| self.row(job, *quantity).is_none());
+        let missing = job.quantities().find(|quantity| self.row(job, *quantity).is_none());
         missing.map_or(Ok(()), |quantity| Err(self.missing(job, quantity)))
     }
 
@@ -114,7 +108,7 @@ impl Device for Recorded {
         if watch.cancelled() {
             return Ok(Measurement::Interrupted);
         }
-        let rows: Vec<&Record> = asked(job).filter_map(|quantity| self.row(job, quantity)).collect();
+        let rows: Vec<&Record> = job.quantities().filter_map(|quantity| self.row(job, quantity)).collect();
         let memory = rows.iter().find_map(|row| memory(row));
         // A configuration that failed in one of its rows did not run, whatever the other says.
         match rows.iter().find(|row| !row.outcome.passed()).map(|row| row.outcome) {
@@ -137,31 +131,4 @@ fn conditions(rows: &[&Record]) -> Conditions {
             Moment { held_by: vec!["what the recorded row does not tell".to_owned()], ..Moment::default() };
     }
     conditions
-}
-
-fn latency(row: &Record) -> Option<LatencyReading> {
-    let Reading::Latency(Some(latency)) = row.reading else { return None };
-    Some(LatencyReading {
-        median: latency.0,
-        spread: row.spread.unwrap_or(0.0),
-        // The published rows are means of 3 steps.
-        steps: row.steps.unwrap_or(3),
-        discarded: 0,
-        disturbed: row.outcome == Outcome::Disturbed,
-    })
-}
-
-fn memory(row: &Record) -> Option<MemoryReading> {
-    let Reading::Memory(MemoryColumns { allocated, reserved, used, available, free, heap, .. }) = row.reading else {
-        return None;
-    };
-    Some(MemoryReading {
-        allocated: allocated?.0,
-        reserved: reserved?.0,
-        used: used?.0,
-        available: available?.0,
-        free: free.or(available)?.0,
-        heap: heap.map(|heap| heap.0),
-        ..MemoryReading::default()
-    })
 }

@@ -114,18 +114,9 @@ mod tests {
         let pairs = (0..10u8).flat_map(|level| [1, 2, 4].map(|batch| (10 * level, batch)));
         let row = |(level, batch): (u8, u64)| {
             let left = 1.0 - f64::from(level) / 100.0;
-            let variant = Variant::new("net", level);
-            Record {
-                workload: Workload::published(Stage::Training, batch),
-                dataset: "imagenet".into(),
-                file: format!("{variant}.onnx").into(),
-                outcome: Outcome::Measured,
-                reading: Reading::Latency(Some(Milliseconds(20.0 + 100.0 * left * batch as f64))),
-                steps: None,
-                spread: None,
-                visits: Vec::new(),
-                variant,
-            }
+            let workload = Workload::published(Stage::Training, batch);
+            let reading = Reading::Latency(Some(Milliseconds(20.0 + 100.0 * left * batch as f64)));
+            Record::new(Variant::new("net", level), workload, Outcome::Measured, reading)
         };
         pairs.map(row).collect()
     }

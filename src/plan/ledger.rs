@@ -172,9 +172,7 @@ mod tests {
 
     fn row(batch: u64, outcome: Outcome) -> Record {
         let Configuration { variant, workload, .. } = configuration(batch);
-        let (dataset, file) = ("imagenet".into(), "net_30.onnx".into());
-        let reading = Reading::Latency(None);
-        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits: Vec::new() }
+        Record::new(variant, workload, outcome, Reading::Latency(None))
     }
 
     #[test]

@@ -178,17 +178,10 @@ mod tests {
     }
 
     fn row(configuration: &Configuration, visits: &[f64]) -> Record {
-        Record {
-            variant: configuration.variant.clone(),
-            workload: configuration.workload,
-            dataset: "imagenet".into(),
-            file: "net_0.onnx".into(),
-            outcome: Outcome::Measured,
-            reading: Reading::Latency(visits.first().copied().map(Milliseconds)),
-            steps: None,
-            spread: Some(0.0),
-            visits: visits.to_vec(),
-        }
+        let Configuration { variant, workload, .. } = configuration.clone();
+        let reading = Reading::Latency(visits.first().copied().map(Milliseconds));
+        let record = Record::new(variant, workload, Outcome::Measured, reading);
+        Record { spread: Some(0.0), visits: visits.to_vec(), ..record }
     }
 
     /// The batch sizes in the order they are visited, each visit taking so many seconds.

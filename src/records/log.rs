@@ -1,18 +1,16 @@
 //! Reading the rows of one variant, and finding a profile's files.
 
-use super::cells::{Format, Header, Row};
+use super::contents::Contents;
 use super::record::{Identity, Outcome, Record};
-use super::row;
 use super::variant::Variant;
 use crate::error::{Error, Result};
-use crate::input_file;
-use crate::workload::{Quantity, Stage, Step, Workload};
+use crate::workload::{Quantity, Stage, Step, Variable, Workload};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What every file of rows is called behind its variant.
-pub(super) const ENDING: &str = "-gt.csv";
+const ENDING: &str = "-gt.csv";
 
 /// The rows of one file, with what was noticed on the way.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +84,12 @@ impl Log {
 
 /// The file that holds the rows of `variant`: `{log_dir}/{latency,memory}/{variant}-gt.csv`.
 pub fn log_file(log_dir: &Path, quantity: Quantity, variant: &Variant) -> PathBuf {
-    log_dir.join(quantity.name()).join(format!("{variant}{ENDING}"))
+    row_file(log_dir, quantity.into(), variant)
+}
+
+/// The file that holds the rows of a variable.
+pub fn row_file(log_dir: &Path, variable: Variable, variant: &Variant) -> PathBuf {
+    log_dir.join(variable.name()).join(format!("{variant}{ENDING}"))
 }
 
 /// The files of rows in `folder` that belong to variants of the `known` networks, by network, level and repeat.
@@ -120,80 +123,14 @@ pub fn any_rows(log_dir: &Path) -> bool {
 /// A file that cannot be read, a header without a required column, and any cell that is not what its column holds:
 /// with file, line, column, expectation and remedy.
 pub fn read(file: &Path, quantity: Quantity, stage: Stage) -> Result<Log> {
-    let rows = positioned(file, quantity, stage)?;
+    let rows = Contents::read(file, quantity.into(), stage)?;
     let mut lines = BTreeMap::new();
-    for (position, record) in rows.whole.iter().filter(|(_, record)| !record.outcome.broken()) {
-        lines.entry(record.identity()).or_insert_with(Vec::new).push(position.line);
+    for (position, line) in rows.whole.iter().filter(|(_, line)| !line.record.outcome.broken()) {
+        lines.entry(line.record.identity()).or_insert_with(Vec::new).push(position.line);
     }
     let repeated = lines.into_iter().filter(|(_, lines)| lines.len() > 1);
     let duplicates = repeated.map(|(identity, lines)| Duplicate { identity, lines }).collect();
     let (torn, whole) = (rows.torn, rows.bytes);
-    let records = rows.whole.into_iter().map(|(_, record)| record).collect();
+    let records = rows.whole.into_iter().map(|(_, line)| line.record).collect();
     Ok(Log { file: file.to_owned(), records, torn, duplicates, whole })
-}
-
-/// The rows of a file with their positions.
-pub(super) fn positioned(file: &Path, quantity: Quantity, stage: Stage) -> Result<Rows<Record>> {
-    Rows::read(file, row::format(quantity), |cells| row::record(cells, quantity, stage))
-}
-
-/// Where a row begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
-    /// From 1.
-    pub line: usize,
-    /// Bytes before it.
-    pub start: u64,
-}
-
-/// The rows of any file.
-pub(super) struct Rows<T> {
-    pub whole: Vec<(Position, T)>,
-    /// Line of a last row that a crash cut off.
-    pub torn: Option<usize>,
-    /// Bytes up to the end of the last whole row.
-    pub bytes: u64,
-}
-
-impl<T> Rows<T> {
-    /// Reads the rows of a file, each by `parse`.
-    pub fn read(file: &Path, format: Format, parse: impl Fn(&Row<'_>) -> Result<T>) -> Result<Self> {
-        let bytes = input_file::bytes(file, "read the profile")?;
-        let text = String::from_utf8_lossy(&bytes);
-        let cut_character = |error: std::str::Utf8Error| !bytes[error.valid_up_to()..].contains(&b'\n');
-        match std::str::from_utf8(&bytes) {
-            Err(error) if !cut_character(error) => Err(not_text(file, &bytes[..error.valid_up_to()])),
-            _ => Self::parse(file, &text, format, parse),
-        }
-    }
-
-    fn parse(file: &Path, text: &str, format: Format, parse: impl Fn(&Row<'_>) -> Result<T>) -> Result<Self> {
-        let mut rows = Rows { whole: Vec::new(), torn: None, bytes: text.len() as u64 };
-        // A crash while the file was created leaves the beginning of a header and nothing else.
-        if !text.contains('\n') && format.header().starts_with(text) {
-            return Ok(Rows { torn: (!text.is_empty()).then_some(1), bytes: 0, ..rows });
-        }
-        let mut builder = csv::ReaderBuilder::new();
-        let mut reader = builder.delimiter(b'|').flexible(true).quoting(false).from_reader(text.as_bytes());
-        let malformed = |cause: csv::Error| Error::input(format!("the rows cannot be told apart: {cause}")).file(file);
-        let header = Header::check(file, reader.headers().map_err(malformed)?.clone(), format)?;
-        let mut records = reader.records().peekable();
-        while let Some(cells) = records.next() {
-            let cells = cells.map_err(malformed)?;
-            let position = cells.position().map(|at| Position { line: at.line() as usize, start: at.byte() });
-            let position = position.unwrap_or(Position { line: 1, start: 0 });
-            let cut_off = records.peek().is_none() && (cells.len() < header.width() || !text.ends_with('\n'));
-            match header.row(&cells).and_then(|row| parse(&row)) {
-                Ok(row) => rows.whole.push((position, row)),
-                Err(_) if cut_off => (rows.torn, rows.bytes) = (Some(position.line), position.start),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(rows)
-    }
-}
-
-fn not_text(file: &Path, before: &[u8]) -> Error {
-    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-    Error::input("the profile holds bytes that are no text").file(file).line(line).expected("rows of UTF-8 text")
 }

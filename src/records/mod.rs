@@ -6,19 +6,22 @@
 mod append;
 mod attempts;
 mod cells;
+mod columns;
+mod contents;
+mod dialect;
+mod layer;
 pub mod layers;
 mod log;
 mod provenance;
 mod record;
-mod row;
 mod variant;
 mod visits;
 
 pub use append::{Appender, ensure_writable, lock_folder};
 pub use attempts::{Attempt, CONDITIONS_FILE};
-pub use cells::check_cell;
-pub use log::{Duplicate, Log, any_rows, list, log_file, read};
+pub use dialect::check_cell;
+pub use log::{Duplicate, Log, any_rows, list, log_file, read, row_file};
 pub use provenance::{Learned, PROVENANCE_FILE, Provenance, Run, Wander};
-pub use record::{Identity, MemoryColumns, Outcome, Reading, Record, columns};
+pub use record::{Identity, MemoryColumns, Outcome, Reading, Record};
 pub use variant::{Variant, check_network_name};
 pub use visits::{Agreement, agreement};

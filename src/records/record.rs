@@ -154,6 +154,12 @@ pub struct Identity {
 }
 
 impl Record {
+    /// A record of no dataset in particular and a file that is named after the variant, whose steps were not counted.
+    pub fn new(variant: Variant, workload: Workload, outcome: Outcome, reading: Reading) -> Self {
+        let (dataset, file, visits) = (String::new(), format!("{variant}.onnx").into(), Vec::new());
+        Record { variant, workload, dataset, file, outcome, reading, steps: None, spread: None, visits }
+    }
+
     /// Latency or memory.
     pub fn quantity(&self) -> Quantity {
         match self.reading {
@@ -181,11 +187,6 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} bs {} {}", self.variant, self.workload.step.stage, self.workload.batch, self.variable)
     }
-}
-
-/// Columns of a file of that quantity in the order they are written: the published ones, then ours.
-pub fn columns(quantity: Quantity) -> &'static [&'static str] {
-    super::row::format(quantity).columns
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Variant names: `{network}_{level}`, with an optional `_{repeat}`.
 
-use super::cells::{begins_formula, check_cell};
+use super::dialect::{begins_formula, check_cell};
 use crate::error::{Error, Result, suggestion};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use super::ExtraTrees;
 use super::goes_left;
-use super::grow::{self, Rows};
+use super::grow::{self, TrainingSet};
 use super::packed::Packed;
 use linfa::traits::PredictInplace;
 use ndarray::{Array1, ArrayBase, Data, Ix2};
@@ -29,7 +29,7 @@ pub(super) enum Node {
 impl Node {
     /// A split whose right child is not yet known.
     pub(super) fn split(feature: usize, threshold: f32) -> Self {
-        // `Rows::new` refuses more features than 16 bits count.
+        // `TrainingSet::new` refuses more features than 16 bits count.
         Node::Split { feature: feature as u16, threshold, right: 0 }
     }
 
@@ -55,7 +55,7 @@ pub struct Forest {
 
 impl Forest {
     /// Grows the trees, each from a seed of its own drawn from the forest's, so that threads cannot change the result.
-    pub(super) fn grow(rows: &Rows, &ExtraTrees { trees, split, seed }: &ExtraTrees) -> Self {
+    pub(super) fn grow(rows: &TrainingSet, &ExtraTrees { trees, split, seed }: &ExtraTrees) -> Self {
         let mut seeder = Xoshiro256PlusPlus::seed_from_u64(seed);
         let seeds: Vec<u64> = (0..trees).map(|_| seeder.next_u64()).collect();
         let grown: Vec<grow::Tree> = seeds

@@ -8,13 +8,13 @@ use rand::Rng;
 use std::ops::Range;
 
 /// The rows a forest is fitted on, features row by row so that a scan runs over all features of a row at once.
-pub(super) struct Rows {
+pub(super) struct TrainingSet {
     pub(super) features: usize,
     values: Vec<f32>,
     targets: Vec<f64>,
 }
 
-impl Rows {
+impl TrainingSet {
     /// Checks and stores a matrix of one row per target.
     pub(super) fn new(matrix: ArrayView2<f64>, targets: Vec<f64>) -> Result<Self> {
         let (rows, features) = matrix.dim();
@@ -30,7 +30,7 @@ impl Rows {
         if !finite {
             return Err(Error::input("a feature or target is not a number, infinite or beyond single precision"));
         }
-        Ok(Rows { features, values, targets })
+        Ok(TrainingSet { features, values, targets })
     }
 
     fn row(&self, row: u32) -> &[f32] {
@@ -53,7 +53,7 @@ struct Open {
 }
 
 /// Grows a tree until every leaf holds fewer rows than are `split`, rows of one target or of equal features.
-pub(super) fn grow(rows: &Rows, split: usize, rng: &mut impl Rng) -> Tree {
+pub(super) fn grow(rows: &TrainingSet, split: usize, rng: &mut impl Rng) -> Tree {
     let mut order: Vec<u32> = (0..rows.targets.len() as u32).collect();
     let mut scan = Scan::new(rows.features);
     let mut tree = Tree { nodes: Vec::with_capacity(2 * order.len()), importance: vec![0.0; rows.features] };
@@ -80,7 +80,7 @@ pub(super) fn grow(rows: &Rows, split: usize, rng: &mut impl Rng) -> Tree {
     tree
 }
 
-fn mean(rows: &Rows, members: &[u32]) -> f64 {
+fn mean(rows: &TrainingSet, members: &[u32]) -> f64 {
     let first = rows.targets[members[0] as usize];
     // Deviations from the first, so that rows of one target give exactly that target.
     let deviations: f64 = members.iter().map(|&row| rows.targets[row as usize] - first).sum();
@@ -137,7 +137,7 @@ impl Scan {
     }
 
     /// The best of one random split per feature; none where targets or all features are constant.
-    fn best_split(&mut self, rows: &Rows, members: &[u32], rng: &mut impl Rng) -> Option<Split> {
+    fn best_split(&mut self, rows: &TrainingSet, members: &[u32], rng: &mut impl Rng) -> Option<Split> {
         let first = rows.targets[members[0] as usize];
         if members.iter().all(|&row| rows.targets[row as usize] == first) {
             return None;
@@ -149,7 +149,7 @@ impl Scan {
         self.choose(total, members.len() as u32, rng)
     }
 
-    fn find_ranges(&mut self, rows: &Rows, members: &[u32]) {
+    fn find_ranges(&mut self, rows: &TrainingSet, members: &[u32]) {
         self.low.copy_from_slice(rows.row(members[0]));
         self.high.copy_from_slice(rows.row(members[0]));
         for &row in &members[1..] {
@@ -171,7 +171,7 @@ impl Scan {
         }
     }
 
-    fn sum_left(&mut self, rows: &Rows, members: &[u32]) {
+    fn sum_left(&mut self, rows: &TrainingSet, members: &[u32]) {
         self.left_sum.fill(0.0);
         self.left_count.fill(0);
         for &row in members {

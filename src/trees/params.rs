@@ -1,7 +1,7 @@
 //! What a forest is fitted with: raw parameters, checked parameters, and linfa's `Fit` on the checked ones.
 
 use super::forest::Forest;
-use super::grow::Rows;
+use super::grow::TrainingSet;
 use crate::error::Error;
 use linfa::ParamGuard;
 use linfa::dataset::{AsSingleTargets, DatasetBase};
@@ -67,7 +67,7 @@ impl<D: Data<Elem = f64>, T: AsSingleTargets<Elem = f64>> Fit<ArrayBase<D, Ix2>,
     type Object = Forest;
 
     fn fit(&self, dataset: &DatasetBase<ArrayBase<D, Ix2>, T>) -> Result<Forest, Unfitted> {
-        let rows = Rows::new(dataset.records().view(), dataset.targets().as_single_targets().to_vec())?;
+        let rows = TrainingSet::new(dataset.records().view(), dataset.targets().as_single_targets().to_vec())?;
         Ok(Forest::grow(&rows, self))
     }
 }

@@ -143,18 +143,8 @@ impl Bench {
         let fits = used.0 < 2 << 30;
         let memory = MemoryColumns { used: fits.then_some(used), ..MemoryColumns::default() };
         let readings = [Reading::Latency(fits.then_some(latency)), Reading::Memory(memory)];
-        let record = |reading| Record {
-            variant: variant.clone(),
-            workload: *workload,
-            dataset: "imagenet".into(),
-            file: format!("{variant}.onnx").into(),
-            outcome: if fits { Outcome::Measured } else { Outcome::OutOfMemory },
-            reading,
-            steps: None,
-            spread: None,
-            visits: Vec::new(),
-        };
-        readings.map(record).into()
+        let outcome = if fits { Outcome::Measured } else { Outcome::OutOfMemory };
+        readings.map(|reading| Record::new(variant.clone(), *workload, outcome, reading)).into()
     }
 
     /// What is measured, in order, by a plan that knows these rows.

@@ -29,17 +29,9 @@ fn rows(batches: u64) -> Vec<Row> {
     let network = Arc::new(zoo::build("squeezenet", Dataset::Imagenet).unwrap());
     let row = |batch| {
         let measured = 10.0 + 3.0 * batch as f64;
-        let record = Record {
-            variant: Variant::new("squeezenet", 0),
-            workload: Workload::published(Stage::Training, batch),
-            dataset: "imagenet".into(),
-            file: "squeezenet_0.onnx".into(),
-            outcome: Outcome::Measured,
-            reading: Reading::Latency(Some(Milliseconds(measured))),
-            steps: None,
-            spread: None,
-            visits: Vec::new(),
-        };
+        let workload = Workload::published(Stage::Training, batch);
+        let reading = Reading::Latency(Some(Milliseconds(measured)));
+        let record = Record::new(Variant::new("squeezenet", 0), workload, Outcome::Measured, reading);
         Row { record, measured, network: network.clone(), layers: Vec::new() }
     };
     (1..=batches).map(row).collect()

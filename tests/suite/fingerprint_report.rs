@@ -41,7 +41,6 @@ fn gathered(quantity: Quantity, levels: &[u8]) -> Gathered {
 }
 
 fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -> Record {
-    let variant_level = variant.level;
     let scatter = 1.0 + 0.04 * ((batch * 31 + u64::from(variant.level) * 7) % 11) as f64 / 11.0;
     let used = 150.0 + network.activations() as f64 * batch as f64 * 30.0 / 1e6 * scatter;
     let latency = 2.0 + network.macs() as f64 * batch as f64 / 2e7 * scatter;
@@ -51,20 +50,16 @@ fn record(network: &Network, variant: Variant, batch: u64, quantity: Quantity) -
         _ => Outcome::Skipped,
     };
     let memory = MemoryColumns { used: Some(Bytes::from_mib(used)), capacity: Some(CAPACITY), ..Default::default() };
+    let reading = match quantity {
+        Quantity::Latency => Reading::Latency(outcome.passed().then_some(Milliseconds(latency))),
+        Quantity::Memory => Reading::Memory(memory),
+    };
     Record {
-        file: format!("{variant}.onnx").into(),
-        variant,
-        workload: Workload::published(Stage::Training, batch),
         dataset: "imagenet".into(),
-        outcome,
-        reading: match quantity {
-            Quantity::Latency => Reading::Latency(outcome.passed().then_some(Milliseconds(latency))),
-            Quantity::Memory => Reading::Memory(memory),
-        },
         steps: outcome.passed().then_some(5),
         // From 0.1 % at level 0 to 8.1 % at level 80.
-        spread: outcome.passed().then_some(0.001 * (1.0 + f64::from(variant_level))),
-        visits: Vec::new(),
+        spread: outcome.passed().then_some(0.001 * (1.0 + f64::from(variant.level))),
+        ..Record::new(variant, Workload::published(Stage::Training, batch), outcome, reading)
     }
 }
 

@@ -32,17 +32,10 @@ fn tried(name: &str) -> (Vec<Row>, Vec<Attempt>) {
         let tensors = tensors(&network, batch);
         let fits = tensors <= LIMIT;
         let used = fits.then(|| Bytes::from_mib(tensors + BESIDE));
-        let record = Record {
-            variant: Variant::new(name, 0),
-            workload: Workload::published(Stage::Training, batch),
-            dataset: "imagenet".into(),
-            file: format!("{name}_0.onnx").into(),
-            outcome: if fits { Outcome::Measured } else { Outcome::OutOfMemory },
-            reading: Reading::Memory(MemoryColumns { used, ..Default::default() }),
-            steps: None,
-            spread: None,
-            visits: Vec::new(),
-        };
+        let workload = Workload::published(Stage::Training, batch);
+        let outcome = if fits { Outcome::Measured } else { Outcome::OutOfMemory };
+        let reading = Reading::Memory(MemoryColumns { used, ..Default::default() });
+        let record = Record::new(Variant::new(name, 0), workload, outcome, reading);
         match used {
             Some(used) => rows.push(Row { record, measured: used.mib(), network: network.clone(), layers: Vec::new() }),
             None => failed.push(Attempt { record, network: network.clone() }),

@@ -9,16 +9,7 @@ use std::sync::Arc;
 
 /// One row of a network at a level, said to have been measured.
 pub fn row(network: &Arc<Network>, variant: Variant, workload: Workload, milliseconds: f64) -> Row {
-    let record = Record {
-        workload,
-        dataset: "imagenet".into(),
-        file: format!("{variant}.onnx").into(),
-        variant,
-        outcome: Outcome::Measured,
-        reading: Reading::Latency(Some(Milliseconds(milliseconds))),
-        steps: None,
-        spread: None,
-        visits: Vec::new(),
-    };
+    let reading = Reading::Latency(Some(Milliseconds(milliseconds)));
+    let record = Record::new(variant, workload, Outcome::Measured, reading);
     Row { record, measured: milliseconds, network: network.clone(), layers: Vec::new() }
 }

@@ -9,8 +9,8 @@ use perf4sight::fingerprint::{
 };
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window};
-use perf4sight::records::layers::{self, LayerRow};
-use perf4sight::records::{Outcome, Variant};
+use perf4sight::records::layers::{self, LayerRecord};
+use perf4sight::records::{Reading, Record, Variant};
 use perf4sight::stats::{mean, relative_errors};
 use perf4sight::target::{Parameter, Prior, Target};
 use perf4sight::units::Milliseconds;
@@ -290,17 +290,10 @@ fn operation_by_operation(mut rows: Vec<Row>) -> Vec<Row> {
                     parameters: network.parameters_of(node),
                 };
                 total += time;
-                row.layers.push(LayerRow {
-                    variant: row.record.variant.clone(),
-                    workload: row.record.workload,
-                    dataset: row.record.dataset.clone(),
-                    file: row.record.file.clone(),
+                row.layers.push(LayerRecord {
+                    record: Record { reading: Reading::Latency(Some(Milliseconds(time))), ..row.record.clone() },
                     operation: Some(operation),
                     pass,
-                    time: Milliseconds(time),
-                    steps: 5,
-                    spread: 0.01,
-                    outcome: Outcome::Measured,
                 });
             }
         }

@@ -1,30 +1,29 @@
 //! Layer rows: written, read back, torn, refused.
 
-use perf4sight::records::layers::{self, LayerAppender, LayerRow, Operation, Pass};
-use perf4sight::records::{Outcome, Variant};
+use perf4sight::records::layers::{self, LayerAppender, LayerRecord, Operation, Pass};
+use perf4sight::records::{Outcome, Reading, Record, Variant};
 use perf4sight::units::Milliseconds;
 use perf4sight::workload::{Stage, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-fn row(batch: u64, operation: Option<Operation>, pass: Pass, milliseconds: f64) -> LayerRow {
-    LayerRow {
-        variant: Variant::new("resnet18", 30),
-        workload: Workload::published(Stage::Training, batch),
+fn row(batch: u64, operation: Option<Operation>, pass: Pass, milliseconds: f64) -> LayerRecord {
+    let workload = Workload::published(Stage::Training, batch);
+    let outcome = if batch == 4 { Outcome::Disturbed } else { Outcome::Measured };
+    let reading = Reading::Latency(Some(Milliseconds(milliseconds)));
+    let record = Record {
         dataset: "imagenet".into(),
         file: "nets/resnet18_30.onnx".into(),
-        operation,
-        pass,
-        time: Milliseconds(milliseconds),
-        steps: 5,
-        spread: 0.0125,
-        outcome: if batch == 4 { Outcome::Disturbed } else { Outcome::Measured },
-    }
+        steps: Some(5),
+        spread: Some(0.0125),
+        ..Record::new(Variant::new("resnet18", 30), workload, outcome, reading)
+    };
+    LayerRecord { record, operation, pass }
 }
 
 /// One configuration: a sum of two tensors in both passes, a token, the rest of the step, the plain step.
-fn configuration(batch: u64) -> Vec<LayerRow> {
+fn configuration(batch: u64) -> Vec<LayerRecord> {
     let image = || vec![64, 56, 56];
     let sum = Operation {
         node: "layer1.0.add".into(),
@@ -46,9 +45,9 @@ fn configuration(batch: u64) -> Vec<LayerRow> {
     ]
 }
 
-fn open(log_dir: &Path) -> (LayerAppender, Vec<LayerRow>) {
+fn open(log_dir: &Path) -> (LayerAppender, Vec<LayerRecord>) {
     let (appender, log) = LayerAppender::open(log_dir, &Variant::new("resnet18", 30)).unwrap();
-    (appender, log.map_or(Vec::new(), |log| log.rows))
+    (appender, log.map_or(Vec::new(), |log| log.records))
 }
 
 /// A folder with the layers of two configurations, and their file.
@@ -67,7 +66,7 @@ fn layer_rows_are_read_back_as_they_were_written() {
     let (folder, file) = written();
     assert!(file.ends_with("layers/resnet18_30-gt.csv"));
     let log = layers::read(&file).unwrap();
-    assert_eq!((log.rows, log.torn), ([configuration(2), configuration(4)].concat(), None));
+    assert_eq!((log.records, log.torn), ([configuration(2), configuration(4)].concat(), None));
     let text = fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     // The published columns and their order first.
@@ -88,7 +87,7 @@ fn a_configuration_cut_off_anywhere_is_left_out_and_measured_again() {
     for cut in first + 1..whole.len() - 1 {
         fs::write(&file, &whole[..cut]).unwrap();
         let log = layers::read(&file).unwrap();
-        assert_eq!((log.rows.len(), log.torn.is_some()), (7, true), "cut at {cut}");
+        assert_eq!((log.records.len(), log.torn.is_some()), (7, true), "cut at {cut}");
         assert!(log.warning(&file).unwrap().contains("cut off by a crash"));
     }
     let (appender, rows) = open(folder.path());
@@ -118,7 +117,7 @@ fn what_is_no_layer_row_is_refused_with_its_place() {
     }
     // Rows of other columns are not continued, though they could be read.
     fs::write(&file, text.lines().map(|line| format!("{line}|more\n")).collect::<String>()).unwrap();
-    assert_eq!(layers::read(&file).unwrap().rows.len(), 14);
+    assert_eq!(layers::read(&file).unwrap().records.len(), 14);
     let error = LayerAppender::open(folder.path(), &Variant::new("resnet18", 30)).unwrap_err().to_string();
     assert!(error.contains("other columns"), "{error}");
 }

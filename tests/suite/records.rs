@@ -3,8 +3,8 @@
 use crate::fixtures::shared;
 use perf4sight::machine::{Conditions, Setting};
 use perf4sight::records::{
-    Appender, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant, columns, list,
-    lock_folder, log_file, read,
+    Appender, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant, list, lock_folder,
+    log_file, read,
 };
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};
@@ -165,6 +165,73 @@ fn a_file_of_the_version_before_visits_is_continued() {
     assert!(appender.replace(&latency_record(8, Some(2.5)), &rows[0]).unwrap_err().to_string().contains("has gone"));
 }
 
+/// What is written today, cell by cell.
+#[test]
+fn rows_are_written_as_ever() {
+    let folder = TempDir::new().unwrap();
+    let latency = Record { visits: vec![1.5, 1.625], ..latency_record(4, Some(1.5)) };
+    let latency = fs::read_to_string(written(folder.path(), &[latency])).unwrap();
+    assert_eq!(
+        latency,
+        format!("{LATENCY}|stage|steps|spread|visits|outcome\n")
+            + "True|1.5|latency|4|imagenet|resnet18|resnet18_30.onnx|training|3|0.0125|1.5 1.625|measured\n"
+    );
+    let memory = fs::read_to_string(written(folder.path(), &[memory_record(4)])).unwrap();
+    assert_eq!(
+        memory,
+        "passed|mem_alloc|mem_reserved|mem_used|mem_avail|free|capacity|test_var|bs|dataset|net_name|model|stage|steps|spread|mem_heap|outcome\n\
+         True|1|2|3.5|9|None|8192|memory|4|imagenet|resnet18|resnet18_30.onnx|training|3|0.0125|None|measured\n"
+    );
+}
+
+/// Whatever of our columns a file lacks, and however it ends its lines, its cells stay as they are and say what they said.
+#[test]
+fn a_file_of_fewer_columns_is_continued() {
+    let whole = "passed|latency|test_var|bs|dataset|net_name|model|stage|steps|spread|visits|outcome\n\
+                 True|1.50|latency|4|imagenet|resnet18|a/resnet18_30.py|inference|3|0.0125|1.50 1.6|measured\n\
+                 False|-1|latency|8|imagenet|resnet18|a/resnet18_30.py|inference|None|None|None|crashed\n";
+    let (folder, variant) = (TempDir::new().unwrap(), Variant::new("resnet18", 30));
+    let file = log_file(folder.path(), Quantity::Latency, &variant);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let opened = |text: String| {
+        fs::write(&file, text).unwrap();
+        let (_, log) = Appender::open(folder.path(), &variant, Quantity::Latency, Stage::Training).unwrap();
+        (log.unwrap().records, fs::read_to_string(&file).unwrap())
+    };
+    // Without the columns at these places; their cells become `None`.
+    for lacking in [&[8][..], &[9], &[10], &[8, 9, 10]] {
+        let kept = |line: &str, fill: Option<&str>| {
+            let cell = |(place, cell)| if lacking.contains(&place) { fill } else { Some(cell) };
+            line.split('|').enumerate().filter_map(cell).collect::<Vec<_>>().join("|") + "\n"
+        };
+        let older: String = whole.lines().map(|line| kept(line, None)).collect();
+        let (header, rows) = whole.split_once('\n').unwrap();
+        let mended: String = rows.lines().map(|line| kept(line, Some("None"))).collect();
+        let (records, text) = opened(older);
+        assert_eq!(text, format!("{header}\n{mended}"));
+        assert_eq!(read(&file, Quantity::Latency, Stage::Training).unwrap().records, records);
+    }
+    let (records, _) = opened(whole.to_owned());
+    for same in [whole.replace('\n', "\r\n"), whole.replace('\n', "\n\n")] {
+        assert_eq!(opened(same), (records.clone(), whole.to_owned()));
+        // The row that is meant is the one replaced.
+        open(folder.path()).replace(&records[1], &records[0]).unwrap();
+        let replaced = read(&file, Quantity::Latency, Stage::Training).unwrap().records;
+        assert_eq!(replaced, [records[0].clone(), records[0].clone()]);
+    }
+}
+
+#[test]
+fn a_last_number_without_the_end_of_its_line_may_have_been_a_longer_one() {
+    let log = read_latency(
+        "passed|test_var|bs|dataset|net_name|model|stage|outcome|latency\n\
+                            True|latency|4|imagenet|resnet18|resnet18_30.py|training|measured|12.5\n\
+                            True|latency|8|imagenet|resnet18|resnet18_30.py|training|measured|2",
+    );
+    let log = log.unwrap();
+    assert_eq!((log.records.len(), log.torn), (1, Some(3)));
+}
+
 #[test]
 fn a_file_with_other_columns_is_not_continued() {
     let folder = TempDir::new().unwrap();
@@ -178,10 +245,13 @@ fn a_file_with_other_columns_is_not_continued() {
 
 #[test]
 fn the_published_columns_come_first() {
-    assert_eq!(columns(Quantity::Latency).join("|"), format!("{LATENCY}|stage|steps|spread|visits|outcome"));
+    let header = |file: &Path| fs::read_to_string(file).unwrap().lines().next().unwrap().to_owned();
+    let folder = TempDir::new().unwrap();
+    let latency = written(folder.path(), &[latency_record(4, Some(1.5))]);
+    assert_eq!(header(&latency), format!("{LATENCY}|stage|steps|spread|visits|outcome"));
     let Some(published) = shared("tx2/profiling_csvs/memory/resnet18_0-gt.csv") else { return };
-    let header = fs::read_to_string(published).unwrap().lines().next().unwrap().to_owned();
-    assert!(columns(Quantity::Memory).join("|").starts_with(&header));
+    let memory = written(folder.path(), &[memory_record(4)]);
+    assert!(header(&memory).starts_with(&header(&published)));
 }
 
 #[test]
@@ -231,17 +301,24 @@ fn provenance_says_what_differs_and_how_to_start_anew() {
 }
 
 fn latency_record(batch: u64, latency: Option<f64>) -> Record {
-    Record {
-        variant: Variant::new("resnet18", 30),
-        workload: Workload::published(Stage::Training, batch),
-        dataset: "imagenet".into(),
-        file: "models/resnet18_30.onnx".into(),
-        outcome: if latency.is_some() { Outcome::Measured } else { Outcome::OutOfMemory },
-        reading: Reading::Latency(latency.map(Milliseconds)),
-        steps: Some(3),
-        spread: Some(0.0125),
-        visits: Vec::new(),
-    }
+    let workload = Workload::published(Stage::Training, batch);
+    let outcome = if latency.is_some() { Outcome::Measured } else { Outcome::OutOfMemory };
+    let reading = Reading::Latency(latency.map(Milliseconds));
+    let record = Record::new(Variant::new("resnet18", 30), workload, outcome, reading);
+    Record { dataset: "imagenet".into(), steps: Some(3), spread: Some(0.0125), ..record }
+}
+
+fn memory_record(batch: u64) -> Record {
+    let mib = |mib| Some(Bytes::from_mib(mib));
+    let memory = MemoryColumns {
+        allocated: mib(1.0),
+        reserved: mib(2.0),
+        used: mib(3.5),
+        available: mib(9.0),
+        capacity: mib(8192.0),
+        ..MemoryColumns::default()
+    };
+    Record { reading: Reading::Memory(memory), ..latency_record(batch, Some(1.0)) }
 }
 
 fn open(log_dir: &Path) -> Appender {

@@ -57,7 +57,7 @@ fn times(row: &Row) -> BTreeMap<Part, f64> {
             layers::Pass::ZeroGrad => layers::Pass::Optimizer,
             pass => pass,
         };
-        *times.entry(Part { node, pass }).or_default() += layer.time.0;
+        *times.entry(Part { node, pass }).or_default() += layer.record.value().unwrap_or_default();
     }
     times
 }

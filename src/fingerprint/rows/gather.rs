@@ -4,7 +4,7 @@ use super::networks::Networks;
 use super::observations::{Attempt, Observations, Row};
 use super::selection::{Levels, Selection};
 use crate::error::{Error, Result};
-use crate::records::layers::{self, LayerRow};
+use crate::records::layers::{self, LayerRecord};
 use crate::records::{self, Record, Variant};
 use crate::target::Target;
 use crate::units::grouped;
@@ -112,9 +112,10 @@ fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<Str
             let log = layers::read(&file)?;
             warnings.extend(log.warning(&file));
             // A step that was measured again was also timed again.
-            for step in log.rows.chunk_by(|row, _| row.pass != layers::Pass::Step) {
-                if step.iter().all(|row| row.outcome.passed()) {
-                    steps.entry((step[0].variant.clone(), step[0].workload)).or_default().push_back(step.to_vec());
+            for step in log.records.chunk_by(|layer, _| layer.pass != layers::Pass::Step) {
+                if step.iter().all(|layer| layer.record.outcome.passed()) {
+                    let of = &step[0].record;
+                    steps.entry((of.variant.clone(), of.workload)).or_default().push_back(step.to_vec());
                 }
             }
         }
@@ -123,7 +124,7 @@ fn read_layers(selection: &Selection, records: &[Record], warnings: &mut Vec<Str
 }
 
 /// The operations of every time a step was timed, in the order of the rows.
-type Layers = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRow>>>;
+type Layers = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRecord>>>;
 
 /// Files by variant, over all folders; notes folders and variants that are missing.
 fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {

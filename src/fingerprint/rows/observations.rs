@@ -1,7 +1,7 @@
 //! What a fit sees of a device: rows that passed, rows that did not, and the facts known of it beforehand.
 
 use crate::network::Network;
-use crate::records::layers::LayerRow;
+use crate::records::layers::LayerRecord;
 use crate::records::{Outcome, Record};
 use crate::target::Target;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Row {
     /// The network that the row's file name stands for.
     pub network: Arc<Network>,
     /// The same step operation by operation, where the profile timed them.
-    pub layers: Vec<LayerRow>,
+    pub layers: Vec<LayerRecord>,
 }
 
 /// A row that failed, with the network it was tried on: a censored observation.

@@ -3,7 +3,7 @@
 //! Fits on every second row are compared with fits on all of them. What doubling the rows gained last time is more than doubling
 //! them again will gain.
 
-use super::seen::Rows;
+use super::seen::Passed;
 use crate::error::Result;
 use crate::fingerprint::{Observations, Row, left_out_error};
 use crate::records::Variant;
@@ -48,7 +48,7 @@ pub(super) fn is_due(measured: usize, first: usize) -> bool {
 ///
 /// # Errors
 /// When a fit fails.
-pub(super) fn estimates(rows: &Rows, target: &Target, seed: u64) -> Result<Estimates> {
+pub(super) fn estimates(rows: &Passed, target: &Target, seed: u64) -> Result<Estimates> {
     let mut estimates = Estimates::new();
     for (&subject, rows) in rows {
         let groupings = [networks(rows), levels(rows)];
@@ -73,7 +73,7 @@ pub(super) fn estimates(rows: &Rows, target: &Target, seed: u64) -> Result<Estim
 }
 
 /// Whether more rows of anything are worth what they cost; unknown errors are.
-pub(super) fn is_flat(estimates: &Estimates, rows: &Rows) -> bool {
+pub(super) fn is_flat(estimates: &Estimates, rows: &Passed) -> bool {
     let flat = |subject| estimates.get(subject).is_some_and(|estimate: &Estimate| estimate.gained < WORTH);
     !rows.is_empty() && rows.keys().all(flat)
 }

@@ -21,7 +21,7 @@ pub(super) struct Seen {
 pub(super) struct Index(BTreeMap<(Variant, Workload), usize>);
 
 /// Rows that passed, by what they are of, in an order that does not depend on when they were measured.
-pub(super) type Rows = BTreeMap<(Step, Quantity), Vec<Row>>;
+pub(super) type Passed = BTreeMap<(Step, Quantity), Vec<Row>>;
 
 impl Index {
     pub fn new(candidates: &[Candidate]) -> Self {
@@ -55,8 +55,8 @@ impl Index {
     }
 
     /// Rows to fit on.
-    pub fn rows(&self, candidates: &[Candidate], ledger: &Ledger) -> Rows {
-        let mut rows = Rows::new();
+    pub fn rows(&self, candidates: &[Candidate], ledger: &Ledger) -> Passed {
+        let mut rows = Passed::new();
         for (at, record) in self.measured(ledger) {
             let Some(measured) = record.value() else { continue };
             let (network, record) = (candidates[at].graph.clone(), record.clone());

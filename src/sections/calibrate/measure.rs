@@ -3,30 +3,18 @@
 use super::Subject;
 use super::rows::Measured;
 use crate::device::kind::DeviceKind;
-use crate::device::protocol::{LatencyReading, MemoryReading};
 use crate::device::{self, Allowance, Device, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::frame::Context;
 use crate::machine::{Setting, Watch};
-use crate::records::{Appender, MemoryColumns, Outcome, Reading, Record, ensure_writable};
+use crate::records::{Appender, Record, ensure_writable};
 use crate::sections::temporary::Temporary;
-use crate::units::{Bytes, Milliseconds};
 use crate::workload::{Quantity, Workload};
 use std::path::{Path, PathBuf};
 
 /// What must be the same for a measurement to speak of the fingerprint's device.
 const SAME: [&str; 4] = ["device", "processor", "instruction_set", "libtorch"];
-
-/// The row with what the device has in all.
-fn of_capacity(record: Record, capacity: Option<Bytes>) -> Record {
-    match record.reading {
-        Reading::Memory(columns) => {
-            Record { reading: Reading::Memory(MemoryColumns { capacity, ..columns }), ..record }
-        }
-        Reading::Latency(_) => record,
-    }
-}
 
 /// What of this device is not as it was where the fingerprint comes from, in words.
 fn others(profiled: &Setting, here: &Setting) -> Option<String> {
@@ -57,8 +45,14 @@ impl Subject<'_> {
             if let Some((_, why)) = measurement.doubt() {
                 context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
             }
-            for record in self.records(&job, &measurement)? {
-                let record = of_capacity(record, device.capacity());
+            match &measurement {
+                Measurement::Measured { .. } | Measurement::OutOfMemory { .. } => {}
+                Measurement::Broken { outcome, reason } => {
+                    return Err(Error::device(format!("batch size {batch}: {outcome}: {reason}")));
+                }
+                Measurement::Interrupted => return Err(Error::device("interrupted before all rows were measured")),
+            }
+            for record in measurement.rows(&job, &self.fingerprints.subject().dataset, device.capacity()) {
                 let file = self.keep(&record, &folder)?;
                 if !measured.files.contains(&file) {
                     measured.files.push(file);
@@ -75,24 +69,6 @@ impl Subject<'_> {
         let (rows, _) = Appender::open(folder, &self.variant, record.quantity(), self.stage)?;
         rows.append(record)?;
         Ok(rows.path().to_owned())
-    }
-
-    /// The rows of a measurement.
-    fn records(&self, job: &Job, measurement: &Measurement) -> Result<Vec<Record>> {
-        let batch = job.workload.batch;
-        match measurement {
-            Measurement::Measured { latency, memory, .. } => {
-                let doubt = measurement.doubt().map_or(Outcome::Measured, |(outcome, _)| outcome);
-                Ok(self.readings(job, doubt, latency.as_ref(), memory.as_ref()))
-            }
-            Measurement::OutOfMemory { .. } => {
-                Ok(vec![self.record(job, Outcome::OutOfMemory, Reading::Memory(MemoryColumns::default()))])
-            }
-            Measurement::Broken { outcome, reason } => {
-                Err(Error::device(format!("batch size {batch}: {outcome}: {reason}")))
-            }
-            Measurement::Interrupted => Err(Error::device("interrupted before all rows were measured")),
-        }
     }
 
     /// The device with as many threads as the profile had.
@@ -129,47 +105,6 @@ impl Subject<'_> {
             layers: false,
             round: 1,
             allowance: Allowance::default(),
-        }
-    }
-
-    fn readings(
-        &self,
-        job: &Job,
-        doubt: Outcome,
-        latency: Option<&LatencyReading>,
-        memory: Option<&MemoryReading>,
-    ) -> Vec<Record> {
-        let timed = latency.map(|latency| {
-            let reading = Reading::Latency(Some(Milliseconds(latency.median)));
-            let (steps, spread) = (Some(latency.steps), Some(latency.spread));
-            Record { steps, spread, ..self.record(job, doubt, reading) }
-        });
-        let counted = memory.map(|memory| {
-            let columns = MemoryColumns {
-                allocated: Some(Bytes(memory.allocated)),
-                reserved: Some(Bytes(memory.reserved)),
-                used: Some(Bytes(memory.used)),
-                available: Some(Bytes(memory.available)),
-                free: Some(Bytes(memory.free)),
-                heap: memory.heap.map(Bytes),
-                ..MemoryColumns::default()
-            };
-            self.record(job, Outcome::Measured, Reading::Memory(columns))
-        });
-        timed.into_iter().chain(counted).collect()
-    }
-
-    fn record(&self, job: &Job, outcome: Outcome, reading: Reading) -> Record {
-        Record {
-            variant: job.variant.clone(),
-            workload: job.workload,
-            dataset: self.fingerprints.subject().dataset.clone(),
-            file: job.file.clone(),
-            outcome,
-            reading,
-            steps: None,
-            spread: None,
-            visits: Vec::new(),
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use super::crew::{Assignment, Crew, Done, Message};
 use super::failures::Failure;
-use super::journal::Journal;
+use super::journal::{Entry, Journal};
 use super::planned::Planned;
-use super::rows::{self, Rows};
 use super::tally::{Spent, Tally};
 use super::visits;
 use crate::device::{Device, Job, Measurement};
@@ -162,8 +161,8 @@ impl Campaign<'_> {
         match place {
             Some(place) => course.visit(&planned, place, &measurement, spent),
             None => {
-                let rows = self.rows(&planned, &measurement, self.devices[device].capacity(), context);
-                course.keep(&planned, rows, spent, context)
+                let entry = self.entry(&planned, &measurement, self.devices[device].capacity(), context);
+                course.keep(&planned, &entry, spent, context)
             }
         }
     }
@@ -171,13 +170,13 @@ impl Campaign<'_> {
     /// Rows for what is not run, where they are wanted.
     fn skip(&self, planned: &Planned, course: &mut Course, context: &Context) -> Result<()> {
         let capacity = self.devices.first().and_then(|device| device.capacity());
-        let rows = Rows { records: rows::skipped(planned, capacity), ..Rows::default() };
+        let entry = Entry { records: planned.job().skipped(&planned.dataset, capacity), ..Entry::default() };
         match course.journal {
             Some(_) if self.till_first_fail => {
-                course.enter(planned, rows, Spent::default());
+                course.enter(planned, &entry, Spent::default());
                 Ok(())
             }
-            _ => course.keep(planned, rows, Spent::default(), context),
+            _ => course.keep(planned, &entry, Spent::default(), context),
         }
     }
 
@@ -193,20 +192,21 @@ impl Campaign<'_> {
         Ok(Planned { configuration, ..found.clone() })
     }
 
-    /// The rows of one configuration.
-    fn rows(
+    /// What one configuration adds to the profile.
+    fn entry(
         &self,
         planned: &Planned,
         measurement: &Measurement,
         capacity: Option<Bytes>,
         context: &mut Context,
-    ) -> Rows {
-        let records = rows::measured(planned, measurement, capacity);
-        let layers = rows::layers(planned, measurement).unwrap_or_else(|error| {
+    ) -> Entry {
+        let (job, dataset) = (planned.job(), &planned.dataset);
+        let layers = measurement.layers(&job, dataset).unwrap_or_else(|error| {
             context.warn(error);
             Vec::new()
         });
-        Rows { records, layers, attempts: visits::told(planned, measurement, true).into_iter().collect() }
+        let attempts = visits::told(planned, measurement, true).into_iter().collect();
+        Entry { records: measurement.rows(&job, dataset, capacity), layers, attempts }
     }
 
     /// The rows that were asked for among those of the profile.
@@ -230,23 +230,23 @@ impl Campaign<'_> {
 
 impl Course {
     /// Keeps the rows of a configuration, or shows them where nothing is kept.
-    fn keep(&mut self, planned: &Planned, rows: Rows, spent: Spent, context: &Context) -> Result<()> {
+    fn keep(&mut self, planned: &Planned, entry: &Entry, spent: Spent, context: &Context) -> Result<()> {
         match self.journal.as_mut() {
-            Some(journal) => journal.add(&rows, spent)?,
-            None => rows.records.iter().for_each(|row| context.console.line(shown(row))),
+            Some(journal) => journal.add(entry, spent)?,
+            None => entry.records.iter().for_each(|row| context.console.line(shown(row))),
         }
-        self.enter(planned, rows, spent);
+        self.enter(planned, entry, spent);
         Ok(())
     }
 
     /// Takes note of what became of a configuration. Layers count as timed even where no row came of it: they are tried once a run.
-    fn enter(&mut self, planned: &Planned, rows: Rows, spent: Spent) {
+    fn enter(&mut self, planned: &Planned, entry: &Entry, spent: Spent) {
         let Configuration { variant, workload, variables, .. } = &planned.configuration;
-        rows.records.iter().for_each(|row| self.ledger.enter(row));
+        entry.records.iter().for_each(|row| self.ledger.enter(row));
         if variables.contains(&Variable::Layers) {
             self.ledger.enter_layers(variant, *workload);
         }
-        self.tally.add(&variant.network, &rows, spent);
+        self.tally.add(&variant.network, entry, spent);
         self.progress.advance(1);
     }
 

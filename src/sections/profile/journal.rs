@@ -1,15 +1,14 @@
 //! The folder of a profile while it is being written: earlier rows, provenance, one more row at a time.
 
 use super::planned::Planned;
-use super::rows::Rows;
 use super::tally::Spent;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::frame::Context;
 use crate::machine::{Conditions, Setting};
 use crate::plan::Ledger;
-use crate::records::layers::{self, LayerAppender, LayerLog, Pass};
-use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Run, Variant, Wander, log_file};
+use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
+use crate::records::{self, Appender, Attempt, Learned, Provenance, Record, Run, Variant, Wander, row_file};
 use crate::workload::{Quantity, Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -27,6 +26,17 @@ pub struct Journal {
     _lock: File,
 }
 
+/// What one configuration adds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Entry {
+    /// Rows of the whole step.
+    pub records: Vec<Record>,
+    /// Of its operations, the plain step last; none where the step failed.
+    pub layers: Vec<LayerRecord>,
+    /// The runs behind them, with what the machine told.
+    pub attempts: Vec<Attempt>,
+}
+
 /// The rows of `planned` that are there, read only, and the seconds that all runs took.
 ///
 /// # Errors
@@ -35,7 +45,7 @@ pub(super) fn look(log_dir: &Path, planned: &[Planned], now: &Setting) -> Result
     let seconds = seconds(&provenance(log_dir, now)?);
     let (mut rows, mut timed_layers) = (Vec::new(), Vec::new());
     for (variant, variable) in files(planned) {
-        let file = row_file(log_dir, &variant, variable);
+        let file = row_file(log_dir, variable, &variant);
         match variable.quantity() {
             _ if !file.exists() => {}
             Some(quantity) => rows.extend(records::read(&file, quantity, Stage::Training)?.settled()),
@@ -52,14 +62,10 @@ fn seconds(provenance: &Provenance) -> f64 {
     provenance.runs.iter().map(|run| run.seconds).sum()
 }
 
-/// The file that rows of a variable go to.
-pub(super) fn row_file(log_dir: &Path, variant: &Variant, variable: Variable) -> PathBuf {
-    variable.quantity().map_or_else(|| layers::file(log_dir, variant), |quantity| log_file(log_dir, quantity, variant))
-}
-
 /// The configurations of layer rows.
 fn timed(log: &LayerLog) -> impl Iterator<Item = (&Variant, Workload)> {
-    log.rows.iter().filter(|row| row.pass == Pass::Step).map(|row| (&row.variant, row.workload))
+    let steps = log.records.iter().filter(|layer| layer.pass == Pass::Step);
+    steps.map(|layer| (&layer.record.variant, layer.record.workload))
 }
 
 impl Journal {
@@ -165,16 +171,17 @@ impl Journal {
         self.timed_layers.iter().map(|(variant, workload)| (variant, *workload))
     }
 
-    /// Adds the rows of a configuration that took so long.
+    /// Adds the entry of a configuration that took so long.
     ///
     /// # Errors
-    /// When they cannot be written.
-    pub fn add(&mut self, rows: &Rows, spent: Spent) -> Result<()> {
+    /// When it cannot be written.
+    pub fn add(&mut self, entry: &Entry, spent: Spent) -> Result<()> {
+        let Entry { records, layers, attempts } = entry;
         // Provenance first: rows without one could not be continued after a crash.
-        self.account(rows.count(), &rows.attempts, spent)?;
-        rows.records.iter().try_for_each(|row| self.appender(row)?.append(row))?;
-        match rows.layers.first().and_then(|row| self.layer_appenders.get(&row.variant)) {
-            Some(appender) => appender.append(&rows.layers),
+        self.account(records.len() + layers.len(), attempts, spent)?;
+        records.iter().try_for_each(|row| self.appender(row)?.append(row))?;
+        match layers.first().and_then(|layer| self.layer_appenders.get(&layer.record.variant)) {
+            Some(appender) => appender.append(layers),
             None => Ok(()),
         }
     }

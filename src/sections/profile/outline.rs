@@ -5,6 +5,7 @@ use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
 use crate::error::Result;
 use crate::frame::{Foreseen, KeyedPath, Outline};
 use crate::plan::{Decision, Ledger, Share};
+use crate::records::row_file;
 use crate::workload::Variable;
 use std::path::Path;
 use std::time::Duration;
@@ -81,10 +82,7 @@ impl Profile {
                 self.words()
             ));
             let rows = journal::files(&planned).into_iter();
-            let place = |(variant, variable)| KeyedPath {
-                key: "log_dir",
-                path: journal::row_file(log_dir, &variant, variable),
-            };
+            let place = |(variant, variable)| KeyedPath { key: "log_dir", path: row_file(log_dir, variable, &variant) };
             outline.writes.extend(rows.map(place));
         } else {
             outline.steps.push(NOT_KEPT.to_owned());

@@ -4,7 +4,7 @@ use super::test_config::NetworkTests;
 use crate::device::{Allowance, Job};
 use crate::plan::{Configuration, regroup};
 use crate::records::Identity;
-use crate::workload::{Quantity, Variable};
+use crate::workload::Variable;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -46,11 +46,6 @@ impl Planned {
     /// The same, a second time.
     pub(super) fn again(&self) -> Planned {
         Planned { configuration: Configuration { round: 2, ..self.configuration.clone() }, ..self.clone() }
-    }
-
-    /// What is measured of the whole step.
-    pub(super) fn quantities(&self) -> impl Iterator<Item = Quantity> {
-        self.configuration.variables.iter().filter_map(|variable| variable.quantity())
     }
 
     /// The rows it ends in.

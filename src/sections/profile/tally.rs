@@ -1,7 +1,7 @@
 //! What came of a profile: rows by network and outcome, and what they cost in time.
 
 use super::failures::Failures;
-use super::rows::Rows;
+use super::journal::Entry;
 use crate::error::Error;
 use crate::frame::{Finding, Summary};
 use crate::plan::Ending;
@@ -77,9 +77,9 @@ impl Tally {
     }
 
     /// Takes note of rows of one configuration of a network, which took so long.
-    pub(super) fn add(&mut self, network: &str, rows: &Rows, spent: Spent) {
+    pub(super) fn add(&mut self, network: &str, entry: &Entry, spent: Spent) {
         *self.spent.entry(network.to_owned()).or_default() += spent;
-        self.layers += rows.layers.len();
+        self.layers += entry.layers.len();
     }
 
     /// Takes note of a visit to a row of a network, and whether it came to something.
