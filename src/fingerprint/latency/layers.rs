@@ -4,7 +4,7 @@ use super::parts::{Part, Parts};
 use super::processor::Route;
 use crate::error::Result;
 use crate::features::physical::{Class, Kernel, Pass};
-use crate::fingerprint::Row;
+use crate::fingerprint::rows::Row;
 use crate::network::NodeId;
 use crate::records::layers;
 use crate::trees::{ExtraTrees, Forest};

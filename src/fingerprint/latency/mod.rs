@@ -1,6 +1,7 @@
 //! Latency by physics: every kernel of a step takes as long as a few parameters of the device say, launches run beside them, the
 //! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `docs/accuracy/latency.md`.
 
+mod accelerator;
 mod cholesky;
 mod effects;
 mod fit;
@@ -9,9 +10,12 @@ mod mixture;
 mod normal;
 mod parts;
 mod physics;
+mod posterior;
 mod prepared;
 mod processor;
 mod residual;
+mod rules;
+mod sample;
 mod step;
 mod term;
 mod terms;
@@ -26,7 +30,7 @@ use crate::records::Variant;
 use crate::target::{Parameter, Target};
 use crate::workload::Step;
 use cholesky::Cholesky;
-use effects::{Effects, Sample};
+use effects::Effects;
 use fit::{Belief, Observed};
 use layers::Corrections;
 use normal::Normal;
@@ -35,6 +39,7 @@ use physics::Physics;
 use prepared::Prepared;
 use rayon::prelude::*;
 use residual::{Left, Residual};
+use sample::Sample;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use step::StepTime;

@@ -2,11 +2,12 @@
 
 use super::Latency;
 use super::cholesky::Cholesky;
-use super::effects::{Place, Posterior, Sample};
 use super::layers::{self, Corrections};
 use super::mixture::Mixture;
 use super::physics::Physics;
+use super::posterior::Posterior;
 use super::residual::Curve;
+use super::sample::{Place, Sample};
 use crate::features::physical::Class;
 use crate::fingerprint::novelty::News;
 use crate::fingerprint::novelty::level;

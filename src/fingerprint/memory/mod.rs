@@ -11,6 +11,7 @@ mod limit;
 mod model;
 mod offset;
 mod prepared;
+mod query;
 mod residual;
 mod search;
 mod simulated;

@@ -2,7 +2,8 @@
 
 use super::curve::Curve;
 use super::digest::{Digested, Known, curve};
-use super::residual::{Query, Residual, residuals};
+use super::query::Query;
+use super::residual::{Residual, residuals};
 use crate::error::Result;
 use crate::fingerprint::cross_validation::Residuals;
 use crate::target::Allocator;

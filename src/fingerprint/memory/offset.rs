@@ -4,7 +4,7 @@
 //! kernels of ragged channels, and changes with the batch size (`docs/accuracy/memory.md`).
 
 use super::curve::Curve;
-use super::residual::Query;
+use super::query::Query;
 
 /// Doublings of the batch size over which rows speak for one another.
 const DOUBLINGS: f64 = 0.7;

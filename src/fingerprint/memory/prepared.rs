@@ -5,7 +5,7 @@ use super::curve::Curve;
 use super::doubt::Doubts;
 use super::edge::Edge;
 use super::kernels::Kernels;
-use super::residual::Query;
+use super::query::Query;
 use super::simulated::{Simulated, simulation};
 use crate::fingerprint::novelty::{News, architecture};
 use crate::fingerprint::prediction::{Band, Counts, MaxBatch, Predictor, Room, Verdict};

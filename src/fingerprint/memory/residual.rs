@@ -3,11 +3,10 @@
 //!
 //! For architectures nobody profiled the residuals of others make predictions worse, so there they are not used (`docs/accuracy/memory.md`).
 
-use super::curve::{Curve, Load};
-use super::digest::{Digested, Known};
-use super::kernels::Kernels;
+use super::curve::Curve;
+use super::digest::Known;
 use super::offset::Offset;
-use super::simulated::Simulated;
+use super::query::Query;
 use crate::error::Result;
 use crate::target::Allocator;
 use crate::trees::{ExtraTrees, Forest};
@@ -41,30 +40,6 @@ pub(super) struct Trees {
     rest: Forest,
     /// Logarithms of the least and the most that the curve gave for the rows fitted on.
     range: [f64; 2],
-}
-
-/// What is asked of one step.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Query {
-    pub batch: u64,
-    pub parameters: u64,
-    pub kernels: Kernels,
-    pub simulated: Simulated,
-}
-
-impl Query {
-    /// MiB by the curve.
-    pub(super) fn curve(&self, curve: &Curve) -> f64 {
-        curve.at(&Load { demand: self.simulated.reserved + self.kernels.code, batch: self.batch })
-    }
-
-    fn whole(&self) -> Vec<f64> {
-        vec![self.simulated.reserved, self.simulated.allocated, self.parameters as f64, self.batch as f64]
-    }
-
-    fn rest(&self) -> Vec<f64> {
-        vec![self.simulated.reserved, self.batch as f64]
-    }
 }
 
 impl Residual {
@@ -104,14 +79,6 @@ fn forest(rows: impl Iterator<Item = (Vec<f64>, f64)>, seed: u64) -> Result<Fore
     let shape = (features.len(), features.first().map_or(0, Vec::len));
     let features = Array2::from_shape_vec(shape, features.concat()).expect("all rows are as long as the first");
     Ok(ExtraTrees::params(seed).trees(TREES).fit(&Dataset::new(features, Array1::from(targets)))?)
-}
-
-impl Known {
-    /// What is asked of the trees about one of its steps.
-    pub(super) fn query(&self, step: &Digested) -> Query {
-        let &Digested { batch, simulated, .. } = step;
-        Query { batch, parameters: self.parameters, kernels: self.kernels(), simulated }
-    }
 }
 
 /// The rows of one architecture.

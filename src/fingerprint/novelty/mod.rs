@@ -1,8 +1,12 @@
 //! What sets a network apart from everything that was profiled, and which networks are levels of one another.
 
 mod architecture;
+mod forms;
+mod profiled;
+mod understood;
 mod unlike;
 
 pub(super) use architecture::{architecture, level};
-pub use unlike::{LEAST_COVERAGE, Unlike, check_understood};
-pub(super) use unlike::{News, Profiled};
+pub(super) use profiled::{News, Profiled};
+pub use understood::{LEAST_COVERAGE, check_understood};
+pub use unlike::Unlike;

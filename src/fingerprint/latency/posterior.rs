@@ -1,0 +1,183 @@
+//! What a few rows tell of what their network has of its own.
+
+use super::cholesky::{Cholesky, dot};
+use super::effects::{Effects, FREEDOM};
+use super::mixture::{Component, Mixture};
+use super::sample::{Place, Sample};
+
+/// The part of it that changes with the batch size, relative to the part that does not.
+const BATCH: f64 = 0.5;
+
+/// Batch sizes a factor of 2 apart are neighbours.
+const NEIGHBOURS: f64 = std::f64::consts::LN_2;
+
+/// The share of the variance within a level that measuring the same step once more would not repeat.
+const NOISE: f64 = 0.1;
+
+/// Squares of how much larger than usual a network's effect may be.
+const SCALES: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
+
+impl Effects {
+    /// What a few rows tell of their network; of a network without rows only how much networks vary. `strangeness` is the standard
+    /// deviation that it has beyond theirs.
+    pub(super) fn posterior<'a>(&self, strangeness: f64, samples: &'a [Sample]) -> Posterior<'a> {
+        let guesses = SCALES.into_iter().zip(weights());
+        // What rows say is told from what is usual; of a network without rows that another was an exception is part of the doubt.
+        let network = if samples.is_empty() { self.network } else { self.usual };
+        let effects = Effects { network, ..*self };
+        let guess = |(scale, weight): (f64, f64)| Guess::new(Kernel { effects, scale, strangeness }, weight, samples);
+        let guesses: Vec<Guess> = guesses.filter_map(guess).collect();
+        Posterior { guesses, samples }
+    }
+}
+
+/// How likely each of [`SCALES`] is: of a variance whose inverse is chi-squared with [`FREEDOM`] degrees of freedom, so that effects
+/// follow Student's t.
+fn weights() -> [f64; SCALES.len()] {
+    // The share of variances below `scale`: of chi-squared with 2 degrees of freedom, beyond x = 2 / scale lies exp(-x / 2).
+    const { assert!(FREEDOM == 2.0) };
+    let below = |scale: f64| (-1.0 / scale).exp();
+    let bounds: Vec<f64> = SCALES.windows(2).map(|pair| below((pair[0] * pair[1]).sqrt())).collect();
+    std::array::from_fn(|index| {
+        let above = bounds.get(index).copied().unwrap_or(1.0);
+        above - index.checked_sub(1).map_or(0.0, |before| bounds[before])
+    })
+}
+
+/// Covariances of rows of one network whose effect is of one size.
+#[derive(Debug, Clone, Copy)]
+struct Kernel {
+    effects: Effects,
+    scale: f64,
+    strangeness: f64,
+}
+
+impl Kernel {
+    fn covariance(&self, a: &Place, b: &Place) -> f64 {
+        let apart = (a.batch - b.batch) / NEIGHBOURS;
+        let near = (-0.5 * apart * apart).exp();
+        let own = self.effects.network * (1.0 + BATCH * BATCH * near) + self.strangeness * self.strangeness;
+        let network = self.scale * (own + dot(&a.slopes, &b.slopes));
+        let level = self.effects.level + (1.0 - NOISE) * self.effects.within * near;
+        network + if a.level == b.level { level } else { 0.0 }
+    }
+
+    fn noise(&self) -> f64 {
+        NOISE * self.effects.within
+    }
+}
+
+/// What rows say if the effect is of one size.
+#[derive(Debug, Clone)]
+struct Guess {
+    kernel: Kernel,
+    /// Logarithm of its likelihood, up to a constant.
+    likelihood: f64,
+    rows: Cholesky,
+    /// The residuals of the rows, measured by the inverse of their covariance.
+    pull: Vec<f64>,
+}
+
+impl Guess {
+    fn new(kernel: Kernel, weight: f64, samples: &[Sample]) -> Option<Self> {
+        let rows = Cholesky::of(samples.len(), |row, column| {
+            let noise = if row == column { kernel.noise() + samples[row].spread.powi(2) } else { 0.0 };
+            kernel.covariance(&samples[row].place, &samples[column].place) + noise
+        })?;
+        let residuals: Vec<f64> = samples.iter().map(|sample| sample.residual).collect();
+        let pull = rows.solve(&residuals);
+        let likelihood = weight.ln() - 0.5 * (rows.log_determinant() + dot(&residuals, &pull));
+        Some(Guess { kernel, likelihood, rows, pull })
+    }
+
+    /// Mean and variance of a measurement's residual.
+    fn at(&self, place: &Place, samples: &[Sample]) -> [f64; 2] {
+        let covariances: Vec<f64> = samples.iter().map(|sample| self.kernel.covariance(place, &sample.place)).collect();
+        let known = self.rows.whiten(&covariances);
+        let variance = self.kernel.covariance(place, place) + self.kernel.noise() - dot(&known, &known);
+        [dot(&covariances, &self.pull), variance.max(self.kernel.noise())]
+    }
+}
+
+/// What is known of one network.
+#[derive(Debug, Clone)]
+pub(super) struct Posterior<'a> {
+    guesses: Vec<Guess>,
+    samples: &'a [Sample],
+}
+
+impl Posterior<'_> {
+    /// How far measurements at some place are expected to lie from their prediction, as logarithms of the ratio.
+    pub(super) fn at(&self, place: &Place) -> Mixture {
+        let likeliest = self.guesses.iter().map(|guess| guess.likelihood).fold(f64::NEG_INFINITY, f64::max);
+        let components = self.guesses.iter().map(|guess| {
+            let [mean, variance] = guess.at(place, self.samples);
+            Component { weight: (guess.likelihood - likeliest).exp(), mean, deviation: variance.sqrt() }
+        });
+        Mixture::new(components.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::latency::effects::tests::{networks, sample};
+
+    /// The mean, and half of the 90 % interval.
+    fn at(posterior: &Posterior, level: &str, batch: f64) -> [f64; 2] {
+        let mixture = posterior.at(&sample(level, batch, 0.0).place);
+        [mixture.mean(), 0.5 * (mixture.quantile(0.95) - mixture.quantile(0.05))]
+    }
+
+    #[test]
+    fn scales_are_as_likely_as_under_chi_squared() {
+        assert!((weights().iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // Around a scale of 0.5, between 0.3536 and 0.7071, 2 / scale lies between 2.828 and 5.657; of chi-squared with 2 degrees of
+        // freedom 0.2431 and 0.0591 lie beyond.
+        assert!((weights()[1] - (0.2431 - 0.0591)).abs() < 2e-4, "{:?}", weights());
+    }
+
+    #[test]
+    fn rows_far_off_move_predictions_where_they_were_measured() {
+        let effects = Effects::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
+        for factor in [1.2_f64, 1.3, 6.0, 0.3] {
+            let rows = [2.0, 32.0].map(|batch| sample("0", batch, factor.ln()));
+            let posterior = effects.posterior(0.0, &rows);
+            for batch in [2.0, 32.0] {
+                let moved = at(&posterior, "0", batch)[0] / factor.ln();
+                assert!((0.9..1.05).contains(&moved), "{factor}: {moved:.2} of the way at {batch}");
+            }
+            // A large deviation is the network's, at all its levels.
+            let elsewhere = at(&posterior, "50", 8.0)[0] / factor.ln();
+            assert!(factor.ln().abs() < 1.0 || elsewhere > 0.9, "{factor}: {elsewhere:.2} of the way at another level");
+        }
+        // A small one may be the level's.
+        let rows = [sample("0", 2.0, 0.04)];
+        assert!(at(&effects.posterior(0.0, &rows), "50", 32.0)[0] < 0.6 * 0.04);
+    }
+
+    #[test]
+    fn rows_that_wandered_say_less() {
+        let effects = Effects::learn(&networks(&[0.05, -0.05, 0.02, -0.03]));
+        let steady = [2.0, 16.0].map(|batch| sample("0", batch, 1.8));
+        let wandered = steady.clone().map(|sample| Sample { spread: 0.3, ..sample });
+        let [firm, vague] = [steady, wandered].map(|rows| at(&effects.posterior(0.0, &rows), "0", 2.0)[1]);
+        // A step that is at 30 % to either side of its middle is not known to 3 %.
+        assert!(firm < 0.06 && vague > 0.2, "{firm:.3} {vague:.3}");
+    }
+
+    #[test]
+    fn rows_narrow_intervals_and_strangeness_widens_them() {
+        let effects = Effects::learn(&networks(&[0.1, -0.1, 0.05]));
+        let rows = [2.0, 32.0].map(|batch| sample("0", batch, 0.1));
+        let width =
+            |strangeness: f64, rows: &[Sample], level: &str| at(&effects.posterior(strangeness, rows), level, 8.0)[1];
+        assert!(width(0.0, &rows, "0") < width(0.0, &rows, "50"));
+        assert!(width(0.0, &rows, "50") < width(0.0, &[], "50"));
+        assert!(width(0.5, &[], "50") > 0.5 * 1.645);
+        // That networks have nothing of their own three tell less firmly than thirty.
+        let many = Effects::learn(&networks(&[0.0; 30]));
+        let few = Effects::learn(&networks(&[0.0; 3]));
+        assert!(at(&few.posterior(0.0, &[]), "0", 8.0)[1] > at(&many.posterior(0.0, &[]), "0", 8.0)[1]);
+    }
+}
