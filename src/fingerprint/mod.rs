@@ -7,6 +7,7 @@
 mod about;
 mod calibrate;
 mod cross_validation;
+mod depthwise;
 mod files;
 mod fitted;
 mod latency;

@@ -8,6 +8,7 @@ mod fit;
 mod layers;
 mod mixture;
 mod normal;
+mod observed;
 mod parts;
 mod physics;
 mod posterior;
@@ -31,29 +32,18 @@ use crate::target::{Parameter, Target};
 use crate::workload::Step;
 use cholesky::Cholesky;
 use effects::Effects;
-use fit::{Belief, Observed};
+use fit::Belief;
 use layers::Corrections;
 use normal::Normal;
-use parts::Parts;
+use observed::{observed, operations, steps};
 use physics::Physics;
 use prepared::Prepared;
 use rayon::prelude::*;
-use residual::{Left, Residual};
+use residual::Residual;
 use sample::Sample;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use step::StepTime;
 use terms::Rules;
-
-/// What all rows of one network weigh together, in rows: a row weighs one as long as there are fewer, beyond that rows of one
-/// network only say the same again.
-const NETWORK_WEIGHT: f64 = 20.0;
-
-/// What all operations of a step weigh together, in whole steps.
-const LAYERS_WEIGHT: f64 = 1.0;
-
-/// More timed operations than this teach the parameters nothing; only every n-th of more is taken, another n-th of every row.
-const MOST_OPERATIONS: usize = 5000;
 
 /// The fitted latency of one device and stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -192,54 +182,6 @@ impl Belief {
         }
         Belief { center: priors.map(|prior| prior.typical.ln()), certainty }
     }
-}
-
-/// Every row as a sample of the parameters, and its operations that were timed, which together weigh as much again.
-fn observed(rules: Rules, step: Step, rows: &[&Row]) -> Vec<Observed> {
-    let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
-    rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
-    let every = (rows.iter().map(|row| row.layers.len()).sum::<usize>() / MOST_OPERATIONS).max(1);
-    let observe = |(index, row): (usize, &&Row)| {
-        let (parts, batch) = (Parts::new(&row.network, step), row.record.workload.batch as f64);
-        let weight = (NETWORK_WEIGHT / counts[row.record.variant.network.as_str()]).min(1.0);
-        let step = StepTime::new(rules, &parts, batch);
-        let mut observed = vec![Observed { step, milliseconds: row.measured, weight }];
-        let samples = layers::samples(row, &parts).into_iter();
-        let samples: Vec<layers::Sample> = samples.skip(index % every).step_by(every).collect();
-        let total: f64 = samples.iter().map(|sample| sample.milliseconds).sum();
-        observed.extend(samples.into_iter().map(|layers::Sample { kernels, milliseconds }| Observed {
-            step: StepTime::part(rules, kernels.iter(), batch),
-            milliseconds,
-            weight: LAYERS_WEIGHT * weight * milliseconds / total,
-        }));
-        observed
-    };
-    rows.par_iter().enumerate().flat_map_iter(observe).collect()
-}
-
-/// What physics leaves open of every operation that was timed.
-fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left> {
-    let left = |(row, physics): (&&Row, &Physics)| -> Vec<layers::Left> {
-        let batch = row.record.workload.batch as f64;
-        let samples = layers::samples(row, physics.parts()).into_iter();
-        let left = |layers::Sample { kernels, milliseconds }| {
-            let physical = physics.part(kernels, batch);
-            layers::Left::of(physics.operation(kernels, batch, physical), milliseconds)
-        };
-        samples.map(left).collect()
-    };
-    rows.par_iter().zip(physics).flat_map_iter(left).collect()
-}
-
-/// What physics and corrected operations leave open of every row.
-fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<Left> {
-    let left = |(row, physics): (&&Row, &Physics)| {
-        let batch = row.record.workload.batch as f64;
-        let spent = physics.spent(corrections, batch);
-        let residual = (row.measured / spent.corrected).ln();
-        Left { portrait: residual::portrait(&spent, batch), batch, residual }
-    };
-    rows.par_iter().zip(physics).map(left).collect()
 }
 
 /// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.

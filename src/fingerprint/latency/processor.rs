@@ -4,7 +4,8 @@
 use super::term::Term;
 use super::terms::{Few, MILLION, Rules, asked, of_pass, of_shape, up};
 use crate::features::physical::{Access, Amount, Class, Filter, Kernel, Pass, Product};
-use crate::target::{Depthwise, Kept, Parameter};
+use crate::fingerprint::depthwise::is_general;
+use crate::target::{Kept, Parameter};
 use serde::{Deserialize, Serialize};
 
 /// A processor's rules beside those of any device.
@@ -29,9 +30,6 @@ pub(super) enum Route {
     General,
 }
 
-/// Results in a row that oneDNN's depthwise kernels compute at a time (`ur_w` in jit_uni_dw_conv_kernel_utils.cpp).
-const UNROLLED: usize = 6;
-
 impl Processor<'_> {
     /// The batch size from which the library computes every convolution; below 2, where PyTorch keeps none but single images.
     pub(super) fn library_from(&self) -> f64 {
@@ -42,7 +40,7 @@ impl Processor<'_> {
     pub(super) fn route(&self, kernel: &Kernel, batch: f64) -> Route {
         match &kernel.filter {
             Some(filter) if kernel.product.is_some() && self.keeps(filter, batch) => Route::Own,
-            Some(filter) if kernel.access == Access::Windowed && !self.has_code(kernel, filter) => Route::General,
+            Some(_) if is_general(kernel, self.rules.speed.depthwise) => Route::General,
             _ => Route::Library,
         }
     }
@@ -137,21 +135,6 @@ impl Processor<'_> {
         let blocks = Term::new(batch * filter.groups as f64, Parameter::Blocks, [None; 2]);
         let windows = Term::new(kernel.windows.at(batch) / MILLION, Parameter::WindowGradient, [None; 2]);
         [Some(blocks), Some(windows), Some(begun()), None]
-    }
-
-    /// Whether oneDNN has a depthwise kernel for it (jit_uni_dw_conv_kernel_utils.cpp): forward asks that the padding is no wider
-    /// than the results computed at a time, the gradient of the weights for kernels at most 3 wide and an image that holds the kernel.
-    fn has_code(&self, kernel: &Kernel, filter: &Filter) -> bool {
-        let Depthwise::Cached { widest } = self.rules.speed.depthwise else { return true };
-        match kernel.pass {
-            Pass::Forward => filter.padding[1] <= filter.positions[1].min(UNROLLED),
-            Pass::WeightGradient => {
-                let [stride, padding] = [filter.stride[0], filter.padding[0]];
-                let least = filter.kernel[0] + (stride - padding % stride) % stride;
-                filter.kernel[1] <= widest && filter.image[0] >= least
-            }
-            _ => true,
-        }
     }
 
     /// What main memory gives: operands too large for the caches, and weights that the rest of a step drove out of them.

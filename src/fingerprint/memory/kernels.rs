@@ -1,5 +1,7 @@
 //! What a network makes a library load beside its tensors: pages of code, and kernels for channels that fill no blocks.
 
+use crate::features::physical::kernels;
+use crate::fingerprint::depthwise::is_general;
 use crate::network::{Activation, Binary, Network, Node, Op};
 use crate::target::{Target, Workspace};
 use crate::workload::Step;
@@ -42,7 +44,10 @@ impl Kernels {
             Workspace::BlockedCopies { channels, .. } => Some(*channels),
             _ => None,
         });
-        block.map_or(Kernels::default(), |block| Kernels { code: code(network, step), ragged: ragged(network, block) })
+        block.map_or(Kernels::default(), |block| Kernels {
+            code: code(network, step, target),
+            ragged: ragged(network, block),
+        })
     }
 }
 
@@ -50,8 +55,9 @@ impl Kernels {
 type Is<'a> = &'a dyn Fn(&Node) -> bool;
 
 /// MiB of code, every kind of operation once.
-fn code(network: &Network, step: Step) -> f64 {
+fn code(network: &Network, step: Step, target: &Target) -> f64 {
     let any = |is: Is| network.nodes().iter().any(is);
+    let general = kernels(network, step).iter().any(|kernel| is_general(kernel, target.speed.depthwise));
     let kinds: [(f64, Is); 10] = [
         (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm)),
         (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul)),
@@ -62,19 +68,9 @@ fn code(network: &Network, step: Step) -> f64 {
         (RELU, &|node| matches!(node.op, Op::Activation(Activation::Relu))),
         (CONCAT, &|node| matches!(node.op, Op::Concat { .. })),
         (DEPTHWISE, &|node| matches!(&node.op, Op::Conv(conv) if conv.groups > 1)),
-        (GENERAL, &|node| is_general(network, node, step)),
+        (GENERAL, &|_| general),
     ];
     kinds.iter().filter(|(_, is)| any(is)).map(|(code, _)| code).sum()
-}
-
-/// Whether a depthwise convolution is beyond oneDNN's kernels for those (`jit_uni_dw_conv_kernel_utils.hpp`): forward where its padding is
-/// wider than its result, the gradient of its weights where the kernel is wider than 3 or than its input.
-fn is_general(network: &Network, node: &Node, step: Step) -> bool {
-    let Op::Conv(conv) = &node.op else { return false };
-    let (kernel, padding) = (conv.window.kernel[0], conv.window.padding[0]);
-    let [seen, given] = [network.input_of(node, 0), &node.shape].map(|shape| shape.image()[0]);
-    let backward = step.trains() && (kernel > 3 || kernel > seen);
-    conv.groups > 1 && (padding > given || backward)
 }
 
 /// An image of fewer channels than this is read by kernels made for it.
