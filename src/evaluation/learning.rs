@@ -45,19 +45,19 @@ impl Draw {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let (all, failed) = (observations.rows.len(), observations.failed.len());
         let mut part = Share::of(observations, |_| false);
-        let rows = places(&mut generator, all, self.rows).into_iter();
-        part.rows.extend(rows.map(|place| observations.rows[place].clone()));
-        let attempts = places(&mut generator, failed, failed * self.rows / all).into_iter();
-        part.failed.extend(attempts.map(|place| observations.failed[place].clone()));
+        let rows = indices(&mut generator, all, self.rows).into_iter();
+        part.rows.extend(rows.map(|index| observations.rows[index].clone()));
+        let attempts = indices(&mut generator, failed, failed * self.rows / all).into_iter();
+        part.failed.extend(attempts.map(|index| observations.failed[index].clone()));
         part
     }
 }
 
-/// So many places among all of them, ascending.
-fn places(generator: &mut Xoshiro256PlusPlus, of: usize, count: usize) -> Vec<usize> {
-    let mut places = sample(generator, of, count).into_vec();
-    places.sort_unstable();
-    places
+/// So many indices below all of them, ascending.
+fn indices(generator: &mut Xoshiro256PlusPlus, of: usize, count: usize) -> Vec<usize> {
+    let mut indices = sample(generator, of, count).into_vec();
+    indices.sort_unstable();
+    indices
 }
 
 /// The points of single draws, those of equal size as one.
@@ -78,7 +78,7 @@ mod tests {
         let sizes: Vec<usize> = Draw::all(100, 7).iter().map(|draw| draw.rows).collect();
         assert_eq!(sizes, [13, 13, 13, 25, 25, 25, 50, 50, 50], "6 rows are too few to fit on");
         assert!(Draw::all(12, 0).is_empty());
-        let drawn = |seed| places(&mut Xoshiro256PlusPlus::seed_from_u64(seed), 100, 13);
+        let drawn = |seed| indices(&mut Xoshiro256PlusPlus::seed_from_u64(seed), 100, 13);
         assert_eq!((drawn(7).len(), drawn(7)), (13, drawn(7)));
         assert_ne!(drawn(7), drawn(8));
     }

@@ -92,18 +92,18 @@ impl Protocol {
         Ok(chosen)
     }
 
-    /// The place of the candidate that does best on networks left out.
+    /// The index of the candidate that does best on networks left out.
     fn best(&self, candidates: &[Candidate], share: &Share) -> Result<Option<usize>> {
         let mut best: Option<(f64, usize)> = None;
-        for (place, candidate) in candidates.iter().enumerate() {
+        for (index, candidate) in candidates.iter().enumerate() {
             let trial = self.with(candidate).networks_left_out(&share.on(candidate.target))?;
             if let Some(error) = trial.evaluation.mean_over_networks()
                 && best.is_none_or(|(least, _)| error < least)
             {
-                best = Some((error, place));
+                best = Some((error, index));
             }
         }
-        Ok(best.map(|(_, place)| place))
+        Ok(best.map(|(_, index)| index))
     }
 
     fn with(&self, candidate: &Candidate) -> Self {

@@ -112,20 +112,20 @@ fn case(row: &Row, about: &About, fitted: bool) -> Case {
 
 /// In the order in which variants first appear.
 fn by_variant<'a>(rows: &'a [Row], failed: &'a [Attempt]) -> Vec<Steps<'a>> {
-    let mut places: BTreeMap<(&Variant, *const Network), usize> = BTreeMap::new();
+    let mut indices: BTreeMap<(&Variant, *const Network), usize> = BTreeMap::new();
     let mut groups: Vec<Steps> = Vec::new();
-    let mut place = |groups: &mut Vec<Steps<'a>>, variant: &'a Variant, network: &'a Arc<Network>| {
-        *places.entry((variant, Arc::as_ptr(network))).or_insert_with(|| {
+    let mut index = |groups: &mut Vec<Steps<'a>>, variant: &'a Variant, network: &'a Arc<Network>| {
+        *indices.entry((variant, Arc::as_ptr(network))).or_insert_with(|| {
             groups.push(Steps { variant, network, passed: Vec::new(), refused: Vec::new() });
             groups.len() - 1
         })
     };
     for row in rows {
-        let at = place(&mut groups, &row.record.variant, &row.network);
+        let at = index(&mut groups, &row.record.variant, &row.network);
         groups[at].passed.push(row);
     }
     for attempt in failed.iter().filter(|attempt| attempt.record.outcome == Outcome::OutOfMemory) {
-        let at = place(&mut groups, &attempt.record.variant, &attempt.network);
+        let at = index(&mut groups, &attempt.record.variant, &attempt.network);
         groups[at].refused.push(attempt.record.workload.batch);
     }
     groups

@@ -1,9 +1,9 @@
 //! Everything a fingerprint says about one network: prepared once, asked for any batch size.
 
 use super::Fingerprint;
-use super::novelty::{News, Unlike};
+use super::novelty::{Novelty, Unlike};
 use super::prediction::{
-    Band, Expected, Interval, MaxBatch, Predicted, Prediction, Predictor, Room, Shares, TimedOperation, Verdict,
+    Band, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, TimedOperation, Verdict,
 };
 use super::rows::Row;
 use crate::memory::Alive;
@@ -14,7 +14,7 @@ use crate::units::Bytes;
 pub struct About<'a> {
     fingerprint: &'a Fingerprint,
     unlike: Vec<Unlike>,
-    news: News,
+    novelty: Novelty,
     predictor: Box<dyn Predictor + 'a>,
 }
 
@@ -32,9 +32,9 @@ impl Fingerprint {
 
     /// The same, where a step must fit into `limit` instead of the memory of the device that was profiled.
     pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
-        let (news, unlike) = (self.profiled.news(network), self.profiled.unlike(network));
-        let predictor = self.fitted.about(&self.subject, network, &news, limit);
-        About { fingerprint: self, unlike, news, predictor }
+        let (novelty, unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
+        let predictor = self.fitted.about(&self.subject, network, &novelty, limit);
+        About { fingerprint: self, unlike, novelty, predictor }
     }
 }
 
@@ -50,15 +50,15 @@ impl About<'_> {
     /// How far off predictions of such a network were when the fingerprint was fitted; none where that was not tested.
     pub fn expected(&self) -> Option<Expected> {
         let Fingerprint { scores, left_out, .. } = self.fingerprint;
-        Expected::of(self.news.family.is_some(), *scores, left_out)
+        Expected::of(self.novelty.family.is_some(), *scores, left_out)
     }
 
     /// What a step must fit into; only a memory fingerprint knows.
-    pub fn room(&self) -> Option<Room> {
-        self.predictor.room()
+    pub fn limit(&self) -> Option<MemoryLimit> {
+        self.predictor.limit()
     }
 
-    /// What a step of `batch` samples needs of what [`About::room`] counts, and of all memory where it counts nothing.
+    /// What a step of `batch` samples needs of what [`About::limit`] counts, and of all memory where it counts nothing.
     pub fn need(&self, batch: u64) -> Option<Predicted> {
         self.predictor.need(batch.max(1)).map(|need| self.predicted(need))
     }
@@ -93,7 +93,7 @@ impl About<'_> {
     /// None for the published method, which knows no intervals.
     fn interval(&self, batch: u64, value: f64) -> Option<Interval> {
         let Band { ends: [below, above], basis } = self.predictor.band(batch)?;
-        let ignorance = self.news.ignorance;
+        let ignorance = self.novelty.ignorance;
         let [low, high] = [below - ignorance, above + ignorance].map(|end| self.predicted(value * end.exp()));
         Some(Interval { low, high, basis })
     }

@@ -1,10 +1,10 @@
 //! What a fit leaves: a model for every pair of method and quantity, and the only place that tells them apart.
 
-use super::latency::Latency;
-use super::memory::Memory;
-use super::novelty::News;
+use super::latency::LatencyModel;
+use super::memory::MemoryModel;
+use super::novelty::Novelty;
 use super::prediction::Predictor;
-use super::published::Published;
+use super::published::PublishedModel;
 use super::recipe::{Method, Recipe};
 use super::rows::{Attempt, Observations, Row};
 use super::subject::Subject;
@@ -22,28 +22,28 @@ use serde::{Deserialize, Serialize};
 #[serde(from = "Stored", into = "Stored")]
 pub(super) enum Fitted {
     /// The published method, of either quantity.
-    Published(Published),
+    Published(PublishedModel),
     /// The hybrid method's latency.
-    Latency(Box<Latency>),
+    Latency(Box<LatencyModel>),
     /// The hybrid method's memory.
-    Memory(Box<Memory>),
+    Memory(Box<MemoryModel>),
 }
 
 impl Fitted {
     pub(super) fn fit(subject: &Subject, recipe: Recipe, observations: &Observations) -> Result<Self> {
         let (step, seed) = (subject.step, recipe.seed);
         match (recipe.method, subject.quantity) {
-            (Method::Perf4sight, _) => Published::fit(step, recipe, observations.rows).map(Fitted::Published),
-            (Method::Hybrid, Quantity::Latency) => Latency::fit(step, seed, observations).map(Self::latency),
-            (Method::Hybrid, Quantity::Memory) => Memory::fit(step, seed, observations).map(Self::memory),
+            (Method::Perf4sight, _) => PublishedModel::fit(step, recipe, observations.rows).map(Fitted::Published),
+            (Method::Hybrid, Quantity::Latency) => LatencyModel::fit(step, seed, observations).map(Self::latency),
+            (Method::Hybrid, Quantity::Memory) => MemoryModel::fit(step, seed, observations).map(Self::memory),
         }
     }
 
-    fn latency(latency: Latency) -> Self {
+    fn latency(latency: LatencyModel) -> Self {
         Fitted::Latency(Box::new(latency))
     }
 
-    fn memory(memory: Memory) -> Self {
+    fn memory(memory: MemoryModel) -> Self {
         Fitted::Memory(Box::new(memory))
     }
 
@@ -58,20 +58,20 @@ impl Fitted {
         }
     }
 
-    /// What it says of a network, of which `news` tells what nobody has profiled; a step must fit into `limit`, or into the memory of the
+    /// What it says of a network, of which `novelty` tells what nobody has profiled; a step must fit into `limit`, or into the memory of the
     /// device that was profiled.
     pub(super) fn about<'a>(
         &'a self,
         subject: &Subject,
         network: &'a Network,
-        news: &News,
+        novelty: &Novelty,
         limit: Option<Bytes>,
     ) -> Box<dyn Predictor + 'a> {
         let step = subject.step;
         match self {
             Fitted::Published(published) => Box::new(published.about(subject, network)),
-            Fitted::Latency(latency) => Box::new(latency.about(step, network, news)),
-            Fitted::Memory(memory) => Box::new(memory.about(step, network, news).within(limit)),
+            Fitted::Latency(latency) => Box::new(latency.about(step, network, novelty)),
+            Fitted::Memory(memory) => Box::new(memory.about(step, network, novelty).within(limit)),
         }
     }
 
@@ -119,8 +119,8 @@ pub fn left_out_error<G: Ord + Send + Sync>(
     group: impl Fn(&Variant) -> G + Sync,
 ) -> Result<Option<f64>> {
     let residuals = match quantity {
-        Quantity::Latency => Latency::left_out(step, seed, observations, &group)?,
-        Quantity::Memory => Memory::left_out(step, seed, observations, &group)?,
+        Quantity::Latency => LatencyModel::left_out(step, seed, observations, &group)?,
+        Quantity::Memory => MemoryModel::left_out(step, seed, observations, &group)?,
     };
     // A residual is the logarithm of measured over predicted, an error is relative to what was measured.
     let error = |residual: &f64| 100.0 * ((-residual).exp() - 1.0).abs();
@@ -133,15 +133,15 @@ pub fn left_out_error<G: Ord + Send + Sync>(
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Stored {
-    Perf4sight(Published),
+    Perf4sight(PublishedModel),
     Hybrid(Hybrid),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Hybrid {
-    Latency(Box<Latency>),
-    Memory(Box<Memory>),
+    Latency(Box<LatencyModel>),
+    Memory(Box<MemoryModel>),
 }
 
 impl From<Fitted> for Stored {

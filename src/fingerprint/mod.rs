@@ -23,11 +23,11 @@ pub use about::About;
 pub use calibrate::MOST_ROWS;
 pub use files::{Fingerprints, file_name};
 pub use fitted::left_out_error;
-pub use memory::{Likelier, Limit, Tried, likelier};
+pub use memory::{Boundary, Likelier, Tried, likelier};
 pub use novelty::{LEAST_COVERAGE, Unlike, check_understood};
 pub use prediction::{
-    Basis, Call, Counts, Expected, Interval, MaxBatch, Predicted, Prediction, Room, Share, Shares, TimedOperation,
-    Verdict,
+    Basis, Call, Counts, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Share, Shares,
+    TimedOperation, Verdict,
 };
 pub use recipe::{Method, Recipe};
 pub use rows::{Attempt, Gathered, Levels, MOST_FITTED, Networks, Observations, Row, Selection, gather};

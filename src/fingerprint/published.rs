@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 /// A forest and the features it asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Published {
+pub(super) struct PublishedModel {
     features: Schema,
     forest: Forest,
 }
 
-impl Published {
+impl PublishedModel {
     /// Repeated rows stay repeated, as published: they weigh as much as they were measured.
     pub(super) fn fit(step: Step, recipe: Recipe, rows: &[Row]) -> Result<Self> {
         let mut matrix = Array2::zeros((rows.len(), names(step.stage).len()));
@@ -31,7 +31,7 @@ impl Published {
         }
         let values: Array1<f64> = rows.iter().map(|row| row.measured).collect();
         let forest = ExtraTrees::params(recipe.seed).trees(recipe.trees).fit(&Dataset::new(matrix, values))?;
-        Ok(Published { features: Schema::of(step.stage), forest })
+        Ok(PublishedModel { features: Schema::of(step.stage), forest })
     }
 
     pub(super) fn about<'a>(&'a self, subject: &Subject, network: &'a Network) -> Prepared<'a> {

@@ -30,14 +30,14 @@ impl Fingerprints {
     /// # Errors
     /// A folder without any, or with several below it; a file that is no fingerprint of the stage, or cannot be used; files of two devices
     /// or datasets.
-    pub fn load(place: &Path, stage: Stage) -> Result<Self> {
-        fs::metadata(place).map_err(|cause| missing(place, &cause))?;
-        let folder = located(place, stage)?;
+    pub fn load(path: &Path, stage: Stage) -> Result<Self> {
+        fs::metadata(path).map_err(|cause| missing(path, &cause))?;
+        let folder = located(path, stage)?;
         let load = |quantity| Fingerprint::load(&folder, stage, quantity);
         let (latency, memory) = (load(Quantity::Latency)?, load(Quantity::Memory)?);
         let found = Fingerprints { folder, latency, memory };
         if found.iter().next().is_none() {
-            return Err(none(place, stage));
+            return Err(none(path, stage));
         }
         let Subject { device, dataset, .. } = found.subject();
         found.check(Some(device), Some(dataset))?;
@@ -111,29 +111,29 @@ impl Fingerprints {
     }
 }
 
-/// The folder that a place means.
-fn located(place: &Path, stage: Stage) -> Result<PathBuf> {
+/// The folder that a path means.
+fn located(path: &Path, stage: Stage) -> Result<PathBuf> {
     let names = Quantity::ALL.map(|quantity| file_name(stage, quantity));
-    if place.is_file() {
-        let is_one = place.file_name().is_some_and(|name| names.iter().any(|known| name == known.as_str()));
-        let folder = place.parent().filter(|_| is_one).map(Path::to_owned);
+    if path.is_file() {
+        let is_one = path.file_name().is_some_and(|name| names.iter().any(|known| name == known.as_str()));
+        let folder = path.parent().filter(|_| is_one).map(Path::to_owned);
         return folder.ok_or_else(|| {
             Error::input(format!("this file is no fingerprint of {stage}"))
-                .file(place)
+                .file(path)
                 .expected(names.join(" or "))
                 .help("name the folder that [fingerprint] wrote (model_storedir), and with --stage what was fitted")
         });
     }
-    if names.iter().any(|name| place.join(name).exists()) {
-        return Ok(place.to_owned());
+    if names.iter().any(|name| path.join(name).exists()) {
+        return Ok(path.to_owned());
     }
-    match below(place, &names).as_slice() {
-        [] => Ok(place.to_owned()),
+    match below(path, &names).as_slice() {
+        [] => Ok(path.to_owned()),
         [only] => Ok(only.clone()),
         several => {
             let several: Vec<String> = several.iter().map(|folder| folder.display().to_string()).collect();
             Err(Error::input(format!("{} folders below this one hold fingerprints of {stage}", several.len()))
-                .file(place)
+                .file(path)
                 .expected("one of them")
                 .help(format!("name one of {}", several.join(", "))))
         }
@@ -150,11 +150,11 @@ fn below(folder: &Path, names: &[String]) -> Vec<PathBuf> {
     folders
 }
 
-fn missing(place: &Path, cause: &io::Error) -> Error {
+fn missing(path: &Path, cause: &io::Error) -> Error {
     let folder = "the folder that [fingerprint] wrote (model_storedir)";
     match cause.kind() {
-        io::ErrorKind::NotFound => Error::io(place, "look for a fingerprint here, for it does not exist", cause),
-        _ => Error::io(place, "look for a fingerprint here", cause),
+        io::ErrorKind::NotFound => Error::io(path, "look for a fingerprint here, for it does not exist", cause),
+        _ => Error::io(path, "look for a fingerprint here", cause),
     }
     .expected(folder)
     .help("perf4sight fingerprints lists those below a folder")

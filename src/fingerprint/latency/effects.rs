@@ -119,7 +119,7 @@ fn usual(squares: &[f64]) -> f64 {
 fn levels(samples: &[Sample]) -> BTreeMap<&str, Vec<f64>> {
     let mut levels: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for sample in samples {
-        levels.entry(&sample.place.level).or_default().push(sample.residual);
+        levels.entry(&sample.coordinates.level).or_default().push(sample.residual);
     }
     levels
 }
@@ -146,12 +146,12 @@ fn robust(deviations: &[f64], free: usize) -> Option<f64> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::fingerprint::latency::sample::Place;
+    use crate::fingerprint::latency::sample::Coordinates;
     use crate::fingerprint::latency::term::COUNT;
 
     pub fn sample(level: &str, batch: f64, residual: f64) -> Sample {
         Sample {
-            place: Place { level: level.into(), batch: batch.ln(), slopes: vec![0.0; COUNT] },
+            coordinates: Coordinates { level: level.into(), batch: batch.ln(), slopes: vec![0.0; COUNT] },
             residual,
             spread: 0.0,
         }

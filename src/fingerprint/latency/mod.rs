@@ -22,7 +22,7 @@ mod term;
 mod terms;
 
 use super::cross_validation::{FOLDS, Folds, Residuals, WIDEST, widths};
-use super::novelty::{News, architecture};
+use super::novelty::{Novelty, architecture};
 use super::prediction::Predictor;
 use super::rows::{Observations, Row};
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ use terms::Rules;
 /// The fitted latency of one device and stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Latency {
+pub(super) struct LatencyModel {
     target: Target,
     /// What is believed of the parameters, and how firmly: all that a later refit needs of the rows.
     belief: Belief,
@@ -65,7 +65,7 @@ pub(super) struct Latency {
     calibrated: BTreeMap<String, Vec<Sample>>,
 }
 
-impl Latency {
+impl LatencyModel {
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
         let mut fitted = Self::fit_rows(step, seed, observations.target, &all)?;
@@ -115,7 +115,7 @@ impl Latency {
         let corrections = Corrections::fit(seed, &operations(rows, &physics))?;
         let residual = Residual::fit(seed, &steps(rows, &physics, &corrections))?;
         let (effects, levels, calibrated) = (Effects::learn(&[]), BTreeMap::new(), BTreeMap::new());
-        Ok(Latency { target: target.clone(), belief, corrections, residual, effects, levels, calibrated })
+        Ok(LatencyModel { target: target.clone(), belief, corrections, residual, effects, levels, calibrated })
     }
 
     /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on.
@@ -124,11 +124,11 @@ impl Latency {
         for row in rows {
             calibrated.entry(architecture(&row.network)).or_default().push(self.sample(step, row));
         }
-        Latency { calibrated, ..self.clone() }
+        LatencyModel { calibrated, ..self.clone() }
     }
 
-    pub fn about<'a>(&'a self, step: Step, network: &'a Network, news: &News) -> Prepared<'a> {
-        Prepared::new(self, network, self.physics(step, network), news)
+    pub fn about<'a>(&'a self, step: Step, network: &'a Network, novelty: &Novelty) -> Prepared<'a> {
+        Prepared::new(self, network, self.physics(step, network), novelty)
     }
 
     /// How uncertain the device's parameters are.
@@ -161,10 +161,10 @@ impl Latency {
     /// A row beside what is predicted for networks of which nothing is known.
     fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
-        let stranger = Prepared::new(self, &row.network, self.physics(step, &row.network), &News::default());
+        let stranger = Prepared::new(self, &row.network, self.physics(step, &row.network), &Novelty::default());
         Sample {
             residual: (row.measured / stranger.at(batch)).ln(),
-            place: stranger.place(batch),
+            coordinates: stranger.coordinates(batch),
             spread: row.record.spread.unwrap_or(0.0),
         }
     }
@@ -194,7 +194,7 @@ fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result
         if own.is_empty() || others.is_empty() {
             return Ok(Vec::new());
         }
-        let fitted = Latency::fit_rows(step, seed, observations.target, &others)?;
+        let fitted = LatencyModel::fit_rows(step, seed, observations.target, &others)?;
         let left = |row: &Row| (architecture(&row.network), fitted.sample(step, row).residual);
         Ok(own.into_iter().map(left).collect())
     });

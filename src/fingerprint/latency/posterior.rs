@@ -3,7 +3,7 @@
 use super::cholesky::{Cholesky, dot};
 use super::effects::{Effects, FREEDOM};
 use super::mixture::{Component, Mixture};
-use super::sample::{Place, Sample};
+use super::sample::{Coordinates, Sample};
 
 /// The part of it that changes with the batch size, relative to the part that does not.
 const BATCH: f64 = 0.5;
@@ -53,7 +53,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn covariance(&self, a: &Place, b: &Place) -> f64 {
+    fn covariance(&self, a: &Coordinates, b: &Coordinates) -> f64 {
         let apart = (a.batch - b.batch) / NEIGHBOURS;
         let near = (-0.5 * apart * apart).exp();
         let own = self.effects.network * (1.0 + BATCH * BATCH * near) + self.strangeness * self.strangeness;
@@ -82,7 +82,7 @@ impl Guess {
     fn new(kernel: Kernel, weight: f64, samples: &[Sample]) -> Option<Self> {
         let rows = Cholesky::of(samples.len(), |row, column| {
             let noise = if row == column { kernel.noise() + samples[row].spread.powi(2) } else { 0.0 };
-            kernel.covariance(&samples[row].place, &samples[column].place) + noise
+            kernel.covariance(&samples[row].coordinates, &samples[column].coordinates) + noise
         })?;
         let residuals: Vec<f64> = samples.iter().map(|sample| sample.residual).collect();
         let pull = rows.solve(&residuals);
@@ -91,10 +91,11 @@ impl Guess {
     }
 
     /// Mean and variance of a measurement's residual.
-    fn at(&self, place: &Place, samples: &[Sample]) -> [f64; 2] {
-        let covariances: Vec<f64> = samples.iter().map(|sample| self.kernel.covariance(place, &sample.place)).collect();
+    fn at(&self, coordinates: &Coordinates, samples: &[Sample]) -> [f64; 2] {
+        let covariances: Vec<f64> =
+            samples.iter().map(|sample| self.kernel.covariance(coordinates, &sample.coordinates)).collect();
         let known = self.rows.whiten(&covariances);
-        let variance = self.kernel.covariance(place, place) + self.kernel.noise() - dot(&known, &known);
+        let variance = self.kernel.covariance(coordinates, coordinates) + self.kernel.noise() - dot(&known, &known);
         [dot(&covariances, &self.pull), variance.max(self.kernel.noise())]
     }
 }
@@ -107,11 +108,11 @@ pub(super) struct Posterior<'a> {
 }
 
 impl Posterior<'_> {
-    /// How far measurements at some place are expected to lie from their prediction, as logarithms of the ratio.
-    pub(super) fn at(&self, place: &Place) -> Mixture {
+    /// How far measurements somewhere are expected to lie from their prediction, as logarithms of the ratio.
+    pub(super) fn at(&self, coordinates: &Coordinates) -> Mixture {
         let likeliest = self.guesses.iter().map(|guess| guess.likelihood).fold(f64::NEG_INFINITY, f64::max);
         let components = self.guesses.iter().map(|guess| {
-            let [mean, variance] = guess.at(place, self.samples);
+            let [mean, variance] = guess.at(coordinates, self.samples);
             Component { weight: (guess.likelihood - likeliest).exp(), mean, deviation: variance.sqrt() }
         });
         Mixture::new(components.collect())
@@ -125,7 +126,7 @@ mod tests {
 
     /// The mean, and half of the 90 % interval.
     fn at(posterior: &Posterior, level: &str, batch: f64) -> [f64; 2] {
-        let mixture = posterior.at(&sample(level, batch, 0.0).place);
+        let mixture = posterior.at(&sample(level, batch, 0.0).coordinates);
         [mixture.mean(), 0.5 * (mixture.quantile(0.95) - mixture.quantile(0.05))]
     }
 

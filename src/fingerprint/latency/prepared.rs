@@ -1,15 +1,15 @@
 //! One network before the fitted latency of a device, ready to be asked about any batch size.
 
-use super::Latency;
+use super::LatencyModel;
 use super::cholesky::Cholesky;
 use super::layers::{self, Corrections};
 use super::mixture::Mixture;
 use super::physics::Physics;
 use super::posterior::Posterior;
 use super::residual::Curve;
-use super::sample::{Place, Sample};
+use super::sample::{Coordinates, Sample};
 use crate::features::physical::Class;
-use crate::fingerprint::novelty::News;
+use crate::fingerprint::novelty::Novelty;
 use crate::fingerprint::novelty::level;
 use crate::fingerprint::prediction::{Band, Basis, Predictor, Share, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
@@ -59,12 +59,17 @@ struct Widths {
 }
 
 impl<'a> Prepared<'a> {
-    pub(super) fn new(latency: &'a Latency, network: &'a Network, physics: Physics<'a>, news: &News) -> Self {
-        let samples = news.family.as_ref().and_then(|family| latency.calibrated.get(family));
+    pub(super) fn new(
+        latency: &'a LatencyModel,
+        network: &'a Network,
+        physics: Physics<'a>,
+        novelty: &Novelty,
+    ) -> Self {
+        let samples = novelty.family.as_ref().and_then(|family| latency.calibrated.get(family));
         let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
-        let profiled = news.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
+        let profiled = novelty.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
         let batches = latency.residual.batches();
-        let strangeness = strangeness(&physics, &latency.corrections, batches[1], news);
+        let strangeness = strangeness(&physics, &latency.corrections, batches[1], novelty);
         let own = Own {
             level: level(network),
             doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
@@ -72,7 +77,7 @@ impl<'a> Prepared<'a> {
         };
         let mut curve = latency.residual.curve(&physics, &latency.corrections);
         if !samples.is_empty() {
-            let knots = latency.residual.knots(samples.iter().map(|sample| sample.place.samples())).into_iter();
+            let knots = latency.residual.knots(samples.iter().map(|sample| sample.coordinates.samples())).into_iter();
             curve = curve.shifted(knots.map(|batch| (physics.time(batch), own.at(&physics, batch).mean())));
         }
         let widths = match (samples, profiled) {
@@ -84,8 +89,8 @@ impl<'a> Prepared<'a> {
     }
 
     /// Where a row of this network lies among all rows.
-    pub(super) fn place(&self, batch: u64) -> Place {
-        self.own.place(&self.physics, batch as f64)
+    pub(super) fn coordinates(&self, batch: u64) -> Coordinates {
+        self.own.coordinates(&self.physics, batch as f64)
     }
 }
 
@@ -141,25 +146,25 @@ impl Predictor for Prepared<'_> {
 impl Own<'_> {
     /// How far measurements are expected to lie from what the device promises.
     fn at(&self, physics: &Physics, batch: f64) -> Mixture {
-        self.posterior.at(&self.place(physics, batch))
+        self.posterior.at(&self.coordinates(physics, batch))
     }
 
-    fn place(&self, physics: &Physics, batch: f64) -> Place {
+    fn coordinates(&self, physics: &Physics, batch: f64) -> Coordinates {
         let (time, slopes) = physics.slopes(batch);
         let slopes = self.doubt.whiten(&slopes.map(|slope| slope / time));
-        Place { level: self.level.clone(), batch: batch.ln(), slopes }
+        Coordinates { level: self.level.clone(), batch: batch.ln(), slopes }
     }
 }
 
 /// Standard deviation of the time of a network, in logarithms, beyond that of networks like those profiled.
-fn strangeness(physics: &Physics, corrections: &Corrections, batch: f64, news: &News) -> f64 {
-    let unseen = match news.operations.is_empty() {
+fn strangeness(physics: &Physics, corrections: &Corrections, batch: f64, novelty: &Novelty) -> f64 {
+    let unseen = match novelty.operations.is_empty() {
         true => 0.0,
         false => {
             let times = physics.nodes(corrections, batch);
-            let unseen = news.operations.iter().filter_map(|node| times.get(node)).sum::<f64>();
+            let unseen = novelty.operations.iter().filter_map(|node| times.get(node)).sum::<f64>();
             unseen / times.values().sum::<f64>()
         }
     };
-    (NEVER_MEASURED * unseen).hypot(BEYOND * news.beyond).hypot(OTHER_IMAGES * news.images)
+    (NEVER_MEASURED * unseen).hypot(BEYOND * novelty.beyond).hypot(OTHER_IMAGES * novelty.images)
 }

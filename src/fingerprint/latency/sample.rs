@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Where a row lies among all rows of networks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Place {
+pub(super) struct Coordinates {
     /// The network at its widths.
     pub(super) level: String,
     /// Logarithm of the batch size.
@@ -15,7 +15,7 @@ pub(super) struct Place {
     pub(super) slopes: Vec<f64>,
 }
 
-impl Place {
+impl Coordinates {
     /// The batch size itself: what is a whole number before and after its logarithm.
     pub(super) fn samples(&self) -> u64 {
         self.batch.exp().round() as u64
@@ -26,7 +26,8 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sample {
-    pub(super) place: Place,
+    #[serde(rename = "place")]
+    pub(super) coordinates: Coordinates,
     /// Logarithm of measured over predicted.
     pub(super) residual: f64,
     /// What visits to the row, or its steps, differ by to either side, as a share of it.
@@ -42,10 +43,10 @@ fn is_zero(number: &f64) -> bool {
 impl Sample {
     /// Whether a file holds what could have been measured.
     pub(super) fn is_sound(&self) -> bool {
-        let numbers = self.place.slopes.iter().chain([&self.residual, &self.place.batch, &self.spread]);
-        self.place.slopes.len() == COUNT
+        let numbers = self.coordinates.slopes.iter().chain([&self.residual, &self.coordinates.batch, &self.spread]);
+        self.coordinates.slopes.len() == COUNT
             && self.spread >= 0.0
-            && self.place.batch >= 0.0
+            && self.coordinates.batch >= 0.0
             && numbers.into_iter().all(|number| number.abs() < 100.0)
     }
 }

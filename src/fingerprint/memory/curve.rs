@@ -71,7 +71,7 @@ fn smallness(batch: u64) -> f64 {
 /// Large, small, floor, cap.
 type Numbers = [f64; 4];
 
-/// Places of those that are not always there.
+/// Indices of those that are not always there.
 const FLOOR: usize = 2;
 const CAP: usize = 3;
 
@@ -93,11 +93,11 @@ impl Curve {
         let mut best = fit([0.5 * least, 0.5 * least, 0.0, f64::INFINITY], free);
         let worth = WORTH * points.iter().map(|point| point.weight).sum::<f64>();
         let bends = [(FLOOR, least, bends.floor), (CAP, most, bends.cap)];
-        for (place, start, _) in bends.into_iter().filter(|(_, _, allowed)| *allowed) {
+        for (index, start, _) in bends.into_iter().filter(|(_, _, allowed)| *allowed) {
             let (mut numbers, mut more) = (best.0, free);
-            (numbers[place], more[place]) = (start, true);
+            (numbers[index], more[index]) = (start, true);
             let bent = fit(numbers, more);
-            if bent.1 < best.1 - worth && bound(bent.0, place, points) >= FEWEST_BOUND {
+            if bent.1 < best.1 - worth && bound(bent.0, index, points) >= FEWEST_BOUND {
                 (best, free) = (bent, more);
             }
         }
@@ -126,10 +126,10 @@ fn line([large, small, ..]: Numbers, load: &Load) -> f64 {
 }
 
 /// How many points lie on the floor, or on the cap.
-fn bound(numbers: Numbers, place: usize, points: &[Point]) -> usize {
+fn bound(numbers: Numbers, index: usize, points: &[Point]) -> usize {
     let beyond = |point: &&Point| {
         let line = line(numbers, &point.load);
-        if place == FLOOR { line < numbers[FLOOR] } else { line > numbers[CAP] }
+        if index == FLOOR { line < numbers[FLOOR] } else { line > numbers[CAP] }
     };
     points.iter().filter(beyond).count()
 }

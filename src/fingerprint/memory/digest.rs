@@ -1,8 +1,8 @@
 //! What is kept of the rows a fit saw, so that more can be added later: simulated and measured numbers instead of networks.
 
+use super::boundary::Tried;
 use super::curve::{Bends, Curve, Load, Point};
 use super::kernels::Kernels;
-use super::limit::Tried;
 use super::simulated::{Simulated, simulation};
 use crate::error::{Error, Result};
 use crate::fingerprint::novelty::architecture;

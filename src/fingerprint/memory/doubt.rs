@@ -138,9 +138,9 @@ impl Doubt {
         Doubt { share: self.share.max(share / self.errors().inverse_cdf(0.95)), ..self }
     }
 
-    /// The probability that a step which should need so many MiB needs no more than `room`.
-    pub fn fits(&self, need: f64, room: f64) -> f64 {
-        self.errors().cdf((room - need) / self.scale(need))
+    /// The probability that a step which should need so many MiB needs no more than `limit`.
+    pub fn fits(&self, need: f64, limit: f64) -> f64 {
+        self.errors().cdf((limit - need) / self.scale(need))
     }
 
     /// MiB that a step stays within with this probability.

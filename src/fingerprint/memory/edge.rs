@@ -1,11 +1,11 @@
 //! Where steps stop to fit: at a limit that is known, or where failures showed it.
 
+use super::boundary::Boundary;
 use super::curve::Curve;
 use super::digest::{Digested, Known, trials};
 use super::doubt::{Doubt, Doubts};
-use super::limit::Limit;
 use crate::error::Result;
-use crate::fingerprint::prediction::{Counts, Room};
+use crate::fingerprint::prediction::{Counts, MemoryLimit};
 use crate::target::{Memory, Target};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 pub(super) enum Edge {
     /// At so much memory; what is uncertain is how much a step needs.
-    Known(Room),
+    Known(MemoryLimit),
     /// Where steps that failed part from those that fitted. Memory shared with other programs, with some of it on a disk, ends nowhere in
     /// particular.
-    Taught(Limit),
+    Taught(Boundary),
 }
 
 /// What was tried contradicts a limit under which its chance was less than this: something else than the limit decides.
@@ -36,42 +36,42 @@ impl Edge {
         device: (&Target, Option<f64>),
     ) -> Result<Option<Self>> {
         let (target, capacity) = device;
-        let room = capacity.and_then(|mib| enforced(mib, target.memory));
-        if let Some(room) = room.filter(|room| !contradicted(room, known, curve, doubts)) {
-            return Ok(Some(Edge::Known(room)));
+        let limit = capacity.and_then(|mib| enforced(mib, target.memory));
+        if let Some(limit) = limit.filter(|limit| !contradicted(limit, known, curve, doubts)) {
+            return Ok(Some(Edge::Known(limit)));
         }
         let trials = trials(known);
-        let assumed = || Some(Limit::assumed(capacity? - curve.large, &trials));
-        Ok(Limit::fit(&trials)?.or_else(assumed).map(Edge::Taught))
+        let assumed = || Some(Boundary::assumed(capacity? - curve.large, &trials));
+        Ok(Boundary::fit(&trials)?.or_else(assumed).map(Edge::Taught))
     }
 
     /// Whether a fit could have found it.
     pub fn is_sound(&self) -> bool {
         match self {
-            Edge::Known(room) => room.bytes.0 > 0,
-            Edge::Taught(limit) => limit.is_sound(),
+            Edge::Known(limit) => limit.bytes.0 > 0,
+            Edge::Taught(boundary) => boundary.is_sound(),
         }
     }
 }
 
 /// A limit that a device keeps to the last byte. Main memory is the operating system's to give: there the worker refuses tensors beyond
 /// what it was told, and that is the capacity of its rows. What a board shares with other programs nobody keeps.
-fn enforced(mib: f64, memory: Memory) -> Option<Room> {
+fn enforced(mib: f64, memory: Memory) -> Option<MemoryLimit> {
     let counts = match memory {
         Memory::Host => Counts::Tensors,
         Memory::Dedicated => Counts::All,
         Memory::Unified => return None,
     };
-    Some(Room { bytes: Bytes::from_mib(mib), counts })
+    Some(MemoryLimit { bytes: Bytes::from_mib(mib), counts })
 }
 
-fn contradicted(room: &Room, known: &[&Known], curve: &Curve, doubts: &Doubts) -> bool {
+fn contradicted(limit: &MemoryLimit, known: &[&Known], curve: &Curve, doubts: &Doubts) -> bool {
     let surprising = |(part, step): (&Known, &Digested)| {
-        let need = match room.counts {
+        let need = match limit.counts {
             Counts::Tensors => step.simulated.reserved,
             Counts::All => part.query(step).curve(curve),
         };
-        let fits = doubts.about(room.counts).fits(need, room.bytes.mib());
+        let fits = doubts.about(limit.counts).fits(need, limit.bytes.mib());
         if step.used.is_some() { fits < CONTRADICTION } else { fits > 1.0 - CONTRADICTION }
     };
     known.iter().flat_map(|part| part.steps.iter().map(move |step| (*part, step))).any(surprising)
@@ -112,20 +112,20 @@ mod tests {
 
     #[test]
     fn a_worker_keeps_its_limit_whether_or_not_something_failed() {
-        let known = Edge::Known(Room { bytes: Bytes(1000 << 20), counts: Counts::Tensors });
+        let known = Edge::Known(MemoryLimit { bytes: Bytes(1000 << 20), counts: Counts::Tensors });
         assert_eq!(edge(1000.0, 1000.0, "cpu"), known);
-        let above = Edge::Known(Room { bytes: Bytes(2000 << 20), counts: Counts::Tensors });
+        let above = Edge::Known(MemoryLimit { bytes: Bytes(2000 << 20), counts: Counts::Tensors });
         assert_eq!(edge(1200.0, 2000.0, "cpu"), above);
     }
 
     #[test]
     fn where_failures_contradict_the_limit_or_nobody_keeps_one_they_teach_it() {
         for (fitted, device) in [(600.0, "cpu"), (1000.0, "tx2")] {
-            let Edge::Taught(limit) = edge(fitted, 1050.0, device) else {
+            let Edge::Taught(boundary) = edge(fitted, 1050.0, device) else {
                 panic!("the limit of {device} is taken for known")
             };
             // Halfway between what fitted and what did not.
-            assert_eq!(limit.likely(), fitted + 50.0);
+            assert_eq!(boundary.likely(), fitted + 50.0);
         }
     }
 }

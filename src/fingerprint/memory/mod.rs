@@ -1,13 +1,13 @@
 //! Memory by simulation: a step's allocations are simulated, a curve makes used memory of them, and a limit says whether they fit. How close
 //! it comes, and what else was tried, stands in `docs/accuracy/memory.md`.
 
+mod boundary;
 mod curve;
 mod digest;
 mod doubt;
 mod edge;
 mod kernels;
 mod likelier;
-mod limit;
 mod model;
 mod offset;
 mod prepared;
@@ -17,11 +17,11 @@ mod search;
 mod simulated;
 mod stored;
 
+pub use boundary::{Boundary, Tried};
 pub use likelier::{Likelier, likelier};
-pub use limit::{Limit, Tried};
 
 use super::cross_validation::{FOLDS, Folds, Residuals, Spread};
-use super::novelty::News;
+use super::novelty::Novelty;
 use super::rows::{Attempt, Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
@@ -42,7 +42,7 @@ use stored::Stored;
 /// The fitted memory of one device and stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
-pub(super) struct Memory {
+pub(super) struct MemoryModel {
     target: Target,
     seed: u64,
     model: Model,
@@ -55,7 +55,7 @@ pub(super) struct Memory {
     known: Vec<Known>,
 }
 
-impl Memory {
+impl MemoryModel {
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let capacity = observations.rows.iter().filter_map(|row| capacity(&row.record)).reduce(f64::min);
         let known = digest(step, observations);
@@ -64,7 +64,7 @@ impl Memory {
         let model = Model::fit(&parts, target.allocator, seed)?
             .ok_or_else(|| Error::input("no step fitted into the device's memory"))?;
         let doubts = Doubts::of(&known, target.allocator);
-        Ok(Memory {
+        Ok(MemoryModel {
             edge: Edge::of(&parts, &model.curve, &doubts, (&target, capacity))?,
             spread: spread(&known, target.allocator, seed)?,
             target,
@@ -85,11 +85,11 @@ impl Memory {
         let model = Model::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
         let doubts = Doubts::of(&known, allocator);
         let edge = Edge::of(&parts, &model.curve, &doubts, (&self.target, self.capacity))?;
-        Ok(Memory { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
+        Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
-    pub fn about<'a>(&'a self, step: Step, network: &'a Network, news: &News) -> Prepared<'a> {
-        Prepared::new(self, step, network, news)
+    pub fn about<'a>(&'a self, step: Step, network: &'a Network, novelty: &Novelty) -> Prepared<'a> {
+        Prepared::new(self, step, network, novelty)
     }
 
     /// Refuses what a file says that no fit could have said.

@@ -12,7 +12,7 @@ const DOUBLINGS: f64 = 0.7;
 /// Difference of the ragged shares over which they do.
 const RAGGED: f64 = 0.3;
 
-/// Rows at the very place that chance may weigh as much as: with none near, the correction goes to nothing.
+/// Rows exactly where it is asked that chance may weigh as much as: with none near, the correction goes to nothing.
 const CHANCE: f64 = 0.1;
 
 /// What the rows of one architecture left over.
@@ -46,9 +46,9 @@ impl Offset {
     /// MiB used. Beyond the batch sizes that were measured it stays what it was at the last of them.
     pub fn at(&self, query: &Query, curve: f64) -> f64 {
         let [low, high] = self.range;
-        let place = doublings(query).clamp(low, high);
+        let asked = doublings(query).clamp(low, high);
         let weight = |row: &Left| {
-            let away = [(row.doublings - place) / DOUBLINGS, (row.ragged - query.kernels.ragged) / RAGGED];
+            let away = [(row.doublings - asked) / DOUBLINGS, (row.ragged - query.kernels.ragged) / RAGGED];
             (-0.5 * away.iter().map(|part| part * part).sum::<f64>()).exp()
         };
         let [sum, rest] = self.rows.iter().fold([0.0; 2], |[sum, rest], row| {

@@ -1,14 +1,14 @@
 //! One network before the fitted memory: simulated at a batch size, it is used memory, a verdict, a largest batch.
 
-use super::Memory;
+use super::MemoryModel;
 use super::curve::Curve;
 use super::doubt::Doubts;
 use super::edge::Edge;
 use super::kernels::Kernels;
 use super::query::Query;
 use super::simulated::{Simulated, simulation};
-use crate::fingerprint::novelty::{News, architecture};
-use crate::fingerprint::prediction::{Band, Counts, MaxBatch, Predictor, Room, Verdict};
+use crate::fingerprint::novelty::{Novelty, architecture};
+use crate::fingerprint::prediction::{Band, Counts, MaxBatch, MemoryLimit, Predictor, Verdict};
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;
 use crate::units::Bytes;
@@ -21,7 +21,7 @@ const SAFE: f64 = 0.95;
 
 /// One network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
-    memory: &'a Memory,
+    memory: &'a MemoryModel,
     architecture: String,
     parameters: u64,
     kernels: Kernels,
@@ -35,8 +35,8 @@ pub(in crate::fingerprint) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    pub(super) fn new(memory: &'a Memory, step: Step, network: &'a Network, news: &News) -> Self {
-        let band = memory.spread.as_ref().map(|spread| spread.band(news.family.as_deref()));
+    pub(super) fn new(memory: &'a MemoryModel, step: Step, network: &'a Network, novelty: &Novelty) -> Self {
+        let band = memory.spread.as_ref().map(|spread| spread.band(novelty.family.as_deref()));
         let above = band.map_or(0.0, |band| band.ends[1]);
         Prepared {
             memory,
@@ -46,7 +46,7 @@ impl<'a> Prepared<'a> {
             simulation: simulation(network, step, &memory.target),
             curve: memory.model.curve,
             edge: memory.edge,
-            doubts: memory.doubts.at_least_as_unsure(above).wider(news.ignorance),
+            doubts: memory.doubts.at_least_as_unsure(above).wider(novelty.ignorance),
             band,
             simulated: RefCell::default(),
         }
@@ -55,7 +55,7 @@ impl<'a> Prepared<'a> {
     /// The same asked about another limit than the device's, which all that a step uses must keep.
     pub fn within(mut self, limit: Option<Bytes>) -> Self {
         if let Some(bytes) = limit {
-            self.edge = Some(Edge::Known(Room { bytes, counts: Counts::All }));
+            self.edge = Some(Edge::Known(MemoryLimit { bytes, counts: Counts::All }));
             // Where the device's memory ended says nothing of that limit.
             self.curve.cap = None;
         }
@@ -90,38 +90,38 @@ impl Predictor for Prepared<'_> {
         Some(self.simulation.alive(batch))
     }
 
-    fn room(&self) -> Option<Room> {
+    fn limit(&self) -> Option<MemoryLimit> {
         match self.edge? {
-            Edge::Known(room) => Some(room),
-            Edge::Taught(_) => Some(Room { bytes: self.memory.capacity()?, counts: Counts::All }),
+            Edge::Known(limit) => Some(limit),
+            Edge::Taught(_) => Some(MemoryLimit { bytes: self.memory.capacity()?, counts: Counts::All }),
         }
     }
 
     fn need(&self, batch: u64) -> Option<f64> {
-        Some(self.needed(batch, self.room().map(|room| room.counts)))
+        Some(self.needed(batch, self.limit().map(|limit| limit.counts)))
     }
 
     /// None where nothing says what the device can give.
     fn verdict(&self, batch: u64) -> Option<Verdict> {
         Some(Verdict::new(match self.edge? {
-            Edge::Known(room) => {
-                self.doubts.about(room.counts).fits(self.needed(batch, Some(room.counts)), room.bytes.mib())
+            Edge::Known(limit) => {
+                self.doubts.about(limit.counts).fits(self.needed(batch, Some(limit.counts)), limit.bytes.mib())
             }
-            Edge::Taught(limit) => limit.fits(self.simulate(batch).reserved),
+            Edge::Taught(boundary) => boundary.fits(self.simulate(batch).reserved),
         }))
     }
 
     /// None where nothing says what the device can give.
     fn max_batch(&self) -> Option<MaxBatch> {
         let [likely, safe] = match self.edge? {
-            Edge::Known(Room { bytes, counts }) => {
+            Edge::Known(MemoryLimit { bytes, counts }) => {
                 let doubt = self.doubts.about(counts);
                 let need = |batch| self.needed(batch, Some(counts));
                 let surely = |batch| doubt.within(need(batch), SAFE);
                 [largest(bytes.mib(), need), largest(bytes.mib(), surely)]
             }
-            Edge::Taught(limit) => {
-                let limits = [limit.likely(), limit.safe(self.memory.target.allocator)];
+            Edge::Taught(boundary) => {
+                let limits = [boundary.likely(), boundary.safe(self.memory.target.allocator)];
                 limits.map(|limit| largest(limit, |batch| self.simulate(batch).reserved))
             }
         };

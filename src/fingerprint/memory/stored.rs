@@ -1,6 +1,6 @@
 //! Fitted memory as it lies in a file: without the trees, which grow again from the rows it keeps.
 
-use super::Memory;
+use super::MemoryModel;
 use super::curve::Curve;
 use super::digest::Known;
 use super::doubt::Doubts;
@@ -24,20 +24,20 @@ pub(super) struct Stored {
     known: Vec<Known>,
 }
 
-impl From<Memory> for Stored {
-    fn from(memory: Memory) -> Self {
-        let Memory { target, seed, model, capacity, edge, doubts, spread, known } = memory;
+impl From<MemoryModel> for Stored {
+    fn from(memory: MemoryModel) -> Self {
+        let MemoryModel { target, seed, model, capacity, edge, doubts, spread, known } = memory;
         Stored { target, seed, curve: model.curve, capacity, edge, doubts, spread, known }
     }
 }
 
-impl TryFrom<Stored> for Memory {
+impl TryFrom<Stored> for MemoryModel {
     type Error = Error;
 
     fn try_from(stored: Stored) -> Result<Self> {
         let Stored { target, seed, curve, capacity, edge, doubts, spread, known } = stored;
         target.check()?;
         let model = Model::grown(curve, &known.iter().collect::<Vec<_>>(), target.allocator, seed)?;
-        Ok(Memory { target, seed, model, capacity, edge, doubts, spread, known })
+        Ok(MemoryModel { target, seed, model, capacity, edge, doubts, spread, known })
     }
 }

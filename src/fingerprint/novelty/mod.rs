@@ -7,6 +7,6 @@ mod understood;
 mod unlike;
 
 pub(super) use architecture::{architecture, level};
-pub(super) use profiled::{News, Profiled};
+pub(super) use profiled::{Novelty, Profiled};
 pub use understood::{LEAST_COVERAGE, check_understood};
 pub use unlike::Unlike;

@@ -24,7 +24,7 @@ pub(in crate::fingerprint) struct Profiled {
 
 /// What is new about a network, as far as it makes a prediction less certain.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::fingerprint) struct News {
+pub(in crate::fingerprint) struct Novelty {
     /// The architecture that it has in common with networks that were measured, if it is one of their levels.
     pub family: Option<String>,
     /// Operations of kinds that were never measured.
@@ -96,7 +96,7 @@ impl Profiled {
     }
 
     /// What is new about `network`.
-    pub fn news(&self, network: &Network) -> News {
+    pub fn novelty(&self, network: &Network) -> Novelty {
         let far = |value: u64, [low, high]: [u64; 2]| {
             let [value, low, high] = [value, low, high].map(|size| size.max(1) as f64);
             (value / high).max(low / value).max(1.0).ln()
@@ -104,7 +104,7 @@ impl Profiled {
         let unseen: BTreeSet<Form> =
             forms(network).filter(|form| form.names().iter().any(|name| !self.operations.contains(name))).collect();
         let is_new = |node: &Node| Form::of(network, node).is_some_and(|form| unseen.contains(&form));
-        News {
+        Novelty {
             family: self.families.of(network).map(str::to_owned),
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
             beyond: self.beyond(network).map(|(_, value, profiled)| far(value, profiled)).fold(0.0, f64::max),

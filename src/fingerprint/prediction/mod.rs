@@ -13,7 +13,7 @@ pub use interval::{Basis, Interval};
 pub use predicted::Predicted;
 pub(super) use predictor::Predictor;
 pub use shares::{Share, Shares, TimedOperation};
-pub use verdict::{Call, Counts, MaxBatch, Room, Verdict};
+pub use verdict::{Call, Counts, MaxBatch, MemoryLimit, Verdict};
 
 use super::novelty::Unlike;
 

@@ -2,7 +2,7 @@
 
 use super::interval::Band;
 use super::shares::{Shares, TimedOperation};
-use super::verdict::{MaxBatch, Room, Verdict};
+use super::verdict::{MaxBatch, MemoryLimit, Verdict};
 use crate::fingerprint::rows::Row;
 use crate::memory::Alive;
 
@@ -17,11 +17,11 @@ pub(in crate::fingerprint) trait Predictor {
     }
 
     /// What a step must fit into.
-    fn room(&self) -> Option<Room> {
+    fn limit(&self) -> Option<MemoryLimit> {
         None
     }
 
-    /// MiB of what counts against [`Predictor::room`], and of all memory where it counts nothing.
+    /// MiB of what counts against [`Predictor::limit`], and of all memory where it counts nothing.
     fn need(&self, _batch: u64) -> Option<f64> {
         None
     }

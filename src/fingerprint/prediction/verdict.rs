@@ -7,7 +7,7 @@ use std::fmt;
 /// Memory that a step must fit into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Room {
+pub struct MemoryLimit {
     /// How much there is.
     pub bytes: Bytes,
     /// What of a step has to fit into it.

@@ -64,8 +64,8 @@ fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
         return records;
     }
     let mut steps: BTreeMap<(&Variant, Workload), Vec<usize>> = BTreeMap::new();
-    for (place, record) in records.iter().enumerate() {
-        steps.entry((&record.variant, record.workload)).or_default().push(place);
+    for (index, record) in records.iter().enumerate() {
+        steps.entry((&record.variant, record.workload)).or_default().push(index);
     }
     let (each, stride) = ((MOST_FITTED / steps.len()).max(1), steps.len().div_ceil(MOST_FITTED));
     let kept: BTreeSet<usize> =
@@ -79,7 +79,7 @@ fn thinned(records: Vec<Record>, warnings: &mut Vec<String>) -> Vec<Record> {
         grouped(kept.len() as u64),
     );
     warnings.insert(0, thinned);
-    records.into_iter().enumerate().filter(|(place, _)| kept.contains(place)).map(|(_, record)| record).collect()
+    records.into_iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, record)| record).collect()
 }
 
 /// Rows name a file on the device they were measured on; only its stem counts here.

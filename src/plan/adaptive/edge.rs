@@ -6,7 +6,7 @@
 use super::candidate::Candidate;
 use super::seen::Seen;
 use crate::error::Result;
-use crate::fingerprint::{Limit, Tried};
+use crate::fingerprint::{Boundary, Tried};
 use crate::workload::{Step, Workload};
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ enum Edge {
     /// trying it halves what is left.
     Between { fitted: f64, failed: f64 },
     /// Nothing failed yet, or steps that fitted took more than some that did not.
-    Fitted(Limit),
+    Fitted(Boundary),
 }
 
 impl Edge {
@@ -111,12 +111,12 @@ impl Edge {
         match demands(false).reduce(f64::min) {
             None => {
                 let room = capacity.unwrap_or_else(|| AHEAD * fitted.unwrap_or(least));
-                Ok(Edge::Fitted(Limit::assumed(room, tried)))
+                Ok(Edge::Fitted(Boundary::assumed(room, tried)))
             }
             Some(failed) => {
                 // Where nothing fitted yet, half of the smallest step may.
                 let fitted = fitted.unwrap_or(0.5 * least);
-                let limit = if fitted < failed { None } else { Limit::fit(tried)? };
+                let limit = if fitted < failed { None } else { Boundary::fit(tried)? };
                 Ok(limit.map_or(Edge::Between { fitted, failed }, Edge::Fitted))
             }
         }

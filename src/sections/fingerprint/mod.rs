@@ -87,11 +87,11 @@ impl FingerprintSection {
     }
 
     fn reads(&self, source: &Source) -> Vec<KeyedPath> {
-        let place = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
-        let tested = source.test.iter().map(|folder| place(source.test_key, folder));
+        let keyed = |key, path: &PathBuf| KeyedPath { key, path: path.clone() };
+        let tested = source.test.iter().map(|folder| keyed(source.test_key, folder));
         match self.fits(source) {
-            true => tested.chain(source.fit.iter().map(|folder| place(source.fit_key, folder))).collect(),
-            false => tested.chain([place("model_storedir", &self.file(source))]).collect(),
+            true => tested.chain(source.fit.iter().map(|folder| keyed(source.fit_key, folder))).collect(),
+            false => tested.chain([keyed("model_storedir", &self.file(source))]).collect(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::fingerprint::{
-    Call, Expected, Fingerprints, MaxBatch, Predicted, Prediction, Room, Shares, Verdict, check_understood,
+    Call, Expected, Fingerprints, MaxBatch, MemoryLimit, Predicted, Prediction, Shares, Verdict, check_understood,
 };
 use crate::memory::Alive;
 use crate::network::Network;
@@ -19,7 +19,7 @@ pub(super) struct Answer {
     /// One per batch size, in the order asked.
     pub points: Vec<Point>,
     /// What a step must fit into, where the memory fingerprint knows or the question says.
-    pub room: Option<Room>,
+    pub limit: Option<MemoryLimit>,
     /// Where the memory fingerprint knows.
     pub max_batch: Option<MaxBatch>,
     /// What the largest batch asked for is made of; only on a network's own page.
@@ -31,7 +31,7 @@ pub(super) struct Point {
     pub batch: u64,
     pub latency: Option<Prediction>,
     pub memory: Option<Prediction>,
-    /// Memory of what has to fit into [`Answer::room`].
+    /// Memory of what has to fit into [`Answer::limit`].
     pub need: Option<Predicted>,
     pub verdict: Option<Verdict>,
 }
@@ -80,9 +80,9 @@ impl Question<'_> {
             .into_iter()
             .filter_map(|(quantity, about)| Some((quantity, about.as_ref()?.expected()?)))
             .collect();
-        let room = memory.as_ref().and_then(|about| about.room());
+        let limit = memory.as_ref().and_then(|about| about.limit());
         let max_batch = memory.as_ref().and_then(|about| about.max_batch());
-        Ok(Answer { network: name.to_owned(), expected, points, room, max_batch, breakdown })
+        Ok(Answer { network: name.to_owned(), expected, points, limit, max_batch, breakdown })
     }
 }
 

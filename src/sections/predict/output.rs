@@ -3,7 +3,7 @@
 use super::answer::{Answer, Breakdown, Point};
 use super::tell::Answers;
 use crate::error::Error;
-use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, Prediction, Room, Subject};
+use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Milliseconds};
 use crate::workload::{Quantity, Step};
@@ -20,9 +20,11 @@ impl Answers {
         for answer in &self.answers {
             let heads = [&answer.network, device, dataset, stage.name()].map(Cell::from);
             let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
-            let room =
-                [Cell::from(answer.room.map(|room| room.bytes)), answer.room.map(|room| counts(room.counts)).into()];
-            let tail = max_batch.map(Cell::from).into_iter().chain(room);
+            let limit = [
+                Cell::from(answer.limit.map(|limit| limit.bytes)),
+                answer.limit.map(|limit| counts(limit.counts)).into(),
+            ];
+            let tail = max_batch.map(Cell::from).into_iter().chain(limit);
             for point in &answer.points {
                 let cells = cells(point, &self.fingerprints);
                 table.row(heads.iter().cloned().chain(cells).chain(tail.clone()));
@@ -53,9 +55,9 @@ impl Answers {
     fn network(&self, answer: &Answer, asked: Option<Bytes>) -> Value {
         let mut predictions = Table::new("", columns(&self.fingerprints));
         answer.points.iter().for_each(|point| predictions.row(cells(point, &self.fingerprints)));
-        let limit = |room: Room| {
+        let limit = |limit: MemoryLimit| {
             let source = if asked.is_some() { "asked" } else { "profile" };
-            json!({ "bytes": room.bytes.0, "counts": counts(room.counts), "source": source })
+            json!({ "bytes": limit.bytes.0, "counts": counts(limit.counts), "source": source })
         };
         let told = self.fingerprints.iter().map(|one| one.subject().quantity);
         let expected = told.map(|quantity| (quantity.name().to_owned(), error(answer.expected.get(&quantity))));
@@ -63,7 +65,7 @@ impl Answers {
         json!({
             "network": answer.network,
             "answer": self.sentence(answer, asked),
-            "limit": answer.room.map(limit),
+            "limit": answer.limit.map(limit),
             "expected_error": expected,
             "max_batch": answer.max_batch.map(|max| json!({ "safe": max.safe, "likely": max.likely })),
             "unlike": answer.unlike(),

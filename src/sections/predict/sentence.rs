@@ -45,7 +45,7 @@ impl Answers {
     fn judged(&self, answer: &Answer, point: &Point, asked: Option<Bytes>) -> String {
         let samples = if point.batch == 1 { "sample" } else { "samples" };
         let step = format!("a step of {} {samples}", grouped(point.batch));
-        let tensors = answer.room.is_some_and(|room| room.counts == Counts::Tensors);
+        let tensors = answer.limit.is_some_and(|limit| limit.counts == Counts::Tensors);
         let need = point.need.map_or(String::new(), |need| need.to_string());
         // The tables say what a step takes in all.
         let whole = point.memory.as_ref().filter(|_| tensors);
@@ -68,12 +68,12 @@ impl Answers {
     /// What a step must fit into.
     fn place(&self, answer: &Answer, asked: Option<Bytes>) -> String {
         let device = &self.fingerprints.subject().device;
-        match (asked, answer.room) {
+        match (asked, answer.limit) {
             (Some(asked), _) => asked.in_full(),
             (None, None) => device.clone(),
-            (None, Some(room)) => match room.counts {
-                Counts::All => format!("the {} of {device}", room.bytes.in_full()),
-                Counts::Tensors => format!("the {} that the profile of {device} allowed them", room.bytes.in_full()),
+            (None, Some(limit)) => match limit.counts {
+                Counts::All => format!("the {} of {device}", limit.bytes.in_full()),
+                Counts::Tensors => format!("the {} that the profile of {device} allowed them", limit.bytes.in_full()),
             },
         }
     }

@@ -98,13 +98,13 @@ fn memory_map(part: &Assessment, network: String) -> Chart {
     for record in records {
         found.entry((record.variant.level, record.workload.batch)).or_default().push(record);
     }
-    let places = levels.iter().flat_map(|level| batches.iter().map(|batch| (*level, *batch)));
+    let pairs = levels.iter().flat_map(|level| batches.iter().map(|batch| (*level, *batch)));
     let plot = Heatmap {
         row_label: "level".into(),
         column_label: "batch size".into(),
         rows: levels.iter().map(u8::to_string).collect(),
         columns: batches.iter().map(u64::to_string).collect(),
-        cells: places.map(|(level, batch)| cell(level, batch, found.get(&(level, batch)))).collect(),
+        cells: pairs.map(|(level, batch)| cell(level, batch, found.get(&(level, batch)))).collect(),
         value: Axis::linear("fits, memory used (%)"),
         range: Some((0.0, 100.0)),
         printed: false,
@@ -158,8 +158,8 @@ fn used(record: &Record) -> String {
 
 fn lines(evidence: &Evidence, part: &Assessment, x: Axis, key: impl Fn(&Case) -> u64) -> Line {
     let mut means: BTreeMap<(String, u64), f64> = BTreeMap::new();
-    for (place, scores) in part.evaluation().by(|case| (case.variant.network.clone(), key(case))) {
-        means.insert(place, scores.mape);
+    for (key, scores) in part.evaluation().by(|case| (case.variant.network.clone(), key(case))) {
+        means.insert(key, scores.mape);
     }
     let of_network = |name: &String| {
         let own = means.iter().filter(|((network, _), _)| network == name);

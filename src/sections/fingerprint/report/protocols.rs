@@ -44,11 +44,11 @@ impl Protocol {
     /// The cases of a method's trial; none where it was not made.
     pub fn cases(self, part: &Assessment, protocols: &Protocols) -> Option<Evaluation> {
         let telling = part.telling();
-        let places: BTreeSet<(&str, u8)> = telling.cases.iter().map(place).collect();
+        let levels: BTreeSet<(&str, u8)> = telling.cases.iter().map(level).collect();
         let left_out = || Some(&protocols.left_out.as_ref()?.evaluation);
         match self {
-            Protocol::Unseen => Some(protocols.whole.evaluation.only(|case| places.contains(&place(case)))),
-            Protocol::SameRowsLeftOut => Some(left_out()?.only(|case| places.contains(&place(case)))),
+            Protocol::Unseen => Some(protocols.whole.evaluation.only(|case| levels.contains(&level(case)))),
+            Protocol::SameRowsLeftOut => Some(left_out()?.only(|case| levels.contains(&level(case)))),
             Protocol::UnprunedLeftOut => Some(left_out()?.only(|case| case.variant.level == 0)),
             Protocol::PrunedLeftOut => Some(left_out()?.only(|case| case.variant.level != 0)),
         }
@@ -60,7 +60,7 @@ impl Protocol {
     }
 }
 
-fn place(case: &Case) -> (&str, u8) {
+fn level(case: &Case) -> (&str, u8) {
     (&case.variant.network, case.variant.level)
 }
 

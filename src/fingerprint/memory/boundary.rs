@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Where steps stop to fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limit {
+pub struct Boundary {
     /// Simulated MiB at which a step is as likely to fit as not.
     threshold: f64,
     /// Natural logarithm of the odds lost per natural logarithm of simulated over threshold.
@@ -41,7 +41,7 @@ const SAFE: f64 = 0.95;
 /// more than simulated (`docs/accuracy/memory.md`). Safe is what leaves that room.
 const CACHING_ROOM: f64 = 0.8;
 
-impl Limit {
+impl Boundary {
     /// Whether a file holds what a fit can give.
     pub fn is_sound(&self) -> bool {
         self.threshold > 0.0 && self.threshold.is_finite() && self.steepness > 0.0 && self.steepness.is_finite()
@@ -73,16 +73,16 @@ impl Limit {
     pub fn fit(trials: &[Tried]) -> Result<Option<Self>> {
         let Some(threshold) = split(trials)? else { return Ok(None) };
         let ([steepness], _) = search([(0.3 * SHARPEST).ln()], [0.5], |[steepness]| {
-            let limit = Limit { threshold, steepness: steepness.exp() };
+            let limit = Boundary { threshold, steepness: steepness.exp() };
             if limit.steepness <= SHARPEST { limit.surprise(trials) } else { f64::INFINITY }
         });
-        Ok(Some(Limit { threshold, steepness: steepness.exp() }))
+        Ok(Some(Boundary { threshold, steepness: steepness.exp() }))
     }
 
     /// The limit of a device on which nothing ever failed: what it can give, or what was seen to fit if that is more.
     pub fn assumed(capacity: f64, trials: &[Tried]) -> Self {
         let threshold = trials.iter().map(|trial| trial.demand).fold(capacity, f64::max);
-        Limit { threshold, steepness: ASSUMED_STEEPNESS }
+        Boundary { threshold, steepness: ASSUMED_STEEPNESS }
     }
 
     /// Negative logarithm of the likelihood.
@@ -128,16 +128,16 @@ mod tests {
 
     #[test]
     fn the_threshold_lies_between_what_fitted_and_what_did_not() {
-        let limit = Limit::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        let limit = Boundary::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
         assert!(limit.fits(480.0) > 0.5 && limit.fits(520.0) < 0.5, "{limit:?}");
         assert!(limit.safe(Allocator::Direct) < limit.likely() && limit.fits(100.0) > 0.999);
-        assert!(Limit::fit(&trials(&[100.0], &[])).unwrap().is_none());
+        assert!(Boundary::fit(&trials(&[100.0], &[])).unwrap().is_none());
     }
 
     #[test]
     fn contradictions_make_it_less_sure() {
-        let clear = Limit::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
-        let vague = Limit::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap().unwrap();
+        let clear = Boundary::fit(&trials(&[100.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        let vague = Boundary::fit(&trials(&[100.0, 480.0, 620.0], &[400.0, 520.0, 900.0])).unwrap().unwrap();
         assert!(vague.fits(300.0) < clear.fits(300.0));
         assert!(vague.safe(Allocator::Direct) < clear.safe(Allocator::Direct));
     }
