@@ -115,7 +115,7 @@ impl<'a> Fits<'a> {
     fn protocols(&self, answers: &Answers, method: Method, whole: Trial) -> Protocols {
         let points = self.find(answers, method).filter_map(|(fit, trial)| match fit {
             Fit::On(draw) => Some(Learned { rows: draw.rows, mape: trial.evaluation.mean_over_networks()? }),
-            _ => None,
+            Fit::Whole | Fit::Without(_) => None,
         });
         let all = whole.evaluation.unseen().mean_over_networks();
         let learning = curve(points.chain(all.map(|mape| Learned { rows: self.fitted.rows.len(), mape })));

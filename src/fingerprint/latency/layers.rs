@@ -53,10 +53,8 @@ fn times(row: &Row) -> BTreeMap<Part, f64> {
     let mut times: BTreeMap<Part, f64> = BTreeMap::new();
     for layer in &row.layers {
         let node = layer.operation.as_ref().and_then(|operation| named.get(&operation.node).copied());
-        let pass = match layer.pass {
-            layers::Pass::ZeroGrad => layers::Pass::Optimizer,
-            pass => pass,
-        };
+        let is_clearing = layer.pass == layers::Pass::ZeroGrad;
+        let pass = if is_clearing { layers::Pass::Optimizer } else { layer.pass };
         *times.entry(Part { node, pass }).or_default() += layer.record.value().unwrap_or_default();
     }
     times

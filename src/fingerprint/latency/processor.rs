@@ -67,7 +67,7 @@ impl Processor<'_> {
                 let [product, operands, columns] = self.image_by_image(kernel, filter, product, batch);
                 [Some(product), Some(operands), Some(columns), None]
             }
-            _ => self.by_library(kernel, filter, product, batch).map(Some),
+            Route::Library | Route::General => self.by_library(kernel, filter, product, batch).map(Some),
         }
     }
 
@@ -102,11 +102,13 @@ impl Processor<'_> {
         let sizes = [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(1.0));
         let product = self.product(kernel, sizes).times(batch);
         let plain = filter.kernel == [1, 1] && filter.moves_by_one();
-        let columns = match kernel.pass {
+        let columns = if kernel.pass == Pass::InputGradient {
             // Written by the product, then added to a gradient of zeros.
-            Pass::InputGradient => 2.0 * kernel.element * filter.columns() + 3.0 * kernel.result.at(1.0),
-            _ if plain => 0.0,
-            _ => 2.0 * kernel.element * filter.columns(),
+            2.0 * kernel.element * filter.columns() + 3.0 * kernel.result.at(1.0)
+        } else if plain {
+            0.0
+        } else {
+            2.0 * kernel.element * filter.columns()
         };
         let columns = Term::new(batch * columns / MILLION, Parameter::Bandwidth, [Some(Parameter::Strided), None]);
         [product, reading(batch * kernel.traffic.at(1.0)), columns]

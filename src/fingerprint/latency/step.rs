@@ -19,7 +19,9 @@ impl Launches {
         for kernel in kernels {
             match kernel.pass {
                 Pass::Update => launches.updates += kernel.launches,
-                _ => launches.operations += kernel.launches,
+                Pass::Forward | Pass::InputGradient | Pass::WeightGradient | Pass::Loss | Pass::Fork => {
+                    launches.operations += kernel.launches;
+                }
             }
         }
         launches

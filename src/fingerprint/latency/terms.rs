@@ -98,15 +98,12 @@ pub(super) fn of_pass(pass: Pass) -> Option<Parameter> {
     match pass {
         Pass::InputGradient => Some(Parameter::InputGradient),
         Pass::WeightGradient => Some(Parameter::WeightGradient),
-        _ => None,
+        Pass::Forward | Pass::Loss | Pass::Fork | Pass::Update => None,
     }
 }
 
 fn of_windows(pass: Pass) -> Parameter {
-    match pass {
-        Pass::WeightGradient => Parameter::WindowGradient,
-        _ => Parameter::Windows,
-    }
+    if pass == Pass::WeightGradient { Parameter::WindowGradient } else { Parameter::Windows }
 }
 
 fn of_kind(kernel: &Kernel) -> Option<Parameter> {

@@ -73,8 +73,8 @@ impl Boundary {
     pub fn fit(trials: &[Tried]) -> Result<Option<Self>> {
         let Some(threshold) = split(trials)? else { return Ok(None) };
         let ([steepness], _) = search([(0.3 * SHARPEST).ln()], [0.5], |[steepness]| {
-            let limit = Boundary { threshold, steepness: steepness.exp() };
-            if limit.steepness <= SHARPEST { limit.surprise(trials) } else { f64::INFINITY }
+            let boundary = Boundary { threshold, steepness: steepness.exp() };
+            if boundary.steepness <= SHARPEST { boundary.surprise(trials) } else { f64::INFINITY }
         });
         Ok(Some(Boundary { threshold, steepness: steepness.exp() }))
     }
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn the_threshold_lies_between_what_fitted_and_what_did_not() {
-        let limit = Boundary::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
-        assert!(limit.fits(480.0) > 0.5 && limit.fits(520.0) < 0.5, "{limit:?}");
-        assert!(limit.safe(Allocator::Direct) < limit.likely() && limit.fits(100.0) > 0.999);
+        let boundary = Boundary::fit(&trials(&[100.0, 400.0, 480.0], &[520.0, 900.0])).unwrap().unwrap();
+        assert!(boundary.fits(480.0) > 0.5 && boundary.fits(520.0) < 0.5, "{boundary:?}");
+        assert!(boundary.safe(Allocator::Direct) < boundary.likely() && boundary.fits(100.0) > 0.999);
         assert!(Boundary::fit(&trials(&[100.0], &[])).unwrap().is_none());
     }
 

@@ -42,7 +42,7 @@ impl Kernels {
     pub fn of(network: &Network, step: Step, target: &Target) -> Self {
         let block = target.workspaces.iter().find_map(|workspace| match workspace {
             Workspace::BlockedCopies { channels, .. } => Some(*channels),
-            _ => None,
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         });
         block.map_or(Kernels::default(), |block| Kernels {
             code: code(network, step, target),

@@ -12,7 +12,7 @@ const DOUBLINGS: f64 = 0.7;
 /// Difference of the ragged shares over which they do.
 const RAGGED: f64 = 0.3;
 
-/// Rows exactly where it is asked that chance may weigh as much as: with none near, the correction goes to nothing.
+/// What chance weighs, in rows of the very batch size asked about: with no rows near, the correction goes to nothing.
 const CHANCE: f64 = 0.1;
 
 /// What the rows of one architecture left over.
