@@ -2,6 +2,9 @@
 
 use crate::network::Shape;
 
+/// Bytes of an index or a counter, int64 in PyTorch.
+pub(super) const INDEX: u64 = 8;
+
 /// More than any device holds; larger amounts count as this, so that sums of them still fit a u64.
 const LIMIT: u64 = 1 << 44;
 

@@ -1,8 +1,8 @@
 //! Backward: gradients flow from the loss to the weights, in the order of PyTorch's autograd engine.
 
 use super::amount::Amount;
+use super::event::{Role, TensorId};
 use super::rule::Move;
-use super::schedule::{Role, TensorId};
 use super::step::{Loss, Steps, borrow};
 use crate::network::NodeId;
 use crate::target::Gradients;

@@ -1,8 +1,7 @@
 //! Convolutions on a processor: oneDNN works in blocked layouts, PyTorch hands it plain tensors, so everything is copied.
 
 use super::amount::{Amount, product};
-use super::convolution::asked;
-use super::operations::Place;
+use super::operation::Operation;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::network::{Conv, Shape};
@@ -11,7 +10,7 @@ use crate::target::Kept;
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
 /// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
 pub(super) struct Blocked<'a> {
-    pub place: Place<'a>,
+    pub operation: Operation<'a>,
     pub conv: &'a Conv,
     /// Channels in a block.
     pub block: u64,
@@ -33,7 +32,7 @@ impl Blocked<'_> {
     pub fn backward(&self) -> Vec<Move> {
         let bias = self.conv.bias.then_some(WeightGradient(1));
         // The network's own input needs no gradient.
-        let input = if self.place.tracked(0) { self.input_gradient() } else { Vec::new() };
+        let input = if self.operation.tracked(0) { self.input_gradient() } else { Vec::new() };
         input.into_iter().chain(self.weight_gradient()).chain(bias).collect()
     }
 
@@ -42,7 +41,7 @@ impl Blocked<'_> {
         if self.strided() && self.conv.groups == 1 {
             // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
             let [result, source] =
-                [self.place.output(), self.place.input(0)].map(|image| Take(self.unless_kept(image)));
+                [self.operation.output(), self.operation.input(0)].map(|image| Take(self.unless_kept(image)));
             return vec![result, filters, source, Drop(1), Drop(1), InputGradient(0), source, Drop(0), Drop(0)];
         }
         vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
@@ -68,7 +67,7 @@ impl Blocked<'_> {
     }
 
     fn seen(&self) -> u64 {
-        self.place.network.input_of(self.place.node, 0).channels() as u64
+        self.operation.network.input_of(self.operation.node, 0).channels() as u64
     }
 
     /// Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
@@ -89,18 +88,18 @@ impl Blocked<'_> {
     }
 
     fn source(&self) -> Amount {
-        self.padded(self.place.network.input_of(self.place.node, 0))
+        self.padded(self.operation.network.input_of(self.operation.node, 0))
     }
 
     fn result(&self) -> Amount {
-        self.padded(&self.place.node.shape)
+        self.padded(&self.operation.node.shape)
     }
 
     /// Images whose channels fill whole blocks.
     fn padded(&self, image: &Shape) -> Amount {
         let [height, width] = image.image().map(|side| side as u64);
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        self.unless_kept(Amount::per_sample(product([self.place.step.activation(), channels, height, width])))
+        self.unless_kept(Amount::per_sample(product([self.operation.step.activation(), channels, height, width])))
     }
 
     /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both.
@@ -114,11 +113,11 @@ impl Blocked<'_> {
             _ if inputs == groups => [1, whole(outputs)],
             _ => [inputs / groups, outputs],
         };
-        self.unless_kept(Amount::once(product([self.place.step.activation(), inputs, outputs, height, width])))
+        self.unless_kept(Amount::once(product([self.operation.step.activation(), inputs, outputs, height, width])))
     }
 
     /// Nothing is copied where PyTorch computes it itself.
     fn unless_kept(&self, amount: Amount) -> Amount {
-        amount.starting_at(self.kept.library_from(&asked(self.place, self.conv)))
+        amount.starting_at(self.kept.library_from(&self.operation.asked(self.conv)))
     }
 }

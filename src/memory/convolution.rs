@@ -2,82 +2,70 @@
 
 use super::amount::{Amount, product};
 use super::blocked::Blocked;
-use super::operations::Place;
+use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
 use crate::network::{Conv, Shape};
-use crate::target::{Asked, Kept, Pass, Workspace};
+use crate::target::{Kept, Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
-pub(super) fn rule(rule: Rule, place: Place, conv: &Conv) -> Rule {
+pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0)]);
-    let blocked = place.target.workspaces.iter().find_map(|workspace| match workspace {
+    let blocked = operation.target.workspaces.iter().find_map(|workspace| match workspace {
         Workspace::BlockedCopies { channels, one_thread } => {
-            Some(Blocked { place, conv, block: *channels, kept: Kept::on(*one_thread) })
+            Some(Blocked { operation, conv, block: *channels, kept: Kept::on(*one_thread) })
         }
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
     match blocked {
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
-        None => borrowing(rule, place, conv),
+        None => borrowing(rule, operation, conv),
     }
 }
 
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).
-fn borrowing(rule: Rule, place: Place, conv: &Conv) -> Rule {
+fn borrowing(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let borrowed = |pass: Pass| {
-        let amounts = place.target.workspaces.iter().filter_map(move |workspace| match workspace {
+        let amounts = operation.target.workspaces.iter().filter_map(move |workspace| match workspace {
             Workspace::Winograd { .. } => {
-                workspace.winograd(&asked(place, conv), pass).map(|tile| winograd(tile, place, conv))
+                workspace.winograd(&operation.asked(conv), pass).map(|tile| winograd(tile, operation, conv))
             }
-            Workspace::ChannelsLast { channels } => channels_last(*channels, place, conv),
+            Workspace::ChannelsLast { channels } => channels_last(*channels, operation, conv),
             Workspace::BlockedCopies { .. } => None,
         });
         amounts.flat_map(|amount| [Take(amount), Drop(0)])
     };
     let bias = conv.bias.then_some(WeightGradient(1));
     let rule = rule.forward([Output]).forward(borrowed(Pass::Forward));
-    let rule = match place.tracked(0) {
+    let rule = match operation.tracked(0) {
         true => rule.backward([InputGradient(0)]).backward(borrowed(Pass::InputGradient)),
         false => rule,
     };
     rule.backward([WeightGradient(0)]).backward(borrowed(Pass::WeightGradient)).backward(bias)
 }
 
-/// What libraries are asked for.
-pub(super) fn asked(place: Place, conv: &Conv) -> Asked {
-    let (window, input) = (&conv.window, place.network.input_of(place.node, 0));
-    Asked {
-        kernel: window.kernel,
-        moves_by_one: (window.stride, window.dilation) == ([1; 2], [1; 2]),
-        groups: conv.groups,
-        channels: input.channels(),
-        elements: input.elements(),
-    }
-}
-
 /// Transformed tiles of input and result for every sample, and transformed filters: Lavin and Gray, "Fast algorithms for
 /// convolutional neural networks" (2016), F(m x m, 3 x 3) with tiles of (m + 2) x (m + 2), each transform in memory.
-fn winograd(output_tile: u64, place: Place, conv: &Conv) -> Amount {
-    let input = place.network.input_of(place.node, 0);
+fn winograd(output_tile: u64, operation: Operation, conv: &Conv) -> Amount {
+    let input = operation.network.input_of(operation.node, 0);
     let [inputs, outputs] = [input.channels(), conv.out_channels].map(|channels| channels as u64);
     let tiles = product(input.image().map(|side| (side as u64).div_ceil(output_tile)));
     let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
     let point = transformed.and(Amount::once(product([inputs, outputs])));
-    point.times(place.step.activation() * (output_tile + 2).pow(2))
+    point.times(operation.step.activation() * (output_tile + 2).pow(2))
 }
 
 /// Copies of both operands and the result of whichever pass, which are the same three tensors in all of them.
-fn channels_last(block: u64, place: Place, conv: &Conv) -> Option<Amount> {
-    let input = place.network.input_of(place.node, 0);
+fn channels_last(block: u64, operation: Operation, conv: &Conv) -> Option<Amount> {
+    let input = operation.network.input_of(operation.node, 0);
     let filled = |channels: usize| (channels as u64).next_multiple_of(block);
     let image = |shape: &Shape| {
         let sides = shape.image().map(|side| side as u64);
-        Amount::per_sample(product([place.step.activation(), filled(shape.channels())].into_iter().chain(sides)))
+        Amount::per_sample(product([operation.step.activation(), filled(shape.channels())].into_iter().chain(sides)))
     };
     let kernel = conv.window.kernel.map(|side| side as u64);
     let filters = product(
-        [place.step.activation(), filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel),
+        [operation.step.activation(), filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel),
     );
-    (conv.groups == 1).then(|| image(input).and(image(&place.node.shape)).and(Amount::once(filters)))
+    (conv.groups == 1).then(|| image(input).and(image(&operation.node.shape)).and(Amount::once(filters)))
 }

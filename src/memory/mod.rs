@@ -7,14 +7,16 @@ mod amount;
 mod backward;
 mod blocked;
 mod convolution;
+mod event;
 mod normalisation;
-mod operations;
+mod operation;
 mod optimizer;
 mod peak;
 mod plan;
 mod recorder;
 mod replay;
 mod rule;
+mod rules;
 mod schedule;
 mod step;
 

@@ -1,15 +1,15 @@
 //! Normalisations of groups as exporters spell them out.
 
-use super::operations::Place;
+use super::operation::Operation;
 use super::rule::Move::{InputGradient, PassGradient, Reuse};
 use super::rule::Rule;
 use crate::network::{Binary, Network, Node, Op};
 
 /// Scale and shift of a normalisation of groups, which exporters write as a product and a sum behind it: in PyTorch they are part of its
 /// one kernel, whose result is the only one there is.
-pub(super) fn affine(rule: &Rule, place: Place, binary: Binary) -> Option<Rule> {
-    let applies = matches!(binary, Binary::Mul | Binary::Add) && is_affine(place.network, place.node);
-    let parameters = 1..place.node.inputs.len();
+pub(super) fn affine(rule: &Rule, operation: Operation, binary: Binary) -> Option<Rule> {
+    let applies = matches!(binary, Binary::Mul | Binary::Add) && is_affine(operation.network, operation.node);
+    let parameters = 1..operation.node.inputs.len();
     applies.then(|| rule.clone().forward([Reuse]).backward([PassGradient(0)]).backward(parameters.map(InputGradient)))
 }
 

@@ -1,8 +1,9 @@
 //! What a simulation tells: the peaks, and what is alive at them.
 
 use super::Simulation;
+use super::event::{Event, Role, Tensor};
 use super::replay::{Moment, replay};
-use super::schedule::{Event, Part, Role, Tensor};
+use super::schedule::Part;
 use crate::units::Bytes;
 
 /// Peaks of memory, as the device's profiler reports them.

@@ -1,8 +1,9 @@
 //! Everything about a step that is known before it runs: the rule of every operation, who reads whom, who needs gradients.
 
 use super::amount::Amount;
-use super::operations::{Place, rule};
+use super::operation::Operation;
 use super::rule::Rule;
+use super::rules::rule;
 use crate::network::{Network, Shape};
 use crate::target::Target;
 use crate::workload::Step;
@@ -24,7 +25,7 @@ impl<'a> Plan<'a> {
     pub fn new(network: &'a Network, step: Step, target: &'a Target) -> Self {
         let tracked = network.gradients();
         let in_place = network.in_place();
-        let places = network.nodes().iter().zip(in_place).map(|(node, in_place)| Place {
+        let operations = network.nodes().iter().zip(in_place).map(|(node, in_place)| Operation {
             network,
             node,
             target,
@@ -32,7 +33,7 @@ impl<'a> Plan<'a> {
             in_place,
             tracked: &tracked,
         });
-        let rules = places.map(rule).collect();
+        let rules = operations.map(rule).collect();
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
         Plan { network, target, step, rules, tracked, reads }

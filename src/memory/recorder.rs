@@ -1,7 +1,7 @@
 //! Tensors held and let go as PyTorch's reference counts do it; what that means for memory is written down.
 
 use super::amount::Amount;
-use super::schedule::{Event, Role, Tensor, TensorId};
+use super::event::{Event, Role, Tensor, TensorId};
 use crate::network::NodeId;
 
 /// The tensors so far, how many hold each, and what happened since the events were last taken.

@@ -1,7 +1,8 @@
 //! A schedule played through an allocator at one batch size.
 
 use super::allocator::{Allocate, Block, Caching, Counters, Direct};
-use super::schedule::{Event, Part, Schedule};
+use super::event::Event;
+use super::schedule::{Part, Schedule};
 use crate::target::{Allocator, Readings, Target};
 
 /// What one batch size came to.

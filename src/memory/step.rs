@@ -1,12 +1,11 @@
 //! One step after the other, as PyTorch runs them: forward, loss, backward, optimizer.
 
-use super::amount::{Amount, product};
-use super::operations::INDEX;
+use super::amount::{Amount, INDEX, product};
+use super::event::{Role, TensorId};
 use super::optimizer::{Update, updates};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
-use super::schedule::{Role, TensorId};
 use crate::network::{NodeId, Op};
 
 /// Steps being taken, and what they leave behind.

@@ -1,7 +1,7 @@
 //! The kernels of a convolution: matrix products of lowered images, or, one channel per filter, re-read windows.
 
 use super::kernel::{Access, Amount, Class, Filter, Pass, Product};
-use super::step::Layer;
+use super::layer::Layer;
 use crate::network::{Conv, Shape, Window};
 
 /// The numbers the kernels of one convolution are made of.

@@ -22,6 +22,7 @@
 
 mod convolution;
 mod kernel;
+mod layer;
 mod movement;
 mod product;
 mod step;

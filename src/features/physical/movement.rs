@@ -1,7 +1,7 @@
 //! The kernels of operations that are bound by memory: element-wise functions, normalisation, pooling, copies.
 
 use super::kernel::{Access, Amount, Class, Pass};
-use super::step::Layer;
+use super::layer::Layer;
 use crate::network::{Backward, Traffic};
 use crate::workload::Stage;
 

@@ -1,7 +1,7 @@
 //! The kernels of fully connected layers and of products of activations.
 
 use super::kernel::{Access, Amount, Class, Pass, Product};
-use super::step::Layer;
+use super::layer::Layer;
 use crate::network::Linear;
 
 /// Adds the three products of a fully connected layer; its samples may be tokens, several per sample of the network.

@@ -1,0 +1,116 @@
+//! One node of a network on its way through a step: it gathers its kernels.
+
+use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
+use crate::network::{Network, Node, NodeId, Shape};
+use crate::workload::Step;
+
+/// One node of a network on its way through a step; gathers its kernels.
+pub(super) struct Layer<'a> {
+    pub network: &'a Network,
+    pub node: &'a Node,
+    pub step: Step,
+    /// Whether a gradient flows to each of its inputs.
+    pub gradients: Vec<bool>,
+    /// The geometry its kernels share, where it is a convolution.
+    pub filter: Option<Filter>,
+    pub(super) in_place: bool,
+    pub(super) held: f64,
+    pub(super) id: NodeId,
+    pub(super) kernels: Vec<Kernel>,
+}
+
+impl Layer<'_> {
+    /// Elements of one sample of the result.
+    pub fn outputs(&self) -> f64 {
+        self.node.shape.elements() as f64
+    }
+
+    /// Elements of one sample of the first input.
+    pub fn inputs(&self) -> f64 {
+        self.node.inputs.first().map_or(0.0, |id| self.network.node(*id).shape.elements() as f64)
+    }
+
+    /// Bytes of so many elements of activations.
+    pub fn bytes(&self, elements: f64) -> f64 {
+        self.step.activation() as f64 * elements
+    }
+
+    /// Bytes of so many elements of weights.
+    pub fn weight_bytes(&self, elements: f64) -> f64 {
+        self.step.weight() as f64 * elements
+    }
+
+    /// Whether a gradient flows to any input.
+    pub fn passes_on(&self) -> bool {
+        self.gradients.contains(&true)
+    }
+
+    /// Adds a kernel that only moves memory.
+    pub fn moves(&mut self, pass: Pass, class: Class, access: Access, traffic: Amount) {
+        self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
+    }
+
+    /// Adds a kernel whose results read windows.
+    pub fn slides(&mut self, pass: Pass, class: Class, windows: Amount, traffic: Amount) {
+        self.push(Kernel { access: Access::Windowed, windows, ..self.kernel(pass, class, traffic) });
+    }
+
+    /// Adds a matrix product.
+    pub fn multiplies(&mut self, pass: Pass, class: Class, product: Product, traffic: Amount) {
+        self.push(Kernel { product: Some(product), ..self.kernel(pass, class, traffic) });
+    }
+
+    fn kernel(&self, pass: Pass, class: Class, traffic: Amount) -> Kernel {
+        Kernel {
+            node: self.id,
+            class,
+            pass,
+            product: None,
+            filter: self.filter.filter(|_| pass != Pass::Fork && pass != Pass::Update),
+            element: self.step.activation() as f64,
+            traffic,
+            windows: Amount::default(),
+            access: Access::Contiguous,
+            result: self.result(pass),
+            images: images(&self.node.shape),
+            held: self.held,
+            launches: self.launches(pass),
+        }
+    }
+
+    fn push(&mut self, kernel: Kernel) {
+        self.kernels.push(kernel);
+    }
+
+    /// What a pass makes: the result, the gradients, or what the optimizer adds up before it touches the weights.
+    fn result(&self, pass: Pass) -> Amount {
+        match pass {
+            Pass::Forward if self.in_place => Amount::default(),
+            Pass::Forward => Amount::per_sample(self.bytes(self.outputs())),
+            Pass::InputGradient => Amount::per_sample(self.bytes(self.inputs())),
+            Pass::WeightGradient | Pass::Update => {
+                Amount::fixed(self.weight_bytes(self.network.parameters_of(self.node) as f64))
+            }
+            Pass::Loss | Pass::Fork => Amount::default(),
+        }
+    }
+
+    /// The processor issues an operation once, and once its backward, whatever kernels they consist of.
+    fn launches(&self, pass: Pass) -> f64 {
+        let mut before = self.kernels.iter().rev().take_while(|kernel| kernel.node == self.id);
+        let issued = before.any(|kernel| kernel.pass.is_gradient() == pass.is_gradient());
+        f64::from(u8::from(!issued))
+    }
+
+    /// Says how often the processor starts the last kernel.
+    pub(super) fn launched(&mut self, launches: f64) {
+        if let Some(kernel) = self.kernels.last_mut() {
+            kernel.launches = launches;
+        }
+    }
+}
+
+pub(super) fn images(shape: &Shape) -> [f64; 2] {
+    let [height, width] = shape.image();
+    [shape.channels() as f64, (height * width) as f64]
+}

@@ -1,0 +1,53 @@
+//! One operation of a network, on a device, within a step.
+
+use super::amount::Amount;
+use crate::network::{Conv, Network, Node, Shape};
+use crate::target::{Asked, Target};
+use crate::workload::Step;
+
+/// One operation of a network, on a device, within a step.
+#[derive(Clone, Copy)]
+pub(super) struct Operation<'a> {
+    pub network: &'a Network,
+    pub node: &'a Node,
+    pub target: &'a Target,
+    pub step: Step,
+    /// Whether the result may overwrite the input.
+    pub in_place: bool,
+    /// For every node, whether its gradient is asked for.
+    pub tracked: &'a [bool],
+}
+
+impl Operation<'_> {
+    /// Bytes of an activation of that shape.
+    fn tensor(&self, shape: &Shape) -> Amount {
+        Amount::tensor(shape, self.step.activation())
+    }
+
+    /// Bytes of one of the inputs.
+    pub fn input(&self, index: usize) -> Amount {
+        self.tensor(self.network.input_of(self.node, index))
+    }
+
+    /// Whether the gradient of an input is asked for.
+    pub fn tracked(&self, index: usize) -> bool {
+        self.tracked[self.node.inputs[index].index()]
+    }
+
+    /// Bytes of the result.
+    pub fn output(&self) -> Amount {
+        self.tensor(&self.node.shape)
+    }
+
+    /// What libraries are asked for, where it is this convolution.
+    pub fn asked(&self, conv: &Conv) -> Asked {
+        let (window, input) = (&conv.window, self.network.input_of(self.node, 0));
+        Asked {
+            kernel: window.kernel,
+            moves_by_one: (window.stride, window.dilation) == ([1; 2], [1; 2]),
+            groups: conv.groups,
+            channels: input.channels(),
+            elements: input.elements(),
+        }
+    }
+}

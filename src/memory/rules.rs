@@ -1,0 +1,143 @@
+//! The table of rules: what every operation allocates, saves and borrows in PyTorch.
+//!
+//! What backward needs is read off PyTorch's tools/autograd/derivatives.yaml, what forward and backward allocate off the kernels
+//! in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
+
+use super::amount::{Amount, INDEX, product};
+use super::convolution;
+use super::normalisation;
+use super::operation::Operation;
+use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
+use super::rule::{Move, Rule, Saved};
+use crate::network::{Activation, Beside, Binary, Facts, Gradient, Nature, Needs, Storage};
+use crate::target::{Mask, Rectifier};
+
+/// What an operation does to memory.
+pub(super) fn rule(operation: Operation) -> Rule {
+    let facts = operation.network.facts(operation.node);
+    let tensors = operation.network.tensors_of(operation.node);
+    let weights =
+        tensors.into_iter().map(|elements| Amount::once(operation.step.weight().saturating_mul(elements))).collect();
+    let rule = Rule { weights, ..Rule::default() };
+    match facts.nature {
+        Nature::Convolution(conv) => convolution::rule(rule, operation, conv),
+        Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, &facts),
+        Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
+        Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, &facts),
+        Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, &facts),
+        Nature::Dropout => dropout(rule, operation),
+        Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul => plain(rule, operation, &facts),
+        Nature::Normalisation | Nature::Softmax | Nature::Activation(_) => plain(rule, operation, &facts),
+        Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => plain(rule, operation, &facts),
+    }
+}
+
+/// An operation that does no more than its facts say: first the result, then what is made beside it; backward the gradients of the
+/// inputs, then those of the weights.
+fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let result = match facts.storage {
+        Storage::Own | Storage::Needed => Output,
+        Storage::View => Reuse,
+        Storage::Resident => Resident,
+    };
+    let inputs = 0..operation.node.inputs.len();
+    let gradients = inputs.filter_map(|input| match facts.gradient {
+        Gradient::Ends => None,
+        Gradient::Made => Some(InputGradient(input)),
+        Gradient::Passed => Some(PassGradient(input)),
+    });
+    rule.forward([result])
+        .forward(beside(operation, facts))
+        .saves(saved(operation, facts.needs))
+        .backward(gradients)
+        .backward((0..facts.weights.len()).map(WeightGradient))
+}
+
+/// What is made beside a result.
+fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
+    match facts.beside {
+        None => Vec::new(),
+        Some(Beside::Statistics(rows)) => {
+            vec![Keep(Amount::per_sample(product([operation.step.activation(), rows]))); 2]
+        }
+        Some(Beside::Indices) => {
+            // max_pool2d_with_indices also where nobody asks for the indices (aten/src/ATen/native/Pooling.cpp).
+            let indices = Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements()));
+            if operation.step.trains() { vec![Keep(indices)] } else { vec![Take(indices), Drop(0)] }
+        }
+    }
+}
+
+fn saved(operation: Operation, needs: Needs) -> Vec<Saved> {
+    match needs {
+        Needs::Nothing => Vec::new(),
+        Needs::Inputs => (0..operation.node.inputs.len()).map(Saved::Input).collect(),
+        Needs::Result => vec![Saved::Output],
+    }
+}
+
+fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let framework = operation.target.framework;
+    let channels = Amount::once(operation.step.weight() * operation.node.shape.channels() as u64);
+    let statistics =
+        facts.buffers.iter().map(|dims| Amount::once(operation.step.weight().saturating_mul(dims.elements())));
+    // nn.BatchNorm2d's num_batches_tracked; its "+ 1" makes a new tensor each step.
+    let counter = framework.batch_norm_counts.then_some(Amount::once(INDEX));
+    let rule = Rule { buffers: statistics.chain(counter).collect(), ..rule };
+    if !operation.step.trains() {
+        return rule.forward([Output]);
+    }
+    let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
+    let rule = rule.forward(counts).forward([Output, Keep(channels), Keep(channels)]).saves([Saved::Input(0)]);
+    let gradients = [WeightGradient(0), WeightGradient(1), InputGradient(0)];
+    if framework.batch_norm_copies {
+        // batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
+        rule.backward([Take(operation.input(0))]).backward(gradients).backward([Drop(0)])
+    } else {
+        rule.backward(gradients)
+    }
+}
+
+/// An activation in the memory of its input.
+fn overwriting(rule: Rule, operation: Operation, activation: Activation) -> Rule {
+    let rule = rule.backward([InputGradient(0)]);
+    if activation == Activation::Relu6 && operation.target.framework.relu6 == Rectifier::InputCopy {
+        let copy = operation.step.trains().then_some(Keep(operation.input(0)));
+        return rule.forward(copy).forward([Reuse]);
+    }
+    rule.forward([Reuse]).saves([Saved::Output])
+}
+
+fn dropout(rule: Rule, operation: Operation) -> Rule {
+    if !operation.step.trains() {
+        return rule.forward([Reuse]);
+    }
+    let mask = match operation.target.framework.dropout {
+        Mask::Floats => operation.output(),
+        Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
+    };
+    rule.forward([Keep(mask), Output]).backward([InputGradient(0)])
+}
+
+fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -> Rule {
+    if let Some(part) = normalisation::affine(&rule, operation, binary) {
+        return part;
+    }
+    if operation.node.inputs.len() == 1 {
+        return plain(rule, operation, facts);
+    }
+    let rule = rule.forward([Output]).saves(saved(operation, facts.needs));
+    let same = |index: usize| operation.network.input_of(operation.node, index).dims() == operation.node.shape.dims();
+    let pass = |index: usize| if same(index) { PassGradient(index) } else { InputGradient(index) };
+    let full = Take(operation.output());
+    match (binary, same(0), same(1)) {
+        (Binary::Add, ..) => rule.backward([pass(0), pass(1)]),
+        (Binary::Sub, ..) => rule.backward([pass(0), InputGradient(1)]),
+        // An input that was broadcast: its gradient at full size first, then the sum (torch/csrc/autograd/engine.cpp).
+        (Binary::Mul, true, true) => rule.backward([InputGradient(0), InputGradient(1)]),
+        (Binary::Mul, false, _) => rule.backward([full, InputGradient(1), InputGradient(0), Drop(0)]),
+        (Binary::Mul, true, false) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
+        // The divisor's gradient goes through two tensors more (div_tensor_other_grad).
+        (Binary::Div, ..) => rule.backward([InputGradient(0), full, full, InputGradient(1), Drop(0), Drop(0)]),
+    }
+}
