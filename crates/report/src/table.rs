@@ -174,7 +174,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Three significant digits, never scientific: `0.00123`, `1.23`, `12.3`, `123`, `12,345`.
+/// Three significant digits, never scientific, of at most a millionth: `0.00123`, `1.23`, `12.3`, `123`, `12,345`.
 pub(crate) fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() {
@@ -184,8 +184,12 @@ pub(crate) fn significant(value: f64) -> String {
         let sign = if value < 0.0 { "-" } else { "" };
         return format!("{sign}{}", grouped(magnitude.round() as u64));
     }
+    if magnitude > 0.0 && magnitude < 0.5e-6 {
+        // Zeros alone would say that there is nothing.
+        return if value < 0.0 { "> -0.000001" } else { "< 0.000001" }.to_string();
+    }
     let leading = if magnitude > 0.0 { magnitude.log10().floor() as i32 } else { 0 };
-    let decimals = usize::try_from(2 - leading).unwrap_or(0).min(9);
+    let decimals = usize::try_from(2 - leading).unwrap_or(0).min(6);
     format!("{value:.decimals$}")
 }
 
@@ -257,6 +261,8 @@ mod tests {
     fn floats_keep_three_significant_digits() {
         let written = [0.0, 0.001234, 1.2345, -12.345, 999.4, 999.6, -12_345.6, f64::NAN].map(significant);
         assert_eq!(written, ["0.00", "0.00123", "1.23", "-12.3", "999", "1,000", "-12,346", "–"]);
+        // As a headline, ten digits of nothing would run out of their box.
+        assert_eq!([3.2e-11, -3.2e-11, 1.26e-6].map(significant), ["< 0.000001", "> -0.000001", "0.000001"]);
     }
 
     #[test]
