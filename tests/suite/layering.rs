@@ -45,6 +45,8 @@ const EFFECTS: &[(&[&str], &[&str])] = &[
     (&["env::var", "env::vars", "env::var_os", "env::set_var"], &["cli.rs", "main.rs", "worker/"]),
     (&["print!", "println!", "eprint!", "eprintln!", "dbg!"], &["report/src/console.rs", "cli.rs", "main.rs"]),
     (&["io::stdout", "io::stderr"], &["report/src/console.rs", "cli.rs", "main.rs", "worker/src/main.rs"]),
+    // Text that templates do not escape: the stylesheet alone.
+    (&["PreEscaped"], &["report/src/html.rs"]),
     (&["process::exit", "process::abort"], &["main.rs"]),
     (&["SystemTime::now", "Instant::now"], &["machine/", "pipeline/", "worker/"]),
     (&["rand::rng", "rand::random", "thread_rng", "from_os_rng", "try_from_os_rng"], &[]),

@@ -146,21 +146,22 @@ impl Timeline {
                     let (class, span) = (&self.series[one.class], one.span);
                     let area = Area::new((x(span.start), top + 0.5), (x(span.end), top + LEVEL - 0.5));
                     let (ink, texture) = class.filling(one.class);
-                    drawing.fill(Area { right: area.right - 0.5, ..area }, (ink, texture), self.tip(one));
+                    drawing.fill(Area { right: area.right - 0.5, ..area }, (ink, texture), self.tip(one, frame));
                     if area.width() >= NAMED {
                         drawing.words_inside(area, &cut(&span.name, area.width() - 8.0), ink);
                     }
                 }
                 many => {
                     told.together += many.len();
-                    self.draw_together(drawing, many, (top, &x));
+                    self.draw_together(drawing, frame, (top, many));
                 }
             }
         }
     }
 
     /// Spans too short to be seen: each class as high as its share of the time, so that areas stay what they were.
-    fn draw_together(&self, drawing: &mut Drawing, many: &[Placed], (top, x): (f64, &impl Fn(f64) -> f64)) {
+    fn draw_together(&self, drawing: &mut Drawing, frame: &Frame, (top, many): (f64, &[Placed])) {
+        let x = |time: f64| frame.at_position(time, 0.0).0;
         let from = many.iter().map(|placed| placed.span.start).fold(f64::INFINITY, f64::min);
         let to = many.iter().map(|placed| placed.span.end).fold(f64::NEG_INFINITY, f64::max);
         let (left, right) = (x(from), x(to).max(x(from) + 1.0));
@@ -171,13 +172,13 @@ impl Timeline {
             let high = (LEVEL - 1.0) * (x(from + took) - x(from)) / (right - left);
             if let [first, ..] = own[..] {
                 let tip = match own.len() {
-                    1 => self.tip(first),
+                    1 => self.tip(first, frame),
                     count => format!(
                         "{}: {count} spans, together {} between {} and {}",
                         class.name,
                         significant(took),
-                        self.moment(from),
-                        self.moment(to)
+                        frame.x.near(from),
+                        frame.x.near(to)
                     ),
                 };
                 drawing.fill(Area::new((left, bottom - high), (right, bottom)), (class.ink(i), Texture::Plain), tip);
@@ -186,17 +187,15 @@ impl Timeline {
         }
     }
 
-    fn tip(&self, placed: &Placed) -> String {
+    fn tip(&self, placed: &Placed, frame: &Frame) -> String {
         let Span { start, end, name, .. } = placed.span;
         let class = &self.series[placed.class].name;
-        format!("{name} ({class}): {} from {} to {}", significant(end - start), self.moment(*start), self.moment(*end))
-    }
-
-    /// A time, exactly enough to find it in the picture.
-    fn moment(&self, time: f64) -> String {
-        let range = self.all().map(|placed| placed.span.end).fold(f64::MIN_POSITIVE, f64::max);
-        let decimals = (4.0 - range.log10()).clamp(0.0, 9.0) as usize;
-        format!("{time:.decimals$}")
+        format!(
+            "{name} ({class}): {} from {} to {}",
+            significant(end - start),
+            frame.x.near(*start),
+            frame.x.near(*end)
+        )
     }
 }
 

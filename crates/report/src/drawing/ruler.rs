@@ -78,6 +78,12 @@ impl Ruler {
         (position - self.low) / (self.high - self.low)
     }
 
+    /// A value as exactly as it takes to find it: to a ten-thousandth of the range.
+    pub fn near(&self, value: f64) -> String {
+        let decimals = (4.0 - (self.high - self.low).log10()).clamp(0.0, 9.0) as usize;
+        format!("{value:.decimals$}")
+    }
+
     /// The value at a position.
     pub fn value(&self, position: f64) -> f64 {
         match self.scale {
