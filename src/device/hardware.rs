@@ -36,7 +36,7 @@ pub struct Hardware {
     pub threads: usize,
     /// Memory past which the worker's allocations are refused; none: a share of what is available at each measurement.
     pub mem_limit: Option<Bytes>,
-    /// Time after which a worker is taken for hung.
+    /// Time after which a worker counts as hung.
     pub timeout: Duration,
     /// Seed of weights and data.
     pub seed: u64,
@@ -124,7 +124,7 @@ impl Hardware {
         match self.own_gpu().map_or(&[][..], |gpu| &gpu.others) {
             [] => Ok(()),
             others => Err(Error::device(format!("something else computes on {}: {}", self.place(), others.join("; ")))
-                .help("end it, wait for it, or set gpu_id to another GPU; what two programs share is not what a step costs")),
+                .help("end it, wait for it, or set gpu_id to another GPU; times on a shared GPU are not what a step costs")),
         }
     }
 
@@ -215,7 +215,7 @@ fn answer(said: &str, job: &Job, limit: Duration) -> std::result::Result<Measure
             if given == [job.latency, job.memory, job.layers] {
                 return Ok(Measurement::Measured { latency, memory, layers, seconds, conditions });
             }
-            Err(format!("the worker left out what it was asked for: \"{}\"", quoted(said)))
+            Err(format!("the answer lacks what the worker was asked for: \"{}\"", quoted(said)))
         }
     }
 }
@@ -232,7 +232,7 @@ fn silent(status: ExitStatus, output: &Output) -> Measurement {
         }
         (Some(signal), _) if signal == Signal::SIGKILL as i32 => {
             let reason =
-                format!("the worker was killed by signal SIGKILL, and nothing tells that memory was why{words}");
+                format!("the worker was killed by signal SIGKILL, and nothing shows that memory was the reason{words}");
             Measurement::broken(Outcome::Crashed, reason)
         }
         (Some(signal), _) => {

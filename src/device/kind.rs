@@ -56,7 +56,7 @@ impl DeviceKind {
     pub fn place(self, gpu: u32) -> String {
         match self {
             DeviceKind::Gpu(..) => format!("cuda:{gpu}"),
-            _ => self.name().to_owned(),
+            DeviceKind::Cpu | DeviceKind::Simulated | DeviceKind::Recorded => self.name().to_owned(),
         }
     }
 
@@ -64,7 +64,7 @@ impl DeviceKind {
     pub fn target(self) -> Option<&'static str> {
         match self {
             DeviceKind::Gpu(_, target) => Some(target),
-            _ => None,
+            DeviceKind::Cpu | DeviceKind::Simulated | DeviceKind::Recorded => None,
         }
     }
 
@@ -79,10 +79,10 @@ impl DeviceKind {
     /// Why it cannot, and what can be done with it all the same.
     pub fn check_runnable(self) -> Result<()> {
         let name = self.name();
-        let why = match self {
-            DeviceKind::Gpu("tx2", _) => "there is no PyTorch newer than 1.10 for it, and its own worker is newer",
-            _ => return Ok(()),
-        };
+        if !matches!(self, DeviceKind::Gpu("tx2", _)) {
+            return Ok(());
+        }
+        let why = "there is no PyTorch newer than 1.10 for it, and its own worker is newer";
         Err(Error::device(format!("{name} cannot be profiled by this program alone: {why}"))
         .expected("worker = a program that runs networks on it, or device = cpu, simulated or recorded")
         .help(format!(

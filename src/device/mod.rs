@@ -81,7 +81,7 @@ pub struct Job {
 pub struct Allowance {
     /// When enough steps were timed; none: as the device has it.
     pub steps: Option<StepRule>,
-    /// Time after which it is taken for hung, if sooner than the device has it.
+    /// Time after which it counts as hung, if sooner than the device has it.
     pub timeout: Option<Duration>,
 }
 

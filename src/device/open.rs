@@ -27,7 +27,7 @@ pub struct Options {
     pub source: Option<PathBuf>,
     /// The command of somebody else's worker, word by word; empty: perf4sight's own.
     pub worker: Vec<String>,
-    /// The boards to measure on; empty: this machine.
+    /// The machines to measure on over ssh; empty: this machine.
     pub routes: Vec<Route>,
     /// Which of several GPUs, and how it is used.
     pub gpu: GpuOptions,
@@ -35,7 +35,7 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Memory that measurements may take; none: the device's default.
     pub mem_limit: Option<Bytes>,
-    /// Time after which a worker is taken for hung.
+    /// Time after which a worker counts as hung.
     pub timeout: Duration,
     /// Seed of weights, data and simulated noise.
     pub seed: u64,
@@ -75,17 +75,19 @@ pub fn open(options: &Options, executable: &Path, networks: &[&str]) -> Result<B
             // Published rows name no stage; they are of training steps.
             Ok(Box::new(Recorded::open(source, networks.iter().copied(), Stage::Training)?))
         }
-        _ => hardware(options, executable).map(|device| Box::new(device) as Box<dyn Device>),
+        DeviceKind::Cpu | DeviceKind::Gpu(..) => {
+            hardware(options, executable).map(|device| Box::new(device) as Box<dyn Device>)
+        }
     }
 }
 
-/// Time after which a worker is taken for hung, where nobody says otherwise.
+/// Time after which a worker counts as hung, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Opens the device on every board that is named, or here; there is at least one.
+/// Opens the device on every machine that is named, or here; there is at least one.
 ///
 /// # Errors
-/// See [`open`]; or boards whose rows could not be told apart although they differ.
+/// See [`open`]; or machines whose rows could not be told apart although they differ.
 pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Result<Vec<Box<dyn Device>>> {
     let alone = |route: &Route| Options { routes: vec![route.clone()], ..options.clone() };
     let each: Vec<Options> = match options.routes.as_slice() {
@@ -98,7 +100,7 @@ pub fn open_all(options: &Options, executable: &Path, networks: &[&str]) -> Resu
     for (device, route) in devices.iter().zip(&options.routes).skip(1) {
         let different = differences(&first, &device.setting());
         if !different.is_empty() {
-            let problem = format!("{} is another kind of board than {}", route.host, options.routes[0].host);
+            let problem = format!("{} is another kind of machine than {}", route.host, options.routes[0].host);
             return Err(Error::device(format!("{problem}: {}", different.join("; ")))
                 .help("profile it apart, under another device_name"));
         }
@@ -143,9 +145,9 @@ impl Options {
         };
         match self.kind {
             DeviceKind::Simulated | DeviceKind::Recorded if !self.worker.is_empty() => unneeded("worker", "worker"),
-            DeviceKind::Simulated | DeviceKind::Recorded if !self.routes.is_empty() => unneeded("board", "host"),
-            kind if self.worker.is_empty() => kind.check_runnable(),
-            _ => Ok(()),
+            DeviceKind::Simulated | DeviceKind::Recorded if !self.routes.is_empty() => unneeded("machine", "host"),
+            DeviceKind::Cpu | DeviceKind::Gpu(..) if self.worker.is_empty() => self.kind.check_runnable(),
+            DeviceKind::Cpu | DeviceKind::Gpu(..) | DeviceKind::Simulated | DeviceKind::Recorded => Ok(()),
         }
     }
 }
@@ -193,14 +195,14 @@ fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Progr
     Ok((Arc::new(LocalMachine), Program::ask(&LocalMachine, words, options.timeout)?))
 }
 
-/// A board and the worker on it.
+/// A machine and the worker on it.
 fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
-    let board = RemoteMachine::connect(route)?;
-    let (architecture, store) = (board.architecture(), board.store());
-    let there = Destination { host: board.host(), architecture: &architecture, store: &store };
-    let words = board.deliver(shipping::worker(&options.worker, executable, &there)?)?;
+    let machine = RemoteMachine::connect(route)?;
+    let (architecture, store) = (machine.architecture(), machine.store());
+    let there = Destination { host: machine.host(), architecture: &architecture, store: &store };
+    let words = machine.deliver(shipping::worker(&options.worker, executable, &there)?)?;
     // perf4sight's own worker, whether it went there or was there.
     let words = if is_own(&words) { options.for_gpus(words) } else { words };
-    let worker = Program::ask(&board, words, options.timeout)?;
-    Ok((Arc::new(board), worker))
+    let worker = Program::ask(&machine, words, options.timeout)?;
+    Ok((Arc::new(machine), worker))
 }

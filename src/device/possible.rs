@@ -93,7 +93,7 @@ fn counted(reading: &MemoryReading) -> Finding {
     findings.into_iter().find_map(|(found, what)| found.then_some(what)).or_else(|| absurd(reading))
 }
 
-/// What a machine cannot tell of itself.
+/// What a machine cannot truthfully report about itself.
 fn read(moment: &Moment) -> Finding {
     let Moment { clocks, promised, temperatures, powers, busy, stolen, .. } = moment;
     let readings = || [clocks, promised, temperatures, powers].into_iter().flatten();

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What a worker is asked with to tell about itself.
+/// The argument that makes a worker describe itself.
 const ABOUT: &str = "--about";
 /// perf4sight's own worker, a program of its own because libtorch takes longer to load than most of what perf4sight is asked.
 pub const WORKER: &str = "perf4sight-worker";

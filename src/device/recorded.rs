@@ -128,7 +128,7 @@ fn conditions(rows: &[&Record]) -> Conditions {
     let mut conditions = Conditions::default();
     if rows.iter().any(|row| row.outcome == Outcome::Throttled) {
         conditions.end =
-            Moment { held_by: vec!["what the recorded row does not tell".to_owned()], ..Moment::default() };
+            Moment { held_by: vec!["a cause that the recorded row does not name".to_owned()], ..Moment::default() };
     }
     conditions
 }

@@ -46,7 +46,7 @@ fn compiled(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
     folder.filter(|folder| folder.is_dir()).ok_or_else(|| {
         let Destination { host, architecture, .. } = there;
         Error::device(format!("{host} has a {architecture} processor, and this program runs on {ARCH}")).help(format!(
-            "./main cross {triple}, or on boards with an older PyTorch worker = python3 workers/torch_worker.py"
+            "./main cross {triple}, or on machines with an older PyTorch set worker = python3 workers/torch_worker.py"
         ))
     })
 }

@@ -56,10 +56,16 @@ impl Ledger {
         let Workload { step, batch } = record.workload;
         match record.outcome {
             Outcome::Skipped => drop(self.skipped.insert(record.identity())),
-            outcome if outcome.broken() => drop(self.broken.insert((record.variant.clone(), record.workload))),
-            outcome => {
+            Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled => {
+                self.broken.insert((record.variant.clone(), record.workload));
+            }
+            Outcome::Measured
+            | Outcome::Disturbed
+            | Outcome::Throttled
+            | Outcome::Unexpected
+            | Outcome::OutOfMemory => {
                 self.count(record.identity());
-                if outcome == Outcome::OutOfMemory {
+                if record.outcome == Outcome::OutOfMemory {
                     let smallest = self.ran_out.entry((record.variant.clone(), step)).or_insert(batch);
                     *smallest = batch.min(*smallest);
                 }

@@ -55,8 +55,9 @@ impl Log {
         }
         let tells = |at: usize, record: &Record| match record.outcome {
             Outcome::Skipped => edges.get(&record.workload.step).is_some_and(|edge| *edge < record.workload.batch),
-            outcome if outcome.broken() => last[&record.workload] == at,
-            _ => true,
+            Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::Garbled => last[&record.workload] == at,
+            Outcome::Measured | Outcome::Disturbed | Outcome::Throttled => true,
+            Outcome::Unexpected | Outcome::OutOfMemory => true,
         };
         let rows = self.records.into_iter().enumerate();
         rows.filter(|(at, record)| tells(*at, record)).map(|(_, record)| record).collect()

@@ -1,12 +1,14 @@
-//! No silent defaults: a `match` over what operations are, or how fingerprints tell cases apart, names every one of them, so that a new one is
+//! No silent defaults: a `match` over enums of the product names every variant, so that a new one is
 //! thought of everywhere.
 
 use crate::layering::{Source, sources_below};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// The enums that say what operations are, and those of fingerprints and what they are fitted and judged by.
+/// The enums that say what operations are; those of fingerprints and what they are fitted and judged by; what is asked, measured, kept in
+/// rows, and what measures.
 const ENUMS: &str = "Op Nature Coupling Spans Storage Gradient Needs Activation Binary Class Pass Access Route Workspace Depthwise \
-    Allocator Fit Fitted Method Quantity Edge Counts Call Basis Expected Unlike Levels Form Residual Reading Protocol";
+    Allocator Fit Fitted Method Quantity Edge Counts Call Basis Expected Unlike Levels Form Residual Reading Protocol \
+    Stage Variable Optimizer Precision Outcome Lacking Content Source DeviceKind Message RunOutcome";
 
 #[test]
 fn no_match_over_own_enums_has_a_wildcard() {

@@ -308,7 +308,7 @@ fn bad_values_are_refused_before_anything_runs() {
         ("bs = [2]\nmem_limit = 0", 3, "an amount of memory"),
         ("bs = [2]\nmem_limit = much", 3, "8GiB"),
         ("bs = [2]\ntimeout = 0", 3, "a number, 0.1 or more"),
-        ("bs = [2]\ntimeout = 1e300", 3, "longer than can be waited"),
+        ("bs = [2]\ntimeout = 1e300", 3, "too long to wait"),
         ("bs = [2]\ndevice_name = ../elsewhere", 3, "cannot name a folder"),
         ("bs = [2]\ndevice_source = nowhere.json", 6, "nowhere.json"),
         ("bs = [2]\nlocal_model = nets", 3, "did you mean \"local_model_loc\"?"),
@@ -607,7 +607,7 @@ fn a_sweep_that_measured_nothing_new_is_no_success_and_the_next_one_tries_again(
     let scene = scene_with_worker("kill -KILL $$");
     let outcome = profile(&scene);
     let outcome = outcome.fails(5).says("nothing new was measured: 2 configurations failed").says("run again");
-    outcome.prints("What failed").prints("squeezenet_0 training bs").prints("nothing tells that memory was why");
+    outcome.prints("What failed").prints("squeezenet_0 training bs").prints("nothing shows that memory was the reason");
     for quantity in Quantity::ALL {
         assert_eq!(outcomes(&rows(&scene, quantity, "squeezenet_0")), ["crashed@1", "crashed@2"]);
     }

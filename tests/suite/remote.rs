@@ -227,7 +227,7 @@ fn a_board_that_stays_away_ends_the_sweep_and_the_same_command_goes_on() {
     let run = start(&scene);
     wait_until("there are rows", || rows(&scene) >= 2);
     sshd.power_off();
-    end(run).fails(5).says("not to be had again within 1s").says("the same command goes on from there");
+    end(run).fails(5).says("could not be restored within 1s").says("the same command goes on from there");
     let kept = rows(&scene);
     assert!((2..4).contains(&kept), "{kept} rows");
     sshd.power_on();
@@ -248,10 +248,10 @@ fn ways_to_a_board_that_are_closed_are_told_with_a_remedy() {
     fs::write(sshd.folder.join("known_hosts"), "").unwrap();
     check().fails(5).says("its host key is not known here").says("ssh board once, compare the key");
     sshd.know(&sshd.read("user_key.pub"));
-    check().fails(5).says("its host key is another one than before").says("ssh-keygen -R \"board\"");
+    check().fails(5).says("its host key has changed").says("ssh-keygen -R \"board\"");
     sshd.know(&sshd.read("host_key.pub"));
     fs::write(sshd.folder.join("authorized_keys"), "").unwrap();
-    check().fails(5).says("does not let you in without being asked").says("ssh-copy-id");
+    check().fails(5).says("does not let you in without asking").says("ssh-copy-id");
     sshd.power_off();
     check().fails(5).says("board cannot be reached: ").says("Connection refused").says("ssh board must work");
     sshd.power_on();
@@ -261,7 +261,7 @@ fn ways_to_a_board_that_are_closed_are_told_with_a_remedy() {
         scene
             .run(&format!("--config-file config.ini --check --set profile.host={host}"))
             .fails(3)
-            .says("no address of a board");
+            .says("no address of a machine");
     }
     assert!(!scene.path("pwned").exists());
 }
@@ -324,7 +324,7 @@ fn a_full_disk_on_the_board_is_told() {
         thread::sleep(Duration::from_millis(10));
     }
     let run = scene.run("--config-file config.ini").fails(5).says("board cannot keep nets/squeezenet_0.onnx: ");
-    run.says("No space left on device").says("make room on the board");
+    run.says("No space left on device").says("make room on the machine");
     assert_eq!(rows(&scene), 0);
 }
 
@@ -404,7 +404,7 @@ fn boards_of_different_kinds_are_refused() {
     let Some(_first) = Sshd::start(&scene) else { return };
     let path = format!("PATH={}:/usr/bin:/bin", scene.path("tools").display());
     let Some(_second) = Sshd::start_with(&scene, "second", &path) else { return };
-    let run = scene.run(SEVERAL).fails(5).says("second is another kind of board than board: ");
+    let run = scene.run(SEVERAL).fails(5).says("second is another kind of machine than board: ");
     run.says("is riscv64").says("another device_name");
     scene.run(&SEVERAL.replace("None", "board")).fails(3).says("host and hosts at once");
 }

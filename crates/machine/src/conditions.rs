@@ -126,7 +126,7 @@ impl fmt::Display for Moment {
         let held = self.held_by.iter().map(|holder| format!("held down by {holder}"));
         let told: Vec<String> = clocks.chain(hottest).chain(held).collect();
         f.write_str(&if told.is_empty() {
-            "no clocks or temperatures are told here".to_owned()
+            "the machine reports no clocks or temperatures".to_owned()
         } else {
             told.join(", ")
         })
@@ -210,7 +210,7 @@ mod tests {
         moment.temperatures = [("GPU-therm".to_owned(), 52.0), ("PMIC-Die".to_owned(), 40.0)].into();
         moment.held_by = vec!["gpu-balanced".to_owned()];
         assert_eq!(moment.to_string(), "cpu 2035 MHz, gpu 1300 MHz, GPU-therm 52.0 °C, held down by gpu-balanced");
-        assert_eq!(Moment::default().to_string(), "no clocks or temperatures are told here");
+        assert_eq!(Moment::default().to_string(), "the machine reports no clocks or temperatures");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub struct Invocation<'a> {
     pub line: &'a str,
     /// Threads of its compute libraries.
     pub threads: usize,
-    /// Time after which it is taken for hung.
+    /// Time after which it counts as hung.
     pub timeout: Duration,
 }
 

@@ -73,7 +73,7 @@ impl Verb for Calibrate {
         check_understood(&network)?;
         let batches = match (self.batches.as_slice(), &self.source) {
             ([], Source::Nowhere | Source::Device(_)) => fingerprints.worth_measuring(&network),
-            (asked, _) => asked.to_vec(),
+            (asked, Source::Nowhere | Source::Files(_) | Source::Device(_)) => asked.to_vec(),
         };
         let variant = rows::variant(&self.network);
         let subject = Subject { variant, network, fingerprints: &fingerprints, stage: self.stage, force: self.force };

@@ -48,9 +48,9 @@ impl Measured {
             std::mem::take(&mut self.rows).into_iter().partition(|row| row.record.outcome.doubtful());
         self.rows = rows;
         if all > 0 && times(&self.rows) == 0 {
-            return Err(Error::device("every time that was measured is marked as disturbed, throttled or unexpected")
+            return Err(Error::device("all measured times are marked as disturbed, throttled or unexpected")
                 .expected("one that is not")
-                .help("measure again when nothing else runs, or add --force to believe them all the same"));
+                .help("measure again when nothing else runs, or add --force to use them all the same"));
         }
         let named = |row: &Row| format!("{} is left out: {}", row.record.identity(), row.record.outcome);
         doubtful.iter().for_each(|row| context.warn(named(row)));

@@ -30,7 +30,7 @@ impl Subject<'_> {
             let interval = prediction.interval.filter(|interval| !interval.contains(row.measured))?;
             let (measured, value) = (cell(after.subject().quantity, row.measured), prediction.value);
             Some(format!(
-                "batch size {batch}: measured {measured}, and still predicted {value} ({} to {}): this network has something of its own that so few rows do not teach; profile it and fit anew",
+                "batch size {batch}: measured {measured}, and still predicted {value} ({} to {}): this network differs from the profiled ones in a way that so few rows do not show; profile it and fit again",
                 interval.low, interval.high
             ))
         };

@@ -90,7 +90,7 @@ impl Answers {
         Some(
             Error::unfit(format!("{} may not fit at batch size {}{more}", first.network, batches.join(", ")))
                 .expected("steps that fit with a probability of at least 90 %")
-                .help("ask for a smaller batch or a smaller network; the largest safe batch is told above"),
+                .help("ask for a smaller batch or a smaller network; the largest safe batch is shown above"),
         )
     }
 

@@ -6,7 +6,7 @@ use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, Prediction,
 use crate::units::{Percent, grouped};
 use crate::workload::Quantity;
 
-/// So many reasons are told of each of several networks.
+/// At most so many reasons are given for each of several networks.
 const REASONS: usize = 3;
 
 /// What to make of the numbers.

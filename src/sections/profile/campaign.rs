@@ -149,7 +149,7 @@ impl Campaign<'_> {
                 course.tally.failures.add(&planned.configuration, failure);
             }
             Measurement::OutOfMemory { .. } if place.is_some() => {
-                let reason = "it did not fit at another visit, although it had fitted".to_owned();
+                let reason = "it ran out of memory at a later visit, although it had fitted before".to_owned();
                 context.warn(format!("{name}: {reason}"));
                 let failure = Failure { outcome: Outcome::OutOfMemory, reason, of_budget: false };
                 course.tally.failures.add(&planned.configuration, failure);

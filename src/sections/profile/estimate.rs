@@ -19,7 +19,7 @@ const START: f64 = 2.0 * 0.5;
 /// What is assumed of a network that cannot be looked at yet.
 const UNKNOWN_MACS: f64 = 1e9;
 
-/// The time for configurations on a device; computed and recorded devices answer at once, and of boards nothing is known here.
+/// The time for configurations on a device; computed and recorded devices answer at once, and of machines over ssh nothing is known here.
 pub(super) fn time(ahead: &[&Planned], device: &device::Options) -> Option<Duration> {
     if device.kind != DeviceKind::Cpu || !device.routes.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What a run could not measure although memory was not why: told at its end, with what to do about it.
+//! What a run could not measure for other reasons than memory: listed at its end, with what to do about it.
 
 use crate::device::Allowance;
 use crate::error::Error;
@@ -45,8 +45,16 @@ impl Failure {
             _ if self.of_budget => "give profile.budget more time, or leave this batch size out",
             Outcome::TimedOut => "set a longer timeout, or leave this batch size out",
             Outcome::Garbled => "the worker has to write one line of JSON to its standard output, and nothing else",
-            Outcome::Crashed => "run again; if it dies every time, a lower mem_limit shows whether memory is why",
-            _ => "mend what the worker names, then run again",
+            Outcome::Crashed => {
+                "run again; if it dies every time, a lower mem_limit shows whether memory is the reason"
+            }
+            Outcome::Failed
+            | Outcome::OutOfMemory
+            | Outcome::Skipped
+            | Outcome::Measured
+            | Outcome::Disturbed
+            | Outcome::Throttled
+            | Outcome::Unexpected => "correct what the worker names, then run again",
         }
     }
 }

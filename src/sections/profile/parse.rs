@@ -53,7 +53,7 @@ impl Profile {
     }
 }
 
-/// Names that rows cannot hold are all told at once.
+/// Names that rows cannot hold are all reported at once.
 fn check_names(networks: &[String]) -> Result<()> {
     let refused = |name: &String| check_network_name(name).err().map(|error| (name.clone(), error));
     let mut refused = networks.iter().filter_map(refused);
@@ -110,7 +110,7 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
     })
 }
 
-/// The boards of `host` or `hosts`.
+/// The machines of `host` or `hosts`.
 fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
     let host: Option<Host> =
         values.get::<Option<String>>("host")?.map(|_| values.named("host", Host::parse)).transpose()?;
@@ -118,7 +118,7 @@ fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
         Some(_) if host.is_some() => {
             return Err(values
                 .error("hosts", "host and hosts at once")
-                .help("name all boards in hosts, and leave host out"));
+                .help("name all machines in hosts, and leave host out"));
         }
         Some(_) => distinct(values, "hosts", values.each("hosts", Host::parse)?)?,
         None => host.into_iter().collect(),
@@ -139,7 +139,7 @@ fn words(command: Vec<String>) -> Vec<String> {
 fn seconds(values: &Values<'_>, key: &str) -> Result<Duration> {
     let seconds: f64 = values.get(key)?;
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| values.error(key, format!("{seconds} s is longer than can be waited")).expected("seconds"))
+        .map_err(|_| values.error(key, format!("{seconds} s is too long to wait")).expected("seconds"))
 }
 
 fn places(values: &Values<'_>) -> Result<Places> {

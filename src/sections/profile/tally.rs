@@ -42,7 +42,7 @@ pub struct Spent {
     pub seconds: f64,
     /// Seconds of them that the device spent in steps; the rest is start-up and bookkeeping.
     pub measuring: f64,
-    /// Seconds beyond them of waiting, for other measurements on the machine or for a board that was lost.
+    /// Seconds beyond them of waiting, for other measurements on the machine or for a machine whose connection was lost.
     pub waiting: f64,
 }
 

@@ -84,12 +84,13 @@ pub(super) fn marks(rows: &[Record]) -> Vec<(usize, Record)> {
     let doubts = doubts(rows);
     let timed = rows.iter().enumerate().filter(|(_, row)| !row.visits.is_empty());
     let marked = timed.filter_map(|(place, row)| {
-        let outcome = match (row.outcome, doubts.get(&place)) {
-            (Outcome::Measured | Outcome::Unexpected, Some(Doubt::Visits(_))) => Outcome::Disturbed,
-            (Outcome::Measured, Some(Doubt::Unexpected(_))) => Outcome::Unexpected,
-            (Outcome::Unexpected, None) => Outcome::Measured,
-            (same, _) => same,
-        };
+        // Any other mark has a reason of its own.
+        let judged = matches!(row.outcome, Outcome::Measured | Outcome::Unexpected).then_some(doubts.get(&place));
+        let outcome = judged.map_or(row.outcome, |doubt| match doubt {
+            Some(Doubt::Visits(_)) => Outcome::Disturbed,
+            Some(Doubt::Unexpected(_)) => Outcome::Unexpected,
+            None => Outcome::Measured,
+        });
         (outcome != row.outcome).then(|| (place, Record { outcome, ..row.clone() }))
     });
     marked.collect()

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What is done with a file here, for messages.
-const TO_BOARD: &str = "read what goes to the board";
+const TO_MACHINE: &str = "read what goes to the machine";
 
 /// Where a file lies, below the machine's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl Upload {
     /// # Errors
     /// A file that cannot be read.
     pub fn open(file: &Path) -> Result<Self> {
-        let content = input_file::open(file, TO_BOARD)?;
-        let about = content.metadata().map_err(|cause| Error::io(file, TO_BOARD, &cause))?;
+        let content = input_file::open(file, TO_MACHINE)?;
+        let about = content.metadata().map_err(|cause| Error::io(file, TO_MACHINE, &cause))?;
         let mode = if about.permissions().mode() & 0o111 == 0 { "600" } else { "700" };
         Ok(Upload { content, size: about.len(), mode })
     }
@@ -128,7 +128,7 @@ impl Bundle {
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let failed = |cause| Error::io(folder, "read what goes to the board", &cause);
+    let failed = |cause| Error::io(folder, "read what goes to the machine", &cause);
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         match path.is_dir() {
@@ -140,7 +140,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 fn content(file: &Path) -> Result<Vec<u8>> {
-    input_file::bytes(file, TO_BOARD)
+    input_file::bytes(file, TO_MACHINE)
 }
 
 /// A name that is one line and no path.

@@ -1,4 +1,4 @@
-//! The system's ssh: one connection to a board that many commands share, each of them a script fixed in this program.
+//! The system's ssh: one connection to a machine that many commands share, each of them a script fixed in this program.
 //!
 //! Nothing that varies is ever part of a command line that a shell reads: it goes over the standard input, as lines.
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Asks nothing, trusts no key that the user has not, forwards nothing, and notices within a minute that the board is gone. What the
+/// Asks nothing, trusts no key that the user has not, forwards nothing, and notices within a minute that the machine is gone. What the
 /// user's configuration says otherwise comes second. The connection outlives its last command by a minute.
 const OPTIONS: [&str; 12] = [
     "BatchMode=yes",
@@ -34,11 +34,11 @@ const SSH_FAILED: i32 = 255;
 /// Where folders have short names: that of a socket has at most 108 bytes.
 const SHORT: &str = "/tmp";
 
-/// What a board can be told to do.
+/// What a machine can be told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
     /// Tell what it is.
-    Look,
+    HostInfo,
     /// Store a file.
     Put,
     /// Run a worker.
@@ -46,10 +46,10 @@ pub(super) enum Script {
 }
 
 impl Script {
-    /// As a command for the user's shell on the board, whichever that is: a literal.
+    /// As a command for the user's shell on the machine, whichever that is: a literal.
     fn command(self) -> &'static str {
         match self {
-            Script::Look => concat!("exec sh -c '", include_str!("look.sh"), "'"),
+            Script::HostInfo => concat!("exec sh -c '", include_str!("host_info.sh"), "'"),
             Script::Put => concat!("exec sh -c '", include_str!("put.sh"), "'"),
             Script::Run => concat!("exec sh -c '", include_str!("run.sh"), "'"),
         }
@@ -58,7 +58,7 @@ impl Script {
     /// The line that its answer begins with; whatever a shell's start-up files print comes before.
     fn answer(self) -> &'static str {
         match self {
-            Script::Look => "\nperf4sight board\n",
+            Script::HostInfo => "\nperf4sight board\n",
             Script::Put => "\nperf4sight stored\n",
             Script::Run => "\nperf4sight worker\n",
         }
@@ -74,12 +74,12 @@ pub(super) struct Reply {
     pub stderr: String,
 }
 
-/// A connection to a board, made with the first command and again with the first one after it was lost.
+/// A connection to a machine, made with the first command and again with the first one after it was lost.
 #[derive(Debug)]
 pub(super) struct Connection {
     host: Host,
     config: Option<PathBuf>,
-    /// Who can write to the socket in it is the user on the board.
+    /// Who can write to the socket in it is the user on the machine.
     folder: PrivateFolder,
 }
 
@@ -89,7 +89,7 @@ impl Connection {
         Ok(Connection { host, config, folder: PrivateFolder::new(Path::new(SHORT))? })
     }
 
-    /// Where the board is.
+    /// Where the machine is.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -118,7 +118,7 @@ impl Connection {
                 Err(Failure::of_ssh(&self.host, &output.stderr))
             }
             End::Exited(_) => Ok(Reply { answer, stderr: output.stderr }),
-            End::TimedOut | End::Lost(_) => Err(Failure::Lost("the board does not answer".to_owned())),
+            End::TimedOut | End::Lost(_) => Err(Failure::Lost("the machine does not answer".to_owned())),
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn scripts_survive_being_quoted_and_are_shell() {
-        for script in [Script::Look, Script::Put, Script::Run] {
+        for script in [Script::HostInfo, Script::Put, Script::Run] {
             let text = script.command().strip_prefix("exec sh -c '").unwrap().strip_suffix('\'').unwrap();
             assert!(!text.contains('\''), "{script:?}");
             // A csh expands these within quotes too.

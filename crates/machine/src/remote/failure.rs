@@ -1,4 +1,4 @@
-//! Why a command did not reach its board, and whether trying again can help.
+//! Why a command did not reach its machine, and whether trying again can help.
 
 use super::host::Host;
 use perf4sight_conventions::error::Error;
@@ -24,13 +24,14 @@ impl Failure {
     /// What ssh complained of when it failed. (Its words are the same in every version since 3.0, and in every language.)
     pub fn of_ssh(host: &Host, stderr: &str) -> Self {
         let has = |words: &str| stderr.contains(words);
-        let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed without a word");
+        let last =
+            stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("ssh failed without a message");
         let (by_hand, known_as) = (host.command(), host.known_as());
         let refused =
             |problem: &str, help: String| Failure::Refused(Error::device(format!("{host}: {problem}")).help(help));
         if has("IDENTIFICATION HAS CHANGED") || has("REVOKED HOST KEY") {
             return refused(
-                "its host key is another one than before: it is another machine, or was set up anew, or somebody is in between",
+                "its host key has changed: it is another machine, or was set up anew, or somebody intercepts the connection",
                 format!(
                     "if you know why it changed: ssh-keygen -R \"{known_as}\", then {by_hand} once, and compare the key"
                 ),
@@ -39,12 +40,12 @@ impl Failure {
         if has("Host key verification failed") || has("host key is known") {
             return refused(
                 "its host key is not known here",
-                format!("{by_hand} once, compare the key it shows with the board's, and say yes"),
+                format!("{by_hand} once, compare the key it shows with the machine's, and say yes"),
             );
         }
         if has("Permission denied") || has("Too many authentication failures") {
             return refused(
-                &format!("it does not let you in without being asked something ({last})"),
+                &format!("it does not let you in without asking something ({last})"),
                 format!("ssh-copy-id installs your key; {by_hand} -o BatchMode=yes true must work"),
             );
         }
@@ -59,7 +60,7 @@ impl Failure {
         match self {
             Failure::Refused(error) => error,
             Failure::Lost(why) => Error::device(format!("{host} cannot be reached: {why}"))
-                .help(format!("check that the board is on and the address right: {} must work", host.command())),
+                .help(format!("check that the machine is on and the address right: {} must work", host.command())),
         }
     }
 }
@@ -94,7 +95,7 @@ mod tests {
                 "Could not resolve",
                 "address right",
             ),
-            ("", "failed without a word", "must work"),
+            ("", "failed without a message", "must work"),
         ];
         for (stderr, problem, help) in cases {
             let error = Failure::of_ssh(&host, stderr).into_error(&host).to_string();

@@ -1,4 +1,4 @@
-//! Where a board is: `user@address:port`, of characters that mean nothing to a shell.
+//! Where a machine is: `user@address:port`, of characters that mean nothing to a shell.
 
 use perf4sight_conventions::error::{Error, Result};
 use std::fmt::{self, Display, Formatter};
@@ -25,7 +25,7 @@ impl Host {
     /// Whatever ssh could take for an option, or somebody's shell for more than a name.
     pub fn parse(text: &str) -> Result<Self> {
         Self::read(text).ok_or_else(|| {
-            Error::config(format!("\"{text}\" is no address of a board"))
+            Error::config(format!("\"{text}\" is no address of a machine"))
                 .expected("user@address, user@address:port or an alias from ~/.ssh/config")
         })
     }

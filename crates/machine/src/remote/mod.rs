@@ -1,15 +1,15 @@
-//! Boards that are reached over ssh: networks and worker go there once, every measurement is one command there.
+//! Machines that are reached over ssh: networks and worker go there once, every measurement is one command there.
 //!
 //! The system's ssh does it, with its configuration, keys and known hosts. It never asks anything, and it is only ever given the
 //! scripts in this folder to run: whatever comes from a configuration goes over their standard input, line by line. What is brought
-//! lies in `~/.cache/perf4sight` on the board, by the checksum of its content, and is not brought again.
+//! lies in `~/.cache/perf4sight` on the machine, by the checksum of its content, and is not brought again.
 
 mod bundle;
 mod connection;
 mod failure;
 mod host;
-mod look;
-mod ran;
+mod host_info;
+mod run_outcome;
 
 pub use bundle::Bundle;
 pub use host::Host;
@@ -19,9 +19,9 @@ use super::{End, Invocation, Machine, Output, Watch, differences};
 use bundle::{StoredPath, Upload};
 use connection::{Connection, Input, Script};
 use failure::Failure;
-use look::Look;
+use host_info::HostInfo;
 use perf4sight_conventions::error::{Error, Result};
-use ran::Ran;
+use run_outcome::RunOutcome;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -29,33 +29,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for what takes a board no time.
+/// Time for what a machine does at once.
 const PROMPTLY: Duration = Duration::from_secs(60);
 /// Time for a file on its way: a library of 200 MB on a slow line.
 const TRANSFER: Duration = Duration::from_secs(3600);
-/// How long the board waits for its turn before it is asked again.
+/// How long the machine waits for its turn before it is asked again.
 const TURN: Duration = Duration::from_secs(10);
-/// Times in a row that one configuration may end the connection; one that does it every time takes the board down.
+/// Times in a row that one configuration may end the connection; one that does it every time takes the machine down.
 const LOSSES: usize = 3;
-/// The longest wait between two attempts to reach a board.
+/// The longest wait between two attempts to reach a machine.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often a wait looks for Ctrl-C.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often a wait checks for Ctrl-C.
+const POLL: Duration = Duration::from_millis(100);
 
 type Attempt<T> = std::result::Result<Option<T>, Failure>;
 
-/// How a board is reached.
+/// How a machine is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// Where it is.
     pub host: Host,
-    /// A file to use in path of the user's own ssh configuration.
+    /// A file to use in place of the user's own ssh configuration.
     pub config: Option<PathBuf>,
     /// How long a lost connection is tried to be made again.
     pub patience: Duration,
 }
 
-/// A board that is reached over ssh.
+/// A machine that is reached over ssh.
 #[derive(Debug)]
 pub struct RemoteMachine {
     connection: Connection,
@@ -63,31 +63,31 @@ pub struct RemoteMachine {
     state: Mutex<State>,
 }
 
-/// What is known of the board, and what was brought there, by the file here.
+/// What is known of the machine, and what was brought there, by the file here.
 #[derive(Debug, Clone)]
 struct State {
-    look: Look,
+    info: HostInfo,
     brought: BTreeMap<PathBuf, StoredPath>,
 }
 
 impl RemoteMachine {
-    /// Connects to a board and looks at it.
+    /// Connects to a machine and asks what it is.
     ///
     /// # Errors
-    /// No way to get there, or something missing that every board needs.
+    /// No way to get there, or something missing that every machine needs.
     pub fn connect(route: &Route) -> Result<Self> {
         let connection = Connection::new(route.host.clone(), route.config.clone())?;
-        let look = look(&connection, &Watch::quiet(&AtomicBool::new(false)))
+        let info = host_info(&connection, &Watch::quiet(&AtomicBool::new(false)))
             .map_err(|failure| failure.into_error(&route.host))?
             .ok_or_else(|| Error::device("interrupted"))?;
-        if !look.absent.is_empty() {
-            return Err(Error::device(format!("{} lacks {}", route.host, look.absent.trim()))
-                .help("on the board: apt-get install coreutils util-linux"));
+        if !info.absent.is_empty() {
+            return Err(Error::device(format!("{} lacks {}", route.host, info.absent.trim()))
+                .help("on the machine: apt-get install coreutils util-linux"));
         }
         Ok(RemoteMachine {
             connection,
             patience: route.patience,
-            state: Mutex::new(State { look, brought: BTreeMap::new() }),
+            state: Mutex::new(State { info, brought: BTreeMap::new() }),
         })
     }
 
@@ -98,12 +98,12 @@ impl RemoteMachine {
 
     /// Its processor, as `uname -m` calls it.
     pub fn architecture(&self) -> String {
-        self.state().look.architecture.clone()
+        self.state().info.architecture.clone()
     }
 
     /// Where files are kept there.
     pub fn store(&self) -> String {
-        self.state().look.store.clone()
+        self.state().info.store.clone()
     }
 
     /// Brings what a command needs, and tells the command as it is run there.
@@ -122,7 +122,7 @@ impl RemoteMachine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a file into its path, now and whenever the connection is made anew.
+    /// Puts a file in its place, now and whenever the connection is made anew.
     fn keep(&self, file: &Path, path: StoredPath, watch: &Watch<'_>) -> Result<Option<()>> {
         let gone = |why: String| Err(Failure::Lost(why).into_error(self.connection.host()));
         let stored = self.persist(watch, || self.put(file, &path, watch), gone)?;
@@ -135,11 +135,11 @@ impl RemoteMachine {
         let input = Input::lines(&[&path.to_string(), &size.to_string(), mode], TRANSFER).and(content);
         let Some(reply) = self.connection.run(Script::Put, input, watch)? else { return Ok(None) };
         reply.answer.map(|_| Some(())).ok_or_else(|| {
-            let (host, store) = (self.connection.host(), self.state().look.store.clone());
+            let (host, store) = (self.connection.host(), self.state().info.store.clone());
             let problem = format!("{host} cannot keep {}: {}", file.display(), reply.stderr.trim());
             Failure::Refused(
                 Error::device(problem)
-                    .help(format!("make room on the board; what earlier sweeps left in {store} can be deleted")),
+                    .help(format!("make room on the machine; what earlier sweeps left in {store} can be deleted")),
             )
         })
     }
@@ -182,28 +182,28 @@ impl RemoteMachine {
                 Err(Failure::Refused(error)) => return Err(error),
                 Err(Failure::Lost(why)) if lost.elapsed() >= self.patience => {
                     return Err(Error::device(format!(
-                        "the connection to {host} was lost and not to be had again within {patience}: {why}"
+                        "the connection to {host} was lost and could not be restored within {patience}: {why}"
                     ))
-                    .help("what was measured is kept; the same command goes on from there when the board is back"));
+                    .help("what was measured is kept; the same command goes on from there when the machine is back"));
                 }
                 Err(Failure::Lost(_)) => pause = (pause * 2).min(LONGEST_PAUSE),
             }
         }
     }
 
-    /// Looks at the board again, which may have been started anew, and brings what it lost.
+    /// Asks again what the machine is, which may have been restarted, and brings what it lost.
     fn renew(&self, watch: &Watch<'_>) -> Attempt<()> {
-        let Some(look) = look(&self.connection, watch)? else { return Ok(None) };
-        let State { look: was, brought } = self.state().clone();
-        let different = differences(&was.facts, &look.facts);
+        let Some(info) = host_info(&self.connection, watch)? else { return Ok(None) };
+        let State { info: was, brought } = self.state().clone();
+        let different = differences(&was.facts, &info.facts);
         if !different.is_empty() {
-            let problem = format!("{} came back as another one: {}", self.connection.host(), different.join("; "));
+            let problem = format!("{} came back changed: {}", self.connection.host(), different.join("; "));
             return Err(Failure::Refused(
                 Error::device(problem)
                     .help("bring it back to what it was, or start anew with another device_name or log_dir"),
             ));
         }
-        self.state().look = look;
+        self.state().info = info;
         for (file, path) in &brought {
             if self.put(file, path, watch)?.is_none() {
                 return Ok(None);
@@ -218,24 +218,24 @@ impl RemoteMachine {
         let (mut patience, mut since) = (Duration::ZERO, None);
         loop {
             match self.run_there(invocation, Some(patience), watch)? {
-                Some(Ran::Ended { output, took }) => {
+                Some(RunOutcome::Ended { output, took }) => {
                     let waited = |since: Instant| (watch.waited)(since.elapsed().saturating_sub(took));
                     since.into_iter().for_each(waited);
                     return Ok(Some(output));
                 }
-                Some(Ran::Busy) if since.is_none() => {
+                Some(RunOutcome::Busy) if since.is_none() => {
                     let host = self.connection.host();
                     (watch.waiting)(&format!("another measurement is running on {host}"));
                     (patience, since) = (TURN, Some(Instant::now()));
                 }
-                Some(Ran::Busy) => {}
+                Some(RunOutcome::Busy) => {}
                 None => return Ok(None),
             }
         }
     }
 
     /// Runs a worker, in its turn if it comes within a time; without one, at once.
-    fn run_there(&self, invocation: &Invocation<'_>, turn: Option<Duration>, watch: &Watch<'_>) -> Attempt<Ran> {
+    fn run_there(&self, invocation: &Invocation<'_>, turn: Option<Duration>, watch: &Watch<'_>) -> Attempt<RunOutcome> {
         let limit = invocation.timeout.as_secs_f64().to_string();
         let patience = turn.map_or("ask".to_owned(), |turn| turn.as_secs().to_string());
         let threads = invocation.threads.to_string();
@@ -244,17 +244,17 @@ impl RemoteMachine {
         let lines: Vec<&str> = before.into_iter().chain(words).chain(["", invocation.line]).collect();
         let input = Input::lines(&lines, invocation.timeout + TURN + PROMPTLY).held();
         let Some(reply) = self.connection.run(Script::Run, input, watch)? else { return Ok(None) };
-        Ran::read(&reply, invocation.timeout).map(Some)
+        RunOutcome::read(&reply, invocation.timeout).map(Some)
     }
 }
 
 impl Machine for RemoteMachine {
     fn description(&self) -> Description {
-        self.state().look.description.clone()
+        self.state().info.description.clone()
     }
 
     fn threads(&self) -> usize {
-        self.state().look.threads
+        self.state().info.threads
     }
 
     fn at(&self) -> String {
@@ -285,26 +285,26 @@ impl Machine for RemoteMachine {
         let ran =
             self.run_there(invocation, None, watch).map_err(|failure| failure.into_error(self.connection.host()))?;
         Ok(ran.and_then(|ran| match ran {
-            Ran::Ended { output, .. } => Some(output),
-            Ran::Busy => None,
+            RunOutcome::Ended { output, .. } => Some(output),
+            RunOutcome::Busy => None,
         }))
     }
 }
 
-fn look(connection: &Connection, watch: &Watch<'_>) -> Attempt<Look> {
-    let Some(reply) = connection.run(Script::Look, Input::lines(&[], PROMPTLY), watch)? else { return Ok(None) };
+fn host_info(connection: &Connection, watch: &Watch<'_>) -> Attempt<HostInfo> {
+    let Some(reply) = connection.run(Script::HostInfo, Input::lines(&[], PROMPTLY), watch)? else { return Ok(None) };
     let answer = reply.answer.ok_or_else(|| {
         let words = reply.stderr.trim();
         Failure::Lost(if words.is_empty() { "its shell says nothing".to_owned() } else { words.to_owned() })
     })?;
-    Look::read(&answer, connection.folder()).map(Some).map_err(Failure::Refused)
+    HostInfo::read(&answer, connection.folder()).map(Some).map_err(Failure::Refused)
 }
 
 /// Sleeps; false after Ctrl-C.
 fn sleep(pause: Duration, watch: &Watch<'_>) -> bool {
     let end = Instant::now() + pause;
     while Instant::now() < end && !watch.cancelled() {
-        thread::sleep(LOOK_AGAIN.min(pause));
+        thread::sleep(POLL.min(pause));
     }
     !watch.cancelled()
 }

@@ -33,7 +33,7 @@ pub(super) fn by_batch(noise: &Noise, what: &str) -> Table {
 /// What happened to the machine meanwhile.
 pub(super) fn of_machine(noise: &Noise) -> Table {
     let mut table = Table::new("The machine meanwhile", ["what", "value"].map(|word| Column::text(word, word)));
-    let stolen = noise.stolen.map_or("not told here".to_owned(), |share| Percent(share).to_string());
+    let stolen = noise.stolen.map_or("not reported".to_owned(), |share| Percent(share).to_string());
     let facts = [
         ("time", Milliseconds(noise.seconds * 1e3).to_string()),
         ("drift from beginning to end", noise.drift.map_or("unknown".to_owned(), drift)),

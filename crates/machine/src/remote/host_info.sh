@@ -1,4 +1,4 @@
-# What a board is: every line "name size" is followed by that many bytes and a newline. No quotes like those around this script.
+# What a machine is: every line "name size" is followed by that many bytes and a newline. No quotes like those around this script.
 LC_ALL=C; export LC_ALL
 store=$HOME/.cache/perf4sight
 tell() { printf "%s %s\n%s\n" "$1" "${#2}" "$2"; }

@@ -1,4 +1,4 @@
-//! What became of a worker on a board: `run.sh` says it behind the worker's own words.
+//! What became of a worker on a machine: `run.sh` says it behind the worker's own words.
 
 use super::connection::Reply;
 use super::failure::Failure;
@@ -12,12 +12,12 @@ use std::time::Duration;
 const MARK: &str = "\nperf4sight ";
 /// What a shell adds to the number of the signal that ended a process.
 const SIGNALLED: i32 = 128;
-/// As fine as the board tells times.
+/// The resolution of the times that `run.sh` reports.
 const CENTISECOND: Duration = Duration::from_millis(10);
 
 /// What became of a worker.
 #[derive(Debug, PartialEq)]
-pub(super) enum Ran {
+pub(super) enum RunOutcome {
     /// It ended.
     Ended {
         /// What it left behind.
@@ -29,18 +29,18 @@ pub(super) enum Ran {
     Busy,
 }
 
-impl Ran {
+impl RunOutcome {
     /// Reads the reply about a worker that had `limit` to end.
     ///
     /// # Errors
-    /// There is no last line: the board went down with the worker.
+    /// There is no last line: the machine went down with the worker.
     pub fn read(reply: &Reply, limit: Duration) -> Result<Self, Failure> {
         let lost = || match reply.stderr.trim() {
-            "" => Failure::Lost("the board ended in the middle of a measurement".to_owned()),
+            "" => Failure::Lost("the machine ended in the middle of a measurement".to_owned()),
             words => Failure::Lost(words.to_owned()),
         };
         let answer = reply.answer.as_deref().ok_or_else(lost)?;
-        let ended = |end, said: &str, killed_for_memory, took| Ran::Ended {
+        let ended = |end, said: &str, killed_for_memory, took| RunOutcome::Ended {
             output: Output { killed_for_memory, ..Output::new(end, said.to_owned(), reply.stderr.clone()) },
             took,
         };
@@ -52,7 +52,7 @@ impl Ran {
         };
         let words: Vec<&str> = last.split_whitespace().collect();
         match words.as_slice() {
-            ["busy"] => Ok(Ran::Busy),
+            ["busy"] => Ok(RunOutcome::Busy),
             ["ended", code, centiseconds, memory] => {
                 let (Ok(code), Ok(centiseconds)) = (code.parse(), centiseconds.parse::<u64>()) else {
                     return Err(lost());
@@ -80,14 +80,14 @@ fn exited(code: i32) -> ExitStatus {
 mod tests {
     use super::*;
 
-    fn read(answer: &str) -> Result<Ran, Failure> {
+    fn read(answer: &str) -> Result<RunOutcome, Failure> {
         let reply = Reply { answer: Some(answer.to_owned()), stderr: "Connection closed".to_owned() };
-        Ran::read(&reply, Duration::from_secs(2))
+        RunOutcome::read(&reply, Duration::from_secs(2))
     }
 
     fn end(answer: &str) -> (End, bool) {
         match read(answer) {
-            Ok(Ran::Ended { output, .. }) => (output.end, output.killed_for_memory),
+            Ok(RunOutcome::Ended { output, .. }) => (output.end, output.killed_for_memory),
             other => panic!("{other:?}"),
         }
     }
@@ -95,14 +95,15 @@ mod tests {
     #[test]
     fn the_last_line_tells_how_a_worker_ended() {
         let half = Duration::from_millis(500);
-        let told = |ran| matches!(ran, Ok(Ran::Ended { output, took }) if output.stdout == "{}\n" && took == half);
+        let told =
+            |ran| matches!(ran, Ok(RunOutcome::Ended { output, took }) if output.stdout == "{}\n" && took == half);
         assert!(told(read("{}\n\nperf4sight ended 0 50 0\n")));
         assert_eq!(end("\nperf4sight ended 3 50 0\n").0, End::Exited(ExitStatus::from_raw(3 << 8)));
         // 137 = 128 + SIGKILL: by the kernel, by somebody, at the limit of 2 s.
         assert_eq!(end("\nperf4sight ended 137 50 1\n"), (End::Exited(ExitStatus::from_raw(9)), true));
         assert_eq!(end("\nperf4sight ended 137 50 0\n"), (End::Exited(ExitStatus::from_raw(9)), false));
         assert_eq!(end("\nperf4sight ended 137 200 0\n").0, End::TimedOut);
-        assert_eq!(read("\nperf4sight busy\n").unwrap(), Ran::Busy);
+        assert_eq!(read("\nperf4sight busy\n").unwrap(), RunOutcome::Busy);
         assert_eq!(end(&"y\n".repeat(2 << 20)).0, End::Exited(ExitStatus::from_raw(0)));
     }
 

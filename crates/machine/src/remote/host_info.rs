@@ -1,4 +1,4 @@
-//! What a board tells of itself when the connection is made.
+//! What a machine says about itself when the connection is made.
 
 use crate::Setting;
 use crate::description::Description;
@@ -6,37 +6,37 @@ use perf4sight_conventions::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 
-/// What is known of a board.
+/// What is known of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct HostInfo {
     /// Its architecture as `uname -m` calls it.
     pub architecture: String,
     /// The folder there that keeps what was brought.
     pub store: String,
     /// Threads that run at the same time.
     pub threads: usize,
-    /// Tools it needs and has not.
+    /// Tools that it needs and does not have.
     pub absent: String,
     /// What measurements there depend on.
     pub facts: Setting,
-    /// Its files, copied here; a later look replaces them.
+    /// Its files, copied here; a later answer replaces them.
     pub description: Description,
 }
 
-impl Look {
-    /// Reads what `look.sh` wrote; copies of the board's files go below `folder`, in place of earlier ones.
+impl HostInfo {
+    /// Reads what `host_info.sh` wrote; copies of the machine's files go below `folder`, in place of earlier ones.
     ///
     /// # Errors
     /// An answer that is cut off, a folder that cannot be written.
     pub fn read(answer: &str, folder: &Path) -> Result<Self> {
-        let cut = || Error::device("what the board tells of itself cannot be understood");
+        let cut = || Error::device("what the machine says about itself cannot be understood");
         let parts = parts(answer).ok_or_else(cut)?;
         let part = |name: &str| parts.iter().find(|(known, _)| *known == name).map(|(_, text)| text.trim().to_owned());
         let root = folder.join("root");
-        copy(&parts, &root).map_err(|cause| Error::io(&root, "keep what the board tells of itself", &cause))?;
+        copy(&parts, &root).map_err(|cause| Error::io(&root, "keep what the machine says about itself", &cause))?;
         let architecture = part("architecture").ok_or_else(cut)?;
         let description = Description::copied(&root, &architecture);
-        Ok(Look {
+        Ok(HostInfo {
             store: part("store").ok_or_else(cut)?,
             threads: part("threads").and_then(|threads| threads.parse().ok()).unwrap_or(1),
             absent: part("absent").unwrap_or_default(),
@@ -93,13 +93,13 @@ mod tests {
             mode.len()
         );
         let folder = TempDir::new().unwrap();
-        let look = Look::read(&answer, folder.path()).unwrap();
-        assert_eq!((look.threads, look.absent.as_str()), (6, "flock"));
-        let facts = look.description.facts();
+        let info = HostInfo::read(&answer, folder.path()).unwrap();
+        assert_eq!((info.threads, info.absent.as_str()), (6, "flock"));
+        let facts = info.description.facts();
         let told = ["processor", "instruction_set", "memory", "power_mode"].map(|name| facts[name].as_str());
         // 8047644 / 1024 = 7859.03: the published TX2's capacity.
         assert_eq!(told, ["quill", "aarch64", "7859 MiB", "0"]);
         let cut = &answer[..answer.len() / 2];
-        assert!(Look::read(cut, folder.path()).is_err());
+        assert!(HostInfo::read(cut, folder.path()).is_err());
     }
 }
