@@ -254,7 +254,7 @@ fn the_shipped_configuration_goes_from_networks_to_a_report() {
         assert!(line.starts_with(network), "{line:?} is not about {network}");
     }
     let report = lines.last().and_then(|line| line.strip_prefix("report: ")).expect("the report on the last line");
-    assert!(scene.read(report).starts_with("<!doctype html>"));
+    assert!(scene.read(report).starts_with("<!DOCTYPE html>"));
 }
 
 #[test]
