@@ -5,6 +5,7 @@ use super::left_out::{Protocol, try_without};
 use super::share::{Share, networks};
 use crate::error::Result;
 use crate::fingerprint::{Observations, Row};
+use crate::stats::weighted_quantile;
 use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -97,15 +98,9 @@ impl Evaluation {
 }
 
 /// The smallest value up to which `share` of the weight lies.
-fn quantile(mut weighted: Vec<(f64, f64)>, share: f64) -> f64 {
-    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let wanted = share * weighted.iter().map(|(_, weight)| weight).sum::<f64>();
-    let mut below = 0.0;
-    let reached = weighted.iter().find(|(_, weight)| {
-        below += weight;
-        below >= wanted
-    });
-    reached.or(weighted.last()).map_or(0.0, |(value, _)| *value)
+fn quantile(weighted: Vec<(f64, f64)>, share: f64) -> f64 {
+    let total: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+    weighted_quantile(weighted, share * total).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Trial {
         trials.into_iter().collect()
     }
 
-    /// What of it speaks of some networks.
+    /// The part of it that is about some networks.
     pub(super) fn of_networks(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let wanted = |variant: &Variant| wanted(&variant.network);
         Trial {

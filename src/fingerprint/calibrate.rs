@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// More rows than this are a profile, to be fitted anew.
 pub const MOST_ROWS: usize = 4;
 
-/// A measurement this many times above or below the prediction contradicts everything the fingerprint knows.
+/// A measurement this many times above or below the prediction contradicts the fingerprint.
 const CONTRADICTION: f64 = 10.0;
 
 impl Fingerprint {
@@ -45,7 +45,7 @@ impl Fingerprint {
             Some(most) if most.likely as f64 > CONTRADICTION * batch as f64 => {
                 let (step, likely) = (attempt.record.identity(), most.likely);
                 Err(Error::input(format!("{step}: did not fit, but this fingerprint says that {likely} samples do"))
-                    .expected(format!("a batch size that failed within {CONTRADICTION} times of that"))
+                    .expected(format!("a batch size that failed within a factor of {CONTRADICTION} of that"))
                     .help("check that the row is of this device, stage and network; if it is right, profile the network and fit anew"))
             }
             _ => Ok(()),
@@ -69,7 +69,7 @@ impl Fingerprint {
             self.subject.device
         );
         Err(Error::input(problem)
-            .expected(format!("a row within {CONTRADICTION} times of the prediction, below or above"))
+            .expected(format!("a row within a factor of {CONTRADICTION} of the prediction"))
             .help("check that the row is of this device, stage and network, and in milliseconds or MiB; if it is right, profile the network and fit anew"))
     }
 }

@@ -34,17 +34,13 @@ impl Fitted {
         let (step, seed) = (subject.step, recipe.seed);
         match (recipe.method, subject.quantity) {
             (Method::Perf4sight, _) => PublishedModel::fit(step, recipe, observations.rows).map(Fitted::Published),
-            (Method::Hybrid, Quantity::Latency) => LatencyModel::fit(step, seed, observations).map(Self::latency),
-            (Method::Hybrid, Quantity::Memory) => MemoryModel::fit(step, seed, observations).map(Self::memory),
+            (Method::Hybrid, Quantity::Latency) => {
+                Ok(Fitted::Latency(Box::new(LatencyModel::fit(step, seed, observations)?)))
+            }
+            (Method::Hybrid, Quantity::Memory) => {
+                Ok(Fitted::Memory(Box::new(MemoryModel::fit(step, seed, observations)?)))
+            }
         }
-    }
-
-    fn latency(latency: LatencyModel) -> Self {
-        Fitted::Latency(Box::new(latency))
-    }
-
-    fn memory(memory: MemoryModel) -> Self {
-        Fitted::Memory(Box::new(memory))
     }
 
     /// The same with rows of a new network.
@@ -53,8 +49,8 @@ impl Fitted {
         match self {
             Fitted::Published(_) => Err(Error::input("the published method keeps no rows to refit with")
                 .help("fit a fingerprint with method = hybrid")),
-            Fitted::Latency(latency) => Ok(Self::latency(latency.calibrate(step, rows))),
-            Fitted::Memory(memory) => memory.calibrate(step, rows, failed).map(Self::memory),
+            Fitted::Latency(latency) => Ok(Fitted::Latency(Box::new(latency.calibrate(step, rows)))),
+            Fitted::Memory(memory) => Ok(Fitted::Memory(Box::new(memory.calibrate(step, rows, failed)?))),
         }
     }
 
@@ -92,7 +88,7 @@ impl Fitted {
         }
     }
 
-    /// Refuses what was fitted on other features than this program computes, what speaks of another quantity than the file says, and what
+    /// Refuses what was fitted on other features than this program computes, what is of another quantity than the file says, and what
     /// no fit gives.
     pub(super) fn check(&self, subject: &Subject) -> Result<()> {
         match (self, subject.quantity) {
@@ -100,7 +96,7 @@ impl Fitted {
             (Fitted::Latency(latency), Quantity::Latency) => latency.check(),
             (Fitted::Memory(memory), Quantity::Memory) => memory.check(),
             (Fitted::Latency(_), Quantity::Memory) | (Fitted::Memory(_), Quantity::Latency) => {
-                Err(Error::input("what this fingerprint fitted is not what it speaks of"))
+                Err(Error::input("the model of this fingerprint is of another quantity than its subject"))
             }
         }
     }

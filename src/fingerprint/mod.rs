@@ -115,7 +115,7 @@ impl Fingerprint {
         })
     }
 
-    /// What it speaks of.
+    /// What it predicts, and of which device.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -166,7 +166,7 @@ fn count(rows: &[Row]) -> Vec<FittedOn> {
 
 fn too_few(subject: &Subject, rows: usize) -> Error {
     let Subject { device, step, quantity, .. } = subject;
-    Error::input(format!("{rows} passed {step} {quantity} rows of {device} are too few to fit on"))
+    Error::input(format!("{rows} {step} {quantity} rows of {device} that passed are too few to fit on"))
         .expected(format!("at least {FEWEST_ROWS} rows"))
         .help("profile more batch sizes, levels or networks, or list more of them in train_nets and train_logs")
 }

@@ -1,16 +1,16 @@
-//! What a fingerprint speaks of: a device, a data set, a step, a quantity.
+//! What a fingerprint is of: a device, a data set, a step, a quantity.
 
 use crate::workload::{Quantity, Step};
 use serde::{Deserialize, Serialize};
 
-/// What a fingerprint speaks of.
+/// What a fingerprint is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The device's name.
     pub device: String,
     /// The data set whose shapes the networks have.
     pub dataset: String,
-    /// The step whose cost it tells.
+    /// The step whose cost it predicts.
     #[serde(flatten)]
     pub step: Step,
     /// Latency or memory.

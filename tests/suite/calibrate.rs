@@ -149,7 +149,7 @@ fn rows_that_cannot_be_meant_are_refused() {
         assert!(!scene.path("mine").exists());
     };
     refused(&latency(&[(2, tenfold)]), "mnasnet_0 training bs 2 latency: measured");
-    refused(&latency(&[(2, tenfold)]), "within 10 times of the prediction");
+    refused(&latency(&[(2, tenfold)]), "within a factor of 10 of the prediction");
     refused(&latency(&[(1, 50.0), (2, 50.0), (4, 50.0), (6, 50.0), (8, 50.0)]), "5 latency rows to calibrate with");
     refused(&latency(&[(2, 50.0)]).replace("mnasnet", "resnet50"), "this row is of another network");
     refused(&latency(&[(2, 50.0)]).replace("imagenet", "cifar10"), "this row is of the dataset cifar10");

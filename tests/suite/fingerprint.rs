@@ -202,8 +202,8 @@ fn files_that_do_not_fit_are_refused_with_file_and_remedy() {
     };
     assert!(edited("\"format\": 3", "\"format\": 4").contains("format version 4"));
     assert!(edited("\"version\": 1", "\"version\": 9").contains("perf4sight-training version 9"));
-    assert!(edited("\"stage\": \"training\"", "\"stage\": \"inference\"").contains("speaks of inference latency"));
-    assert!(edited("\"quantity\": \"latency\"", "\"quantity\": \"memory\"").contains("speaks of training memory"));
+    assert!(edited("\"stage\": \"training\"", "\"stage\": \"inference\"").contains("is of inference latency"));
+    assert!(edited("\"quantity\": \"latency\"", "\"quantity\": \"memory\"").contains("is of training memory"));
     assert!(edited("\"perf4sight\": {", "\"oracle\": {").contains("damaged"));
     assert!(edited("\"trees\": 300", "\"trees\": 299").contains("do not fit together"));
     // The last digit of the seed.

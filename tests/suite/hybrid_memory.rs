@@ -105,7 +105,7 @@ fn calibration_takes_rows_that_do_not_contradict() {
     let mut wrong = rows[0].clone();
     wrong.measured *= 11.0;
     let refused = fingerprint.calibrate(&[wrong], &[]).unwrap_err().to_string();
-    assert!(refused.contains("within 10 times"), "{refused}");
+    assert!(refused.contains("within a factor of 10"), "{refused}");
     // A step that did not fit although it was said to makes the limit less sure; one that needs next to nothing contradicts.
     let limit = |fingerprint: &Fingerprint| fingerprint.about(&rows[0].network).max_batch().unwrap().safe;
     let mut failed = tried("mnasnet").1[..1].to_vec();

@@ -164,7 +164,7 @@ fn what_another_program_did_to_a_fingerprint_is_told() {
     let newer = ask(text.replace("\"format\": ", "\"format\": 9")).fails(4);
     newer
         .says("newer than this program's")
-        .says("written by another (perf4sight 0.1.0)")
+        .says("another version wrote it (perf4sight 0.1.0)")
         .says("use the newer perf4sight");
     ask(text.replacen("\"format\": ", "\"format\": 0.", 1)).fails(4);
 }
@@ -194,7 +194,7 @@ fn damaged_and_edited_fingerprints_are_refused() {
     };
     refused(text[..text.len() / 2].to_owned(), "damaged");
     refused(text.replace("\"format\": ", "\"format\": 9"), "format version 9");
-    refused(text.replace("\"stage\": \"training\"", "\"stage\": \"inference\""), "speaks of inference memory");
+    refused(text.replace("\"stage\": \"training\"", "\"stage\": \"inference\""), "is of inference memory");
     refused(text.replace("\"seed\"", "\"sed\""), "unknown field `sed`");
     refused(String::new(), "damaged");
 }

@@ -109,6 +109,17 @@ pub fn percentile(values: &[f64], percent: f64) -> f64 {
     sorted[below] + (position - below as f64) * (sorted[above] - sorted[below])
 }
 
+/// The smallest value up to which at least `weight` lies, of values with their weights; the largest where they weigh less, none for none.
+pub fn weighted_quantile(mut weighted: Vec<(f64, f64)>, weight: f64) -> Option<f64> {
+    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut below = 0.0;
+    let reached = weighted.iter().find(|(_, weighs)| {
+        below += weighs;
+        below >= weight
+    });
+    reached.or(weighted.last()).map(|(value, _)| *value)
+}
+
 /// Signed errors in percent of the truth: positive where the prediction is too high.
 ///
 /// ```

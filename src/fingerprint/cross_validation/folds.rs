@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts that the levels of every network are dealt into: with more, fits take longer and hardly know more levels.
-pub(in crate::fingerprint) const FOLDS: usize = 3;
+const FOLDS: usize = 3;
 
 /// Which part each level of each network is in; networks of a single level are in none, for without it they are unknown.
 pub(in crate::fingerprint) struct Folds<'a>(BTreeMap<(&'a str, u8), usize>);
@@ -17,9 +17,9 @@ impl<'a> Folds<'a> {
         Folds(networks.flat_map(|network| network.iter().copied().zip((0..FOLDS).cycle())).collect())
     }
 
-    /// Whether a part holds this level.
-    pub fn holds(&self, fold: usize, network: &str, level: u8) -> bool {
-        self.0.get(&(network, level)) == Some(&fold)
+    /// The part that holds this level.
+    pub fn of(&self, network: &str, level: u8) -> Option<usize> {
+        self.0.get(&(network, level)).copied()
     }
 }
 
@@ -32,7 +32,7 @@ mod tests {
         let levels = [("a", 0), ("a", 20), ("a", 40), ("a", 60), ("b", 0), ("c", 0), ("c", 50), ("c", 50)];
         let folds = Folds::new(levels);
         let held = |fold| -> Vec<(&str, u8)> {
-            levels[..7].iter().copied().filter(|(network, level)| folds.holds(fold, network, *level)).collect()
+            levels[..7].iter().copied().filter(|(network, level)| folds.of(network, *level) == Some(fold)).collect()
         };
         assert_eq!(held(0), [("a", 0), ("a", 60), ("c", 0)]);
         assert_eq!(held(1), [("a", 20), ("c", 50)]);

@@ -1,6 +1,7 @@
 //! 90 % intervals from how far predictions were off for what was left out: networks, and levels of networks.
 
 use crate::fingerprint::prediction::{Band, Basis};
+use crate::stats::weighted_quantile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ impl Spread {
             let weight = 1.0 / (count * residuals.len() as f64);
             residuals.iter().map(move |residual| (residual.abs(), weight))
         });
-        let width = quantile(weighted.collect(), share)?;
+        let width = weighted_quantile(weighted.collect(), share)?;
         Some(Spread { width, networks: known.len(), profiled: BTreeMap::new() })
     }
 
@@ -77,20 +78,9 @@ pub(in crate::fingerprint) fn widths(levels: BTreeMap<String, Residuals>) -> BTr
     let width = |(architecture, residuals): (String, Residuals)| {
         let count = residuals.len() as f64;
         let weighted = residuals.into_iter().map(|residual| (residual.abs(), 1.0 / count));
-        Some((architecture, quantile(weighted.collect(), COVERAGE * (count + 1.0) / count)?))
+        Some((architecture, weighted_quantile(weighted.collect(), COVERAGE * (count + 1.0) / count)?))
     };
     enough.filter_map(width).collect()
-}
-
-/// The smallest value up to which at least `share` of the weight lies.
-fn quantile(mut weighted: Vec<(f64, f64)>, share: f64) -> Option<f64> {
-    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut below = 0.0;
-    let reached = weighted.iter().find(|(_, weight)| {
-        below += weight;
-        below >= share
-    });
-    reached.or(weighted.last()).map(|(value, _)| *value)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Head {
         let wrong = |age: &str| {
             let writer =
                 self.software.get("perf4sight").map_or(String::new(), |version| format!(" (perf4sight {version})"));
-            Error::input(format!("this fingerprint has format version {format}, {age} than this program's: it was written by another{writer}"))
+            Error::input(format!("this fingerprint has format version {format}, {age} than this program's: another version wrote it{writer}"))
                 .expected(format!("format version {FORMAT}"))
         };
         match format.cmp(&FORMAT) {
@@ -95,7 +95,7 @@ impl Fingerprint {
     fn check(self, stage: Stage, quantity: Quantity) -> Result<Self> {
         let subject = &self.subject;
         if (subject.step.stage, subject.quantity) != (stage, quantity) {
-            let problem = format!("this fingerprint speaks of {} {}", subject.step, subject.quantity);
+            let problem = format!("this fingerprint is of {} {}", subject.step, subject.quantity);
             return Err(Error::input(problem).expected(format!("one of {stage} {quantity}, as the file's name says")));
         }
         self.fitted.check(&self.subject)?;

@@ -44,7 +44,7 @@ impl Fingerprints {
         Ok(found)
     }
 
-    /// What they speak of, each of its own quantity.
+    /// What they are of, each of its own quantity.
     pub fn subject(&self) -> &Subject {
         self.iter().next().expect("there is one, or loading had failed").subject()
     }

@@ -119,7 +119,7 @@ impl TryFrom<Packed> for Belief {
     type Error = String;
 
     fn try_from(packed: Packed) -> Result<Self, String> {
-        let misfit = || format!("a belief of {} numbers where {COUNT} parameters are known", packed.center.len());
+        let misfit = || format!("{} parameters where this program has {COUNT}", packed.center.len());
         let center: Values = packed.center.as_slice().try_into().map_err(|_| misfit())?;
         let mut certainty = Normal::zero();
         let mut cells = packed.certainty.iter();

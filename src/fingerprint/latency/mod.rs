@@ -21,7 +21,7 @@ mod step;
 mod term;
 mod terms;
 
-use super::cross_validation::{FOLDS, Folds, Residuals, WIDEST, widths};
+use super::cross_validation::{Folds, Residuals, WIDEST, leave_out, widths};
 use super::novelty::{Novelty, architecture};
 use super::prediction::Predictor;
 use super::rows::{Observations, Row};
@@ -42,7 +42,7 @@ use rayon::prelude::*;
 use residual::Residual;
 use sample::Sample;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use terms::Rules;
 
 /// The fitted latency of one device and stage.
@@ -69,20 +69,20 @@ impl LatencyModel {
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
         let mut fitted = Self::fit_rows(step, seed, observations.target, &all)?;
-        let networks = Self::samples_left_out(step, seed, observations, &|variant| variant.network.clone())?;
+        let networks = Self::samples_left_out(step, seed, observations, |variant| Some(variant.network.clone()))?;
         fitted.effects = Effects::learn(&networks);
         fitted.levels = widths(levels_left_out(step, seed, observations)?);
         Ok(fitted)
     }
 
-    /// Residuals of every group of variants, predicted from all others; none where the others are too few to fit.
+    /// Residuals of every group of variants, predicted from all others; none where there are no others.
     pub fn left_out<G: Ord + Send + Sync>(
         step: Step,
         seed: u64,
         observations: &Observations,
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
-        let samples = Self::samples_left_out(step, seed, observations, group)?;
+        let samples = Self::samples_left_out(step, seed, observations, |variant| Some(group(variant)))?;
         let residuals = |samples: Vec<Sample>| samples.iter().map(|sample| sample.residual).collect();
         Ok(samples.into_iter().map(residuals).collect())
     }
@@ -91,20 +91,16 @@ impl LatencyModel {
         step: Step,
         seed: u64,
         observations: &Observations,
-        group: &(impl Fn(&Variant) -> G + Sync),
+        group: impl Fn(&Variant) -> Option<G> + Sync,
     ) -> Result<Vec<Vec<Sample>>> {
-        let groups: BTreeSet<G> = observations.rows.iter().map(|row| group(&row.record.variant)).collect();
-        let groups: Vec<G> = groups.into_iter().collect();
-        let samples = groups.par_iter().map(|name| {
-            let (own, others): (Vec<&Row>, Vec<&Row>) =
-                observations.rows.iter().partition(|row| group(&row.record.variant) == *name);
+        let samples = |own: &[&Row], others: &[&Row]| {
             if others.is_empty() {
                 return Ok(Vec::new());
             }
-            let fitted = Self::fit_rows(step, seed, observations.target, &others)?;
-            Ok(own.into_iter().map(|row| fitted.sample(step, row)).collect())
-        });
-        samples.collect()
+            let fitted = Self::fit_rows(step, seed, observations.target, others)?;
+            Ok(own.iter().map(|row| fitted.sample(step, row)).collect())
+        };
+        leave_out(observations.rows, |row| group(&row.record.variant), samples).into_iter().collect()
     }
 
     fn fit_rows(step: Step, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
@@ -141,10 +137,10 @@ impl LatencyModel {
         Physics::new(rules, self.belief.values(), network, step)
     }
 
-    /// Refuses what a file says that no fit could have said.
+    /// Refuses a file that no fit can have written.
     ///
     /// # Errors
-    /// Trees of other portraits, samples of other parameters.
+    /// Trees on other features, samples of other parameters.
     pub fn check(&self) -> Result<()> {
         self.target.check()?;
         let trees = self.residual.is_sound() && self.corrections.is_sound();
@@ -154,7 +150,7 @@ impl LatencyModel {
         }
         match trees && samples && self.doubt().is_some() {
             true => Ok(()),
-            false => Err(Error::input("what it fitted to latency does not fit together")),
+            false => Err(Error::input("the parts of its model of latency do not belong together")),
         }
     }
 
@@ -186,21 +182,21 @@ impl Belief {
 
 /// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
 fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result<BTreeMap<String, Residuals>> {
-    let variants = || observations.rows.iter().map(|row| &row.record.variant);
-    let folds = Folds::new(variants().map(|variant| (variant.network.as_str(), variant.level)));
-    let residuals = (0..FOLDS).into_par_iter().map(|fold| -> Result<Vec<(String, f64)>> {
-        let held = |row: &&Row| folds.holds(fold, &row.record.variant.network, row.record.variant.level);
-        let (own, others): (Vec<&Row>, Vec<&Row>) = observations.rows.iter().partition(held);
-        if own.is_empty() || others.is_empty() {
+    let variants = observations.rows.iter().map(|row| &row.record.variant);
+    let folds = Folds::new(variants.map(|variant| (variant.network.as_str(), variant.level)));
+    let residuals = |own: &[&Row], others: &[&Row]| -> Result<Vec<(String, f64)>> {
+        if others.is_empty() {
             return Ok(Vec::new());
         }
-        let fitted = LatencyModel::fit_rows(step, seed, observations.target, &others)?;
-        let left = |row: &Row| (architecture(&row.network), fitted.sample(step, row).residual);
-        Ok(own.into_iter().map(left).collect())
-    });
+        let fitted = LatencyModel::fit_rows(step, seed, observations.target, others)?;
+        Ok(own.iter().map(|row| (architecture(&row.network), fitted.sample(step, row).residual)).collect())
+    };
+    let fold = |row: &Row| folds.of(&row.record.variant.network, row.record.variant.level);
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
-    for (architecture, residual) in residuals.collect::<Result<Vec<_>>>()?.into_iter().flatten() {
-        levels.entry(architecture).or_default().push(residual);
+    for of_fold in leave_out(observations.rows, fold, residuals) {
+        for (architecture, residual) in of_fold? {
+            levels.entry(architecture).or_default().push(residual);
+        }
     }
     Ok(levels)
 }

@@ -3,10 +3,11 @@
 use super::boundary::Tried;
 use super::curve::{Bends, Curve, Load, Point};
 use super::kernels::Kernels;
-use super::simulated::{Simulated, simulation};
+use super::simulated::Simulated;
 use crate::error::{Error, Result};
 use crate::fingerprint::novelty::architecture;
 use crate::fingerprint::rows::Observations;
+use crate::memory::Simulation;
 use crate::network::Network;
 use crate::records::{Reading, Record, Variant};
 use crate::target::Allocator;
@@ -75,7 +76,7 @@ pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Ve
     }
     let variants: Vec<(&Variant, Rows)> = variants.into_iter().collect();
     let known = variants.into_par_iter().map(|(variant, Rows { network, rows })| {
-        let simulation = simulation(network, step, observations.target);
+        let simulation = Simulation::new(network, step, observations.target);
         let mut simulated: BTreeMap<u64, Simulated> = BTreeMap::new();
         let digested = |(record, used): (&Record, Option<f64>)| {
             let batch = record.workload.batch;

@@ -4,11 +4,10 @@ use super::curve::Curve;
 use super::digest::{Digested, Known, curve};
 use super::model::Model;
 use super::search::search;
+use crate::fingerprint::cross_validation::leave_out;
 use crate::target::Allocator;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
-use std::collections::BTreeSet;
 
 /// The error of a prediction: Student's t, whose scale grows with what a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -53,10 +52,8 @@ fn believed(allocator: Allocator) -> f64 {
 impl Doubts {
     /// From what is known of networks; used memory is predicted for each from all others.
     pub fn of(known: &[Known], allocator: Allocator) -> Self {
-        let names: BTreeSet<&String> = known.iter().map(|part| &part.network).collect();
-        let names: Vec<&String> = names.into_iter().collect();
-        let tensors = names.iter().map(|name| tensors(known, name)).collect::<Vec<_>>();
-        let all = names.par_iter().map(|name| all(known, name, allocator)).collect::<Vec<_>>();
+        let misses = |own: &[&Known], others: &[&Known]| (tensors(own), all(own, others, allocator));
+        let (tensors, all): (Vec<_>, Vec<_>) = leave_out(known, |part| Some(&part.network), misses).into_iter().unzip();
         Doubts { tensors: Doubt::of(&tensors, allocator), all: Doubt::of(&all, allocator) }
     }
 
@@ -80,15 +77,14 @@ impl Doubts {
 }
 
 /// Steps of a network of which the profile has what the allocator took.
-fn tensors(known: &[Known], network: &str) -> Vec<Miss> {
-    let own = known.iter().filter(|part| part.network == network);
-    own.flat_map(|part| &part.steps).filter_map(|step| Some((step.simulated.reserved, step.reserved?))).collect()
+fn tensors(own: &[&Known]) -> Vec<Miss> {
+    let steps = own.iter().flat_map(|part| &part.steps);
+    steps.filter_map(|step| Some((step.simulated.reserved, step.reserved?))).collect()
 }
 
 /// Steps of a network, predicted from all others; none where there are no others.
-fn all(known: &[Known], network: &str, allocator: Allocator) -> Vec<Miss> {
-    let (own, others): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|part| part.network == network);
-    let Some(curve) = curve(&others, allocator) else { return Vec::new() };
+fn all(own: &[&Known], others: &[&Known], allocator: Allocator) -> Vec<Miss> {
+    let Some(curve) = curve(others, allocator) else { return Vec::new() };
     // How far off a step would be that the device could not give all it needs cannot be seen.
     let model = Model::untaught(Curve { cap: None, ..curve });
     let steps = own.iter().flat_map(|part| part.steps.iter().map(move |step| (part, step)));

@@ -1,7 +1,8 @@
 //! Whose rules rows were measured under: what they say the allocator took, beside what every known device's rules say.
 
-use super::simulated::{Simulated, simulation};
+use super::simulated::Simulated;
 use crate::fingerprint::rows::Row;
+use crate::memory::Simulation;
 use crate::records::Reading;
 use crate::stats::median;
 use crate::target::Target;
@@ -49,7 +50,7 @@ fn allocated(row: &Row) -> Option<f64> {
 /// Median percentage by which the rules of a device miss what was allocated.
 fn error(step: Step, rows: &[(&Row, f64)], target: &Target) -> Option<f64> {
     let off = rows.par_iter().map(|(row, measured)| {
-        let simulated = Simulated::of(&simulation(&row.network, step, target), row.record.workload.batch);
+        let simulated = Simulated::of(&Simulation::new(&row.network, step, target), row.record.workload.batch);
         100.0 * (simulated.allocated / measured - 1.0).abs()
     });
     let off: Vec<f64> = off.collect();

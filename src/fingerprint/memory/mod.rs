@@ -20,7 +20,7 @@ mod stored;
 pub use boundary::{Boundary, Tried};
 pub use likelier::{Likelier, likelier};
 
-use super::cross_validation::{FOLDS, Folds, Residuals, Spread};
+use super::cross_validation::{Folds, Residuals, Spread, leave_out};
 use super::novelty::Novelty;
 use super::rows::{Attempt, Observations, Row};
 use crate::error::{Error, Result};
@@ -34,9 +34,8 @@ use doubt::Doubts;
 use edge::Edge;
 use model::Model;
 use prepared::Prepared;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use stored::Stored;
 
 /// The fitted memory of one device and stage.
@@ -92,7 +91,7 @@ impl MemoryModel {
         Prepared::new(self, step, network, novelty)
     }
 
-    /// Refuses what a file says that no fit could have said.
+    /// Refuses a file that no fit can have written.
     ///
     /// # Errors
     /// Numbers beyond any device.
@@ -105,7 +104,7 @@ impl MemoryModel {
         let is_sound = is_limited && self.doubts.is_sound() && self.edge.is_none_or(|edge| edge.is_sound());
         match kernels && is_sound && self.model.curve.is_sound() {
             true => Ok(()),
-            false => Err(Error::input("what it fitted to memory is no device's")),
+            false => Err(Error::input("its model of memory holds numbers that no device can have")),
         }
     }
 
@@ -121,18 +120,13 @@ impl MemoryModel {
         observations: &Observations,
         group: &(impl Fn(&Variant) -> G + Sync),
     ) -> Result<Vec<Residuals>> {
-        let known: Vec<(G, Known)> =
-            of_variants(step, observations).into_iter().map(|(variant, known)| (group(variant), known)).collect();
-        let groups: Vec<&G> = known.iter().map(|(group, _)| group).collect::<BTreeSet<&G>>().into_iter().collect();
-        let residuals = groups.par_iter().map(|name| {
-            let part = |own: bool| known.iter().filter(move |(group, _)| (group == *name) == own).map(|(_, part)| part);
-            let others: Vec<&Known> = part(false).collect();
-            let Some(model) = Model::fit(&others, observations.target.allocator, seed)? else {
-                return Ok(Residuals::new());
-            };
-            Ok(part(true).flat_map(|part| model.left_open(part)).collect())
-        });
-        residuals.collect()
+        let known = of_variants(step, observations);
+        let residuals = |own: &[&(&Variant, Known)], others: &[&(&Variant, Known)]| {
+            let others: Vec<&Known> = others.iter().map(|(_, part)| part).collect();
+            let model = Model::fit(&others, observations.target.allocator, seed)?;
+            Ok(own.iter().flat_map(|(_, part)| model.iter().flat_map(|model| model.left_open(part))).collect())
+        };
+        leave_out(&known, |(variant, _)| Some(group(variant)), residuals).into_iter().collect()
     }
 }
 
@@ -143,29 +137,25 @@ fn spread(known: &[Known], allocator: Allocator, seed: u64) -> Result<Option<Spr
 }
 
 fn networks_left_out(known: &[Known], allocator: Allocator) -> Option<Spread> {
-    let networks: BTreeSet<&String> = known.iter().map(|part| &part.network).collect();
-    let networks: Vec<&String> = networks.into_iter().collect();
-    let residuals = networks.par_iter().map(|name| -> Option<Residuals> {
-        let (own, others): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|part| part.network == **name);
-        let model = Model::untaught(digest::curve(&others, allocator)?);
-        Some(own.iter().flat_map(|part| model.left_open(part)).collect())
-    });
-    Spread::new(&residuals.flatten().collect::<Vec<_>>())
+    let residuals = |own: &[&Known], others: &[&Known]| -> Residuals {
+        let model = digest::curve(others, allocator).map(Model::untaught);
+        own.iter().flat_map(|part| model.iter().flat_map(|model| model.left_open(part))).collect()
+    };
+    Spread::new(&leave_out(known, |part| Some(&part.network), residuals))
 }
 
 /// Residuals of levels, predicted from the other levels of their network and all other networks, by architecture.
 fn levels_left_out(known: &[Known], allocator: Allocator, seed: u64) -> Result<BTreeMap<String, Residuals>> {
     let folds = Folds::new(known.iter().map(|part| (part.network.as_str(), part.level)));
+    let residuals = |own: &[&Known], others: &[&Known]| -> Result<Vec<(String, Residuals)>> {
+        let model = Model::fit(others, allocator, seed)?;
+        let left_open = |part: &Known| Some((part.architecture.clone(), model.as_ref()?.left_open(part)));
+        Ok(own.iter().filter_map(|part| left_open(part)).collect())
+    };
     let mut levels: BTreeMap<String, Residuals> = BTreeMap::new();
-    for fold in 0..FOLDS {
-        let (own, others): (Vec<&Known>, Vec<&Known>) =
-            known.iter().partition(|part| folds.holds(fold, &part.network, part.level));
-        if own.is_empty() {
-            continue;
-        }
-        let Some(model) = Model::fit(&others, allocator, seed)? else { continue };
-        for part in own {
-            levels.entry(part.architecture.clone()).or_default().extend(model.left_open(part));
+    for of_fold in leave_out(known, |part| folds.of(&part.network, part.level), residuals) {
+        for (architecture, residuals) in of_fold? {
+            levels.entry(architecture).or_default().extend(residuals);
         }
     }
     Ok(levels)

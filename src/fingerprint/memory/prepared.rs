@@ -6,7 +6,7 @@ use super::doubt::Doubts;
 use super::edge::Edge;
 use super::kernels::Kernels;
 use super::query::Query;
-use super::simulated::{Simulated, simulation};
+use super::simulated::Simulated;
 use crate::fingerprint::novelty::{Novelty, architecture};
 use crate::fingerprint::prediction::{Band, Counts, MaxBatch, MemoryLimit, Predictor, Verdict};
 use crate::memory::{Alive, Simulation};
@@ -43,7 +43,7 @@ impl<'a> Prepared<'a> {
             architecture: architecture(network),
             parameters: network.parameters(),
             kernels: Kernels::of(network, step, &memory.target),
-            simulation: simulation(network, step, &memory.target),
+            simulation: Simulation::new(network, step, &memory.target),
             curve: memory.model.curve,
             edge: memory.edge,
             doubts: memory.doubts.at_least_as_unsure(above).wider(novelty.ignorance),

@@ -1,9 +1,6 @@
 //! What the simulation says of one step: the numbers memory is predicted from.
 
 use crate::memory::Simulation;
-use crate::network::Network;
-use crate::target::Target;
-use crate::workload::Step;
 
 /// Simulated memory of one step, in MiB.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,9 +14,4 @@ impl Simulated {
         let peak = simulation.peak(batch);
         Simulated { reserved: peak.reserved.mib(), allocated: peak.allocated.mib() }
     }
-}
-
-/// The simulation of a network.
-pub(super) fn simulation<'a>(network: &'a Network, step: Step, target: &'a Target) -> Simulation<'a> {
-    Simulation::new(network, step, target)
 }

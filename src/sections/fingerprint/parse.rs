@@ -29,7 +29,7 @@ impl FingerprintSection {
         })
     }
 
-    /// What the fingerprint of a quantity speaks of.
+    /// What the fingerprint of a quantity is of.
     pub(super) fn subject(&self, quantity: Quantity) -> Subject {
         let FingerprintSection { device, dataset, step, .. } = self;
         Subject { device: device.clone(), dataset: dataset.clone(), step: *step, quantity }

@@ -144,7 +144,7 @@ impl Evidence<'_> {
 }
 
 impl Assessment<'_> {
-    /// What it speaks of.
+    /// What it is of.
     pub fn quantity(&self) -> Quantity {
         self.fingerprint.subject().quantity
     }

@@ -38,7 +38,9 @@ fn judge(part: &Assessment) -> (Tone, String) {
     let (Some(new), Some(left_out)) = (left_out(part), &part.study.own.left_out) else {
         let reason = part.study.missing.join("; ");
         let worst = worst(&telling);
-        let text = format!("{name} predictions are {familiar}.{worst} For other networks nobody knows: {reason}.");
+        let text = format!(
+            "{name} predictions are {familiar}.{worst} How far off they are for other networks is not known: {reason}."
+        );
         return (tone(&known).max(Tone::Caution), text);
     };
     let text = format!(
