@@ -1,13 +1,13 @@
 //! The terms of kernels on a graphics processor: products padded to its quantum, or minimal filtering.
 
 use super::term::Term;
-use super::terms::{Few, MILLION, Rules, asked, small_batch, up};
+use super::terms::{KernelTerms, MILLION, Rules, asked, small_batch, up};
 use crate::features::physical::{Filter, Kernel, Pass, Product};
 use crate::target::{self, Parameter};
 
 impl Rules<'_> {
     /// The terms of one kernel on a graphics processor.
-    pub(super) fn accelerated(&self, kernel: &Kernel, batch: f64) -> Few {
+    pub(super) fn accelerated(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
         let [first, second] = match &kernel.product {
             None => [Some(self.movement(kernel, batch)), None],
             Some(product) => match self.winograd(kernel) {

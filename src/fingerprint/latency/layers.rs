@@ -79,7 +79,7 @@ pub(super) struct Operation<'a> {
 /// One operation of the fit.
 pub(super) struct Left {
     kind: (Route, Class),
-    portrait: Portrait,
+    features: Features,
     /// log(measured / physical).
     residual: f64,
 }
@@ -88,19 +88,19 @@ impl Left {
     pub(super) fn of(operation: Operation<'_>, milliseconds: f64) -> Self {
         Left {
             kind: (operation.route, operation.kernels[0].class),
-            portrait: portrait(operation),
+            features: features(operation),
             residual: (milliseconds / operation.physical).ln(),
         }
     }
 }
 
-/// Numbers in a portrait.
+/// How many features there are.
 const COLUMNS: usize = 12;
 
-/// An operation as the trees see it: sizes of its largest product and its traffic, as logarithms.
-type Portrait = [f64; COLUMNS];
+/// An operation as the trees see it, its features: sizes of its largest product and its traffic, as logarithms.
+type Features = [f64; COLUMNS];
 
-fn portrait(Operation { kernels, batch, physical, .. }: Operation<'_>) -> Portrait {
+fn features(Operation { kernels, batch, physical, .. }: Operation<'_>) -> Features {
     let product = kernels.iter().find_map(|kernel| kernel.product);
     let [rows, columns, inner, blocks] = product.map_or([0.0; 4], |product| {
         [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch).ln())
@@ -139,7 +139,7 @@ impl Corrections {
     pub(super) fn factor(&self, operation: Operation<'_>) -> f64 {
         let class = operation.kernels.first().map(|kernel| kernel.class);
         let forest = class.and_then(|class| self.0.get(&operation.route)?.get(&class));
-        let log = forest.map_or(0.0, |forest| forest.predict_row(&portrait(operation)));
+        let log = forest.map_or(0.0, |forest| forest.predict_row(&features(operation)));
         log.clamp(-BOUND, BOUND).exp()
     }
 
@@ -155,7 +155,7 @@ impl Corrections {
 }
 
 fn forest(seed: u64, rows: &[&Left]) -> Result<Forest> {
-    let matrix = Array2::from_shape_fn((rows.len(), COLUMNS), |(row, column)| rows[row].portrait[column]);
+    let matrix = Array2::from_shape_fn((rows.len(), COLUMNS), |(row, column)| rows[row].features[column]);
     let residuals = rows.iter().map(|row| row.residual.clamp(-BOUND, BOUND)).collect::<Array1<f64>>();
     let params = ExtraTrees::params(seed).trees(TREES).split_from((rows.len() / LEAVES).max(6));
     Ok(params.check()?.fit(&DatasetBase::new(matrix, residuals))?)

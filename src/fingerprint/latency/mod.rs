@@ -157,10 +157,10 @@ impl LatencyModel {
     /// A row beside what is predicted for networks of which nothing is known.
     fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
-        let stranger = Prepared::new(self, &row.network, self.physics(step, &row.network), &Novelty::default());
+        let unknown = Prepared::new(self, &row.network, self.physics(step, &row.network), &Novelty::default());
         Sample {
-            residual: (row.measured / stranger.at(batch)).ln(),
-            coordinates: stranger.coordinates(batch),
+            residual: (row.measured / unknown.at(batch)).ln(),
+            coordinates: unknown.coordinates(batch),
             spread: row.record.spread.unwrap_or(0.0),
         }
     }

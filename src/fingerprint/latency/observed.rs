@@ -65,7 +65,7 @@ pub(super) fn steps(rows: &[&Row], physics: &[Physics], corrections: &Correction
         let batch = row.record.workload.batch as f64;
         let spent = physics.spent(corrections, batch);
         let residual = (row.measured / spent.corrected).ln();
-        Left { portrait: residual::portrait(&spent, batch), batch, residual }
+        Left { features: residual::features(&spent, batch), batch, residual }
     };
     rows.par_iter().zip(physics).map(left).collect()
 }

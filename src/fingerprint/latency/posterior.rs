@@ -21,13 +21,14 @@ impl Effects {
     /// What a few rows tell of their network; of a network without rows only how much networks vary. `strangeness` is the standard
     /// deviation that it has beyond theirs.
     pub(super) fn posterior<'a>(&self, strangeness: f64, samples: &'a [Sample]) -> Posterior<'a> {
-        let guesses = SCALES.into_iter().zip(weights());
+        let hypotheses = SCALES.into_iter().zip(weights());
         // What rows say is told from what is usual; of a network without rows that another was an exception is part of the doubt.
         let network = if samples.is_empty() { self.network } else { self.usual };
         let effects = Effects { network, ..*self };
-        let guess = |(scale, weight): (f64, f64)| Guess::new(Kernel { effects, scale, strangeness }, weight, samples);
-        let guesses: Vec<Guess> = guesses.filter_map(guess).collect();
-        Posterior { guesses, samples }
+        let hypothesis =
+            |(scale, weight): (f64, f64)| Hypothesis::new(Covariance { effects, scale, strangeness }, weight, samples);
+        let hypotheses: Vec<Hypothesis> = hypotheses.filter_map(hypothesis).collect();
+        Posterior { hypotheses, samples }
     }
 }
 
@@ -46,14 +47,14 @@ fn weights() -> [f64; SCALES.len()] {
 
 /// Covariances of rows of one network whose effect is of one size.
 #[derive(Debug, Clone, Copy)]
-struct Kernel {
+struct Covariance {
     effects: Effects,
     scale: f64,
     strangeness: f64,
 }
 
-impl Kernel {
-    fn covariance(&self, a: &Coordinates, b: &Coordinates) -> f64 {
+impl Covariance {
+    fn between(&self, a: &Coordinates, b: &Coordinates) -> f64 {
         let apart = (a.batch - b.batch) / NEIGHBOURS;
         let near = (-0.5 * apart * apart).exp();
         let own = self.effects.network * (1.0 + BATCH * BATCH * near) + self.strangeness * self.strangeness;
@@ -69,8 +70,8 @@ impl Kernel {
 
 /// What rows say if the effect is of one size.
 #[derive(Debug, Clone)]
-struct Guess {
-    kernel: Kernel,
+struct Hypothesis {
+    covariance: Covariance,
     /// Logarithm of its likelihood, up to a constant.
     likelihood: f64,
     rows: Cholesky,
@@ -78,42 +79,44 @@ struct Guess {
     pull: Vec<f64>,
 }
 
-impl Guess {
-    fn new(kernel: Kernel, weight: f64, samples: &[Sample]) -> Option<Self> {
+impl Hypothesis {
+    fn new(covariance: Covariance, weight: f64, samples: &[Sample]) -> Option<Self> {
         let rows = Cholesky::of(samples.len(), |row, column| {
-            let noise = if row == column { kernel.noise() + samples[row].spread.powi(2) } else { 0.0 };
-            kernel.covariance(&samples[row].coordinates, &samples[column].coordinates) + noise
+            let noise = if row == column { covariance.noise() + samples[row].spread.powi(2) } else { 0.0 };
+            covariance.between(&samples[row].coordinates, &samples[column].coordinates) + noise
         })?;
         let residuals: Vec<f64> = samples.iter().map(|sample| sample.residual).collect();
         let pull = rows.solve(&residuals);
         let likelihood = weight.ln() - 0.5 * (rows.log_determinant() + dot(&residuals, &pull));
-        Some(Guess { kernel, likelihood, rows, pull })
+        Some(Hypothesis { covariance, likelihood, rows, pull })
     }
 
     /// Mean and variance of a measurement's residual.
     fn at(&self, coordinates: &Coordinates, samples: &[Sample]) -> [f64; 2] {
         let covariances: Vec<f64> =
-            samples.iter().map(|sample| self.kernel.covariance(coordinates, &sample.coordinates)).collect();
+            samples.iter().map(|sample| self.covariance.between(coordinates, &sample.coordinates)).collect();
         let known = self.rows.whiten(&covariances);
-        let variance = self.kernel.covariance(coordinates, coordinates) + self.kernel.noise() - dot(&known, &known);
-        [dot(&covariances, &self.pull), variance.max(self.kernel.noise())]
+        let variance =
+            self.covariance.between(coordinates, coordinates) + self.covariance.noise() - dot(&known, &known);
+        [dot(&covariances, &self.pull), variance.max(self.covariance.noise())]
     }
 }
 
 /// What is known of one network.
 #[derive(Debug, Clone)]
 pub(super) struct Posterior<'a> {
-    guesses: Vec<Guess>,
+    hypotheses: Vec<Hypothesis>,
     samples: &'a [Sample],
 }
 
 impl Posterior<'_> {
     /// How far measurements somewhere are expected to lie from their prediction, as logarithms of the ratio.
     pub(super) fn at(&self, coordinates: &Coordinates) -> Mixture {
-        let likeliest = self.guesses.iter().map(|guess| guess.likelihood).fold(f64::NEG_INFINITY, f64::max);
-        let components = self.guesses.iter().map(|guess| {
-            let [mean, variance] = guess.at(coordinates, self.samples);
-            Component { weight: (guess.likelihood - likeliest).exp(), mean, deviation: variance.sqrt() }
+        let likeliest =
+            self.hypotheses.iter().map(|hypothesis| hypothesis.likelihood).fold(f64::NEG_INFINITY, f64::max);
+        let components = self.hypotheses.iter().map(|hypothesis| {
+            let [mean, variance] = hypothesis.at(coordinates, self.samples);
+            Component { weight: (hypothesis.likelihood - likeliest).exp(), mean, deviation: variance.sqrt() }
         });
         Mixture::new(components.collect())
     }

@@ -2,7 +2,7 @@
 //! does not ask it, as plain products image by image; and what the caches do not hold.
 
 use super::term::Term;
-use super::terms::{Few, MILLION, Rules, asked, of_pass, of_shape, up};
+use super::terms::{KernelTerms, MILLION, Rules, asked, of_pass, of_shape, up};
 use crate::features::physical::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 use crate::fingerprint::depthwise::is_general;
 use crate::target::{Kept, Parameter};
@@ -45,7 +45,7 @@ impl Processor<'_> {
         }
     }
 
-    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> Few {
+    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
         let [first, second, third, fourth] = match (&kernel.filter, &kernel.product) {
             (Some(filter), Some(product)) => self.convolution(kernel, filter, product, batch),
             (Some(filter), None) if kernel.access == Access::Windowed => self.depthwise(kernel, filter, batch),

@@ -28,19 +28,19 @@ pub(super) struct Residual {
     knots: Vec<f64>,
 }
 
-/// Numbers in a portrait.
+/// How many features there are.
 const COLUMNS: usize = Class::ALL.len() + 3;
 
 /// One row of the fit.
 pub(super) struct Left {
-    pub(super) portrait: Vec<f64>,
+    pub(super) features: Vec<f64>,
     pub(super) batch: f64,
     /// log(measured / physical).
     pub(super) residual: f64,
 }
 
 /// A step as the trees see it: the share of every class of operations, batch size, time, time per sample.
-pub(super) fn portrait(spent: &Spent, batch: f64) -> Vec<f64> {
+pub(super) fn features(spent: &Spent, batch: f64) -> Vec<f64> {
     let total: f64 = spent.classes.iter().sum();
     let shares = spent.classes.map(|time| time / total);
     shares.into_iter().chain([batch, total / batch, total].map(f64::ln)).collect()
@@ -49,7 +49,7 @@ pub(super) fn portrait(spent: &Spent, batch: f64) -> Vec<f64> {
 impl Residual {
     /// Fits rows, at least one.
     pub(super) fn fit(seed: u64, rows: &[Left]) -> Result<Self> {
-        let matrix = Array2::from_shape_fn((rows.len(), COLUMNS), |(row, column)| rows[row].portrait[column]);
+        let matrix = Array2::from_shape_fn((rows.len(), COLUMNS), |(row, column)| rows[row].features[column]);
         let residuals = rows.iter().map(|row| row.residual.clamp(-BOUND, BOUND)).collect::<Array1<f64>>();
         let params = ExtraTrees::params(seed).trees(TREES).split_from(SMALLEST_SPLIT);
         let forest = params.check()?.fit(&DatasetBase::new(matrix, residuals))?;
@@ -60,7 +60,7 @@ impl Residual {
     pub(super) fn curve(&self, physics: &Physics, corrections: &Corrections) -> Curve {
         let point = |batch: &f64| {
             let spent = physics.spent(corrections, *batch);
-            let correction = self.forest.predict_row(&portrait(&spent, *batch));
+            let correction = self.forest.predict_row(&features(&spent, *batch));
             (spent.physical.ln(), spent.corrected.ln() + correction.clamp(-BOUND, BOUND))
         };
         Curve::new(self.knots.iter().map(point).collect())

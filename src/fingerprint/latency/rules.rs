@@ -2,12 +2,12 @@
 
 use super::processor::{Processor, Route};
 use super::term::Values;
-use super::terms::{Few, Rules};
+use super::terms::{KernelTerms, Rules};
 use crate::features::physical::Kernel;
 
 impl<'a> Rules<'a> {
     /// The terms of one kernel: what it computes, what it moves.
-    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> Few {
+    pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
         match self.processor() {
             Some(processor) => processor.terms(kernel, batch),
             None => self.accelerated(kernel, batch),

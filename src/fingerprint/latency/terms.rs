@@ -18,7 +18,7 @@ pub(super) struct Rules<'a> {
 pub(super) const MILLION: f64 = 1e6;
 
 /// The terms of one kernel.
-pub(super) type Few = [Option<Term>; 5];
+pub(super) type KernelTerms = [Option<Term>; 5];
 
 impl Rules<'_> {
     /// Bytes over a bandwidth.

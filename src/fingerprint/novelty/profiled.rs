@@ -132,7 +132,7 @@ fn networks(rows: &[Row]) -> impl Iterator<Item = &Network> {
     rows.iter().filter(move |row| variants.insert(&row.record.variant)).map(|row| row.network.as_ref())
 }
 
-/// The size whose being new is told as another input.
+/// The size that, where it is new, is reported as another input.
 const IMAGES: &str = "elements of one input";
 
 /// Sizes that cost grows with.
