@@ -1,0 +1,63 @@
+//! What was wrong with a trace and read around.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What can be wrong with an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It is no JSON object with the fields of an event.
+    Unreadable,
+    /// It has no time, or one that is no number.
+    Timeless,
+    /// It ends before it begins; it is left out.
+    NegativeDuration,
+    /// It lies outside the years that nanoseconds can count.
+    OutOfRange,
+    /// It is longer than any event: a name of many megabytes, or nesting without end.
+    TooLong,
+    /// There are more threads and streams than a trace can have.
+    TooManyTracks,
+}
+
+/// All that was wrong with a trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// How the file ended too early, in words.
+    pub truncated: Option<String>,
+    /// Events left out: how many, and at which byte of the JSON the first lies.
+    pub events: BTreeMap<Kind, (u64, u64)>,
+}
+
+impl Damage {
+    pub(crate) fn note(&mut self, kind: Kind, at: u64) {
+        self.events.entry(kind).or_insert((0, at)).0 += 1;
+    }
+
+    /// Whether there was none.
+    pub fn is_none(&self) -> bool {
+        self.truncated.is_none() && self.events.is_empty()
+    }
+
+    /// One sentence for everything that a reader of the trace should know.
+    pub fn warnings(&self) -> Vec<String> {
+        let event = |(kind, (count, at)): (&Kind, &(u64, u64))| {
+            let events = if *count == 1 { "event was" } else { "events were" };
+            format!("{count} {events} left out: {kind} (the first at byte {at} of the JSON)")
+        };
+        self.truncated.iter().cloned().chain(self.events.iter().map(event)).collect()
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Unreadable => "not the JSON of an event",
+            Kind::Timeless => "without a time",
+            Kind::NegativeDuration => "with a negative duration",
+            Kind::OutOfRange => "at a time that no clock shows",
+            Kind::TooLong => "longer than any event",
+            Kind::TooManyTracks => "on more threads and streams than a trace can have",
+        })
+    }
+}

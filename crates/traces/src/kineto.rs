@@ -1,0 +1,333 @@
+//! Chrome's trace format as PyTorch's profiler writes it: an object with `traceEvents`, or the array of them alone.
+
+use crate::category::Category;
+use crate::damage::Kind;
+use crate::nanoseconds::from_microseconds;
+use crate::raw::{Args, Events, Owned, RawEvent, text, whole};
+use crate::trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
+use crate::window::{Parsed, STRIDE, Window};
+use foldhash::fast::FixedState;
+use perf4sight_conventions::error::{Error, Result};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Reads a trace, gzipped or not. What is damaged or cut off is left out and told in [`Trace::damage`].
+///
+/// # Errors
+/// A file that cannot be read, or that is no trace.
+pub fn read(file: &Path) -> Result<Trace> {
+    read_by(file, STRIDE)
+}
+
+fn read_by(file: &Path, stride: usize) -> Result<Trace> {
+    let mut reader = Reader { window: Window::open(file, stride)?, trace: Trace::default(), tracks: Tracks::default() };
+    reader.trace.file = file.to_owned();
+    let found = match reader.window.peek() {
+        Some(b'[') => {
+            reader.events();
+            true
+        }
+        Some(b'{') => reader.object(),
+        _ => false,
+    };
+    if let Some(cause) = &reader.window.broken {
+        reader.trace.damage.truncated =
+            Some(format!("the file could be read up to byte {} only: {cause}", reader.window.at()));
+    }
+    if !found {
+        return Err(no_trace(file, &reader));
+    }
+    Ok(reader.finish())
+}
+
+fn no_trace(file: &Path, reader: &Reader) -> Error {
+    let problem = match (&reader.trace.damage.truncated, reader.window.at()) {
+        (Some(truncated), _) => format!("is no trace: {truncated}"),
+        (None, 0) => "is no trace: it is empty or no JSON".to_owned(),
+        (None, _) => "is no trace: it has no traceEvents".to_owned(),
+    };
+    Error::input(problem).file(file).expected("what torch.profiler's export_chrome_trace writes, .json or .json.gz")
+}
+
+struct Reader {
+    window: Window,
+    trace: Trace,
+    tracks: Tracks,
+}
+
+/// Tracks by how events name them.
+#[derive(Default)]
+struct Tracks {
+    known: HashMap<Vec<u8>, TrackId, FixedState>,
+    key: Vec<u8>,
+    /// The last one asked for, because events of a thread come together.
+    last: Option<(Vec<u8>, TrackId)>,
+}
+
+impl Reader {
+    /// The members of the outermost object; whether one was `traceEvents`.
+    fn object(&mut self) -> bool {
+        self.window.skip(1);
+        let mut found = false;
+        loop {
+            match self.window.peek() {
+                Some(b',') => self.window.skip(1),
+                Some(b'"') => match self.member() {
+                    Some(events) => found |= events,
+                    None => {
+                        self.cut();
+                        return found;
+                    }
+                },
+                Some(b'}') => return found,
+                _ => {
+                    self.cut();
+                    return found;
+                }
+            }
+        }
+    }
+
+    /// One member; whether it was `traceEvents`, none where it cannot be read.
+    fn member(&mut self) -> Option<bool> {
+        let Parsed::Value(key) = self.window.value::<Owned<String>, _>(|key| key) else { return None };
+        if self.window.peek()? != b':' {
+            return None;
+        }
+        self.window.skip(1);
+        if key == "traceEvents" && self.window.peek()? == b'[' {
+            self.events();
+            return Some(true);
+        }
+        let told = ["distributedInfo", "deviceProperties", "baseTimeNanoseconds", "with_stack"].contains(&key.as_str());
+        let header = &mut self.trace.header;
+        let read = match told {
+            true => self.window.value::<Owned<Value>, _>(|value| header.take(&key, &value)),
+            false => self.window.value::<Owned<IgnoredAny>, _>(|_| ()),
+        };
+        matches!(read, Parsed::Value(())).then_some(false)
+    }
+
+    fn cut(&mut self) {
+        let at = self.window.at();
+        self.trace.damage.truncated.get_or_insert_with(|| {
+            format!("the trace is cut off or damaged at byte {at} of the JSON; what lies before it was read")
+        });
+    }
+
+    /// The array of events.
+    fn events(&mut self) {
+        self.window.skip(1);
+        loop {
+            match self.window.peek() {
+                Some(b',') => self.window.skip(1),
+                Some(b']') => return self.window.skip(1),
+                Some(b'{') => self.event(),
+                Some(_) => self.lost(1),
+                None => return self.cut(),
+            }
+        }
+    }
+
+    fn event(&mut self) {
+        let at = self.window.at();
+        let (trace, tracks) = (&mut self.trace, &mut self.tracks);
+        match self.window.value::<Events, _>(|event| add(trace, tracks, &event)) {
+            Parsed::Value(Ok(())) => {}
+            Parsed::Value(Err(kind)) => self.trace.damage.note(kind, at),
+            Parsed::Wrong(bytes) => self.lost(bytes),
+            Parsed::Endless => {
+                self.trace.damage.note(Kind::TooLong, at);
+                self.window.abandon();
+                self.find_event();
+            }
+            Parsed::Cut => {
+                self.cut();
+                self.window.abandon();
+            }
+        }
+    }
+
+    /// Counts what stands here as damaged, so many bytes of it at least, and goes on at the next event.
+    fn lost(&mut self, bytes: usize) {
+        self.trace.damage.note(Kind::Unreadable, self.window.at());
+        self.window.skip(bytes);
+        self.find_event();
+    }
+
+    /// Moves to the next object that is an event; there may be others, such as arguments of a damaged one.
+    fn find_event(&mut self) {
+        while self.window.skip_to(b'{') {
+            self.window.back();
+            match self.window.looks_like::<Events>() {
+                Parsed::Value(()) => return,
+                Parsed::Endless | Parsed::Cut => self.window.abandon(),
+                Parsed::Wrong(bytes) => self.window.skip(bytes),
+            }
+        }
+    }
+
+    fn finish(self) -> Trace {
+        let mut trace = self.trace;
+        trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
+        trace.events.shrink_to_fit();
+        trace
+    }
+}
+
+impl Header {
+    fn take(&mut self, key: &str, value: &Value) {
+        let number =
+            |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+        match key {
+            "distributedInfo" => {
+                self.rank = number(value.get("rank"));
+                self.world_size = number(value.get("world_size"));
+            }
+            "deviceProperties" => {
+                let devices = value.as_array().into_iter().flatten();
+                self.devices = devices.filter_map(|device| Some(device.get("name")?.as_str()?.to_owned())).collect();
+            }
+            "baseTimeNanoseconds" => self.base = value.as_i64().unwrap_or(0),
+            _ => self.with_stack = Some(value.as_bool().unwrap_or(value.as_u64() == Some(1))),
+        }
+    }
+}
+
+/// Adds an event to a trace, or says what is wrong with it.
+fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result::Result<(), Kind> {
+    let phase = match &*event.ph.0 {
+        "X" => Phase::Complete,
+        "s" => Phase::FlowStart,
+        "f" => Phase::FlowEnd,
+        "i" | "I" => Phase::Instant,
+        "M" => {
+            let track = tracks.of(trace, event)?;
+            name_track(&mut trace.tracks[track.index()], event);
+            return Ok(());
+        }
+        // Counters, samples and the like, which no profiler of PyTorch writes for times.
+        _ => return Ok(()),
+    };
+    let (start, duration) = times(event, phase)?;
+    let arguments = event.args.as_ref();
+    let correlation = match phase {
+        Phase::FlowStart | Phase::FlowEnd => whole(event.id),
+        Phase::Complete | Phase::Instant => whole(arguments.and_then(|arguments| arguments.correlation)),
+    };
+    let external = arguments.and_then(|arguments| arguments.external.or(arguments.external_of_old));
+    let collective = arguments.and_then(collective).map_or(0, |collective| {
+        trace.collectives.push(collective);
+        trace.collectives.len() as u32
+    });
+    let track = tracks.of(trace, event)?;
+    trace.events.push(Event {
+        start,
+        duration,
+        correlation,
+        name: trace.names.intern(event.name.as_ref().map_or("", |name| &name.0)),
+        external: u32::try_from(whole(external)).unwrap_or(0),
+        collective,
+        track,
+        category: event.cat.as_ref().map_or(Category::Other, |category| Category::of(&category.0)),
+        phase,
+    });
+    Ok(())
+}
+
+fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind> {
+    let nanoseconds = |number: Option<&RawValue>| number.map(|number| from_microseconds(number.get().as_bytes()));
+    let start = nanoseconds(event.ts).ok_or(Kind::Timeless)?.ok_or(Kind::OutOfRange)?;
+    let duration = match (phase, nanoseconds(event.dur)) {
+        (Phase::Complete, Some(duration)) => duration.ok_or(Kind::OutOfRange)?,
+        (Phase::Complete, None) => return Err(Kind::Timeless),
+        _ => 0,
+    };
+    match duration {
+        ..0 => Err(Kind::NegativeDuration),
+        _ => Ok((start, duration)),
+    }
+}
+
+fn collective(arguments: &Args) -> Option<Collective> {
+    Some(Collective {
+        operation: arguments.collective.as_ref()?.0.to_string(),
+        elements: arguments
+            .sent
+            .zip(arguments.received)
+            .map(|(sent, received)| [sent, received].map(|number| whole(Some(number)))),
+        element_type: text(arguments.element_type),
+        group_size: u32::try_from(whole(arguments.group_size)).unwrap_or(0),
+        group: text(arguments.group),
+    })
+}
+
+fn name_track(track: &mut Track, event: &RawEvent) {
+    let name = || Some(text(event.args.as_ref()?.name)).filter(|name| !name.is_empty());
+    match event.name.as_ref().map(|name| &*name.0) {
+        Some("thread_name") => track.thread_name = name(),
+        Some("process_name") => track.process_name = name(),
+        _ => {}
+    }
+}
+
+impl Tracks {
+    /// The track of an event, new or known.
+    fn of(&mut self, trace: &mut Trace, event: &RawEvent) -> std::result::Result<TrackId, Kind> {
+        let [process, thread] = [event.pid, event.tid].map(|id| id.map_or("", RawValue::get));
+        self.key.clear();
+        self.key.extend_from_slice(process.as_bytes());
+        self.key.push(0);
+        self.key.extend_from_slice(thread.as_bytes());
+        if let Some((_, id)) = self.last.as_ref().filter(|(key, _)| *key == self.key) {
+            return Ok(*id);
+        }
+        let id = match self.known.get(&self.key) {
+            Some(&id) => id,
+            None => {
+                let id = TrackId(u16::try_from(trace.tracks.len()).map_err(|_| Kind::TooManyTracks)?);
+                let [process, thread] = [event.pid, event.tid].map(text);
+                trace.tracks.push(Track { process, thread, thread_name: None, process_name: None });
+                self.known.insert(self.key.clone(), id);
+                id
+            }
+        };
+        self.last = Some((self.key.clone(), id));
+        Ok(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However the file is cut into pieces, numbers, strings and escapes at their borders included, the same events come of it.
+    #[test]
+    fn pieces_of_any_size_give_the_same_events() {
+        let event = |number: u32| {
+            format!(
+                r#"{{"ph": "X", "cat": "cpu_op", "name": "op \"{number}\" \u00e9é", "pid": {number}, "tid": "a",
+                "ts": 10{number}.75, "dur": -0.0, "args": {{"External id": {number}, "x": [1.5e-3, true, null, {{"y": "}}"}}]}}}}"#
+            )
+        };
+        let events: Vec<String> = (0..20).map(event).collect();
+        let text =
+            format!(r#"{{"schemaVersion": 1.25, "traceEvents": [{}], "displayTimeUnit": "ms"}}"#, events.join(",\n"));
+        let folder = std::env::temp_dir().join(format!("perf4sight-traces-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("pieces.json");
+        std::fs::write(&file, text).unwrap();
+        let whole = read_by(&file, STRIDE).unwrap();
+        assert_eq!((whole.events.len(), whole.damage.is_none()), (20, true));
+        assert_eq!((whole.name(&whole.events[0]), whole.events[0].start), ("op \"0\" éé", 100_750));
+        for stride in 1..80 {
+            let pieces = read_by(&file, stride).unwrap();
+            assert_eq!((pieces.events, pieces.damage), (whole.events.clone(), whole.damage.clone()), "{stride}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,26 @@
+//! Traces of training: files that PyTorch's profiler wrote, read as a stream into compact events with integer nanoseconds.
+//!
+//! ```no_run
+//! let trace = perf4sight_traces::read("trace.json.gz".as_ref())?;
+//! let longest = trace.events.iter().max_by_key(|event| event.duration);
+//! println!("{:?}", longest.map(|event| trace.names.get(event.name)));
+//! # Ok::<(), perf4sight_conventions::error::Error>(())
+//! ```
+
+mod category;
+mod damage;
+mod intern;
+pub mod intervals;
+mod kineto;
+mod nanoseconds;
+mod ranks;
+mod raw;
+mod trace;
+mod window;
+
+pub use category::Category;
+pub use damage::{Damage, Kind};
+pub use intern::{NameId, Names};
+pub use kineto::read;
+pub use ranks::{Ranked, read_ranks};
+pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};

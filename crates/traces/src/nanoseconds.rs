@@ -1,0 +1,71 @@
+//! Times as traces write them, microseconds with decimals, into whole nanoseconds without rounding through a float.
+
+/// Nanoseconds of a number of microseconds, `123.456`, `-1`, `1.5e3`; a string in quotes is taken as what is in it. Decimals beyond
+/// nanoseconds are cut off. None where it is no number or none that 64 bits hold.
+pub(crate) fn from_microseconds(text: &[u8]) -> Option<i64> {
+    let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
+    let (negative, digits) = match text.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let (mantissa, exponent) = match digits.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+        Some(at) => (&digits[..at], std::str::from_utf8(&digits[at + 1..]).ok()?.parse::<i32>().ok()?),
+        None => (digits, 0),
+    };
+    let whole = mantissa.iter().position(|&byte| byte == b'.').unwrap_or(mantissa.len());
+    if whole == 0 && mantissa.len() < 2 {
+        return None;
+    }
+    // Places behind the point that count: three of a microsecond, moved by the exponent.
+    let kept = exponent.saturating_add(3);
+    let mut value: i64 = 0;
+    let mut places = 0i32;
+    for (at, &byte) in mantissa.iter().enumerate() {
+        match byte {
+            b'.' if at == whole => {}
+            b'0'..=b'9' if places < kept || at < whole => {
+                // A negative exponent cuts whole places too; below, they are divided off.
+                value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
+                places += i32::from(at > whole);
+            }
+            b'0'..=b'9' => {}
+            _ => return None,
+        }
+    }
+    let value = match kept - places {
+        0 => value,
+        missing @ 1..=18 => value.checked_mul(10i64.pow(missing as u32))?,
+        missing if missing > 0 => (value == 0).then_some(0)?,
+        surplus @ -18..=-1 => value / 10i64.pow(surplus.unsigned_abs()),
+        _ => 0,
+    };
+    Some(if negative { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_read_to_the_nanosecond() {
+        let cases: [(&str, Option<i64>); 14] = [
+            ("4355362225658.328", Some(4_355_362_225_658_328)),
+            ("1665536373729077", Some(1_665_536_373_729_077_000)),
+            ("0.001", Some(1)),
+            ("7.0099", Some(7_009)),
+            ("-3.5", Some(-3_500)),
+            ("1.5e3", Some(1_500_000)),
+            ("15e-1", Some(1_500)),
+            ("12345e-5", Some(123)),
+            ("\"12.5\"", Some(12_500)),
+            (".5", Some(500)),
+            ("", None),
+            (".", None),
+            ("twelve", None),
+            ("99999999999999999999", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(from_microseconds(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

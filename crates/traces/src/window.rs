@@ -1,0 +1,171 @@
+//! A part of a file, gunzipped if need be, that moves on as JSON values are read from it.
+
+use flate2::bufread::MultiGzDecoder;
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_conventions::input_file;
+use serde::Deserialize;
+use serde_json::Deserializer;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+/// Bytes read at once.
+pub(crate) const STRIDE: usize = 1 << 20;
+/// A longer value is none that a profiler writes; names of a megabyte are read.
+const LONGEST: usize = 32 << 20;
+
+/// What a value is read as, which may borrow from the text.
+pub(crate) trait Shape {
+    type Of<'a>: Deserialize<'a>;
+}
+
+/// What reading a value gave.
+pub(crate) enum Parsed<T> {
+    Value(T),
+    /// It is none of that kind, as so many bytes say.
+    Wrong(usize),
+    /// The file ends in it.
+    Cut,
+    /// It has no end within any reason.
+    Endless,
+}
+
+/// The part of a file that is in memory.
+pub(crate) struct Window {
+    source: Box<dyn Read>,
+    buffer: Vec<u8>,
+    start: usize,
+    stride: usize,
+    /// Bytes of the JSON before the buffer.
+    before: u64,
+    ended: bool,
+    /// Why the file could not be read on.
+    pub broken: Option<String>,
+}
+
+impl Window {
+    /// A file that is read so many bytes at a time, more where a value is longer.
+    pub fn open(file: &Path, stride: usize) -> Result<Self> {
+        const DOING: &str = "read the trace";
+        let mut input = BufReader::with_capacity(STRIDE, input_file::open(file, DOING)?);
+        let head = input.fill_buf().map_err(|cause| Error::io(file, DOING, &cause))?;
+        let gzipped = head.starts_with(&[0x1f, 0x8b]);
+        let source: Box<dyn Read> = if gzipped { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
+        Ok(Window { source, buffer: Vec::new(), start: 0, stride, before: 0, ended: false, broken: None })
+    }
+
+    /// The byte of the JSON it has come to.
+    pub fn at(&self) -> u64 {
+        self.before + self.start as u64
+    }
+
+    /// The next byte that is no white space; none at the end.
+    pub fn peek(&mut self) -> Option<u8> {
+        loop {
+            let blank = self.buffer[self.start..].iter().position(|byte| !byte.is_ascii_whitespace());
+            match blank {
+                Some(blanks) => {
+                    self.start += blanks;
+                    return Some(self.buffer[self.start]);
+                }
+                None if self.ended => return None,
+                None => {
+                    self.start = self.buffer.len();
+                    self.fill();
+                }
+            }
+        }
+    }
+
+    /// Moves past so many bytes that are in memory.
+    pub fn skip(&mut self, bytes: usize) {
+        self.start = (self.start + bytes).min(self.buffer.len());
+    }
+
+    /// Moves to just behind the next of some bytes; false at the end.
+    pub fn skip_to(&mut self, byte: u8) -> bool {
+        loop {
+            if let Some(at) = self.buffer[self.start..].iter().position(|&other| other == byte) {
+                self.start += at + 1;
+                return true;
+            }
+            if self.ended {
+                self.start = self.buffer.len();
+                return false;
+            }
+            self.start = self.buffer.len();
+            self.fill();
+        }
+    }
+
+    /// Reads the JSON value that begins here, hands it on and moves behind it; stays where it is if it is none of that kind.
+    pub fn value<S: Shape, R>(&mut self, take: impl FnOnce(S::Of<'_>) -> R) -> Parsed<R> {
+        loop {
+            let text = &self.buffer[self.start..];
+            let size = text.len();
+            {
+                let mut values = Deserializer::from_slice(text).into_iter::<S::Of<'_>>();
+                match values.next() {
+                    // A number that reaches to the end of what is there may go on.
+                    Some(Ok(value)) if values.byte_offset() < size || self.ended => {
+                        let taken = take(value);
+                        self.start += values.byte_offset();
+                        return Parsed::Value(taken);
+                    }
+                    Some(Err(error)) if !error.is_eof() => {
+                        let place = place(text, &error);
+                        // A number cut off behind its point is wrong, and no more than that, where the text in memory ends.
+                        if place + 1 < size || self.ended {
+                            return Parsed::Wrong(place);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            match size {
+                _ if self.ended => return Parsed::Cut,
+                LONGEST.. => return Parsed::Endless,
+                _ => self.fill(),
+            }
+        }
+    }
+
+    /// Whether a value of that kind begins here; stays where it is.
+    pub fn looks_like<S: Shape>(&mut self) -> Parsed<()> {
+        let at = self.at();
+        let parsed = self.value::<S, _>(|_| ());
+        self.start = (at - self.before) as usize;
+        parsed
+    }
+
+    /// Moves back onto the byte that was skipped to.
+    pub fn back(&mut self) {
+        self.start -= 1;
+    }
+
+    /// Leaves out all that is in memory.
+    pub fn abandon(&mut self) {
+        self.start = self.buffer.len();
+    }
+
+    /// Reads on: as much again as there is, so that a long value is not read over and over.
+    fn fill(&mut self) {
+        self.before += self.start as u64;
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let more = self.buffer.len().max(self.stride) as u64;
+        match (&mut self.source).take(more).read_to_end(&mut self.buffer) {
+            Ok(read) => self.ended = (read as u64) < more,
+            Err(cause) => {
+                self.ended = true;
+                self.broken = Some(cause.to_string());
+            }
+        }
+    }
+}
+
+/// How many bytes of a text were read when it proved wrong; one at least.
+fn place(text: &[u8], error: &serde_json::Error) -> usize {
+    let lines = text.split_inclusive(|&byte| byte == b'\n');
+    let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+    (before + error.column()).max(1)
+}

@@ -1,0 +1,117 @@
+//! Files that are no traces, and traces with holes: an error or a warning that names what is wrong, and all that can be read.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+use perf4sight_traces::{Kind, Trace, read, read_ranks};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// A folder of a test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("perf4sight-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let file = self.0.join(name);
+        fs::write(&file, content).unwrap();
+        file
+    }
+
+    fn trace(&self, events: &str) -> Trace {
+        read(&self.file("trace.json", format!("{{\"traceEvents\": [{events}]}}").as_bytes())).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn event(name: &str, start: &str, duration: &str) -> String {
+    format!(r#"{{"ph": "X", "cat": "cpu_op", "name": {name:?}, "pid": 1, "tid": 1, "ts": {start}, "dur": {duration}}}"#)
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_what_was_expected() {
+    let folder = Folder::new("no-traces");
+    let contents: [&[u8]; 8] =
+        [b"", b"  \n ", b"{}", b"{\"a\": 1}", b"hello", b"\x1f\x8bhello", b"[", b"{\"traceEvents\": 7}"];
+    for content in contents {
+        let told = read(&folder.file("none.json", content)).map(|trace| trace.events.len());
+        match content {
+            // The array was begun, so that it is a trace with nothing in it.
+            b"[" => assert_eq!(told.unwrap(), 0),
+            _ => assert!(told.unwrap_err().to_string().contains("torch.profiler"), "{content:?}"),
+        }
+    }
+    assert!(read(&folder.0.join("missing.json")).unwrap_err().to_string().contains("missing.json"));
+}
+
+#[test]
+fn a_trace_that_is_cut_off_is_read_up_to_there() {
+    let folder = Folder::new("cut");
+    let events: Vec<String> = (0..50).map(|at| event("op", &at.to_string(), "1")).collect();
+    let text = format!("{{\"traceEvents\": [{}]}}", events.join(","));
+    for length in [text.len() - 1, text.len() - 2, text.len() / 2, 60] {
+        let trace = read(&folder.file("cut.json", &text.as_bytes()[..length])).unwrap();
+        let whole = text[..length].matches("\"dur\": 1}").count();
+        assert_eq!((trace.events.len(), trace.damage.truncated.is_some()), (whole, true), "{length}");
+    }
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let trace = read(&folder.file("cut.json.gz", &gzip[..gzip.len() - 12])).unwrap();
+    assert!(trace.damage.truncated.unwrap().contains("could be read up to"));
+}
+
+#[test]
+fn damaged_events_are_counted_and_the_others_read() {
+    let folder = Folder::new("holes");
+    let good = event("op", "5", "1");
+    let trace = folder.trace(&format!(
+        r#"{good}, {}, {}, {{"ph": "X", "name": "quo"te", "ts": 1, "dur": 1, "args": {{"a": [}}}}, {good}, 7, {{"ph": "X", "name": "n", "dur": 1}}, {}, {good}"#,
+        event("early", "9", "-3"),
+        event("late", "99999999999999999999", "1"),
+        event("long", "0", "1000000000000000"),
+    ));
+    assert_eq!(trace.events.iter().filter(|event| trace.name(event) == "op").count(), 3);
+    // An event of 10^18 ns is one.
+    assert_eq!(trace.events[0].duration, 1_000_000_000_000_000_000);
+    let counts: Vec<(Kind, u64)> = trace.damage.events.iter().map(|(kind, (count, _))| (*kind, *count)).collect();
+    let expected = [(Kind::Unreadable, 2), (Kind::Timeless, 1), (Kind::NegativeDuration, 1), (Kind::OutOfRange, 1)];
+    assert_eq!(counts, expected);
+    assert_eq!(trace.damage.warnings().len(), 4);
+}
+
+#[test]
+fn endless_nesting_and_names_of_megabytes_take_bounded_time_and_memory() {
+    let folder = Folder::new("endless");
+    let name = "x".repeat(1 << 20);
+    let trace = folder.trace(&event(&name, "1", "2"));
+    assert_eq!(trace.name(&trace.events[0]).len(), 1 << 20);
+    let nested = "{\"args\": ".repeat(3 << 20);
+    assert_eq!(folder.trace(&nested).events.len(), 0);
+    let nested = format!("{}{}", "{\"a\": [".repeat(1 << 20), event("inner", "1", "2"));
+    let trace = folder.trace(&nested);
+    assert!(!trace.damage.is_none());
+}
+
+#[test]
+fn ranks_come_from_the_trace_or_from_the_name_and_once_each() {
+    let folder = Folder::new("ranks");
+    let trace = |rank: &str| format!("{{{rank} \"traceEvents\": [{}]}}", event("op", "1", "2"));
+    folder.file("a_rank_12.json", trace("").as_bytes());
+    folder.file("b.json", trace("\"distributedInfo\": {\"rank\": 3, \"world_size\": 16},").as_bytes());
+    let ranks: Vec<u32> =
+        read_ranks(std::slice::from_ref(&folder.0)).unwrap().iter().map(|ranked| ranked.rank).collect();
+    assert_eq!(ranks, [3, 12]);
+    folder.file("c_rank3.json", trace("").as_bytes());
+    assert!(read_ranks(std::slice::from_ref(&folder.0)).unwrap_err().to_string().contains("of rank 3, as is"));
+}
