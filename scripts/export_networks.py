@@ -1,27 +1,34 @@
 #!/usr/bin/env python3
 """Exports networks of torchvision and timm as people do, to see what perf4sight makes of them.
 
-    python scripts/export_networks.py target/exports tv.resnet18 skresnet34 unet ...
+    python scripts/export_networks.py target/exports [NAME ...]     (without names: all of scripts/networks.txt)
     cargo test --test suite foreign_exports -- --ignored --nocapture
 
-`tv.NAME` is torchvision's, `unet` the one below, any other name timm's; weights are random, nothing is downloaded. Of each network
-come three files without weights, {name}.legacy.onnx (the call in docs/networks.md), {name}.default.onnx (dynamo=True) and {name}.plain.onnx
-(dynamo=True, optimize=False), and {name}.json with what PyTorch itself counts. Needs torch, torchvision, timm, onnx and onnxscript.
+`tv.NAME` is torchvision's, `seg.NAME` and `aux.NAME` its segmentation without and with the auxiliary output, `det.NAME` the backbone of
+its detection, `unet` the one below, any other name timm's; weights are random, nothing is downloaded. Of each network come two files
+without weights, {name}.legacy.onnx (the call in docs/networks.md) and {name}.default.onnx (dynamo=True), and {name}.json with what PyTorch
+itself counts and what the exporters said. Every export runs in a process of its own under a time limit; networks that have their
+{name}.json are passed over, so that the same command goes on where it stopped. Needs torch, torchvision, timm, onnx and onnxscript.
 """
 import json
+import multiprocessing
 import os
 import sys
+import warnings
 
+import timm
 import torch
+import torchvision
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+LIMIT_S = 420
 DYNAMIC = {"input": {0: "batch"}, "output": {0: "batch"}}
 WAYS = {
     "legacy": dict(export_params=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False,
                    input_names=["input"], output_names=["output"], dynamic_axes=DYNAMIC),
     "default": dict(dynamo=True, verbose=False),
-    "plain": dict(dynamo=True, optimize=False, verbose=False),
 }
 
 
@@ -54,44 +61,84 @@ class UNet(nn.Module):
 
 def build(name):
     """A network and the height of its images."""
+    kind, _, rest = name.partition(".")
+    models = torchvision.models
     if name == "unet":
         return UNet(), 224
-    if name.startswith("tv."):
-        import torchvision
+    if kind == "tv":
         known = {"googlenet": dict(aux_logits=False, init_weights=False), "inception_v3": dict(aux_logits=False, init_weights=False)}
-        network = getattr(torchvision.models, name[3:])(weights=None, **known.get(name[3:], {}))
-        return network, 299 if name == "tv.inception_v3" else 224
-    import timm
+        return getattr(models, rest)(weights=None, **known.get(rest, {})), 299 if rest == "inception_v3" else 224
+    if kind in ("seg", "aux"):
+        auxiliary = {"aux_loss": True} if kind == "aux" else {}
+        return getattr(models.segmentation, rest)(weights=None, weights_backbone=None, **auxiliary), 224
+    if kind == "det":
+        return getattr(models.detection, rest)(weights=None, weights_backbone=None).backbone, 320
     network = timm.create_model(name, pretrained=False)
     return network, network.pretrained_cfg["input_size"][-1]
 
 
-def counted(network, size):
-    """Trained elements, and multiply-accumulates of one image."""
-    network.eval()
+def counted(name, folder):
+    """Trained elements, and multiply-accumulates of one image: attention and recurrent layers as the products they are made of, which
+    the counter sees only where no fused kernel runs."""
+    network, size = build(name)
+    network.eval().requires_grad_(False)
+    recurrent = any(isinstance(part, nn.RNNBase) for part in network.modules())
+    torch.backends.mha.set_fastpath_enabled(False)
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=not recurrent), counter:
         network(torch.randn(1, 3, size, size))
     return {"parameters": sum(p.numel() for p in network.parameters()), "macs": counter.get_total_flops() // 2}
 
 
+def exported(name, folder, way):
+    network, size = build(name)
+    path = os.path.join(folder, "%s.%s.onnx" % (name, way))
+    try:
+        torch.onnx.export(network.train(), torch.randn(2, 3, size, size), path, **WAYS[way])
+        return {way: "exported"}
+    finally:
+        if os.path.exists(path + ".data"):
+            os.remove(path + ".data")
+
+
+def limited(task, *arguments):
+    """What a task says, run in a process of its own."""
+    def child(end):
+        warnings.filterwarnings("ignore")
+        torch.set_num_threads(1)
+        try:
+            end.send(task(*arguments))
+        except Exception as problem:  # whatever the exporter cannot do: that is one of the results
+            end.send("%s: %s" % (type(problem).__name__, (str(problem).splitlines() or [""])[0]))
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=child, args=(theirs,))
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv() if ours.poll(LIMIT_S) else "not within %d s" % LIMIT_S
+    except EOFError:
+        return "ended without a word"
+    finally:
+        process.kill()
+        process.join()
+
+
 def main(folder, *names):
     os.makedirs(folder, exist_ok=True)
-    for name in names:
-        network, size = build(name)
-        counts = counted(network, size)
-        with open(os.path.join(folder, name + ".json"), "w") as file:
-            json.dump(counts, file)
-        network.train()
-        for way, options in WAYS.items():
-            path = os.path.join(folder, "%s.%s.onnx" % (name, way))
-            try:
-                torch.onnx.export(network, torch.randn(2, 3, size, size), path, **options)
-            except Exception as problem:  # whatever the exporter cannot do: that is one of the results
-                print(name, way, str(problem).splitlines()[0], flush=True)
-            if os.path.exists(path + ".data"):
-                os.remove(path + ".data")
-        print(name, counts, flush=True)
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks.txt")) as file:
+        known = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    for name in names or known:
+        path = os.path.join(folder, name + ".json")
+        if os.path.exists(path):
+            continue
+        said = limited(counted, name, folder)
+        result = said if isinstance(said, dict) else {"counts": said}
+        for way in WAYS:
+            said = limited(exported, name, folder, way)
+            result.update(said if isinstance(said, dict) else {way: said})
+        with open(path, "w") as file:
+            json.dump(result, file)
+        print(name, result, flush=True)
 
 
 if __name__ == "__main__":

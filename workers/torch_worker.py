@@ -104,6 +104,7 @@ def attribute(data):
     readers = {
         1: lambda: struct.unpack("<f", fields[2][0])[0],
         2: lambda: integers(fields, 3)[0],
+        3: lambda: text(fields, 4),
         4: lambda: constant(fields[5][0]),
         7: lambda: integers(fields, 8),
     }
@@ -169,8 +170,10 @@ def joined(nodes):
 
 # Networks in torch.
 
-OVERWRITABLE = ("Conv", "Gemm", "Linear", "MatMul", "BatchNormalization", "LayerNormalization", "MaxPool", "AveragePool",
-                "GlobalAveragePool", "AdaptiveAveragePool", "ReduceMean", "Add", "Sub", "Mul", "Div", "Concat")
+OVERWRITABLE = ("Conv", "Gemm", "Linear", "MatMul", "BatchNormalization", "LayerNormalization", "GroupNormalization", "MaxPool", "AveragePool",
+                "GlobalAveragePool", "AdaptiveAveragePool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin",
+                "ReduceL1", "ReduceL2", "ReduceProd", "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod", "Concat", "ConvTranspose", "Resize",
+                "Pad", "Gather", "Where")
 
 
 def in_place(graph):
@@ -209,6 +212,18 @@ def padded(x, attributes, value, pools):
     return functional.pad(x, sides, value=value), (0, 0)
 
 
+def number(x):
+    """What a comparison says as numbers, which torch subtracts none of."""
+    return x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bool else x
+
+
+def truth(x):
+    """Which numbers are not zero."""
+    if not isinstance(x, torch.Tensor):
+        return torch.tensor(bool(x))
+    return x if x.dtype == torch.bool else x != 0
+
+
 def alike(x, other):
     """Both with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis."""
     if not isinstance(other, torch.Tensor):
@@ -220,6 +235,18 @@ def alike(x, other):
     return x, other
 
 
+class Fixed(object):
+    """Equal numbers that nobody trains, which ONNX wants as the scale or shift of a normalisation without."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+
+def trained(weight):
+    """A scale or shift as torch takes it: None where it is none."""
+    return None if isinstance(weight, Fixed) else weight
+
+
 class Network(object):
     """A graph with weights, run node by node; a result is let go as soon as its last reader ran."""
 
@@ -229,13 +256,14 @@ class Network(object):
         self.values = {name: weight(name, dims, device) for name, dims in graph.weights.items()}
         running = {name for node in graph.nodes if node.kind == "BatchNormalization" for name in node.inputs[3:]}
         kept = {name for name in self.values if name in running or name.endswith(".buffer")}
+        kept |= {name for name in self.values if name.endswith(".places")}
         self.parameters = [value for name, value in self.values.items() if name not in kept]
         for parameter in self.parameters:
             parameter.requires_grad_(training)
 
     def forward(self, batch, watch):
         values, left = dict(self.values), dict(self.graph.uses)
-        values[self.graph.input] = batch
+        values[self.graph.input], values[""] = batch, None  # optional inputs that are left out have no name
         for node in self.graph.nodes:
             inputs = [values[name] for name in node.inputs]
             for name in node.inputs:
@@ -256,12 +284,19 @@ class Network(object):
         return list(x.shape[node.attributes["start"]:node.attributes["end"]])
 
     def op_Expand(self, node, x, shape):
-        return x.expand(shape)
+        return x.expand([size if have == 1 else have for size, have in zip(shape, x.shape)])
 
     def op_Conv(self, node, x, weight, bias=None):
         attributes = node.attributes
         x, padding = padded(x, attributes, 0.0, False)
         return functional.conv2d(x, weight, bias, attributes["strides"], padding, attributes["dilations"], attributes["group"])
+
+    def op_ConvTranspose(self, node, x, weight, bias=None):
+        attributes = node.attributes
+        top, left, bottom, right = attributes["pads"]
+        more = [extra + near - far for extra, near, far in zip(attributes["output_padding"], (top, left), (bottom, right))]
+        return functional.conv_transpose2d(x, weight, bias, attributes["strides"], (top, left), more, attributes["group"],
+                                           attributes["dilations"])
 
     def op_Gemm(self, node, x, weight, bias=None):
         return functional.linear(x, weight, bias)
@@ -275,13 +310,21 @@ class Network(object):
     def op_BatchNormalization(self, node, x, weight, bias, mean, variance):
         return functional.batch_norm(x, mean, variance, weight, bias, self.training, RUNNING_MOMENTUM, EPSILON)
 
-    def op_LayerNormalization(self, node, x, weight, bias):
-        return functional.layer_norm(x, list(weight.shape), weight, bias, EPSILON)
+    def op_ConstantOfShape(self, node, shape):
+        return Fixed(shape)
+
+    def op_LayerNormalization(self, node, x, scale, shift=None):
+        return functional.layer_norm(x, list(scale.shape), trained(scale), trained(shift), EPSILON)
+
+    def op_GroupNormalization(self, node, x, scale, shift):
+        return functional.group_norm(x, node.attributes["num_groups"], trained(scale), trained(shift), EPSILON)
 
     def op_Relu(self, node, x):
         return torch.relu_(x) if node.output in self.overwriting else torch.relu(x)
 
     def op_Clip(self, node, x, low, high):
+        if high != 6:
+            return torch.clamp(x, low, high)
         return functional.hardtanh(x, low, high, node.output in self.overwriting)
 
     def op_LeakyRelu(self, node, x):
@@ -314,6 +357,110 @@ class Network(object):
     def op_Softplus(self, node, x):
         return functional.softplus(x)
 
+    def op_Selu(self, node, x):
+        return functional.selu(x)
+
+    def op_Celu(self, node, x):
+        return functional.celu(x)
+
+    def op_Abs(self, node, x):
+        return torch.abs(x)
+
+    def op_Neg(self, node, x):
+        return torch.neg(x)
+
+    def op_Exp(self, node, x):
+        return torch.exp(x)
+
+    def op_Log(self, node, x):
+        return torch.log(x)
+
+    def op_Sqrt(self, node, x):
+        return torch.sqrt(x)
+
+    def op_Reciprocal(self, node, x):
+        return torch.reciprocal(x)
+
+    def op_Erf(self, node, x):
+        return torch.erf(x)
+
+    def op_Sin(self, node, x):
+        return torch.sin(x)
+
+    def op_Cos(self, node, x):
+        return torch.cos(x)
+
+    def op_Sign(self, node, x):
+        return torch.sign(x)
+
+    def op_Floor(self, node, x):
+        return torch.floor(x)
+
+    def op_Ceil(self, node, x):
+        return torch.ceil(x)
+
+    def op_Round(self, node, x):
+        return torch.round(x)
+
+    def op_Cast(self, node, x):
+        return x  # torch tells numbers from truth where it matters: see number and truth
+
+    def op_Not(self, node, x):
+        return ~truth(x)
+
+    def op_And(self, node, x, other):
+        x, other = alike(truth(x), truth(other))
+        return x & other
+
+    def op_Or(self, node, x, other):
+        x, other = alike(truth(x), truth(other))
+        return x | other
+
+    def op_Xor(self, node, x, other):
+        x, other = alike(truth(x), truth(other))
+        return x ^ other
+
+    def op_Equal(self, node, x, other):
+        x, other = alike(x, other)
+        return x == other
+
+    def op_Less(self, node, x, other):
+        x, other = alike(x, other)
+        return x < other
+
+    def op_LessOrEqual(self, node, x, other):
+        x, other = alike(x, other)
+        return x <= other
+
+    def op_Greater(self, node, x, other):
+        x, other = alike(x, other)
+        return x > other
+
+    def op_GreaterOrEqual(self, node, x, other):
+        x, other = alike(x, other)
+        return x >= other
+
+    def op_Where(self, node, condition, x, other):
+        x, other = alike(x, other)
+        condition, x = alike(truth(condition), x)
+        return torch.where(condition, x, alike(other, x)[0])
+
+    def op_Pow(self, node, x, other):
+        x, other = alike(x, other)
+        return torch.pow(x, other)
+
+    def op_Max(self, node, x, other):
+        x, other = alike(x, other)
+        return torch.max(x, other) if isinstance(other, torch.Tensor) else torch.clamp(x, min=other)
+
+    def op_Min(self, node, x, other):
+        x, other = alike(x, other)
+        return torch.min(x, other) if isinstance(other, torch.Tensor) else torch.clamp(x, max=other)
+
+    def op_Mod(self, node, x, other):
+        x, other = alike(x, other)
+        return torch.fmod(x, other)
+
     def op_MaxPool(self, node, x):
         attributes = node.attributes
         x, padding = padded(x, attributes, -math.inf, True)
@@ -333,19 +480,19 @@ class Network(object):
         return functional.adaptive_avg_pool2d(x, node.attributes["output_size"])
 
     def op_Add(self, node, x, other):
-        x, other = alike(x, other)
+        x, other = alike(number(x), number(other))
         return x + other
 
     def op_Sub(self, node, x, other):
-        x, other = alike(x, other)
+        x, other = alike(number(x), number(other))
         return x - other
 
     def op_Mul(self, node, x, other):
-        x, other = alike(x, other)
+        x, other = alike(number(x), number(other))
         return x * other
 
     def op_Div(self, node, x, other):
-        x, other = alike(x, other)
+        x, other = alike(number(x), number(other))
         return x / other
 
     def op_Concat(self, node, *inputs):
@@ -357,19 +504,56 @@ class Network(object):
         return torch.flatten(x, 1)
 
     def op_Reshape(self, node, x, shape):
-        return x.reshape(list(x.shape[:1]) + shape[1:])
+        return x.reshape([size or x.shape[axis] for axis, size in enumerate(shape)])
 
     def op_Transpose(self, node, x):
         return x.permute(node.attributes["perm"])
 
-    def op_Slice(self, node, x, starts, ends, axes):
-        return x.narrow(axes[0], starts[0], ends[0] - starts[0])
+    def op_Slice(self, node, x, starts, ends, axes, steps=None):
+        if not steps:
+            return x.narrow(axes[0], starts[0], ends[0] - starts[0])
+        return x[tuple([slice(None)] * axes[0] + [slice(starts[0], None, steps[0])])]
+
+    def op_Gather(self, node, x, places):
+        if not isinstance(places, list):  # the file does not tell which: the first ones, over and over
+            places = [place % x.shape[node.attributes["axis"]] for place in range(len(places))]
+        return x.index_select(node.attributes["axis"], torch.tensor(places, device=x.device))
+
+    def op_Pad(self, node, x, pads, number=0.0):
+        half, mode = len(pads) // 2, node.attributes["mode"]
+        pairs = list(zip(pads[:half], pads[half:]))
+        # torch names the last axis first; its other modes know images, whose last two axes they pad.
+        first = next(axis for axis, pair in enumerate(pairs) if pair != (0, 0)) if mode == "constant" else max(2, half - 2)
+        sides = [side for pair in reversed(pairs[first:]) for side in pair]
+        return functional.pad(x, sides, {"edge": "replicate", "wrap": "circular"}.get(mode, mode), number)
+
+    def op_Resize(self, node, x, _, __, size):
+        mode = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}[node.attributes["mode"]]
+        corners = node.attributes["coordinate_transformation_mode"] == "align_corners"
+        return functional.interpolate(x, size, mode=mode, align_corners=None if mode == "nearest" else corners)
 
     def op_Softmax(self, node, x):
         return torch.softmax(x, node.attributes["axis"])
 
-    def op_ReduceSum(self, node, x):
-        return x.sum()
+    def op_ReduceSum(self, node, x, axes=None):
+        return x.sum() if axes is None else x.sum(axes, bool(node.attributes["keepdims"]))
+
+    def op_ReduceMax(self, node, x, axes):
+        return torch.amax(x, axes, bool(node.attributes["keepdims"]))
+
+    def op_ReduceMin(self, node, x, axes):
+        return torch.amin(x, axes, bool(node.attributes["keepdims"]))
+
+    def op_ReduceL1(self, node, x, axes):
+        return torch.norm(x, 1, axes, bool(node.attributes["keepdims"]))
+
+    def op_ReduceL2(self, node, x, axes):
+        return torch.norm(x, 2, axes, bool(node.attributes["keepdims"]))
+
+    def op_ReduceProd(self, node, x, axes):
+        for axis in sorted(axes, reverse=True):
+            x = x.prod(axis, bool(node.attributes["keepdims"]))
+        return x
 
     def op_ReduceMean(self, node, x, axes):
         return x.mean(axes, bool(node.attributes["keepdims"]))

@@ -8,7 +8,6 @@ mod backward;
 mod blocked;
 mod convolution;
 mod event;
-mod normalisation;
 mod operation;
 mod optimizer;
 mod peak;

@@ -5,11 +5,10 @@
 
 use super::amount::{Amount, INDEX, product};
 use super::convolution;
-use super::normalisation;
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
-use crate::network::{Activation, Beside, Binary, Facts, Gradient, Nature, Needs, Storage};
+use crate::network::{Activation, Beside, Binary, Facts, Gradient, Nature, Needs, Shape, Storage};
 use crate::target::{Mask, Rectifier};
 
 /// What an operation does to memory.
@@ -28,6 +27,7 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::Dropout => dropout(rule, operation),
         Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul => plain(rule, operation, &facts),
         Nature::Normalisation | Nature::Softmax | Nature::Activation(_) => plain(rule, operation, &facts),
+        Nature::Transposed(_) | Nature::Choice => plain(rule, operation, &facts),
         Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => plain(rule, operation, &facts),
     }
 }
@@ -71,16 +71,19 @@ fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
 fn saved(operation: Operation, needs: Needs) -> Vec<Saved> {
     match needs {
         Needs::Nothing => Vec::new(),
+        Needs::First => vec![Saved::Input(0)],
         Needs::Inputs => (0..operation.node.inputs.len()).map(Saved::Input).collect(),
         Needs::Result => vec![Saved::Output],
+        Needs::All => (0..operation.node.inputs.len()).map(Saved::Input).chain([Saved::Output]).collect(),
     }
 }
 
 fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let framework = operation.target.framework;
-    let channels = Amount::once(operation.step.weight() * operation.node.shape.channels() as u64);
-    let statistics =
-        facts.buffers.iter().map(|dims| Amount::once(operation.step.weight().saturating_mul(dims.elements())));
+    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
+    let statistics = facts.buffers.iter().map(bytes);
+    // A mean and an inverse deviation of every channel.
+    let [mean, deviation] = [0, 1].map(|at| bytes(&facts.buffers[at]));
     // nn.BatchNorm2d's num_batches_tracked; its "+ 1" makes a new tensor each step.
     let counter = framework.batch_norm_counts.then_some(Amount::once(INDEX));
     let rule = Rule { buffers: statistics.chain(counter).collect(), ..rule };
@@ -88,7 +91,7 @@ fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         return rule.forward([Output]);
     }
     let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
-    let rule = rule.forward(counts).forward([Output, Keep(channels), Keep(channels)]).saves([Saved::Input(0)]);
+    let rule = rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([Saved::Input(0)]);
     let gradients = [WeightGradient(0), WeightGradient(1), InputGradient(0)];
     if framework.batch_norm_copies {
         // batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
@@ -120,10 +123,7 @@ fn dropout(rule: Rule, operation: Operation) -> Rule {
 }
 
 fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -> Rule {
-    if let Some(part) = normalisation::affine(&rule, operation, binary) {
-        return part;
-    }
-    if operation.node.inputs.len() == 1 {
+    if operation.node.inputs.len() == 1 || facts.gradient == Gradient::Ends {
         return plain(rule, operation, facts);
     }
     let rule = rule.forward([Output]).saves(saved(operation, facts.needs));
@@ -139,5 +139,11 @@ fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -
         (Binary::Mul, true, false) => rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)]),
         // The divisor's gradient goes through two tensors more (div_tensor_other_grad).
         (Binary::Div, ..) => rule.backward([InputGradient(0), full, full, InputGradient(1), Drop(0), Drop(0)]),
+        // Masked or multiplied by another result of the same size.
+        (Binary::Pow | Binary::Max | Binary::Min | Binary::Mod, ..) => {
+            rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)])
+        }
+        (Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual, ..) => rule,
+        (Binary::And | Binary::Or | Binary::Xor, ..) => rule,
     }
 }

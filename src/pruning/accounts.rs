@@ -39,6 +39,18 @@ impl Account {
                     false => Account { inputs, outputs, groups: inputs / seen, pair: area, each: biases, fixed: 0 },
                 }
             }
+            Spans::Transposed { .. } => {
+                let [inputs, of_group] = [0, 1].map(|axis| weight.dims.dims()[axis] as u64);
+                let (outputs, biases) = (node.shape.channels() as u64, others.len() as u64);
+                let groups = outputs / of_group;
+                match groups == inputs && inputs > 1 {
+                    true => Account { outputs, groups: 1, each: elements / outputs + biases, ..Account::default() },
+                    false => {
+                        let pair = elements / (inputs * of_group);
+                        Account { inputs, outputs, groups, pair, each: biases, fixed: 0 }
+                    }
+                }
+            }
             Spans::Result { first } => {
                 let lies_along = |axis: usize| (first..first + weight.dims.rank()).contains(&axis);
                 let outputs = output.filter(|channels| lies_along(channels.axis))?.ids.len() as u64;

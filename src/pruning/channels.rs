@@ -79,9 +79,13 @@ impl Follower<'_> {
             Coupling::Given => Some(self.fixed(&node.shape, Reason::Input)),
             Coupling::Partner => None, // follows the tensor it is combined with
             Coupling::Filters(conv) => self.conv(node, conv),
+            Coupling::Spread(transposed) => self.conv(node, &transposed.conv),
             Coupling::Features(_) => self.linear(node),
-            Coupling::Same => self.input(node),
+            Coupling::Same | Coupling::Each(_) => self.input(node),
+            Coupling::Grouped { groups } => self.grouped(node, groups),
             Coupling::Image => self.on_axis(node, 0),
+            Coupling::Kept | Coupling::Stretched => self.kept(node),
+            Coupling::Beside { axis } => self.beside(node, axis),
             Coupling::Tied => self.tied(node),
             Coupling::Joined { axis } => self.joined(node, axis),
             Coupling::Regrouped => self.regrouped(id, node),
@@ -125,6 +129,13 @@ impl Follower<'_> {
         Some(Channels { axis: 0, ids: repeat(&filters, conv.groups, 1) })
     }
 
+    /// Channels in groups, the same index of every group tied, so that all stay equally large.
+    fn grouped(&mut self, node: &Node, groups: usize) -> Option<Channels> {
+        let input = self.on_axis(node, 0)?;
+        self.fold(&input.ids, input.ids.len() / groups, 1);
+        Some(input)
+    }
+
     fn linear(&mut self, node: &Node) -> Option<Channels> {
         let last = node.shape.rank() - 1;
         match self.input(node) {
@@ -132,6 +143,26 @@ impl Follower<'_> {
             Some(input) if input.axis != last => Some(input),
             _ => Some(self.fresh(last, node.shape.dims()[last])),
         }
+    }
+
+    /// Channels on an axis that is as long as before; others stay.
+    fn kept(&mut self, node: &Node) -> Option<Channels> {
+        let input = self.input(node)?;
+        if node.shape.dims().get(input.axis) == Some(&input.ids.len()) {
+            return Some(input);
+        }
+        self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
+        None
+    }
+
+    /// Channels on any axis but this one.
+    fn beside(&mut self, node: &Node, axis: usize) -> Option<Channels> {
+        let input = self.input(node)?;
+        if input.axis != axis {
+            return Some(input);
+        }
+        self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
+        None
     }
 
     /// Ties what is combined element by element; what is broadcast along the channels stays independent of them.

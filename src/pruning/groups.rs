@@ -105,7 +105,11 @@ impl Groups {
     fn reads(&self, network: &Network, node: &Node) -> Vec<(Group, u32)> {
         let Some(input) = &self.tensors[node.inputs[0].index()] else { return Vec::new() };
         let spans = network.facts(node).weights.first().map(|weight| weight.spans);
-        if spans == Some(Spans::Filters { input: input.axis }) { counted(&input.ids) } else { Vec::new() }
+        let axis = match spans {
+            Some(Spans::Filters { input } | Spans::Transposed { input }) => Some(input),
+            Some(Spans::Result { .. } | Spans::Nothing) | None => None,
+        };
+        if axis == Some(input.axis) { counted(&input.ids) } else { Vec::new() }
     }
 }
 

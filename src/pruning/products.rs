@@ -29,11 +29,16 @@ fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Ve
         Coupling::Regrouped => {
             every.filter(|&axis| same_axis(dims, axis, node.shape.dims()).is_some_and(marked)).collect()
         }
-        Coupling::Same | Coupling::Image | Coupling::Part { .. } | Coupling::Joined { .. } | Coupling::Tied => {
+        Coupling::Beside { axis: turned } => every.filter(|&axis| axis != turned && marked(axis)).collect(),
+        Coupling::Same | Coupling::Each(_) | Coupling::Grouped { .. } | Coupling::Kept | Coupling::Stretched => {
+            every.filter(|&axis| marked(axis)).collect()
+        }
+        Coupling::Image | Coupling::Part { .. } | Coupling::Joined { .. } | Coupling::Tied => {
             let added = node.shape.rank().saturating_sub(dims.len());
             every.filter(|axis| marked(axis + added)).collect()
         }
         Coupling::Given | Coupling::Partner | Coupling::Filters(_) | Coupling::Features(_) => Vec::new(),
+        Coupling::Spread(_) => Vec::new(),
         Coupling::Reduced { .. } | Coupling::Unknown(_) => Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use super::accounts::Account;
 use super::groups::{Group, Groups};
 use crate::error::Result;
-use crate::network::{Conv, Coupling, Linear, Network, NetworkBuilder, Node, NodeId, Op, Shape};
+use crate::network::{Conv, ConvTranspose, Coupling, Linear, Network, NetworkBuilder, Node, NodeId, Op, Shape};
 
 /// `network` without the groups marked in `gone`.
 pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
@@ -38,12 +38,21 @@ impl Left<'_> {
             Coupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
             Coupling::Features(linear) => Op::Linear(Linear { out_features: shape.features(), ..linear.clone() }),
             Coupling::Partner => Op::Parameter(shape),
+            Coupling::Spread(transposed) => Op::ConvTranspose(ConvTranspose {
+                conv: self.conv(node, &transposed.conv, shape.channels()),
+                extra: transposed.extra,
+            }),
+            Coupling::Stretched => Op::Expand(shape),
             Coupling::Regrouped => Op::Reshape(shape),
             Coupling::Part { axis, start, .. } => {
                 Op::Slice { axis, start: self.before(node.inputs[0], axis, start), length: shape.dims()[axis] }
             }
-            Coupling::Given | Coupling::Same | Coupling::Image | Coupling::Tied => node.op.clone(),
+            Coupling::Each(affine) => Op::GroupNorm { groups: shape.channels(), affine },
+            Coupling::Given | Coupling::Same | Coupling::Grouped { .. } | Coupling::Image | Coupling::Tied => {
+                node.op.clone()
+            }
             Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
+            Coupling::Kept | Coupling::Beside { .. } => node.op.clone(),
             Coupling::Multiplied | Coupling::Unknown(_) => node.op.clone(),
         }
     }

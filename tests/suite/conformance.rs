@@ -8,7 +8,8 @@ use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::machine::{LocalMachine, Watch};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
-    Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
+    Activation, Affine, Binary, Conv, ConvTranspose, Fill, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op,
+    Pick, Reduction, Shape, Unknown, Window, onnx,
 };
 use perf4sight::records::Variant;
 use perf4sight::units::Bytes;
@@ -255,8 +256,45 @@ fn conv(out_channels: usize, window: Window, groups: usize) -> Op {
     Op::Conv(Conv { out_channels, window, groups, bias: true })
 }
 
+fn transposed(out_channels: usize, window: Window, extra: [usize; 2]) -> Op {
+    let conv = Conv { out_channels, window, groups: 2, bias: true };
+    Op::ConvTranspose(ConvTranspose { conv, extra })
+}
+
 fn padded(kernel: usize, stride: usize, padding: [usize; 4]) -> Window {
     Window { padding, ..Window::square(kernel, stride, 0) }
+}
+
+/// What gives an image, or something that joins it, another size.
+fn of_other_sizes([input, normalised, token, scale]: [NodeId; 4]) -> Vec<(Op, Vec<NodeId>)> {
+    vec![
+        (transposed(6, Window::square(2, 2, 0), [0, 0]), vec![input]),
+        (transposed(4, Window::square(3, 2, 1), [1, 1]), vec![input]),
+        (Op::Where, vec![normalised, input, token]),
+        (Op::Resize { image: [5, 11], interpolation: Interpolation::Nearest, corners: false }, vec![input]),
+        (Op::Resize { image: [16, 16], interpolation: Interpolation::Linear, corners: true }, vec![input]),
+        (Op::Resize { image: [16, 4], interpolation: Interpolation::Cubic, corners: false }, vec![input]),
+        (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: Fill::Zeros }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Reflect }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Edge }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Wrap }, vec![input]),
+        (Op::Every { axis: 1, start: 1, step: 3 }, vec![input]),
+        (Op::Pick(Pick { axis: 2, count: 3, places: vec![7, 0, 7] }), vec![input]),
+        (Op::Pick(Pick { axis: 1, count: 9, places: vec![] }), vec![input]),
+        (Op::Expand(Shape::new([4, 8, 8])), vec![scale]),
+        (Op::MatMul, vec![input, token]),
+    ]
+}
+
+fn normalisations(input: NodeId) -> Vec<(Op, Vec<NodeId>)> {
+    vec![
+        (Op::BatchNorm { axis: 1 }, vec![input]),
+        (Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift }, vec![input]),
+        (Op::LayerNorm { axis: 2, affine: Affine::Scale }, vec![input]),
+        (Op::LayerNorm { axis: 2, affine: Affine::None }, vec![input]),
+        (Op::GroupNorm { groups: 2, affine: Affine::ScaleAndShift }, vec![input]),
+        (Op::GroupNorm { groups: 4, affine: Affine::None }, vec![input]),
+    ]
 }
 
 /// Every kind of operation on the same input, their results joined and weighed: a result of another shape than the inferred
@@ -267,11 +305,9 @@ fn every_operation() -> Network {
     let input = builder.input();
     let token = builder.add("token", Op::Parameter(Shape::new([1, 8, 8])), &[]).unwrap();
     let scale = builder.add("scale", Op::Parameter(Shape::new([4, 1, 1])), &[]).unwrap();
-    let normalised = builder.add("normalised", Op::BatchNorm, &[input]).unwrap();
-    let activations = [Relu, Relu6, LeakyRelu, Elu, Sigmoid, HardSigmoid, Tanh, Silu, HardSwish, Gelu, Mish, Softplus];
-    let activations = activations.map(|activation| (Op::Activation(activation), vec![input]));
-    let binaries = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div];
-    let binaries = binaries.into_iter().flat_map(|binary| {
+    let normalised = builder.add("normalised", Op::BatchNorm { axis: 0 }, &[input]).unwrap();
+    let activations = Activation::ALL.map(|activation| (Op::Activation(activation), vec![input]));
+    let binaries = Binary::ALL.into_iter().flat_map(|binary| {
         [vec![input], vec![normalised, input], vec![input, scale]].map(|inputs| (Op::Binary(binary), inputs))
     });
     let average = |window, count_include_pad| Op::AvgPool { window, count_include_pad };
@@ -282,7 +318,6 @@ fn every_operation() -> Network {
         (conv(8, Window { dilation: [2, 1], ..padded(3, 2, [1, 1, 2, 1]) }, 1), vec![input]),
         (Op::Linear(Linear { out_features: 5, bias: false }), vec![input]),
         (Op::Linear(Linear { out_features: 5, bias: true }), vec![input]),
-        (Op::LayerNorm { axis: 1 }, vec![input]),
         (Op::MaxPool(Window::square(3, 2, 1).ceil()), vec![input]),
         (Op::MaxPool(padded(2, 2, [1, 1, 1, 1]).ceil()), vec![input]),
         (Op::MaxPool(padded(3, 2, [0, 0, 1, 1]).ceil()), vec![input]),
@@ -291,8 +326,9 @@ fn every_operation() -> Network {
         (average(Window::square(2, 2, 1).ceil(), true), vec![input]),
         (Op::AdaptiveAvgPool { output: [2, 4] }, vec![input]),
         (Op::AdaptiveAvgPool { output: [1, 1] }, vec![input]),
-        (Op::Mean { axes: vec![1, 2], keep: false }, vec![input]),
-        (Op::Mean { axes: vec![0], keep: true }, vec![input]),
+        (Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, vec![input]),
+        (Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: true }, vec![input]),
+        (Op::Reduce { reduction: Reduction::Product, axes: vec![0, 2], keep: false }, vec![input]),
         (Op::Concat { axis: 0 }, vec![input, token]),
         (Op::Reshape(Shape::new([8, 32])), vec![input]),
         (Op::Transpose { order: vec![2, 0, 1] }, vec![input]),
@@ -302,7 +338,10 @@ fn every_operation() -> Network {
         (Op::Dropout { rate: 0.5 }, vec![input]),
         (Op::Dropout { rate: 0.0 }, vec![input]),
     ];
-    let all = activations.into_iter().chain(binaries).chain(others);
+    let sizes = of_other_sizes([input, normalised, token, scale]).into_iter().chain(normalisations(input));
+    let reductions =
+        Reduction::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 1], keep: false }, vec![input]));
+    let all = activations.into_iter().chain(binaries).chain(others).chain(sizes).chain(reductions);
     let flat: Vec<NodeId> = all
         .enumerate()
         .map(|(number, (op, inputs))| {

@@ -120,7 +120,7 @@ fn a_depthwise_convolution_goes_with_what_it_reads() {
     let mut sketch = Sketch::new([3, 4, 4]);
     sketch.conv("expand", 8, 1, 1);
     sketch.conv("depthwise", 8, 3, 8);
-    sketch.add("norm", Op::BatchNorm);
+    sketch.add("norm", Op::BatchNorm { axis: 0 });
     let network = sketch.classified();
     let pruned = prune(&network, &[("depthwise", &[0, 6])], 200).network;
     // Twice: 3 weights of `expand`, 9 of the depthwise kernel, scale and shift, 16 pixels of 10 classes.
@@ -365,7 +365,7 @@ fn block(sketch: &mut Sketch, kind: u8, width: usize) {
     match kind {
         0 => {
             sketch.conv("", width, 3, 1);
-            sketch.add("", Op::BatchNorm);
+            sketch.add("", Op::BatchNorm { axis: 0 });
         }
         1 => {
             sketch.conv("", width, 3, 1);

@@ -8,7 +8,9 @@ use perf4sight::fingerprint::{
     Fingerprint, Fingerprints, Levels, Method, Networks, Observations, Recipe, Row, Selection, Subject, gather,
 };
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Binary, Conv, Linear, Network, NetworkBuilder, Op, Shape, Unknown, Window};
+use perf4sight::network::{
+    Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window,
+};
 use perf4sight::records::layers::{self, LayerRecord};
 use perf4sight::records::{Reading, Record, Variant};
 use perf4sight::stats::{mean, relative_errors};
@@ -171,7 +173,7 @@ fn every_operation() -> Network {
         conv(5, 1, false),
         conv(3, 4, false),
         conv(3, 16, false),
-        Op::BatchNorm,
+        Op::BatchNorm { axis: 0 },
         Op::Activation(Activation::HardSwish),
         Op::MaxPool(pool.clone()),
         Op::AvgPool { window: pool, count_include_pad: true },
@@ -188,12 +190,13 @@ fn every_operation() -> Network {
     let part = builder.add("part", Op::Slice { axis: 0, start: 0, length: 16 }, &[joined]).unwrap();
     let tokens = builder.add("tokens", Op::Reshape(Shape::new([16, 256])), &[part]).unwrap();
     let turned = builder.add("turned", Op::Transpose { order: vec![1, 0] }, &[tokens]).unwrap();
-    let normal = builder.add("normal", Op::LayerNorm { axis: 1 }, &[turned]).unwrap();
+    let normal = builder.add("normal", Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift }, &[turned]).unwrap();
     let linear = builder.add("linear", Op::Linear(Linear { out_features: 16, bias: true }), &[normal]).unwrap();
     let scores = builder.add("scores", Op::MatMul, &[linear, tokens]).unwrap();
     let attention = builder.add("attention", Op::Softmax { axis: 1 }, &[scores]).unwrap();
     let mixed = builder.add("mixed", Op::MatMul, &[attention, linear]).unwrap();
-    let mean = builder.add("mean", Op::Mean { axes: vec![0], keep: false }, &[mixed]).unwrap();
+    let mean =
+        builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![0], keep: false }, &[mixed]).unwrap();
     builder.finish(mean)
 }
 

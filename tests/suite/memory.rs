@@ -5,8 +5,9 @@ use perf4sight::features::physical::kernels;
 use perf4sight::memory::{Peak, Simulation};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
-    Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
+    Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window, onnx,
 };
+
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::target::Target;
@@ -173,37 +174,24 @@ fn absurd_batches_and_unknown_operations_are_simulated_too() {
     }
 }
 
-/// Normalisation of groups as `torch.onnx.export` writes it: reshaped, normalised, reshaped back, scaled, shifted.
-fn group_norm(builder: &mut NetworkBuilder, input: NodeId, shape: [usize; 3]) -> NodeId {
-    let [channels, height, width] = shape;
-    let mut add = |name: &str, op: Op, inputs: &[NodeId]| builder.add(name, op, inputs).unwrap();
-    let groups = Shape::new([4, channels / 4 * height * width]);
-    let split = add("split", Op::Reshape(groups.clone()), &[input]);
-    let normalised = Unknown::new("InstanceNormalization", groups, 0);
-    let normalised = add("normalised", Op::Unknown(normalised), &[split]);
-    let whole = add("whole", Op::Reshape(Shape::new(shape)), &[normalised]);
-    let [scale, shift] = ["scale", "shift"].map(|name| add(name, Op::Parameter(Shape::new([channels, 1, 1])), &[]));
-    let scaled = add("scaled", Op::Binary(Binary::Mul), &[whole, scale]);
-    add("shifted", Op::Binary(Binary::Add), &[scaled, shift])
-}
-
 #[test]
 fn a_group_norm_keeps_its_input_and_makes_one_result() {
-    let shape = [8, 16, 16];
     let mut builder = NetworkBuilder::new("normed", Shape::new([3, 16, 16]));
     let conv = Conv { out_channels: 8, window: Window::square(1, 1, 0), groups: 1, bias: false };
     let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
-    let normed = group_norm(&mut builder, conv, shape);
-    let pooled = builder.add("pooled", Op::Mean { axes: vec![1, 2], keep: false }, &[normed]).unwrap();
+    let normalised = Op::GroupNorm { groups: 4, affine: Affine::ScaleAndShift };
+    let normed = builder.add("normalised", normalised, &[conv]).unwrap();
+    let pooled = builder
+        .add("pooled", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[normed])
+        .unwrap();
     let network = builder.finish(pooled);
     let alive = Simulation::new(&network, Step::published(Stage::Training), &Target::named("tx2").unwrap()).alive(64);
     // native_group_norm (aten/src/ATen/native/group_norm.cpp) saves its input: 64 x 8 x 16 x 16 floats, 512 KiB, and mean and deviation of
-    // four groups a sample, 1 KiB each. Its result is the only other one, freed or not; no product and no sum in between.
+    // four groups a sample, 1 KiB each. Its result is the only other one, freed or not.
     let image = 64 * 8 * 16 * 16 * 4;
     let layer = |name: &str| alive.activations.iter().find(|layer| layer.name == name).map_or(0, |layer| layer.bytes.0);
     assert_eq!(layer("conv"), image);
     assert!(layer("normalised") <= image + 2 * 64 * 4 * 4, "{:?}", alive.activations);
-    assert_eq!((layer("scaled"), layer("shifted")), (0, 0));
 }
 
 /// The second convolution of VGG, 64 to 64 channels on 224 x 224 images, borrows per sample what two libraries' papers say.
@@ -267,7 +255,9 @@ fn a_dropout_that_drops_nothing_costs_nothing() {
         at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
         at = rate.map_or(at, |rate| builder.add("dropout", Op::Dropout { rate }, &[at]).unwrap());
         let last = builder.add("last", conv(), &[at]).unwrap();
-        let pooled = builder.add("pooled", Op::Mean { axes: vec![1, 2], keep: false }, &[last]).unwrap();
+        let pooled = builder
+            .add("pooled", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[last])
+            .unwrap();
         builder.finish(pooled)
     };
     let [none, zero, half] = [None, Some(0.0), Some(0.5)].map(with);

@@ -2,7 +2,8 @@
 
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
-    Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, onnx,
+    Activation, Affine, Binary, Conv, ConvTranspose, Fill, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op,
+    Pick, Reduction, Shape, Unknown, Window, onnx,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -25,30 +26,33 @@ fn everything() -> Network {
     let window = Window { kernel: [3, 5], stride: [2, 1], padding: [1, 2, 0, 1], dilation: [1, 2], ceil: false };
     let conv = Op::Conv(Conv { out_channels: 8, window: window.clone(), groups: 2, bias: true });
     let pooling = Window { padding: [0, 1, 0, 1], dilation: [1, 1], ..window };
-    let activations = [
-        Activation::Relu,
-        Activation::Relu6,
-        Activation::LeakyRelu,
-        Activation::Elu,
-        Activation::Sigmoid,
-        Activation::HardSigmoid,
-        Activation::Tanh,
-        Activation::Silu,
-        Activation::HardSwish,
-        Activation::Gelu,
-        Activation::Mish,
-        Activation::Softplus,
-    ];
-    let mut chain = vec![conv, Op::BatchNorm];
-    chain.extend(activations.map(Op::Activation));
-    chain.extend([Binary::Add, Binary::Mul, Binary::Sub, Binary::Div].map(Op::Binary));
+    let mut chain = vec![conv, Op::BatchNorm { axis: 0 }];
+    chain.extend(Activation::ALL.map(Op::Activation));
+    chain.extend(Binary::ALL.map(Op::Binary));
     chain.extend([
         Op::MaxPool(pooling.clone().ceil()),
         Op::AvgPool { window: pooling, count_include_pad: true },
         Op::Unknown(Unknown::new("com.acme::Frobnicate", Shape::new([8, 12, 12]), 7)),
         Op::Unknown(Unknown::new("Resize", Shape::new([8, 11, 11]), 0)),
+        Op::ConvTranspose(ConvTranspose {
+            conv: Conv { out_channels: 8, window: Window::square(2, 2, 0), groups: 2, bias: true },
+            extra: [1, 0],
+        }),
+        Op::Resize { image: [13, 17], interpolation: Interpolation::Linear, corners: true },
+        Op::Resize { image: [12, 12], interpolation: Interpolation::Nearest, corners: false },
+        Op::Pad { sides: vec![[0, 0], [2, 1], [0, 3]], fill: Fill::Reflect },
+        Op::Pad { sides: vec![[1, 1], [0, 0], [0, 0]], fill: Fill::Zeros },
+        Op::Every { axis: 1, start: 1, step: 3 },
+        Op::Pick(Pick { axis: 2, count: 3, places: vec![2, 0, 2] }),
+        Op::Pick(Pick { axis: 0, count: 8, places: vec![] }),
+        Op::Reduce { reduction: Reduction::L2, axes: vec![1], keep: true },
+        Op::Expand(Shape::new([8, 5, 3])),
+        Op::GroupNorm { groups: 2, affine: Affine::ScaleAndShift },
+        Op::GroupNorm { groups: 8, affine: Affine::None },
+        Op::BatchNorm { axis: 1 },
+        Op::LayerNorm { axis: 2, affine: Affine::Scale },
         Op::AdaptiveAvgPool { output: [4, 4] },
-        Op::LayerNorm { axis: 1 },
+        Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift },
         Op::Dropout { rate: 0.2 },
         Op::Dropout { rate: 0.0 },
         Op::Slice { axis: 1, start: 1, length: 2 },
@@ -63,12 +67,14 @@ fn everything() -> Network {
     let token = builder.add("token", Op::Parameter(Shape::new([1, 4, 4])), &[]).unwrap();
     let product = builder.add("product", Op::MatMul, &[last, last]).unwrap();
     let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, token]).unwrap();
+    let sum = builder.add("choice", Op::Where, &[sum, token, sum]).unwrap();
     let joined = builder.add("joined", Op::Concat { axis: 0 }, &[sum, token]).unwrap();
     let tied = Linear { out_features: 4, bias: false };
     let first = builder.add("first", Op::Linear(tied.clone()), &[joined]).unwrap();
     let second = builder.add("second", Op::Linear(tied), &[first]).unwrap();
     builder.share(second, first).unwrap();
-    let mean = builder.add("mean", Op::Mean { axes: vec![1], keep: false }, &[second]).unwrap();
+    let mean =
+        builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1], keep: false }, &[second]).unwrap();
     let flat = builder.add("flat", Op::Flatten, &[mean]).unwrap();
     let classes = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[flat]).unwrap();
     builder.finish(classes)
@@ -176,19 +182,19 @@ fn op(choice: Choice, shape: &Shape) -> Op {
             let window = Window { ceil: false, dilation: [1 + a % 2, 1], ..window };
             Op::Conv(Conv { out_channels: groups * (1 + b % 4), window, groups, bias: flag })
         }
-        2 => Op::BatchNorm,
+        2 => Op::BatchNorm { axis: 0 },
         3 => Op::Activation(if flag { Activation::Relu6 } else { Activation::Silu }),
         4 => Op::MaxPool(window),
         5 => Op::AvgPool { window, count_include_pad: flag },
         6 => Op::AdaptiveAvgPool { output: [1 + a % 3, 1 + b % 3] },
         7 => Op::Linear(Linear { out_features: 1 + b % 5, bias: flag }),
-        8 => Op::LayerNorm { axis },
+        8 => Op::LayerNorm { axis, affine: Affine::ScaleAndShift },
         9 => Op::Binary(Binary::Sub),
         // Moving nothing and cutting nothing off leave no node behind.
         10 if rank > 1 => Op::Transpose { order: (0..rank).rev().collect() },
         11 if shape.dims()[axis] > 1 => Op::Slice { axis, start: b % 2, length: 1 },
         12 => Op::Softmax { axis },
-        13 if rank > 1 => Op::Mean { axes: vec![axis], keep: flag },
+        13 if rank > 1 => Op::Reduce { reduction: Reduction::Mean, axes: vec![axis], keep: flag },
         14 => Op::Dropout { rate: a as f32 / 64.0 },
         _ => Op::Unknown(Unknown::new(format!("Op{a}"), Shape::new([1 + a, 1 + b]), b as u64)),
     }

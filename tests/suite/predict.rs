@@ -4,7 +4,7 @@
 use crate::fixtures::{self, Outcome, Scene, Sink, simulated_fingerprint};
 use perf4sight::fingerprint::Fingerprints;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Shape, Window, onnx};
+use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window, onnx};
 use perf4sight::report::{Console, Mode, Settings};
 use perf4sight::sections::predict::{Form, Predict};
 use perf4sight::units::Bytes;
@@ -358,7 +358,9 @@ fn images_are_judged_by_those_that_were_profiled() {
         let mut at = builder.add("first", conv(channels), &[builder.input()]).unwrap();
         at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
         at = builder.add("second", conv(2 * channels), &[at]).unwrap();
-        at = builder.add("pool", Op::Mean { axes: vec![1, 2], keep: false }, &[at]).unwrap();
+        at = builder
+            .add("pool", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[at])
+            .unwrap();
         at = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[at]).unwrap();
         onnx::to_bytes(&builder.finish(at))
     };

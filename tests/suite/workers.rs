@@ -182,7 +182,7 @@ fn tiny() -> Network {
     let mut builder = NetworkBuilder::new("tiny", Shape::new([3, 16, 16]));
     let conv = Conv { out_channels: 8, window: Window::square(3, 2, 1), groups: 1, bias: false };
     let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
-    let norm = builder.add("norm", Op::BatchNorm, &[conv]).unwrap();
+    let norm = builder.add("norm", Op::BatchNorm { axis: 0 }, &[conv]).unwrap();
     let relu = builder.add("relu", Op::Activation(Activation::Relu), &[norm]).unwrap();
     let mean = builder.add("mean", Op::AdaptiveAvgPool { output: [1, 1] }, &[relu]).unwrap();
     let flat = builder.add("flat", Op::Flatten, &[mean]).unwrap();

@@ -1,8 +1,10 @@
 //! Every operation of a network as the libtorch call that PyTorch would make for it.
 
 use super::weights::{Weights, sizes};
-use perf4sight_step::network::{Activation, Binary, Conv, Node, Op, Shape, Window};
-use tch::{TchError, Tensor};
+use perf4sight_step::network::{
+    Activation, Binary, Conv, ConvTranspose, Fill, Interpolation, Node, Op, Pick, Reduction, Shape, Window,
+};
+use tch::{Kind, TchError, Tensor};
 
 /// Momentum of a batch-norm's running statistics and its epsilon; PyTorch's defaults, and those of the published networks.
 const RUNNING_MOMENTUM: f64 = 0.1;
@@ -29,14 +31,16 @@ impl Call<'_> {
             Op::Input(_) => Ok(self.batch.shallow_clone()),
             Op::Parameter(_) => self.weights()?.weight.f_expand(self.sized(shape), false),
             Op::Conv(conv) => self.conv(conv),
+            Op::ConvTranspose(transposed) => self.transposed(transposed),
             Op::Linear(_) => self.inputs[0].f_linear(&self.weights()?.weight, self.weights()?.bias.as_ref()),
-            Op::BatchNorm => self.batch_norm(),
-            Op::LayerNorm { .. } => self.layer_norm(),
+            Op::BatchNorm { axis } => self.batch_norm(*axis),
+            Op::LayerNorm { axis, .. } => self.layer_norm(*axis),
+            Op::GroupNorm { groups, .. } => self.group_norm(*groups),
             Op::Activation(activation) => self.activation(*activation),
             Op::MaxPool(window) => self.max_pool(window),
             Op::AvgPool { window, count_include_pad } => self.average_pool(window, *count_include_pad),
             Op::AdaptiveAvgPool { output } => self.inputs[0].f_adaptive_avg_pool2d(sizes(output)),
-            Op::Mean { axes, keep } => self.inputs[0].f_mean_dim(behind_batches(axes), *keep, None),
+            Op::Reduce { reduction, axes, keep } => self.reduced(*reduction, &behind_batches(axes), *keep),
             Op::Binary(binary) => self.binary(*binary),
             Op::Concat { axis } => Tensor::f_cat(&self.inputs, behind_batch(*axis)),
             Op::Flatten => self.inputs[0].f_flatten(1, -1),
@@ -45,6 +49,14 @@ impl Call<'_> {
             Op::Slice { axis, start, length } => {
                 self.inputs[0].f_narrow(behind_batch(*axis), *start as i64, *length as i64)
             }
+            Op::Every { axis, start, step } => {
+                self.inputs[0].f_slice(behind_batch(*axis), *start as i64, None, *step as i64)
+            }
+            Op::Pick(pick) => self.picked(pick),
+            Op::Pad { sides, fill } => self.surrounded(sides, *fill),
+            Op::Expand(shape) => self.inputs[0].f_expand(self.sized(shape), false),
+            Op::Where => self.chosen(),
+            Op::Resize { image, interpolation, corners } => self.resized(*image, *interpolation, *corners),
             Op::MatMul => self.inputs[0].f_matmul(&self.inputs[1]),
             Op::Softmax { axis } => self.inputs[0].f_softmax(behind_batch(*axis), None),
             Op::Dropout { rate } => self.inputs[0].f_dropout(f64::from(*rate), self.training),
@@ -68,16 +80,107 @@ impl Call<'_> {
         input.f_conv2d(weight, bias.as_ref(), sizes(stride), padding, sizes(dilation), conv.groups as i64)
     }
 
-    fn batch_norm(&self) -> Result<Tensor, TchError> {
+    /// Nobody asks which filters they are, only that they lie as PyTorch's do.
+    fn transposed(&self, transposed: &ConvTranspose) -> Result<Tensor, TchError> {
+        let ConvTranspose { conv: Conv { window, groups, .. }, extra } = transposed;
+        let Weights { weight, bias, .. } = self.weights()?;
+        let [top, left, bottom, right] = window.padding;
+        let (stride, dilation) = (sizes(&window.stride), sizes(&window.dilation));
+        // What is cut at the bottom and on the right is at least what is cut on the other sides, or there is more of it.
+        let more = [(extra[0] + top).checked_sub(bottom), (extra[1] + left).checked_sub(right)];
+        let [Some(below), Some(beside)] = more else {
+            return Err(TchError::Shape(format!("{} is cut unlike PyTorch cuts", self.node.name)));
+        };
+        let extra = sizes(&[below, beside]);
+        let padding = sizes(&[top, left]);
+        self.inputs[0].f_conv_transpose2d(weight, bias.as_ref(), stride, padding, extra, *groups as i64, dilation)
+    }
+
+    fn reduced(&self, reduction: Reduction, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
+        let input = &self.inputs[0];
+        match reduction {
+            Reduction::Mean => input.f_mean_dim(axes, keep, None),
+            Reduction::Sum => input.f_sum_dim_intlist(axes, keep, None),
+            Reduction::Max => input.f_amax(axes, keep),
+            Reduction::Min => input.f_amin(axes, keep),
+            Reduction::L1 => input.f_norm_scalaropt_dim(1, axes, keep),
+            Reduction::L2 => input.f_norm_scalaropt_dim(2, axes, keep),
+            Reduction::Product => {
+                let mut last_first = axes.to_vec();
+                last_first.sort_unstable_by(|a, b| b.cmp(a));
+                last_first.iter().try_fold(input.shallow_clone(), |input, &axis| input.f_prod_dim_int(axis, keep, None))
+            }
+        }
+    }
+
+    /// Which elements they are does not change what they cost; where the file did not tell, the first ones over and over.
+    fn picked(&self, pick: &Pick) -> Result<Tensor, TchError> {
+        let input = &self.inputs[0];
+        let axis = behind_batch(pick.axis);
+        let places: Vec<i64> = match pick.places.as_slice() {
+            [] => (0..pick.count as i64).map(|place| place % input.size()[axis as usize]).collect(),
+            places => sizes(places),
+        };
+        input.f_index_select(axis, &Tensor::f_from_slice(&places)?.f_to_device(input.device())?)
+    }
+
+    /// libtorch names the last axis first.
+    fn surrounded(&self, sides: &[[usize; 2]], fill: Fill) -> Result<Tensor, TchError> {
+        let input = &self.inputs[0];
+        let first = sides.iter().position(|side| *side != [0, 0]).unwrap_or(0);
+        let pads = |from: usize| sides[from..].iter().rev().flat_map(|side| sizes(side)).collect::<Vec<i64>>();
+        let mode = match fill {
+            Fill::Zeros => return input.f_pad(pads(first), "constant", 0.0),
+            Fill::Constant => return input.f_pad(pads(first), "constant", 2.0),
+            Fill::Reflect => "reflect",
+            Fill::Edge => "replicate",
+            Fill::Wrap => "circular",
+        };
+        // These modes know images, whose last two axes they pad.
+        input.f_pad(pads(first.max(1)), mode, None)
+    }
+
+    fn chosen(&self) -> Result<Tensor, TchError> {
+        let rank = self.inputs.iter().map(Tensor::dim).max().unwrap_or(0);
+        let [condition, yes, no] = [0, 1, 2].map(|place| raised(&self.inputs[place], rank));
+        let condition = condition?;
+        let truth = if condition.kind() == Kind::Bool { condition } else { condition.f_ne(0)? };
+        yes?.f_where_self(&truth, &no?)
+    }
+
+    fn resized(&self, image: [usize; 2], interpolation: Interpolation, corners: bool) -> Result<Tensor, TchError> {
+        let (input, size) = (&self.inputs[0], sizes(&image));
+        match interpolation {
+            Interpolation::Nearest => input.f_upsample_nearest2d(size, None, None),
+            Interpolation::Linear => input.f_upsample_bilinear2d(size, corners, None, None),
+            Interpolation::Cubic => input.f_upsample_bicubic2d(size, corners, None, None),
+        }
+    }
+
+    fn batch_norm(&self, axis: usize) -> Result<Tensor, TchError> {
         let Weights { weight, bias, running } = self.weights()?;
         let [mean, variance] = running.as_ref().map_or([None, None], |running| running.each_ref().map(Some));
         let (scale, shift, input) = (Some(weight), bias.as_ref(), &self.inputs[0]);
-        input.f_batch_norm(scale, shift, mean, variance, self.training, RUNNING_MOMENTUM, EPSILON, true)
+        let normalised = |input: &Tensor| {
+            input.f_batch_norm(scale, shift, mean, variance, self.training, RUNNING_MOMENTUM, EPSILON, true)
+        };
+        // libtorch looks for channels right behind the batch: what is in front of them counts as samples.
+        if axis == 0 { normalised(input) } else { normalised(&input.f_flatten(0, axis as i64)?)?.f_view_as(input) }
     }
 
-    fn layer_norm(&self) -> Result<Tensor, TchError> {
-        let Weights { weight, bias, .. } = self.weights()?;
-        self.inputs[0].f_layer_norm(weight.size(), Some(weight), bias.as_ref(), EPSILON, true)
+    fn layer_norm(&self, axis: usize) -> Result<Tensor, TchError> {
+        let [scale, shift] = self.affine();
+        self.inputs[0].f_layer_norm(sizes(&self.node.shape.dims()[axis..]), scale, shift, EPSILON, true)
+    }
+
+    fn group_norm(&self, groups: usize) -> Result<Tensor, TchError> {
+        let [scale, shift] = self.affine();
+        self.inputs[0].f_group_norm(groups as i64, scale, shift, EPSILON, true)
+    }
+
+    /// Scale and shift, where a normalisation has them.
+    fn affine(&self) -> [Option<&Tensor>; 2] {
+        self.weights.map_or([None, None], |weights| [Some(&weights.weight), weights.bias.as_ref()])
     }
 
     fn max_pool(&self, window: &Window) -> Result<Tensor, TchError> {
@@ -129,31 +232,78 @@ impl Call<'_> {
             Activation::Gelu => input.f_gelu("none"),
             Activation::Mish => input.f_mish(),
             Activation::Softplus => input.f_softplus(),
+            Activation::Selu => input.f_selu(),
+            Activation::Celu => input.f_celu(),
+            Activation::Clip => input.f_clamp(0.0, 2.0),
+            Activation::Abs => input.f_abs(),
+            Activation::Neg => input.f_neg(),
+            Activation::Exp => input.f_exp(),
+            Activation::Log => input.f_log(),
+            Activation::Sqrt => input.f_sqrt(),
+            Activation::Reciprocal => input.f_reciprocal(),
+            Activation::Erf => input.f_erf(),
+            Activation::Sin => input.f_sin(),
+            Activation::Cos => input.f_cos(),
+            Activation::Sign => input.f_sign(),
+            Activation::Floor => input.f_floor(),
+            Activation::Ceil => input.f_ceil(),
+            Activation::Round => input.f_round(),
+            Activation::Not => input.f_logical_not(),
         }
     }
 
     fn binary(&self, binary: Binary) -> Result<Tensor, TchError> {
         let [a, b] = self.inputs.as_slice() else { return self.with_constant(binary) };
         let rank = a.dim().max(b.dim());
-        let (a, b) = (raised(a, rank)?, raised(b, rank)?);
+        let (a, b) = (raised(&number(a)?, rank)?, raised(&number(b)?, rank)?);
         match binary {
             Binary::Add => a.f_add(&b),
             Binary::Sub => a.f_sub(&b),
             Binary::Mul => a.f_mul(&b),
             Binary::Div => a.f_div(&b),
+            Binary::Pow => a.f_pow(&b),
+            Binary::Max => a.f_maximum(&b),
+            Binary::Min => a.f_minimum(&b),
+            Binary::Mod => a.f_fmod_tensor(&b),
+            Binary::Equal => a.f_eq_tensor(&b),
+            Binary::Less => a.f_lt_tensor(&b),
+            Binary::LessOrEqual => a.f_le_tensor(&b),
+            Binary::Greater => a.f_gt_tensor(&b),
+            Binary::GreaterOrEqual => a.f_ge_tensor(&b),
+            Binary::And => a.f_logical_and(&b),
+            Binary::Or => a.f_logical_or(&b),
+            Binary::Xor => a.f_logical_xor(&b),
         }
     }
 
     /// Arithmetic with a constant, which is not part of the graph; the cost is the same whatever its value.
     fn with_constant(&self, binary: Binary) -> Result<Tensor, TchError> {
-        let input = &self.inputs[0];
+        let input = number(&self.inputs[0])?;
+        let one = || input.f_ones_like();
         match binary {
             Binary::Add => input.f_add_scalar(1.0),
             Binary::Sub => input.f_sub_scalar(1.0),
             Binary::Mul => input.f_mul_scalar(1.0),
             Binary::Div => input.f_div_scalar(1.0),
+            Binary::Pow => input.f_pow_tensor_scalar(2.0),
+            Binary::Max => input.f_clamp_min(1.0),
+            Binary::Min => input.f_clamp_max(1.0),
+            Binary::Mod => input.f_fmod(1.0),
+            Binary::Equal => input.f_eq(1.0),
+            Binary::Less => input.f_lt(1.0),
+            Binary::LessOrEqual => input.f_le(1.0),
+            Binary::Greater => input.f_gt(1.0),
+            Binary::GreaterOrEqual => input.f_ge(1.0),
+            Binary::And => input.f_logical_and(&one()?),
+            Binary::Or => input.f_logical_or(&one()?),
+            Binary::Xor => input.f_logical_xor(&one()?),
         }
     }
+}
+
+/// What comparisons say as numbers, which libtorch subtracts none of.
+fn number(tensor: &Tensor) -> Result<Tensor, TchError> {
+    if tensor.kind() == Kind::Bool { tensor.f_to_kind(Kind::Float) } else { Ok(tensor.shallow_clone()) }
 }
 
 /// The tensor with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis.

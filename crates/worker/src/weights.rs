@@ -57,7 +57,8 @@ impl Maker {
         };
         let (weight, bias) = match (weight.spans, bias) {
             (Spans::Nothing, _) => return Ok(None),
-            (Spans::Filters { .. }, bias) => {
+            // Of filters turned around PyTorch counts the same axes (nn/init.py).
+            (Spans::Filters { .. } | Spans::Transposed { .. }, bias) => {
                 let fan_in = size[1..].iter().product::<i64>() as u64;
                 let bias = bias.map(|bias| self.uniform(&bias, fan_in)).transpose()?;
                 (self.uniform(&size, fan_in)?, bias)

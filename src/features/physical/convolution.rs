@@ -71,6 +71,26 @@ pub(super) fn add(layer: &mut Layer, conv: &Conv) {
     }
 }
 
+/// Adds the kernels of a convolution turned around: forward is what the gradient of a convolution's input is, and the reverse.
+pub(super) fn add_transposed(layer: &mut Layer, conv: &Conv) {
+    let input = layer.network.input_of(layer.node, 0);
+    let (geometry, class) = (Geometry::new(conv, input, &layer.node.shape), class(conv, input));
+    let seen = Amount::fixed(geometry.channels[0] / geometry.groups);
+    let spread = Amount::fixed(geometry.channels[1] / geometry.groups * geometry.area);
+    let pixels = Amount::per_sample(geometry.pixels[0]);
+    let operands = geometry.operands(layer);
+    layer.multiplies(Pass::Forward, class, geometry.product(spread, pixels, seen), operands);
+    if layer.passes_on() {
+        layer.multiplies(Pass::InputGradient, class, geometry.product(seen, pixels, spread), operands);
+    }
+    if layer.step.trains() {
+        layer.multiplies(Pass::WeightGradient, class, geometry.product(seen, spread, pixels), operands);
+    }
+    if conv.bias {
+        add_bias(layer, class);
+    }
+}
+
 /// Forward, input gradient and weight gradient as products of the lowered image (im2col).
 fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
     let [seen, filters] = geometry.channels.map(|channels| channels / geometry.groups);

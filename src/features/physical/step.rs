@@ -35,13 +35,14 @@ impl Layer<'_> {
         let facts = self.network.facts(self.node);
         let class = match facts.nature {
             Nature::Convolution(conv) => return convolution::add(self, conv),
+            Nature::Transposed(transposed) => return convolution::add_transposed(self, &transposed.conv),
             Nature::Linear(linear) => return product::add_linear(self, linear),
             Nature::MatMul => return product::add_matmul(self),
             Nature::Input | Nature::Parameter => return,
             Nature::Normalisation => Class::Normalisation,
             Nature::Softmax => Class::Softmax,
             Nature::Activation(_) => Class::Activation,
-            Nature::Arithmetic(_) => Class::Arithmetic,
+            Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,
             Nature::Movement => Class::Copy,

@@ -59,9 +59,9 @@ fn code(network: &Network, step: Step, target: &Target) -> f64 {
     let any = |is: Is| network.nodes().iter().any(is);
     let general = kernels(network, step).iter().any(|kernel| is_general(kernel, target.speed.depthwise));
     let kinds: [(f64, Is); 10] = [
-        (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm)),
+        (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm { .. })),
         (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul)),
-        (GLOBAL_MEAN, &|node| matches!(node.op, Op::AdaptiveAvgPool { .. } | Op::Mean { .. })),
+        (GLOBAL_MEAN, &|node| matches!(node.op, Op::AdaptiveAvgPool { .. } | Op::Reduce { .. })),
         (ADD, &|node| matches!(node.op, Op::Binary(Binary::Add))),
         (MAX_POOL, &|node| matches!(node.op, Op::MaxPool(_))),
         (RELU6, &|node| matches!(node.op, Op::Activation(Activation::Relu6))),

@@ -1,7 +1,7 @@
 //! Which networks are one another's levels: the same graph at other widths.
 
 use crate::checksum::checksum;
-use crate::network::{Conv, Nature, Network, Node, Op};
+use crate::network::{Conv, ConvTranspose, Nature, Network, Node, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,10 @@ pub(in crate::fingerprint) fn level(network: &Network) -> String {
 fn form(network: &Network, node: &Node) -> String {
     let attributes = match network.facts(node).nature {
         Nature::Convolution(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
+        Nature::Transposed(transposed) => {
+            let ConvTranspose { conv, extra } = transposed;
+            format!("{:?} {extra:?} {} {}", conv.window, grouping(network, node, conv), conv.bias)
+        }
         Nature::Pooling(Some(window)) => {
             let counted =
                 if let Op::AvgPool { count_include_pad, .. } = node.op { Some(count_include_pad) } else { None };
@@ -35,7 +39,7 @@ fn form(network: &Network, node: &Node) -> String {
         // Where it drops nothing it costs nothing, at whatever width.
         Nature::Dropout if matches!(node.op, Op::Dropout { rate: 0.0 }) => "nothing".to_owned(),
         Nature::Normalisation | Nature::Softmax | Nature::Activation(_) | Nature::Dropout => String::new(),
-        Nature::Arithmetic(_) | Nature::Movement | Nature::Unknown(_) => String::new(),
+        Nature::Arithmetic(_) | Nature::Choice | Nature::Movement | Nature::Unknown(_) => String::new(),
     };
     let inputs: Vec<usize> = node.inputs.iter().map(|input| input.index()).collect();
     let image = match node.shape.dims() {

@@ -56,13 +56,19 @@ fn check_sizes(network: &Network) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{NetworkBuilder, Op, Shape, Unknown};
+    use crate::network::{NetworkBuilder, Op, Reduction, Shape, Unknown};
 
     #[test]
     fn shapes_that_no_device_holds_are_refused() {
         let with = |shape: Shape| {
             let mut builder = NetworkBuilder::new("odd", Shape::new([3, 8, 8]));
-            let pooled = builder.add("pooled", Op::Mean { axes: vec![1, 2], keep: false }, &[builder.input()]).unwrap();
+            let pooled = builder
+                .add(
+                    "pooled",
+                    Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false },
+                    &[builder.input()],
+                )
+                .unwrap();
             let wrong = Unknown::new("Odd", shape, 0);
             let wrong = builder.add("wrong", Op::Unknown(wrong), &[pooled]).unwrap();
             builder.finish(wrong)

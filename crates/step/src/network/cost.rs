@@ -32,7 +32,7 @@ impl Network {
         match (node.trained, weights.first().map(|weight| weight.spans)) {
             (None, _) | (_, None) => elements,
             // Filters that nobody trains are no parameters.
-            (Some(trained), Some(Spans::Filters { .. })) => {
+            (Some(trained), Some(Spans::Filters { .. } | Spans::Transposed { .. })) => {
                 let others = elements[1..].iter().sum();
                 [trained.saturating_sub(others)].into_iter().chain(elements[1..].iter().copied()).collect()
             }

@@ -217,6 +217,16 @@ impl NetworkBuilder {
         }
     }
 
+    /// Makes an operation that keeps its input's shape another one that does, under another name where that is free.
+    pub(super) fn replace(&mut self, node: NodeId, op: Op, name: &str) {
+        let node = &mut self.nodes[node.0];
+        node.op = op;
+        if self.names.insert(name.to_string()) {
+            self.names.remove(&node.name);
+            node.name = name.to_string();
+        }
+    }
+
     /// Says how many trained elements a node has, where they are not those its operation reads.
     pub fn set_trained(&mut self, node: NodeId, elements: u64) {
         self.nodes[node.0].trained = Some(elements);

@@ -14,7 +14,8 @@ pub mod zoo;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{
-    Activation, Backward, Beside, Binary, Conv, Coupling, Facts, Gradient, Layout, Linear, Nature, Needs, Op, Operand,
-    Original, Spans, Storage, Traffic, Unknown, Weight, Window,
+    Activation, Affine, Backward, Beside, Binary, Conv, ConvTranspose, Coupling, Facts, Fill, Gradient, Interpolation,
+    Layout, Linear, Nature, Needs, Op, Operand, Original, Pick, Reduction, Spans, Storage, Traffic, Unknown, Weight,
+    Window,
 };
 pub use shape::{MAX_ELEMENTS, Shape};

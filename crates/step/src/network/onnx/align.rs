@@ -13,10 +13,10 @@ struct Frame {
     batch: Option<Batch>,
 }
 
-/// All inputs as features whose samples broadcast as the tensors do; weights become nodes.
+/// All inputs as features whose samples broadcast as the tensors do; weights and tables become nodes.
 ///
 /// # Errors
-/// Unsupported where an input is a fixed table or the batch lies in different places.
+/// Unsupported where the batch lies in different places.
 pub(super) fn aligned(to: &mut Translation, call: &Call) -> Result<Vec<Feature>, Misfit> {
     let held = call.features().filter(|feature| feature.batch.is_some());
     let frame = match held.max_by_key(|feature| to.dims(*feature).len()) {
@@ -55,8 +55,18 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
             let sample = sample(&weight.dims, frame, to.batch)?;
             Ok(Feature { id: to.leaf(weight, sample)?, batch: frame.batch, guessed: false })
         }
+        Value::Opaque(dims) => table(to, call, dims, frame),
+        Value::Constant(constant) => table(to, call, &constant.dims, frame),
         _ => Err(Misfit::Unsupported),
     }
+}
+
+/// Numbers that nobody trains, as a node of their own.
+fn table(to: &mut Translation, call: &Call, dims: &[usize], frame: Frame) -> Result<Feature, Misfit> {
+    let sample = sample(dims, frame, to.batch)?;
+    let id = to.add(&format!("{}_table", own_name(call)), Op::Parameter(sample), &[])?;
+    to.count(id, &[]);
+    Ok(Feature { id, batch: frame.batch, guessed: false })
 }
 
 /// What a tensor without a batch looks like beside one sample: the batch axis, which it has as a 1 or not at all, is dropped.

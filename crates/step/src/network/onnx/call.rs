@@ -58,6 +58,10 @@ impl<'a> Call<'a> {
         self.attribute(name).and_then(|attribute| attribute.t.as_ref())
     }
 
+    pub fn graph(&self, name: &str) -> Option<&'a super::schema::GraphProto> {
+        self.attribute(name).and_then(|attribute| attribute.g.as_ref())
+    }
+
     pub fn floats(&self, name: &str) -> Option<&'a [f32]> {
         self.attribute(name).map(|attribute| attribute.floats.as_slice())
     }

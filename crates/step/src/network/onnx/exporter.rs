@@ -1,14 +1,17 @@
 //! What PyTorch's default exporter (`dynamo=True`) leaves beside its nodes: from which operation of PyTorch each of them came.
 //!
 //! `pkg.torch.onnx.fx_node` is a line such as `%conv2d : call_function[target=torch.ops.aten.conv2d.default](args = (%x,
-//! %p_conv1_weight, None))`: `p_` marks parameters, `b_` buffers, dots of their names being underscores.
+//! %p_conv1_weight, None))`: `p_` marks parameters, `b_` buffers, dots of their names being underscores. The graph has a signature
+//! with a line for each, such as `p_conv1_weight: PARAMETER target='conv1.weight'`, those too that no node reads any more: equal biases are
+//! merged, batch normalisations folded.
 
 use super::file::Initializer;
 use super::schema::{GraphProto, NodeProto, tensor_proto::DataType};
 use super::source::is_buffer;
 use super::tensor;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
 const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
 
@@ -16,16 +19,50 @@ const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
 pub(super) struct Exporter<'a> {
     /// Marked names, as in `p_conv1_weight`.
     marked: HashSet<&'a str>,
+    /// The parameters' own names, as in `conv1.weight`, by their marked ones.
+    parameters: HashMap<&'a str, &'a str>,
+    /// The names of the signature's other tensors.
+    buffers: HashSet<&'a str>,
 }
 
 impl<'a> Exporter<'a> {
     pub fn of(graph: &'a GraphProto) -> Self {
-        Exporter { marked: graph.node.iter().flat_map(marked).collect() }
+        let signature =
+            graph.metadata_props.iter().find(|note| note.key() == SIGNATURE).map_or("", |note| note.value());
+        let lines = || signature.lines().filter_map(signed);
+        Exporter {
+            marked: graph.node.iter().flat_map(marked).collect(),
+            parameters: lines().filter(|line| line.kind == "PARAMETER").map(|line| (line.mark, line.target)).collect(),
+            buffers: lines().filter(|line| line.kind == "BUFFER").map(|line| line.target).collect(),
+        }
     }
 
     /// Whether a tensor is a parameter for certain.
     pub fn trains(&self, name: &str) -> bool {
-        self.marked.contains(format!("p_{}", name.replace('.', "_")).as_str())
+        let mark = format!("p_{}", name.replace('.', "_"));
+        self.marked.contains(mark.as_str()) || self.parameters.contains_key(mark.as_str())
+    }
+
+    /// Whether the layer of these filters has a bias, where that is told: of equal tensors exporters keep one, of zeros none.
+    pub fn has_bias(&self, node: &NodeProto, filters: &str) -> Option<bool> {
+        match filters.strip_suffix(".weight") {
+            Some(layer) if self.trains(filters) && !self.parameters.is_empty() => {
+                Some(self.trains(&format!("{layer}.bias")))
+            }
+            _ => {
+                let product = ["conv", "linear", "addmm"].iter().any(|word| operation(node).contains(word));
+                let parameters = marked(node).filter(|name| name.starts_with("p_")).count();
+                (product && parameters > 0).then_some(parameters > 1)
+            }
+        }
+    }
+
+    /// The batch normalisation that was folded into a layer, where its parameters are told.
+    pub fn folded(&self, node: &NodeProto) -> Option<Folded<'a>> {
+        let mut parameters = marked(node).filter(|name| name.starts_with("p_"));
+        let scale = parameters.next().filter(|_| operation(node).contains("batch_norm"))?;
+        let name = self.parameters.get(scale).and_then(|name| name.strip_suffix(".weight"));
+        Some(Folded { name, tensors: 1 + parameters.count() as u64 })
     }
 
     /// Whether a tensor is neither a parameter nor a buffer of the network, whose names have dots or are marked.
@@ -38,8 +75,37 @@ impl<'a> Exporter<'a> {
 
     /// Whether a tensor is a buffer: nobody trains it.
     pub fn keeps(&self, name: &str) -> bool {
-        is_buffer(name) || self.marked.contains(format!("b_{}", name.replace('.', "_")).as_str())
+        is_buffer(name)
+            || self.buffers.contains(name)
+            || self.marked.contains(format!("b_{}", name.replace('.', "_")).as_str())
     }
+}
+
+/// A batch normalisation that an exporter folded.
+pub(super) struct Folded<'a> {
+    /// What PyTorch calls it.
+    pub name: Option<&'a str>,
+    /// How many trained vectors it has.
+    pub tensors: u64,
+}
+
+/// A line of a signature.
+struct Signed<'a> {
+    mark: &'a str,
+    kind: &'a str,
+    target: &'a str,
+}
+
+fn signed(line: &str) -> Option<Signed<'_>> {
+    let (mark, rest) = line.split_once(": ")?;
+    let (kind, target) = rest.split_once(" target='")?;
+    Some(Signed { mark, kind, target: target.split_once('\'')?.0 })
+}
+
+/// The operation of PyTorch that a node came from, as in `torch.ops.aten.conv2d.default`.
+pub(super) fn operation(node: &NodeProto) -> &str {
+    let call = note(node, OPERATION).split_once("[target=").map_or("", |(_, call)| call);
+    call.split_once(']').map_or(call, |(target, _)| target)
 }
 
 /// What to tell of tensors that the exporter computed ahead from parameters: they are trained by other numbers than they have.

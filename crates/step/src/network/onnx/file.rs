@@ -1,5 +1,6 @@
 //! Reads a file's messages around its weights: large payloads are noted by where they lie, what nobody asks for is passed over.
 
+use super::functions;
 use super::schema::{GraphProto, ModelProto, TensorProto, field};
 use prost::Message;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -36,12 +37,15 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
         let field = wire.field(length)?;
         match (field.number, field.body.clone()) {
             (field::GRAPH, Some(body)) => wire.graph(body, &mut graph_fields, &mut initializers)?,
-            (field::OPSET_IMPORT | field::METADATA_PROPS, _) => wire.keep(&field, &mut model_fields)?,
+            (field::OPSET_IMPORT | field::METADATA_PROPS | field::FUNCTIONS, _) => {
+                wire.keep(&field, &mut model_fields)?
+            }
             (_, body) => wire.skip(body)?,
         }
     }
     let mut model = ModelProto::decode(model_fields.as_slice()).map_err(garbage)?;
-    model.graph = Some(GraphProto::decode(graph_fields.as_slice()).map_err(garbage)?);
+    let graph = GraphProto::decode(graph_fields.as_slice()).map_err(garbage)?;
+    model.graph = Some(functions::inlined(&model, graph).map_err(garbage)?);
     Ok(File { model, initializers })
 }
 

@@ -33,18 +33,20 @@ pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
     value.map(|value| StringStringEntryProto { key: Some(KEY.into()), value: Some(value.into()) })
 }
 
-/// Whether a network looks folded; `filters` are the names of its convolutions' weights.
+/// Whether a network looks folded; `filters` are the names of its convolutions' weights, `unfolded` counts the batch normalisations that
+/// the exporter's notes gave back.
 pub(super) fn is_folded(
     model: &ModelProto,
     graph: &GraphProto,
     network: &Network,
     filters: &BTreeMap<String, String>,
+    unfolded: usize,
 ) -> bool {
     if let Some(note) = model.metadata_props.iter().find(|note| note.key() == KEY) {
         return note.value() == FOLDED;
     }
     let renamed = filters.values().any(|name| name.starts_with("onnx::Conv_"));
-    renamed || graph.node.iter().any(holds_batch_norm) || is_bare(network)
+    renamed || graph.node.iter().filter(|node| holds_batch_norm(node)).count() > unfolded || is_bare(network)
 }
 
 /// Whether nothing is normalised in a network that could not be trained so.
@@ -63,14 +65,24 @@ pub(super) fn warning(network: &Network) -> Option<String> {
     })
 }
 
+/// What to tell about a network whose batch normalisations were given back.
+pub(super) fn restored(unfolded: usize) -> Option<String> {
+    (unfolded > 0).then(|| {
+        format!(
+            "the exporter folded {unfolded} batch normalisations into the layers in front of them; they are counted and run as its \
+             notes say PyTorch has them"
+        )
+    })
+}
+
 /// Whether anything is normalised, were it filters.
 fn normalises(network: &Network) -> bool {
     network.nodes().iter().any(|node| match network.facts(node).nature {
         Nature::Normalisation => true,
-        Nature::Convolution(_) => node.trained.is_some(),
+        Nature::Convolution(_) | Nature::Transposed(_) => node.trained.is_some(),
         Nature::Unknown(unknown) => unknown.op_type.contains("Normalization"),
         Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
-        Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Dropout => false,
+        Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Choice | Nature::Dropout => false,
         Nature::Pooling(_) | Nature::Movement => false,
     })
 }
@@ -83,8 +95,9 @@ fn needs_normalisation(network: &Network, node: &Node) -> bool {
         Nature::Convolution(conv) => conv.is_depthwise(network.input_of(node, 0).channels()),
         Nature::Arithmetic(Binary::Add) => is_image && node.inputs.len() == 2,
         Nature::Arithmetic(Binary::Mul) => is_image && node.inputs.iter().any(is_factor),
-        Nature::Arithmetic(Binary::Sub | Binary::Div) | Nature::Activation(_) | Nature::Dropout => false,
+        Nature::Arithmetic(_) | Nature::Choice | Nature::Activation(_) | Nature::Dropout => false,
         Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
-        Nature::Normalisation | Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => false,
+        Nature::Normalisation | Nature::Pooling(_) | Nature::Movement => false,
+        Nature::Transposed(_) | Nature::Unknown(_) => false,
     }
 }

@@ -10,6 +10,7 @@ mod spatial;
 use super::call::{Call, axis};
 use super::rearrange;
 use super::tensor::Constant;
+use crate::network::MAX_ELEMENTS;
 
 /// The shape of a tensor.
 pub(super) type Dims = Vec<u64>;
@@ -51,11 +52,19 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         }
         "Shape" => vec![vec![first()?.len() as u64]],
         "Size" => vec![vec![]],
+        "Range" => vec![vec![counted(call)?]],
         "ConstantOfShape" => vec![sizes(call.constant(0)?)?],
         "Gather" | "GatherElements" | "GatherND" | "OneHot" | "TopK" => lookup::outputs(call, inputs)?,
         "MatMul" | "Gemm" | "Einsum" | "LSTM" | "GRU" | "RNN" => product::outputs(call, inputs)?,
         _ => vec![spatial::output(call, inputs)?],
     })
+}
+
+/// How many numbers a range holds.
+fn counted(call: &Call) -> Option<u64> {
+    let number = |place| call.constant(place).and_then(Constant::uniform);
+    let steps = ((number(1)? - number(0)?) / number(2)?).ceil();
+    (0.0..=MAX_ELEMENTS as f64).contains(&steps).then_some(steps as u64)
 }
 
 fn keeps_shape(operator: &str) -> bool {

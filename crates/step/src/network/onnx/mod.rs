@@ -21,10 +21,12 @@ mod exporter;
 mod file;
 mod fold;
 mod folded;
+mod functions;
 mod infer;
 mod magnitudes;
 mod operators;
 mod rearrange;
+mod refused;
 #[allow(clippy::enum_variant_names)] // the names are ONNX's
 mod schema;
 mod source;
@@ -38,7 +40,7 @@ mod write;
 pub use magnitudes::Magnitudes;
 pub use write::{to_bytes, write};
 
-use crate::network::{Network, NetworkBuilder};
+use crate::network::{Network, NetworkBuilder, NodeId};
 use file::File;
 use perf4sight_conventions::error::{self, Error};
 use perf4sight_conventions::input_file;
@@ -53,8 +55,8 @@ use value::{Feature, Value};
 /// Opsets whose operators this reader knows.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
 
-/// The operator set that files are written in, at least: the first in which every activation but SiLU is one operator.
-const OPSET: i64 = 20;
+/// The operator set that files are written in, at least: the first in which a normalisation of groups scales every channel.
+const OPSET: i64 = 21;
 
 /// The domain of what ONNX has no operator for.
 const DOMAIN: &str = "perf4sight";
@@ -75,8 +77,8 @@ pub struct Loaded {
 /// The network is called after the file. Its batch is left open even where the file fixes one.
 ///
 /// # Errors
-/// A missing or damaged file, a graph that contradicts itself, more than one input or output, an input that is no image, an
-/// opset below 7.
+/// A missing or damaged file, a graph that contradicts itself or decides by data what runs, quantised or sparse tensors, more than one
+/// input, an input that is no image, an opset below 7.
 pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
     let path = path.as_ref();
     translated(&open(path)?, path).map(|(loaded, _)| loaded)
@@ -134,13 +136,14 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
         let opset = opset(&file.model, &mut warnings)?;
         let empty = GraphProto::default();
         let graph = file.model.graph.as_ref().unwrap_or(&empty);
-        let Translated { network, filters, guessed } = network(file, graph, &name, opset)?;
-        let folded = folded::is_folded(&file.model, graph, &network, &filters);
+        let Translated { network, filters, guessed, unfolded } = network(file, graph, &name, opset)?;
+        let folded = folded::is_folded(&file.model, graph, &network, &filters, unfolded);
         let network = network.folded(folded);
+        warnings.extend(several_outputs(&outputs(graph)?));
         warnings.extend(unknown_operations(&network));
         warnings.extend(guessed_shapes(&guessed));
         warnings.extend(exporter::computed_ahead(graph, &file.initializers));
-        warnings.extend(folded::warning(&network));
+        warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)));
         Ok((Loaded { network, warnings }, filters))
     };
     read().map_err(|(problem, help): Problem| {
@@ -178,53 +181,87 @@ struct Translated {
     filters: BTreeMap<String, String>,
     /// The nodes whose shape is a guess.
     guessed: Vec<String>,
+    /// Batch normalisations that the exporter folded and its notes gave back.
+    unfolded: usize,
 }
 
 fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Translated, Problem> {
     let image = source::image(graph, &file.initializers)?;
-    let output = output(graph)?;
+    let outputs = outputs(graph)?;
     let builder = NetworkBuilder::new(name, image.shape.clone());
-    let mut values = source::givens(file, graph, &image.name)?;
+    let exporter = exporter::Exporter::of(graph);
+    let mut values = source::givens(file, graph, &exporter, &image.name)?;
     let input = Feature { id: builder.input(), batch: Some(batch::Batch::FIRST), guessed: false };
     values.insert(&image.name, Value::Feature(input));
-    let order = source::ordered(graph, &|name| values.contains_key(name), output)?;
+    let order = source::ordered(&graph.node, &|name| values.contains_key(name), &outputs)?;
     let mut translation = Translation {
         builder,
         batch: image.batch.unwrap_or(SYMBOLIC_BATCH),
         opset,
         declared: source::declared(graph),
+        exporter: &exporter,
+        unfolded: 0,
         readers: source::readers(graph),
         filters: BTreeMap::new(),
         curves: curves::Curves::default(),
         normalised: HashMap::new(),
+        grouped: HashMap::new(),
         paddings: HashMap::new(),
         owners: HashMap::new(),
         claimed: HashSet::new(),
         guessed: Vec::new(),
         values,
     };
+    refused::check(graph)?;
     for node in order {
         translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
     }
-    match translation.values.get(output) {
-        Some(Value::Feature(result)) if translation.depends_on_image(result.id) => {
-            let (result, Translation { builder, filters, guessed, .. }) = (result.id, translation);
-            Ok(Translated { network: builder.finish(result), filters, guessed })
-        }
-        _ => Err((format!("output \"{output}\" does not depend on the input"), None)),
+    let result = result(&mut translation, &outputs)?;
+    let Translation { builder, filters, guessed, unfolded, .. } = translation;
+    Ok(Translated { network: builder.finish(result), filters, guessed, unfolded })
+}
+
+/// The names of what the graph gives.
+fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
+    let names: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
+    match names.is_empty() {
+        true => Err((
+            "holds no graph with an output, so it is no ONNX file or a damaged one".into(),
+            Some("export the network again"),
+        )),
+        false => Ok(names),
     }
 }
 
-fn output(graph: &GraphProto) -> Result<&str, Problem> {
-    const ONE_OUTPUT: &str = "export a network that returns one tensor (googlenet and inception: aux_logits=False)";
-    match graph.output.as_slice() {
-        [output] => Ok(output.name()),
-        [] => Err(("holds no graph with an output, so it is no ONNX file or a damaged one".into(), Some(ONE_OUTPUT))),
-        several => {
-            let names: Vec<&str> = several.iter().map(|output| output.name()).collect();
-            Err((format!("has {} outputs: {}", names.len(), names.join(", ")), Some(ONE_OUTPUT)))
+/// What the network gives: where the file has several outputs, one tensor of all of them, one behind the other.
+fn result(translation: &mut Translation, outputs: &[&str]) -> Result<NodeId, Problem> {
+    let mut results: Vec<Feature> = Vec::new();
+    for output in outputs {
+        match translation.values.get(output) {
+            Some(&Value::Feature(result)) if translation.depends_on_image(result.id) => {
+                if results.iter().all(|earlier| earlier.id != result.id) {
+                    results.push(result);
+                }
+            }
+            _ if outputs.len() > 1 => {}
+            _ => return Err((format!("output \"{output}\" does not depend on the input"), None)),
         }
     }
+    match results.as_slice() {
+        [] => Err((format!("none of the outputs {} depends on the input", outputs.join(", ")), None)),
+        [one] => Ok(one.id),
+        several => translation.joined("outputs", several).map_err(|problem| (problem, None)),
+    }
+}
+
+fn several_outputs(outputs: &[&str]) -> Option<String> {
+    (outputs.len() > 1).then(|| {
+        format!(
+            "has {} outputs ({}): they count as one tensor, one behind the other, so that a training step has a loss over all of them",
+            outputs.len(),
+            outputs.join(", ")
+        )
+    })
 }
 
 fn guessed_shapes(nodes: &[String]) -> Option<String> {

@@ -8,8 +8,10 @@ pub(super) mod field {
     pub const OPSET_IMPORT: u64 = 8;
     /// `ModelProto.metadata_props`
     pub const METADATA_PROPS: u64 = 14;
-    /// `GraphProto.node`, `.input`, `.output`, `.value_info`
-    pub const KEPT_OF_GRAPH: [u64; 4] = [1, 11, 12, 13];
+    /// `ModelProto.functions`
+    pub const FUNCTIONS: u64 = 25;
+    /// `GraphProto.node`, `.input`, `.output`, `.value_info`, `.sparse_initializer`, `.metadata_props`
+    pub const KEPT_OF_GRAPH: [u64; 6] = [1, 11, 12, 13, 15, 16];
     /// `ModelProto.graph`
     pub const GRAPH: u64 = 7;
     /// `GraphProto.initializer`

@@ -3,7 +3,8 @@
 use super::exporter::Exporter;
 use super::file::{File, Initializer};
 use super::schema::{
-    GraphProto, NodeProto, ValueInfoProto, tensor_proto::DataType, tensor_shape_proto::dimension, type_proto,
+    GraphProto, NodeProto, TensorProto, ValueInfoProto, tensor_proto::DataType, tensor_shape_proto::dimension,
+    type_proto,
 };
 use super::tensor::{self, Constant};
 use super::value::{Value, Weight, elements};
@@ -138,31 +139,35 @@ pub(super) fn dims(info: &ValueInfoProto) -> Option<Vec<Option<u64>>> {
 pub(super) fn givens<'a>(
     file: &'a File,
     graph: &'a GraphProto,
+    exporter: &Exporter,
     image: &str,
 ) -> Result<HashMap<&'a str, Value>, Problem> {
-    let exporter = Exporter::of(graph);
     let mut givens = HashMap::new();
     for input in graph.input.iter().filter(|input| input.name() != image) {
-        givens.insert(input.name(), graph_input(input, &exporter)?);
+        givens.insert(input.name(), graph_input(input, exporter)?);
     }
     for Initializer { tensor, .. } in &file.initializers {
-        let problem = || (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None);
-        let dims = tensor::dims(tensor).ok_or_else(problem)?;
-        let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
-        let several = dims.iter().any(|&dim| dim > 1);
-        let trainable =
-            tensor::is_float(kind) && (several || exporter.trains(tensor.name())) && !exporter.keeps(tensor.name());
-        let value = match Constant::from_message(tensor) {
-            values if trainable => {
-                let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);
-                Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
-            }
-            Some(constant) => Value::constant(constant),
-            None => Value::Opaque(dims),
-        };
-        givens.insert(tensor.name(), value);
+        givens.insert(tensor.name(), stored(tensor, exporter)?);
     }
     Ok(givens)
+}
+
+/// A tensor in the file.
+pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value, Problem> {
+    let problem = || (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None);
+    let dims = tensor::dims(tensor).ok_or_else(problem)?;
+    let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
+    let several = dims.iter().any(|&dim| dim > 1);
+    let trainable =
+        tensor::is_float(kind) && (several || exporter.trains(tensor.name())) && !exporter.keeps(tensor.name());
+    Ok(match Constant::from_message(tensor) {
+        values if trainable => {
+            let values = values.filter(|constant| constant.values.len() <= MAX_RANK).map(Rc::new);
+            Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
+        }
+        Some(constant) => Value::constant(constant),
+        None => Value::Opaque(dims),
+    })
 }
 
 /// A graph input that is no image: a weight given when the network runs.
@@ -200,34 +205,47 @@ pub(super) fn declared(graph: &GraphProto) -> HashMap<&str, Vec<Option<u64>>> {
 /// How many nodes read each value.
 pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
     let mut readers = HashMap::new();
-    for input in graph.node.iter().flat_map(|node| &node.input) {
-        *readers.entry(input.as_str()).or_insert(0) += 1;
+    for input in graph.node.iter().flat_map(reads) {
+        *readers.entry(input).or_insert(0) += 1;
     }
     readers
 }
 
-/// The nodes that the value `output` needs, producers before readers, in the file's order wherever that is one.
+/// The values that a node reads: its inputs, and what the graphs inside it take from around them.
+fn reads(node: &NodeProto) -> Vec<&str> {
+    let mut read: Vec<&str> = node.input.iter().map(String::as_str).collect();
+    for graph in node.attribute.iter().filter_map(|attribute| attribute.g.as_ref()) {
+        let stored = graph.initializer.iter().map(|tensor| tensor.name());
+        let given = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+        let own: HashSet<&str> = given.chain(stored).chain(graph.input.iter().map(|input| input.name())).collect();
+        let outputs = graph.output.iter().map(|output| output.name());
+        read.extend(graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)));
+    }
+    read
+}
+
+/// The nodes that the values `outputs` need, producers before readers, in the file's order wherever that is one.
 pub(super) fn ordered<'a>(
-    graph: &'a GraphProto,
+    nodes: &'a [NodeProto],
     known: &dyn Fn(&str) -> bool,
-    output: &str,
+    outputs: &[&str],
 ) -> Result<Vec<&'a NodeProto>, Problem> {
-    let producers = producers(graph, known)?;
-    let needed = needed(graph, &producers, output);
-    let mut missing = vec![0usize; graph.node.len()];
+    let producers = producers(nodes, known)?;
+    let needed = needed(nodes, &producers, outputs);
+    let mut missing = vec![0usize; nodes.len()];
     let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
-    for index in (0..graph.node.len()).filter(|&index| needed[index]) {
-        for input in graph.node[index].input.iter().filter(|input| !input.is_empty() && !known(input)) {
-            let producer = producers.get(input.as_str()).ok_or_else(|| dangling(&graph.node[index], input))?;
+    for index in (0..nodes.len()).filter(|&index| needed[index]) {
+        for input in reads(&nodes[index]).into_iter().filter(|input| !input.is_empty() && !known(input)) {
+            let producer = producers.get(input).ok_or_else(|| dangling(&nodes[index], input))?;
             missing[index] += 1;
             readers.entry(*producer).or_default().push(index);
         }
     }
-    let start = (0..graph.node.len()).filter(|&index| needed[index] && missing[index] == 0);
+    let start = (0..nodes.len()).filter(|&index| needed[index] && missing[index] == 0);
     let mut ready: BinaryHeap<Reverse<usize>> = start.map(Reverse).collect();
     let mut order = Vec::new();
     while let Some(Reverse(index)) = ready.pop() {
-        order.push(&graph.node[index]);
+        order.push(&nodes[index]);
         for &reader in readers.get(&index).into_iter().flatten() {
             missing[reader] -= 1;
             if missing[reader] == 0 {
@@ -235,15 +253,15 @@ pub(super) fn ordered<'a>(
             }
         }
     }
-    match (0..graph.node.len()).find(|&index| needed[index] && missing[index] > 0) {
-        Some(index) => Err((format!("{} depends on its own result", described(&graph.node[index])), None)),
+    match (0..nodes.len()).find(|&index| needed[index] && missing[index] > 0) {
+        Some(index) => Err((format!("{} depends on its own result", described(&nodes[index])), None)),
         None => Ok(order),
     }
 }
 
-fn producers<'a>(graph: &'a GraphProto, known: &dyn Fn(&str) -> bool) -> Result<HashMap<&'a str, usize>, Problem> {
+fn producers<'a>(nodes: &'a [NodeProto], known: &dyn Fn(&str) -> bool) -> Result<HashMap<&'a str, usize>, Problem> {
     let mut producers = HashMap::new();
-    for (index, node) in graph.node.iter().enumerate() {
+    for (index, node) in nodes.iter().enumerate() {
         for output in node.output.iter().filter(|output| !output.is_empty()) {
             if known(output) || producers.insert(output.as_str(), index).is_some() {
                 return Err((format!("{} gives \"{output}\", which exists already", described(node)), None));
@@ -253,15 +271,15 @@ fn producers<'a>(graph: &'a GraphProto, known: &dyn Fn(&str) -> bool) -> Result<
     Ok(producers)
 }
 
-/// Which nodes `output` depends on.
-fn needed(graph: &GraphProto, producers: &HashMap<&str, usize>, output: &str) -> Vec<bool> {
-    let mut needed = vec![false; graph.node.len()];
-    let mut open = vec![output];
+/// Which nodes the outputs depend on.
+fn needed(nodes: &[NodeProto], producers: &HashMap<&str, usize>, outputs: &[&str]) -> Vec<bool> {
+    let mut needed = vec![false; nodes.len()];
+    let mut open = outputs.to_vec();
     while let Some(value) = open.pop() {
         if let Some(&index) = producers.get(value)
             && !std::mem::replace(&mut needed[index], true)
         {
-            open.extend(graph.node[index].input.iter().map(String::as_str));
+            open.extend(reads(&nodes[index]));
         }
     }
     needed

@@ -3,10 +3,14 @@
 use super::batch::Batch;
 use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
+use super::exporter::Exporter;
 use super::fold;
 use super::operators;
 use super::operators::normalisation::Normalised;
+use super::operators::sizing::Padding;
+use super::refused;
 use super::schema::NodeProto;
+use super::source;
 use super::tensor::Constant;
 use super::value::{Feature, Value, Weight, elements};
 use crate::network::{NetworkBuilder, NodeId, Op, Shape};
@@ -22,6 +26,10 @@ pub(super) struct Translation<'a> {
     pub values: HashMap<&'a str, Value>,
     /// The shapes the file declares for values.
     pub declared: HashMap<&'a str, Vec<Option<u64>>>,
+    /// What PyTorch's exporter notes.
+    pub exporter: &'a Exporter<'a>,
+    /// Batch normalisations that the exporter folded and its notes give back.
+    pub unfolded: usize,
     /// How many nodes read a value.
     pub readers: HashMap<&'a str, usize>,
     /// The convolutions whose filters lie in a tensor as they are, by node name.
@@ -29,8 +37,10 @@ pub(super) struct Translation<'a> {
     pub curves: Curves,
     /// Scaled layer normalisations that only lack their shift.
     pub normalised: HashMap<NodeId, Normalised>,
-    /// Paddings that the following convolution or pooling may take over: what was padded and by how much.
-    pub paddings: HashMap<NodeId, (Feature, [usize; 4])>,
+    /// Normalisations of groups that lack their view back: of what, and how many groups.
+    pub grouped: HashMap<NodeId, (Feature, usize)>,
+    /// Paddings that the following convolution or pooling may take over.
+    pub paddings: HashMap<NodeId, Padding>,
     /// The first node that uses a weight.
     pub owners: HashMap<String, NodeId>,
     /// The weights whose elements have been counted as a whole.
@@ -50,6 +60,11 @@ impl<'a> Translation<'a> {
     pub fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
         let inputs = node.input.iter().map(|name| self.values.get(name.as_str()).cloned().unwrap_or(Value::Absent));
         let call = Call { node, inputs: inputs.collect(), opset: self.opset };
+        if node.op_type() == "If" {
+            let outputs = self.branch(&call)?;
+            self.values.extend(node.output.iter().map(String::as_str).zip(outputs));
+            return Ok(());
+        }
         let outputs = match self.outputs(&call) {
             Ok(outputs) => outputs,
             Err(Misfit::Wrong(problem)) if !call.features().any(|feature| feature.guessed) => return Err(problem),
@@ -59,6 +74,24 @@ impl<'a> Translation<'a> {
             self.values.insert(name, value);
         }
         Ok(())
+    }
+
+    /// The outputs of the graph that a condition chooses, read in place of the node.
+    fn branch(&mut self, call: &Call<'a>) -> Result<Vec<Value>, String> {
+        let condition = call.constant(0).and_then(Constant::uniform).ok_or(refused::BY_DATA)?;
+        let graph = call.graph(if condition != 0.0 { "then_branch" } else { "else_branch" });
+        let graph = graph.ok_or("lacks one of its two graphs")?;
+        for tensor in &graph.initializer {
+            let value = source::stored(tensor, self.exporter).map_err(|(problem, _)| problem)?;
+            self.values.insert(tensor.name(), value);
+        }
+        let outputs: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
+        let known = |name: &str| self.values.contains_key(name);
+        let order = source::ordered(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
+        for node in order {
+            self.read(node).map_err(|why| format!("holds {}, which {why}", source::described(node)))?;
+        }
+        Ok(outputs.into_iter().map(|name| self.values.get(name).cloned().unwrap_or(Value::Absent)).collect())
     }
 
     fn outputs(&mut self, call: &Call) -> Outcome {
@@ -138,6 +171,28 @@ impl<'a> Translation<'a> {
         }
     }
 
+    /// Whether the layer of a call has a bias: as the exporter notes, else if it reads one. PyTorch's default exporter gives one of zeros
+    /// to those that have none.
+    pub fn has_bias(&self, call: &Call) -> bool {
+        let filters = if let Value::Weight(weight) = call.input(1) { &weight.tensor } else { "" };
+        self.exporter.has_bias(call.node, filters).unwrap_or_else(|| match call.input(2) {
+            Value::Weight(_) => true,
+            Value::Constant(values) => values.uniform() != Some(0.0),
+            _ => false,
+        })
+    }
+
+    /// Notes which weights a layer with so many filters reads, and how many elements of them are trained.
+    pub fn filter(&mut self, node: NodeId, call: &Call, bias: Option<usize>) {
+        self.own(node, call.input(1));
+        let bias = match call.input(2) {
+            Value::Weight(_) if bias.is_some() => self.trained(call.input(2)),
+            _ => bias.map_or(0, |filters| filters as u64),
+        };
+        let trained = self.trained(call.input(1)).saturating_add(bias);
+        self.builder.set_trained(node, trained);
+    }
+
     /// Remembers which node uses a weight first, and ties a later one to it.
     pub fn own(&mut self, node: NodeId, weight: &Value) {
         let Value::Weight(weight) = weight else { return };
@@ -146,6 +201,20 @@ impl<'a> Translation<'a> {
             // Weights that are seen in different shapes are not the same layer twice; they count twice then.
             let _ = self.builder.share(node, owner);
         }
+    }
+
+    /// Several results in one tensor, one behind the other.
+    pub fn joined(&mut self, name: &str, results: &[Feature]) -> Result<NodeId, String> {
+        let misfit = |misfit: Misfit| match misfit {
+            Misfit::Wrong(problem) => problem,
+            Misfit::Unsupported => "cannot be joined with the other outputs".into(),
+        };
+        let flat = results.iter().map(|&result| match self.builder.shape(result.id).rank() {
+            1 => Ok(result),
+            _ => self.add_like(&format!("{name}_flat"), Op::Flatten, &[result]).map_err(misfit),
+        });
+        let flat = flat.collect::<Result<Vec<_>, String>>()?;
+        self.add(name, Op::Concat { axis: 0 }, &flat).map_err(misfit)
     }
 
     /// Notes how many trained elements a node has that reads these weights.

@@ -1,6 +1,9 @@
 //! Writes networks as weightless ONNX: weights are graph inputs with a shape, the batch is symbolic, equal networks give equal bytes.
 
+mod elementwise;
+mod normalisation;
 mod original;
+mod sizing;
 
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
@@ -10,7 +13,7 @@ use super::schema::{
     type_proto,
 };
 use super::{ADAPTIVE, DOMAIN, OPSET, attributes as with, folded};
-use crate::network::{Activation, Binary, Conv, Linear, Network, Node, Op, Shape, Unknown, Window};
+use crate::network::{Conv, ConvTranspose, Linear, Network, Node, Op, Shape, Unknown, Window};
 use perf4sight_conventions::error::Result;
 use perf4sight_conventions::whole_file;
 use prost::Message;
@@ -18,10 +21,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The IR version that came with [`OPSET`], which later operator sets do not need more of.
-const IR_VERSION: i64 = 9;
-
-/// What a network is multiplied with, or added to, where only that it is a constant is known. No activation is made of it.
-const SOME_CONSTANT: f32 = 2.0;
+const IR_VERSION: i64 = 10;
 
 /// Writes a network to a file, as a whole or not at all.
 ///
@@ -62,15 +62,15 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn node(&mut self, node: &Node) {
-        let input = |index: usize| self.network.node(node.inputs[index]).name.clone();
-        let axis = |axis: usize| axis as i64 + 1;
         match &node.op {
             Op::Input(shape) => self.graph.input.push(value_info(&node.name, batched(shape))),
             Op::Parameter(shape) => self.parameter(node, shape),
             Op::Conv(conv) => self.conv(node, conv),
+            Op::ConvTranspose(transposed) => self.transposed(node, transposed),
             Op::Linear(linear) => self.linear(node, linear),
-            Op::BatchNorm => self.batch_norm(node),
-            Op::LayerNorm { axis } => self.layer_norm(node, *axis),
+            Op::BatchNorm { axis } => self.batch_norm(node, *axis),
+            Op::LayerNorm { axis, affine } => self.layer_norm(node, *axis, *affine),
+            Op::GroupNorm { groups, affine } => self.group_norm(node, *groups, *affine),
             Op::Activation(activation) => self.activation(node, *activation),
             Op::MaxPool(window) => self.push(node, "MaxPool", pooling(window)),
             Op::AvgPool { window, count_include_pad } => {
@@ -80,34 +80,24 @@ impl Writer<'_> {
             Op::AdaptiveAvgPool { output: [1, 1] } => self.push(node, "GlobalAveragePool", vec![]),
             Op::AdaptiveAvgPool { output } => self.adaptive(node, *output),
             Op::Binary(binary) => self.binary(node, *binary),
-            Op::Concat { axis: along } => self.push(node, "Concat", vec![with::int("axis", axis(*along))]),
+            Op::Where => self.choice(node),
+            Op::Concat { axis } => self.push(node, "Concat", vec![with::int("axis", behind_batch(*axis))]),
             Op::Flatten => self.push(node, "Flatten", vec![with::int("axis", 1)]),
-            Op::Reshape(shape) => {
-                // 0 keeps the batch.
-                let target = std::iter::once(0).chain(shape.dims().iter().map(|&dim| dim as i64)).collect();
-                let target = self.integers(node, "shape", target);
-                self.emit(node, "Reshape", vec![input(0), target], vec![]);
-            }
+            Op::Reshape(shape) => self.reshape(node, shape),
             Op::Transpose { order } => {
-                let order = std::iter::once(0).chain(order.iter().map(|&from| axis(from))).collect();
+                let order = std::iter::once(0).chain(order.iter().map(|&from| behind_batch(from))).collect();
                 self.push(node, "Transpose", vec![with::ints("perm", order)]);
             }
-            Op::Slice { axis: along, start, length } => {
-                let numbers = [("starts", *start as i64), ("ends", (start + length) as i64), ("axes", axis(*along))];
-                let numbers = numbers.map(|(name, number)| self.integers(node, name, vec![number]));
-                self.emit(node, "Slice", std::iter::once(input(0)).chain(numbers).collect(), vec![]);
-            }
+            Op::Slice { axis, start, length } => self.slice(node, *axis, [*start, start + length]),
+            Op::Every { axis, start, step } => self.every(node, *axis, [*start, *step]),
+            Op::Pick(pick) => self.pick(node, pick),
+            Op::Pad { sides, fill } => self.pad(node, sides, *fill),
+            Op::Expand(shape) => self.expand(node, shape),
+            Op::Resize { image, interpolation, corners } => self.resize(node, *image, *interpolation, *corners),
             Op::MatMul => self.push(node, "MatMul", vec![]),
-            Op::Softmax { axis: along } => self.push(node, "Softmax", vec![with::int("axis", axis(*along))]),
-            Op::Mean { axes, keep } => {
-                let axes = self.integers(node, "axes", axes.iter().map(|&along| axis(along)).collect());
-                self.emit(node, "ReduceMean", vec![input(0), axes], vec![with::int("keepdims", i64::from(*keep))]);
-            }
-            Op::Dropout { rate } => {
-                let rate = self.constant(node, "ratio", with::scalar(*rate));
-                let training = self.constant(node, "training", with::truth(true));
-                self.emit(node, "Dropout", vec![input(0), rate, training], vec![]);
-            }
+            Op::Softmax { axis } => self.push(node, "Softmax", vec![with::int("axis", behind_batch(*axis))]),
+            Op::Reduce { reduction, axes, keep } => self.reduce(node, *reduction, axes, *keep),
+            Op::Dropout { rate } => self.dropout(node, *rate),
             Op::Unknown(unknown) => self.unknown(node, unknown),
         }
     }
@@ -148,6 +138,13 @@ impl Writer<'_> {
         name
     }
 
+    /// So many integers that are given when the network runs.
+    fn places(&mut self, node: &Node, count: usize) -> String {
+        let name = format!("{}.places", node.name);
+        self.graph.input.push(typed(&name, vec![fixed(count)], DataType::Int64));
+        name
+    }
+
     fn constant(&mut self, node: &Node, what: &str, value: TensorProto) -> String {
         let name = format!("{}/{what}", node.name);
         self.step(&name, "Constant", vec![], vec![with::tensor("value", value)]);
@@ -172,6 +169,20 @@ impl Writer<'_> {
         }
         let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64)]);
         self.emit(node, "Conv", inputs, attributes.collect());
+    }
+
+    fn transposed(&mut self, node: &Node, transposed: &ConvTranspose) {
+        let ConvTranspose { conv, extra } = transposed;
+        let [height, width] = conv.window.kernel;
+        let dims = [self.network.input_of(node, 0).channels(), conv.out_channels / conv.groups, height, width];
+        let mut inputs = self.inputs(node);
+        inputs.push(self.matrix(node, &dims, conv.bias.then_some(conv.out_channels)));
+        if conv.bias {
+            inputs.push(self.weight(node, "bias", &[conv.out_channels]));
+        }
+        let more = with::ints("output_padding", extra.map(|more| more as i64).to_vec());
+        let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64), more]);
+        self.emit(node, "ConvTranspose", inputs, attributes.collect());
     }
 
     /// The filters or the matrix of a layer, from all that is trained of it where that is not just they.
@@ -224,67 +235,6 @@ impl Writer<'_> {
         self.emit(node, "Add", vec![product, bias], vec![]);
     }
 
-    /// The training form, whose further outputs are the running statistics.
-    fn batch_norm(&mut self, node: &Node) {
-        let mut inputs = self.inputs(node);
-        let channels = node.shape.channels();
-        inputs
-            .extend(["weight", "bias", "running_mean", "running_var"].map(|name| self.weight(node, name, &[channels])));
-        self.emit(node, "BatchNormalization", inputs, vec![with::int("training_mode", 1)]);
-        if let Some(written) = self.graph.node.last_mut() {
-            written.output.extend(["mean", "var"].map(|name| format!("{}/{name}", node.name)));
-        }
-    }
-
-    fn layer_norm(&mut self, node: &Node, axis: usize) {
-        let mut inputs = self.inputs(node);
-        inputs.extend(["weight", "bias"].map(|name| self.weight(node, name, &node.shape.dims()[axis..])));
-        self.emit(node, "LayerNormalization", inputs, vec![with::int("axis", axis as i64 - node.shape.rank() as i64)]);
-    }
-
-    fn activation(&mut self, node: &Node, activation: Activation) {
-        let operator = match activation {
-            Activation::Relu6 => {
-                let bounds =
-                    [("min", 0.0), ("max", 6.0)].map(|(what, bound)| self.constant(node, what, with::scalar(bound)));
-                let inputs = self.inputs(node).into_iter().chain(bounds).collect();
-                return self.emit(node, "Clip", inputs, vec![]);
-            }
-            Activation::Silu => {
-                let gate = format!("{}/gate", node.name);
-                let mut inputs = self.inputs(node);
-                self.step(&gate, "Sigmoid", inputs.clone(), vec![]);
-                inputs.push(gate);
-                return self.emit(node, "Mul", inputs, vec![]);
-            }
-            Activation::HardSigmoid => return self.push(node, "HardSigmoid", vec![with::float("alpha", 1.0 / 6.0)]),
-            Activation::Relu => "Relu",
-            Activation::LeakyRelu => "LeakyRelu",
-            Activation::Elu => "Elu",
-            Activation::Sigmoid => "Sigmoid",
-            Activation::Tanh => "Tanh",
-            Activation::HardSwish => "HardSwish",
-            Activation::Gelu => "Gelu",
-            Activation::Mish => "Mish",
-            Activation::Softplus => "Softplus",
-        };
-        self.push(node, operator, vec![]);
-    }
-
-    fn binary(&mut self, node: &Node, binary: Binary) {
-        let operator = match binary {
-            Binary::Add => "Add",
-            Binary::Sub => "Sub",
-            Binary::Mul => "Mul",
-            Binary::Div => "Div",
-        };
-        let mut inputs = self.inputs(node);
-        if inputs.len() == 1 {
-            inputs.push(self.constant(node, "constant", with::scalar(SOME_CONSTANT)));
-        }
-        self.emit(node, operator, inputs, vec![]);
-    }
-
     /// A weight that has no layer: repeated for every sample, so that its readers find a batch.
     fn parameter(&mut self, node: &Node, shape: &Shape) {
         let stored: Vec<usize> = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
@@ -331,6 +281,11 @@ impl Writer<'_> {
     }
 }
 
+/// A sample's axis in a tensor with a batch.
+fn behind_batch(axis: usize) -> i64 {
+    axis as i64 + 1
+}
+
 fn windowed(window: &Window) -> Vec<AttributeProto> {
     let numbers = |values: &[usize]| values.iter().map(|&value| value as i64).collect();
     vec![
@@ -355,7 +310,11 @@ fn fixed(dim: usize) -> Dimension {
 }
 
 fn value_info(name: &str, dim: Vec<Dimension>) -> ValueInfoProto {
-    let tensor = type_proto::Tensor { elem_type: Some(DataType::Float as i32), shape: Some(TensorShapeProto { dim }) };
+    typed(name, dim, DataType::Float)
+}
+
+fn typed(name: &str, dim: Vec<Dimension>, element: DataType) -> ValueInfoProto {
+    let tensor = type_proto::Tensor { elem_type: Some(element as i32), shape: Some(TensorShapeProto { dim }) };
     let kind = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
     ValueInfoProto { name: Some(name.into()), r#type: Some(kind), ..Default::default() }
 }

@@ -1,4 +1,4 @@
-//! Functions of one element, arithmetic of two, and dropout.
+//! Functions of one element and of two, choices, and dropout.
 
 use super::facts::{At, Backward, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
 use crate::network::Shape;
@@ -11,6 +11,8 @@ pub enum Activation {
     Relu6,
     LeakyRelu,
     Elu,
+    Selu,
+    Celu,
     Sigmoid,
     HardSigmoid,
     Tanh,
@@ -19,9 +21,24 @@ pub enum Activation {
     Gelu,
     Mish,
     Softplus,
+    Clip,
+    Abs,
+    Neg,
+    Exp,
+    Log,
+    Sqrt,
+    Reciprocal,
+    Erf,
+    Sin,
+    Cos,
+    Sign,
+    Floor,
+    Ceil,
+    Round,
+    Not,
 }
 
-/// Element-wise arithmetic.
+/// Element-wise functions of two: arithmetic, comparisons, logic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are the documentation
 pub enum Binary {
@@ -29,9 +46,54 @@ pub enum Binary {
     Sub,
     Mul,
     Div,
+    Pow,
+    Max,
+    Min,
+    Mod,
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    And,
+    Or,
+    Xor,
 }
 
 impl Activation {
+    /// All there are.
+    pub const ALL: [Activation; 29] = [
+        Activation::Relu,
+        Activation::Relu6,
+        Activation::LeakyRelu,
+        Activation::Elu,
+        Activation::Selu,
+        Activation::Celu,
+        Activation::Sigmoid,
+        Activation::HardSigmoid,
+        Activation::Tanh,
+        Activation::Silu,
+        Activation::HardSwish,
+        Activation::Gelu,
+        Activation::Mish,
+        Activation::Softplus,
+        Activation::Clip,
+        Activation::Abs,
+        Activation::Neg,
+        Activation::Exp,
+        Activation::Log,
+        Activation::Sqrt,
+        Activation::Reciprocal,
+        Activation::Erf,
+        Activation::Sin,
+        Activation::Cos,
+        Activation::Sign,
+        Activation::Floor,
+        Activation::Ceil,
+        Activation::Round,
+        Activation::Not,
+    ];
+
     /// Its name as tables print it.
     pub fn name(self) -> &'static str {
         match self {
@@ -39,6 +101,8 @@ impl Activation {
             Activation::Relu6 => "relu6",
             Activation::LeakyRelu => "leaky-relu",
             Activation::Elu => "elu",
+            Activation::Selu => "selu",
+            Activation::Celu => "celu",
             Activation::Sigmoid => "sigmoid",
             Activation::HardSigmoid => "hard-sigmoid",
             Activation::Tanh => "tanh",
@@ -47,6 +111,21 @@ impl Activation {
             Activation::Gelu => "gelu",
             Activation::Mish => "mish",
             Activation::Softplus => "softplus",
+            Activation::Clip => "clip",
+            Activation::Abs => "abs",
+            Activation::Neg => "neg",
+            Activation::Exp => "exp",
+            Activation::Log => "log",
+            Activation::Sqrt => "sqrt",
+            Activation::Reciprocal => "reciprocal",
+            Activation::Erf => "erf",
+            Activation::Sin => "sin",
+            Activation::Cos => "cos",
+            Activation::Sign => "sign",
+            Activation::Floor => "floor",
+            Activation::Ceil => "ceil",
+            Activation::Round => "round",
+            Activation::Not => "not",
         }
     }
 
@@ -54,21 +133,68 @@ impl Activation {
         let outputs = at.outputs();
         // Where the gradient can be read off the result, PyTorch does (tools/autograd/derivatives.yaml).
         let needs = match self {
-            Activation::Relu | Activation::Sigmoid | Activation::Tanh => Needs::Result,
-            Activation::Relu6 | Activation::LeakyRelu | Activation::Elu | Activation::HardSigmoid => Needs::Inputs,
-            Activation::Silu | Activation::HardSwish | Activation::Gelu | Activation::Mish => Needs::Inputs,
-            Activation::Softplus => Needs::Inputs,
+            Activation::Relu
+            | Activation::Sigmoid
+            | Activation::Tanh
+            | Activation::Exp
+            | Activation::Sqrt
+            | Activation::Reciprocal => Needs::Result,
+            Activation::Relu6
+            | Activation::LeakyRelu
+            | Activation::Elu
+            | Activation::Selu
+            | Activation::Celu
+            | Activation::HardSigmoid
+            | Activation::Silu
+            | Activation::HardSwish
+            | Activation::Gelu
+            | Activation::Mish
+            | Activation::Softplus
+            | Activation::Clip
+            | Activation::Abs
+            | Activation::Log
+            | Activation::Erf
+            | Activation::Sin
+            | Activation::Cos => Needs::Inputs,
+            Activation::Neg
+            | Activation::Sign
+            | Activation::Floor
+            | Activation::Ceil
+            | Activation::Round
+            | Activation::Not => Needs::Nothing,
         };
+        // Truth has none.
+        let gradient = if self == Activation::Not { Gradient::Ends } else { Gradient::Made };
         Facts {
             needs,
             storage: Storage::Needed,
             traffic: Traffic::of(2.0 * outputs, 3.0 * outputs),
-            ..Facts::of(Nature::Activation(self), Coupling::Same, Gradient::Made)
+            ..Facts::of(Nature::Activation(self), Coupling::Same, gradient)
         }
     }
 }
 
 impl Binary {
+    /// All there are.
+    pub const ALL: [Binary; 16] = [
+        Binary::Add,
+        Binary::Sub,
+        Binary::Mul,
+        Binary::Div,
+        Binary::Pow,
+        Binary::Max,
+        Binary::Min,
+        Binary::Mod,
+        Binary::Equal,
+        Binary::Less,
+        Binary::LessOrEqual,
+        Binary::Greater,
+        Binary::GreaterOrEqual,
+        Binary::And,
+        Binary::Or,
+        Binary::Xor,
+    ];
+
     /// Its name as tables print it.
     pub fn name(self) -> &'static str {
         match self {
@@ -76,6 +202,18 @@ impl Binary {
             Binary::Sub => "sub",
             Binary::Mul => "mul",
             Binary::Div => "div",
+            Binary::Pow => "pow",
+            Binary::Max => "max",
+            Binary::Min => "min",
+            Binary::Mod => "mod",
+            Binary::Equal => "equal",
+            Binary::Less => "less",
+            Binary::LessOrEqual => "less-or-equal",
+            Binary::Greater => "greater",
+            Binary::GreaterOrEqual => "greater-or-equal",
+            Binary::And => "and",
+            Binary::Or => "or",
+            Binary::Xor => "xor",
         }
     }
 
@@ -83,7 +221,24 @@ impl Binary {
     pub fn is_sum(self) -> bool {
         match self {
             Binary::Add | Binary::Sub => true,
-            Binary::Mul | Binary::Div => false,
+            Binary::Mul | Binary::Div | Binary::Pow | Binary::Max | Binary::Min | Binary::Mod => false,
+            Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => false,
+            Binary::And | Binary::Or | Binary::Xor => false,
+        }
+    }
+
+    /// What backward needs, of one operand and a constant or of two, and what becomes of the gradient; as derivatives.yaml has it.
+    fn backward(self, operands: usize) -> (Needs, Gradient) {
+        match self {
+            Binary::Add | Binary::Sub => (Needs::Nothing, Gradient::Passed),
+            Binary::Mul | Binary::Div | Binary::Mod if operands < 2 => (Needs::Nothing, Gradient::Made),
+            Binary::Mul | Binary::Div | Binary::Mod => (Needs::Inputs, Gradient::Made),
+            Binary::Pow | Binary::Max | Binary::Min => (Needs::Inputs, Gradient::Made),
+            // Truth has none.
+            Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => {
+                (Needs::Nothing, Gradient::Ends)
+            }
+            Binary::And | Binary::Or | Binary::Xor => (Needs::Nothing, Gradient::Ends),
         }
     }
 
@@ -111,11 +266,28 @@ impl Binary {
             backward: Backward::Each(operands.iter().map(backward).collect()),
             ..Traffic::of(operands.iter().sum::<f64>() + outputs, 0.0)
         };
-        let (nature, gradient) =
-            (Nature::Arithmetic(self), if self.is_sum() { Gradient::Passed } else { Gradient::Made });
-        let needs = if self.is_sum() || operands.len() < 2 { Needs::Nothing } else { Needs::Inputs };
-        Facts { needs, traffic, ..Facts::of(nature, Coupling::Tied, gradient) }
+        let (needs, gradient) = self.backward(operands.len());
+        Facts { needs, traffic, ..Facts::of(Nature::Arithmetic(self), Coupling::Tied, gradient) }
     }
+}
+
+/// What is chosen where a condition holds and where it does not, all three stretched to one shape.
+pub(super) fn choice_shape(inputs: &[&Shape]) -> Result<Shape, String> {
+    match inputs {
+        [condition, yes, no] => broadcast(&broadcast(condition, yes)?, no),
+        _ => Err(format!("takes three inputs, has {}", inputs.len())),
+    }
+}
+
+/// `where` saves its condition; each of the others gets the gradient where it was chosen, zeros elsewhere.
+pub(super) fn choice<'a>(at: At) -> Facts<'a> {
+    let outputs = at.outputs();
+    let read: f64 = at.inputs().map(|shape| shape.elements() as f64).sum();
+    let traffic = Traffic {
+        backward: Backward::Each(vec![0.0, 3.0 * outputs, 3.0 * outputs]),
+        ..Traffic::of(read + outputs, 0.0)
+    };
+    Facts { needs: Needs::First, traffic, ..Facts::of(Nature::Choice, Coupling::Tied, Gradient::Made) }
 }
 
 /// Axes of length 1 stretch. The ranks must be equal: with the batch in front, shorter shapes would meet the wrong axes.

@@ -2,8 +2,9 @@
 //! whoever asks (costs, memory, time, pruning, the workers) asks here.
 
 use super::elementwise::{Activation, Binary};
+use super::normalisation::Affine;
 use super::pooling::Window;
-use super::product::{Conv, Linear};
+use super::product::{Conv, ConvTranspose, Linear};
 use super::unknown::Unknown;
 use crate::network::{Node, Shape};
 
@@ -39,14 +40,17 @@ pub enum Nature<'a> {
     Input,
     Parameter,
     Convolution(&'a Conv),
+    Transposed(&'a ConvTranspose),
     Linear(&'a Linear),
     MatMul,
     Normalisation,
     Softmax,
     Activation(Activation),
     Arithmetic(Binary),
+    /// One of two, element by element.
+    Choice,
     Dropout,
-    /// Windows, whole images or axes reduced to a number; the windows, where it has some.
+    /// Windows, whole images or axes reduced to a number, or images at another size; the windows, where it has some.
     Pooling(Option<&'a Window>),
     Movement,
     Unknown(&'a Unknown),
@@ -66,6 +70,11 @@ pub struct Weight {
 pub enum Spans {
     /// Its first axis along the result's channels, its second along that axis of the input.
     Filters {
+        /// The axis that it sums over.
+        input: usize,
+    },
+    /// Its first axis along that axis of the input, its second along the result's channels.
+    Transposed {
         /// The axis that it sums over.
         input: usize,
     },
@@ -118,10 +127,14 @@ pub enum Storage {
 pub enum Needs {
     /// Nothing.
     Nothing,
+    /// The first input.
+    First,
     /// Every input.
     Inputs,
     /// The result.
     Result,
+    /// Every input and the result.
+    All,
 }
 
 /// What forward makes for backward beside the result.
@@ -136,7 +149,7 @@ pub enum Beside {
 /// What an operation makes of the gradient that comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gradient {
-    /// It has no inputs.
+    /// It has no inputs, or nothing that a gradient could say about them.
     Ends,
     /// A tensor for each input.
     Made,
@@ -153,10 +166,19 @@ pub enum Coupling<'a> {
     Partner,
     /// A new one for every filter.
     Filters(&'a Conv),
+    /// A new one for every filter.
+    Spread(&'a ConvTranspose),
     /// New ones on the last axis; channels on another pass.
     Features(&'a Linear),
     /// The same.
     Same,
+    /// The same, each normalised by itself.
+    Each(Affine),
+    /// The same, in groups that stay equally large.
+    Grouped {
+        /// How many.
+        groups: usize,
+    },
     /// The same, if they are an image's.
     Image,
     /// The same of all inputs, element by element.
@@ -170,6 +192,15 @@ pub enum Coupling<'a> {
     Regrouped,
     /// The same in another order of axes.
     Permuted(&'a [usize]),
+    /// The same, on an axis that stays as long; those on another cannot be told from each other any more.
+    Kept,
+    /// As kept, with the other axes stretched to this length.
+    Stretched,
+    /// The same, if they do not lie on this axis, which is read in another order.
+    Beside {
+        /// The axis.
+        axis: usize,
+    },
     /// Some of them.
     Part {
         /// The axis that shrinks.

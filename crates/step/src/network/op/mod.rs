@@ -11,8 +11,10 @@ mod unknown;
 pub use elementwise::{Activation, Binary};
 pub(super) use facts::At;
 pub use facts::{Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
-pub use pooling::Window;
-pub use product::{Conv, Linear};
+pub use movement::{Fill, Pick};
+pub use normalisation::Affine;
+pub use pooling::{Interpolation, Reduction, Window};
+pub use product::{Conv, ConvTranspose, Linear};
 pub use unknown::{Layout, Operand, Original, Unknown};
 
 use super::shape::{MAX_ELEMENTS, Shape};
@@ -29,14 +31,28 @@ pub enum Op {
     Parameter(Shape),
     /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
     Conv(Conv),
+    /// 2-D convolution turned around, as networks grow images with.
+    ConvTranspose(ConvTranspose),
     /// Fully connected layer on the last axis; input features follow from the input.
     Linear(Linear),
-    /// Batch normalisation over channels, with scale, shift and two running statistics.
-    BatchNorm,
-    /// Layer normalisation over the axes from `axis` on, with scale and shift.
+    /// Batch normalisation over all samples, with scale, shift and two running statistics.
+    BatchNorm {
+        /// The axis whose elements are normalised each by itself: 0, the channels, in images; 1 where the samples are vectors in rows.
+        axis: usize,
+    },
+    /// Layer normalisation over the axes from `axis` on.
     LayerNorm {
         /// First normalised axis.
         axis: usize,
+        /// What follows the normalisation.
+        affine: Affine,
+    },
+    /// Normalisation of groups of channels; of every channel by itself where there are as many groups.
+    GroupNorm {
+        /// How many groups.
+        groups: usize,
+        /// What follows the normalisation.
+        affine: Affine,
     },
     /// Element-wise function of one input.
     Activation(Activation),
@@ -54,8 +70,19 @@ pub enum Op {
         /// Height and width of the result.
         output: [usize; 2],
     },
-    /// Element-wise arithmetic of two inputs of equal rank, axes of length 1 stretched, or of one input and a constant.
+    /// Element-wise function of two inputs of equal rank, axes of length 1 stretched, or of one input and a constant.
     Binary(Binary),
+    /// The second input where the first holds, else the third; axes of length 1 stretched.
+    Where,
+    /// An image at another size.
+    Resize {
+        /// Height and width of the result.
+        image: [usize; 2],
+        /// Where its numbers come from.
+        interpolation: Interpolation,
+        /// Whether the corners of both images lie on each other, else their edges.
+        corners: bool,
+    },
     /// Inputs one after the other along `axis`.
     Concat {
         /// The axis that grows.
@@ -79,16 +106,38 @@ pub enum Op {
         /// Elements kept.
         length: usize,
     },
-    /// Matrix product of two inputs over their last two axes.
+    /// Every `step`-th element along `axis`.
+    Every {
+        /// The axis that shrinks.
+        axis: usize,
+        /// First element kept.
+        start: usize,
+        /// Distance of those kept.
+        step: usize,
+    },
+    /// Elements along an axis in the order they are asked for.
+    Pick(Pick),
+    /// More elements around the input: how many before and behind it on every axis.
+    Pad {
+        /// Before and behind, for every axis.
+        sides: Vec<[usize; 2]>,
+        /// What they are.
+        fill: Fill,
+    },
+    /// Axes of length 1 repeated up to this shape.
+    Expand(Shape),
+    /// Matrix product of two inputs over their last two axes; those in front stretch where they are of length 1.
     MatMul,
     /// Softmax along `axis`.
     Softmax {
         /// The normalised axis.
         axis: usize,
     },
-    /// Mean over `axes`.
-    Mean {
-        /// The axes that are averaged away.
+    /// A number for all elements along `axes`.
+    Reduce {
+        /// Which number.
+        reduction: Reduction,
+        /// The axes that go.
         axes: Vec<usize>,
         /// Whether they stay as axes of length 1.
         keep: bool,
@@ -109,8 +158,10 @@ impl Op {
             Op::Input(_) => "input",
             Op::Parameter(_) => "parameter",
             Op::Conv(_) => "conv",
+            Op::ConvTranspose(_) => "conv-transpose",
             Op::Linear(_) => "linear",
-            Op::BatchNorm => "batch-norm",
+            Op::BatchNorm { .. } => "batch-norm",
+            Op::GroupNorm { .. } => "group-norm",
             Op::LayerNorm { .. } => "layer-norm",
             Op::Activation(activation) => activation.name(),
             Op::MaxPool(_) => "max-pool",
@@ -124,7 +175,13 @@ impl Op {
             Op::Slice { .. } => "slice",
             Op::MatMul => "matmul",
             Op::Softmax { .. } => "softmax",
-            Op::Mean { .. } => "mean",
+            Op::Reduce { reduction, .. } => reduction.name(),
+            Op::Where => "where",
+            Op::Resize { .. } => "resize",
+            Op::Every { .. } => "every",
+            Op::Pick(_) => "pick",
+            Op::Pad { .. } => "pad",
+            Op::Expand(_) => "expand",
             Op::Dropout { .. } => "dropout",
             Op::Unknown(unknown) => &unknown.op_type,
         }
@@ -142,9 +199,11 @@ impl Op {
                 ..Facts::of(Nature::Parameter, Coupling::Partner, Gradient::Ends)
             },
             Op::Conv(conv) => conv.facts(at),
+            Op::ConvTranspose(transposed) => transposed.facts(at),
             Op::Linear(linear) => linear.facts(at),
-            Op::BatchNorm => normalisation::batch(at),
-            Op::LayerNorm { axis } => normalisation::layer(at, *axis),
+            Op::BatchNorm { axis } => normalisation::batch(at, *axis),
+            Op::LayerNorm { axis, affine } => normalisation::layer(at, *axis, *affine),
+            Op::GroupNorm { groups, affine } => normalisation::group(at, *groups, *affine),
             Op::Activation(activation) => activation.facts(at),
             Op::MaxPool(window) => pooling::max(window, at),
             Op::AvgPool { window, .. } => pooling::average(window, at),
@@ -156,7 +215,13 @@ impl Op {
             Op::Slice { axis, start, length } => movement::slice([*axis, *start, *length], at),
             Op::MatMul => product::matmul(at),
             Op::Softmax { .. } => normalisation::softmax(at),
-            Op::Mean { axes, keep } => pooling::mean(axes, *keep, at),
+            Op::Reduce { reduction, axes, keep } => pooling::reduced(*reduction, axes, *keep, at),
+            Op::Where => elementwise::choice(at),
+            Op::Resize { interpolation, .. } => pooling::resized(*interpolation, at),
+            Op::Every { axis, .. } => movement::every(*axis, at),
+            Op::Pick(pick) => pick.facts(at),
+            Op::Pad { .. } => movement::pad(at),
+            Op::Expand(_) => movement::expand(at),
             Op::Dropout { rate } => elementwise::dropout(*rate, at),
             Op::Unknown(unknown) => unknown.facts(at),
         }
@@ -167,6 +232,7 @@ impl Op {
         let shape = match self {
             Op::Input(shape) | Op::Parameter(shape) => shape.clone(),
             Op::Conv(conv) => conv.shape(one(inputs)?)?,
+            Op::ConvTranspose(transposed) => transposed.shape(one(inputs)?)?,
             Op::Linear(linear) => linear.shape(one(inputs)?)?,
             Op::MaxPool(window) | Op::AvgPool { window, .. } => window.shape(one(inputs)?)?,
             Op::AdaptiveAvgPool { output } => pooling::adaptive_shape(*output, one(inputs)?)?,
@@ -177,9 +243,17 @@ impl Op {
             Op::Transpose { order } => movement::transpose_shape(order, one(inputs)?)?,
             Op::Slice { axis, start, length } => movement::slice_shape([*axis, *start, *length], one(inputs)?)?,
             Op::MatMul => product::matmul_shape(inputs)?,
-            Op::Mean { axes, keep } => pooling::mean_shape(one(inputs)?, axes, *keep)?,
-            Op::LayerNorm { axis } | Op::Softmax { axis } => normalisation::shape(*axis, one(inputs)?)?,
-            Op::BatchNorm | Op::Activation(_) | Op::Dropout { .. } => one(inputs)?.clone(),
+            Op::Reduce { axes, keep, .. } => pooling::reduced_shape(one(inputs)?, axes, *keep)?,
+            Op::Where => elementwise::choice_shape(inputs)?,
+            Op::Resize { image, .. } => pooling::adaptive_shape(*image, one(inputs)?)?,
+            Op::Every { axis, start, step } => movement::every_shape([*axis, *start, *step], one(inputs)?)?,
+            Op::Pick(pick) => pick.shape(one(inputs)?)?,
+            Op::Pad { sides, .. } => movement::pad_shape(sides, one(inputs)?)?,
+            Op::Expand(target) => movement::expand_shape(target, one(inputs)?)?,
+            Op::LayerNorm { axis, .. } | Op::Softmax { axis } => normalisation::shape(*axis, one(inputs)?)?,
+            Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one(inputs)?)?,
+            Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one(inputs)?)?,
+            Op::Activation(_) | Op::Dropout { .. } => one(inputs)?.clone(),
             Op::Unknown(unknown) => unknown.shape.clone(),
         };
         if shape.dims().contains(&0) {

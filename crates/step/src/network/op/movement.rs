@@ -1,4 +1,4 @@
-//! What computes nothing: tensors joined, cut, turned and seen in other shapes.
+//! What computes nothing: tensors joined, cut, padded, stretched, turned and seen in other shapes.
 
 use super::facts::{At, Backward, Coupling, Facts, Gradient, Nature, Storage, Traffic};
 use crate::network::Shape;
@@ -70,6 +70,99 @@ pub(super) fn slice<'a>([axis, start, length]: [usize; 3], at: At) -> Facts<'a> 
     let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
     let coupling = Coupling::Part { axis, start, length };
     Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, coupling, Gradient::Made) }
+}
+
+/// What is laid around a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fill {
+    /// Zeros.
+    Zeros,
+    /// Another number.
+    Constant,
+    /// The elements behind the edge, mirrored.
+    Reflect,
+    /// The edge, again and again.
+    Edge,
+    /// What lies at the other end.
+    Wrap,
+}
+
+pub(super) fn pad_shape(sides: &[[usize; 2]], input: &Shape) -> Result<Shape, String> {
+    if sides.len() != input.rank() {
+        return Err(format!("pads {} axes of {input}", sides.len()));
+    }
+    let padded =
+        input.dims().iter().zip(sides).map(|(&dim, &[before, after])| dim.saturating_add(before).saturating_add(after));
+    Ok(Shape::new(padded.collect::<Vec<_>>()))
+}
+
+/// A copy with something around it (constant_pad_nd, reflection_pad2d, ...), whose backward cuts the gradient.
+pub(super) fn pad<'a>(at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    let traffic = Traffic { strided: true, ..Traffic::of(inputs + outputs, inputs + outputs) };
+    Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
+}
+
+pub(super) fn expand_shape(target: &Shape, input: &Shape) -> Result<Shape, String> {
+    let fits = target.rank() == input.rank()
+        && input.dims().iter().zip(target.dims()).all(|(&dim, &wanted)| dim == wanted || dim == 1);
+    if fits { Ok(target.clone()) } else { Err(format!("cannot stretch {input} to {target}")) }
+}
+
+/// A view whose backward sums the gradient over the axes that were stretched.
+pub(super) fn expand<'a>(at: At) -> Facts<'a> {
+    let backward = at.input(0).elements() as f64 + at.outputs();
+    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
+    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, Coupling::Stretched, Gradient::Made) }
+}
+
+/// Every `step`-th element of an axis from `start` on.
+pub(super) fn every_shape([axis, start, step]: [usize; 3], input: &Shape) -> Result<Shape, String> {
+    let mut dims = input.dims().to_vec();
+    let dim = dims.get_mut(axis).ok_or(format!("has no axis {axis} in {input}"))?;
+    if step == 0 {
+        return Err("takes steps of 0".into());
+    }
+    *dim = dim.saturating_sub(start).div_ceil(step);
+    Ok(Shape::new(dims))
+}
+
+/// A view whose backward fills a whole tensor with zeros around the gradient (slice_backward).
+pub(super) fn every<'a>(axis: usize, at: At) -> Facts<'a> {
+    let backward = at.input(0).elements() as f64 + 2.0 * at.outputs();
+    let traffic = Traffic { backward: Backward::Once(backward), ..copied(0.0) };
+    Facts { storage: Storage::View, traffic, ..Facts::of(Nature::Movement, Coupling::Beside { axis }, Gradient::Made) }
+}
+
+/// Elements of an axis picked by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pick {
+    /// The axis.
+    pub axis: usize,
+    /// How many elements of it are picked.
+    pub count: usize,
+    /// Which ones; empty where the file does not tell.
+    pub places: Vec<usize>,
+}
+
+impl Pick {
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let mut dims = input.dims().to_vec();
+        let dim = dims.get_mut(self.axis).ok_or(format!("has no axis {} in {input}", self.axis))?;
+        if self.places.iter().any(|place| place >= dim) || (!self.places.is_empty() && self.places.len() != self.count)
+        {
+            return Err(format!("cannot pick {:?} of an axis of {dim}", self.places));
+        }
+        *dim = self.count;
+        Ok(Shape::new(dims))
+    }
+
+    /// A copy; backward adds the gradient into zeros (index_select_backward).
+    pub(super) fn facts<'a>(&self, at: At) -> Facts<'a> {
+        let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+        let traffic = Traffic { backward: Backward::Once(inputs + 2.0 * outputs), ..copied(outputs) };
+        Facts { traffic, ..Facts::of(Nature::Movement, Coupling::Beside { axis: self.axis }, Gradient::Made) }
+    }
 }
 
 /// So many elements read and written, not in the order they lie in.

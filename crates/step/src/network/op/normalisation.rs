@@ -1,4 +1,4 @@
-//! Normalisations, and softmax, which is one without weights.
+//! Normalisations, and softmax, which is one too.
 
 use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
 use crate::network::Shape;
@@ -11,32 +11,81 @@ pub(super) fn shape(axis: usize, input: &Shape) -> Result<Shape, String> {
     }
 }
 
+/// What frameworks normalise over all samples has its channels right behind the batch, or behind rows that count as samples.
+pub(super) fn batch_shape(axis: usize, input: &Shape) -> Result<Shape, String> {
+    match axis < 2 {
+        true => shape(axis, input),
+        false => Err(format!("cannot normalise axis {axis} of {input} over all samples")),
+    }
+}
+
+/// What is multiplied with and added to normalised values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are the documentation
+pub enum Affine {
+    None,
+    Scale,
+    ScaleAndShift,
+}
+
+impl Affine {
+    /// How many trained tensors it has.
+    pub fn tensors(self) -> usize {
+        match self {
+            Affine::None => 0,
+            Affine::Scale => 1,
+            Affine::ScaleAndShift => 2,
+        }
+    }
+}
+
+/// Channels in groups of equal size.
+pub(super) fn grouped_shape(groups: usize, input: &Shape) -> Result<Shape, String> {
+    match input.rank() > 0 && groups > 0 && input.channels().is_multiple_of(groups) {
+        true => Ok(input.clone()),
+        false => Err(format!("cannot split the channels of {input} into {groups} groups")),
+    }
+}
+
 /// Normalises channels over all samples of a batch, with scale and shift; keeps running mean and variance.
-pub(super) fn batch<'a>(at: At) -> Facts<'a> {
-    let channels = Shape::new([at.output().channels()]);
+pub(super) fn batch<'a>(at: At, axis: usize) -> Facts<'a> {
+    let channels = Shape::new([at.output().dims()[axis]]);
     let outputs = at.outputs();
     // Training reads the input for the statistics and again to apply them; the gradient reads input and gradient twice.
     let traffic = Traffic { inference: 2.0 * outputs, ..Traffic::of(3.0 * outputs, 5.0 * outputs) };
-    Facts { buffers: vec![channels.clone(); 2], traffic, ..scaled(channels, 0) }
+    Facts { buffers: vec![channels.clone(); 2], traffic, ..scaled(channels, axis, Affine::ScaleAndShift) }
 }
 
-/// Normalises every sample by itself over the axes from `axis` on, with scale and shift.
-pub(super) fn layer<'a>(at: At, axis: usize) -> Facts<'a> {
+/// Normalises every sample by itself over the axes from `axis` on.
+pub(super) fn layer<'a>(at: At, axis: usize, affine: Affine) -> Facts<'a> {
     let (rows, normalised) = at.output().dims().split_at(axis);
     let outputs = at.outputs();
     Facts {
         // aten/src/ATen/native/layer_norm.cpp: mean and inverse deviation of every normalised row.
         beside: Some(Beside::Statistics(Shape::new(rows).elements())),
         traffic: Traffic::of(3.0 * outputs, 5.0 * outputs),
-        ..scaled(Shape::new(normalised), axis)
+        ..scaled(Shape::new(normalised), axis, affine)
     }
 }
 
-/// What normalises and has a scale and a shift of these dimensions, which lie along the result's axes from `first` on.
-fn scaled<'a>(dims: Shape, first: usize) -> Facts<'a> {
+/// Normalises every group of channels of every sample by itself.
+pub(super) fn group<'a>(at: At, groups: usize, affine: Affine) -> Facts<'a> {
+    let outputs = at.outputs();
+    let apart = groups == at.output().channels();
+    Facts {
+        // aten/src/ATen/native/group_norm.cpp: mean and inverse deviation of every group.
+        beside: Some(Beside::Statistics(groups as u64)),
+        traffic: Traffic::of(3.0 * outputs, 5.0 * outputs),
+        channels: if apart { Coupling::Each(affine) } else { Coupling::Grouped { groups } },
+        ..scaled(Shape::new([at.output().channels()]), 0, affine)
+    }
+}
+
+/// What normalises and has a scale and a shift of these dimensions, where it has any, which lie along the result's axes from `first` on.
+fn scaled<'a>(dims: Shape, first: usize, affine: Affine) -> Facts<'a> {
     let weight = Weight { dims, spans: Spans::Result { first } };
     Facts {
-        weights: vec![weight; 2],
+        weights: vec![weight; affine.tensors()],
         needs: Needs::Inputs,
         ..Facts::of(Nature::Normalisation, Coupling::Same, Gradient::Made)
     }

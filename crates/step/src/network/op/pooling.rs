@@ -1,4 +1,4 @@
-//! Windows that move over an image, and what reduces windows, whole images or axes to a number.
+//! Windows that move over an image, what reduces windows, whole images or axes to a number, and images at another size.
 
 use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Traffic};
 use crate::network::Shape;
@@ -104,7 +104,48 @@ pub(super) fn adaptive<'a>(output: [usize; 2], at: At) -> Facts<'a> {
     Facts { needs, traffic: whole(at), ..pooled(None) }
 }
 
-pub(super) fn mean_shape(input: &Shape, axes: &[usize], keep: bool) -> Result<Shape, String> {
+/// How axes are reduced to a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are the documentation
+pub enum Reduction {
+    Mean,
+    Sum,
+    Max,
+    Min,
+    /// The sum of magnitudes.
+    L1,
+    /// The root of the sum of squares.
+    L2,
+    Product,
+}
+
+impl Reduction {
+    /// All there are.
+    pub const ALL: [Reduction; 7] = [
+        Reduction::Mean,
+        Reduction::Sum,
+        Reduction::Max,
+        Reduction::Min,
+        Reduction::L1,
+        Reduction::L2,
+        Reduction::Product,
+    ];
+
+    /// Its name as tables print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reduction::Mean => "mean",
+            Reduction::Sum => "sum",
+            Reduction::Max => "reduce-max",
+            Reduction::Min => "reduce-min",
+            Reduction::L1 => "norm-1",
+            Reduction::L2 => "norm",
+            Reduction::Product => "product",
+        }
+    }
+}
+
+pub(super) fn reduced_shape(input: &Shape, axes: &[usize], keep: bool) -> Result<Shape, String> {
     if let Some(axis) = axes.iter().find(|&&axis| axis >= input.rank()) {
         return Err(format!("has no axis {axis} in {input}"));
     }
@@ -116,8 +157,43 @@ pub(super) fn mean_shape(input: &Shape, axes: &[usize], keep: bool) -> Result<Sh
     Ok(Shape::new(dims.collect::<Vec<_>>()))
 }
 
-pub(super) fn mean<'a>(axes: &'a [usize], keep: bool, at: At) -> Facts<'a> {
-    Facts { traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
+pub(super) fn reduced<'a>(reduction: Reduction, axes: &'a [usize], keep: bool, at: At) -> Facts<'a> {
+    // amax, amin, linalg_vector_norm and prod in derivatives.yaml.
+    let needs = match reduction {
+        Reduction::Mean | Reduction::Sum => Needs::Nothing,
+        Reduction::Max | Reduction::Min | Reduction::L1 | Reduction::L2 | Reduction::Product => Needs::All,
+    };
+    Facts { needs, traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
+}
+
+/// Where the numbers of an image at another size come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Interpolation {
+    /// The nearest pixel.
+    Nearest,
+    /// The nearest two on each axis.
+    Linear,
+    /// The nearest four on each axis.
+    Cubic,
+}
+
+impl Interpolation {
+    /// Pixels that each result reads.
+    fn pixels(self) -> f64 {
+        match self {
+            Interpolation::Nearest => 1.0,
+            Interpolation::Linear => 4.0,
+            Interpolation::Cubic => 16.0,
+        }
+    }
+}
+
+/// An image at another size; neither direction needs more than the sizes (upsample_* in derivatives.yaml).
+pub(super) fn resized<'a>(interpolation: Interpolation, at: At) -> Facts<'a> {
+    let [inputs, outputs] = [at.input(0).elements() as f64, at.outputs()];
+    let read = interpolation.pixels() * outputs;
+    let traffic = Traffic::of(read + outputs, outputs + read.max(inputs));
+    Facts { traffic, ..pooled(None) }
 }
 
 /// Every element of the input once, every element of the result once, both ways.

@@ -18,6 +18,15 @@ pub struct Conv {
     pub bias: bool,
 }
 
+/// Attributes of a 2-D convolution turned around: what a convolution of this window makes of a result, it makes of the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConvTranspose {
+    /// The convolution; its filters give the result's channels.
+    pub conv: Conv,
+    /// Rows and columns more at the bottom and on the right, where several sizes would be possible.
+    pub extra: [usize; 2],
+}
+
 /// Attributes of a fully connected layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Linear {
@@ -84,17 +93,59 @@ impl Linear {
     }
 }
 
+impl ConvTranspose {
+    /// Every pixel of the input is spread over a window of the result: PyTorch's `conv_output` turned around.
+    pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
+        let [channels, height, width] = image(input)?;
+        let Conv { window, groups, out_channels, .. } = &self.conv;
+        if *groups == 0 || !channels.is_multiple_of(*groups) || !out_channels.is_multiple_of(*groups) {
+            return Err(format!(
+                "cannot split {channels} input and {out_channels} output channels into {groups} groups"
+            ));
+        }
+        let mut dims = vec![*out_channels];
+        for (axis, size) in [height, width].into_iter().enumerate() {
+            let reach = window.kernel[axis].saturating_sub(1).saturating_mul(window.dilation[axis]) + 1;
+            let spread =
+                (size - 1).saturating_mul(window.stride[axis]).saturating_add(reach).saturating_add(self.extra[axis]);
+            let cut = window.padding[axis].saturating_add(window.padding[axis + 2]);
+            dims.push(spread.checked_sub(cut).ok_or_else(|| format!("cuts {cut} of {spread}"))?);
+        }
+        Ok(Shape::new(dims))
+    }
+
+    pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
+        let Conv { window, groups, out_channels, bias } = &self.conv;
+        let [height, width] = window.kernel;
+        let dims = Shape::new([at.input(0).channels(), out_channels / groups, height, width]);
+        let each = Shape::new(&dims.dims()[1..]).elements();
+        let filters = Weight { dims, spans: Spans::Transposed { input: 0 } };
+        let bias = bias.then(|| Weight { dims: Shape::new([*out_channels]), spans: Spans::Result { first: 0 } });
+        Facts {
+            weights: [filters].into_iter().chain(bias).collect(),
+            // Every element of the input meets every filter of its group.
+            macs: each.saturating_mul(at.input(0).elements()),
+            needs: Needs::Inputs,
+            ..Facts::of(Nature::Transposed(self), Coupling::Spread(self), Gradient::Made)
+        }
+    }
+}
+
+/// Products of stacks of matrices; the axes in front of the last two stretch where they are of length 1.
 pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
     let [a, b] = two(inputs)?;
-    let fits = a.rank() >= 2
-        && a.rank() == b.rank()
-        && a.dims()[..a.rank() - 2] == b.dims()[..b.rank() - 2]
-        && a.dims()[a.rank() - 1] == b.dims()[b.rank() - 2];
-    if !fits {
-        return Err(format!("cannot multiply {a} by {b}"));
+    let misfit = || format!("cannot multiply {a} by {b}");
+    let rank = a.rank();
+    if rank < 2 || rank != b.rank() || a.dims()[rank - 1] != b.dims()[rank - 2] {
+        return Err(misfit());
     }
-    let mut dims = a.dims().to_vec();
-    dims[a.rank() - 1] = b.dims()[b.rank() - 1];
+    let stack = a.dims()[..rank - 2].iter().zip(b.dims()).map(|(&x, &y)| match (x, y) {
+        _ if x == y || y == 1 => Ok(x),
+        (1, _) => Ok(y),
+        _ => Err(misfit()),
+    });
+    let mut dims = stack.collect::<Result<Vec<_>, _>>()?;
+    dims.extend([a.dims()[rank - 2], b.dims()[rank - 1]]);
     Ok(Shape::new(dims))
 }
 

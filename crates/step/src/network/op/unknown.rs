@@ -1,6 +1,6 @@
 //! Operations that were read but not understood.
 
-use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
+use super::facts::{At, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
 use crate::network::Shape;
 
 /// An operation that was read but not understood.
@@ -67,23 +67,14 @@ impl Unknown {
         Unknown { op_type: op_type.into(), shape, parameters, macs: 0, original: None }
     }
 
-    /// Whether it normalises every group of channels by itself: what these two of a file are in PyTorch.
-    pub fn normalises_groups(&self) -> bool {
-        ["InstanceNormalization", "GroupNormalization"].contains(&&*self.op_type)
-    }
-
     /// The cautious guess: a result of its own, and backward needs every input.
     pub(super) fn facts(&self, at: At) -> Facts<'_> {
         let [inputs, outputs] = [at.inputs().next().map_or(0.0, |input| input.elements() as f64), at.outputs()];
-        // `native_group_norm` (aten/src/ATen/native/group_norm.cpp) saves mean and inverse deviation of every group. As exporters write
-        // it, the groups are what channels are elsewhere.
-        let groups = self.normalises_groups().then(|| at.inputs().next().map_or(1, Shape::channels) as u64);
         Facts {
             weights: vec![Weight { dims: Shape::new([self.parameters as usize]), spans: Spans::Nothing }],
             macs: self.macs,
             storage: Storage::Needed,
             needs: Needs::Inputs,
-            beside: groups.map(Beside::Statistics),
             traffic: Traffic::of(inputs + outputs, inputs + 2.0 * outputs),
             ..Facts::of(Nature::Unknown(self), Coupling::Unknown(self), Gradient::Made)
         }

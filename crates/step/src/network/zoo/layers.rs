@@ -50,7 +50,7 @@ impl Layers {
     }
 
     pub fn batch_norm(&mut self, name: impl Into<String>) -> Result<&mut Self> {
-        self.add(name, Op::BatchNorm)
+        self.add(name, Op::BatchNorm { axis: 0 })
     }
 
     pub fn relu(&mut self, name: impl Into<String>) -> Result<&mut Self> {

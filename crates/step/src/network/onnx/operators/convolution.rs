@@ -1,51 +1,59 @@
-//! Convolutions, and the paddings they take over.
+//! Convolutions, as they are and turned around, and the windows that they and poolings move.
 
+use super::normalisation::unfolded;
+use super::sequence;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::translate::{Translation, own_name, single};
+use crate::network::onnx::translate::{Translation, single};
 use crate::network::onnx::value::{Feature, Value};
-use crate::network::{Conv, Op, Shape, Window};
+use crate::network::{Conv, ConvTranspose, Op, Window};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
-    let (image, padded) = unpadded(to, call)?;
+    if let Some(&[_, _, _]) = call.input(1).fixed_dims() {
+        return sequence::conv(to, call);
+    }
+    let (image, padded) = unpadded(to, call, 0.0)?;
     let filters = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
     let &[out_channels, seen, height, width] = filters else { return Err(Misfit::Unsupported) };
     let groups = size(call.int("group").unwrap_or(1))?;
-    let channels = to.builder.shape(image.id).channels();
-    if seen.checked_mul(groups) != Some(channels) {
-        return Err(Misfit::Wrong(format!(
-            "reads {channels} channels, its filters see {seen} in each of {groups} groups"
-        )));
-    }
+    sees_all(to, image, seen, groups)?;
     if call.ints("kernel_shape").is_some_and(|kernel| kernel != [height as i64, width as i64]) {
         return Err(Misfit::Wrong(format!("has a kernel_shape that differs from its filters' {height}x{width}")));
     }
     let window = window(call, to.builder.shape(image.id).image(), [height, width], padded)?;
-    let bias = is_trained_bias(call.input(2));
-    let conv = Conv { out_channels, window, groups, bias };
+    let bias = to.has_bias(call);
+    layer(to, call, Conv { out_channels, window, groups, bias }, image)
+}
+
+/// Whether the filters of all groups together see every channel.
+pub(super) fn sees_all(to: &Translation, image: Feature, seen: usize, groups: usize) -> Result<(), Misfit> {
+    let channels = to.builder.shape(image.id).channels();
+    match seen.checked_mul(groups) == Some(channels) {
+        true => Ok(()),
+        false => {
+            Err(Misfit::Wrong(format!("reads {channels} channels, its filters see {seen} in each of {groups} groups")))
+        }
+    }
+}
+
+/// The convolution of a call on an image, and what its exporter folded into it.
+pub(super) fn layer(to: &mut Translation, call: &Call, conv: Conv, image: Feature) -> Outcome {
+    let (out_channels, bias) = (conv.out_channels, conv.bias);
     let node = to.add_like(&to.name(call), Op::Conv(conv), &[image])?;
-    to.own(node.id, call.input(1));
-    to.count(node.id, &[call.input(1), call.input(2)]);
+    to.filter(node.id, call, bias.then_some(out_channels));
     if let Value::Weight(weight) = call.input(1)
         && weight.plain
     {
         to.filters.insert(to.builder.node(node.id).name.clone(), weight.tensor.to_string());
     }
-    single(node)
+    single(unfolded(to, call, node, 0)?)
 }
 
-/// Whether a layer has a bias. PyTorch's default exporter gives one of zeros to those that have none.
-pub(super) fn is_trained_bias(bias: &Value) -> bool {
-    match bias {
-        Value::Weight(_) => true,
-        Value::Constant(values) => values.uniform() != Some(0.0),
-        _ => false,
-    }
-}
-
-/// The image a window moves over, without a padding node in front of it, and that node's padding.
-pub(super) fn unpadded(to: &Translation, call: &Call) -> Result<(Feature, [usize; 4]), Misfit> {
+/// The image a window moves over, without a padding node in front of it, and that node's padding, where it pads with the number that the
+/// window pads with itself.
+pub(super) fn unpadded(to: &Translation, call: &Call, number: f64) -> Result<(Feature, [usize; 4]), Misfit> {
     let image = to.image(call)?;
-    Ok(to.paddings.get(&image.id).copied().unwrap_or((image, [0; 4])))
+    let padding = to.paddings.get(&image.id).filter(|padding| padding.is_of(number));
+    Ok(padding.map_or((image, [0; 4]), |padding| (padding.source, padding.sides)))
 }
 
 /// Reads kernel movement; `padded` is added to its own padding.
@@ -102,24 +110,28 @@ pub(super) fn size(value: i64) -> Result<usize, Misfit> {
         .ok_or_else(|| Misfit::Wrong(format!("has an attribute of {value}")))
 }
 
-/// An explicit padding becomes an operation of its own only where nothing behind it can take it over.
-pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
-    let pads = call.integers("pads", 1).ok_or(Misfit::Unsupported)?;
-    if pads.iter().all(|&pad| pad == 0) {
-        return single(call.feature(0)?);
-    }
+/// A convolution turned around, whose filters lie by input, then by output channels of a group.
+pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let image = to.image(call)?;
-    let &[0, 0, top, left, 0, 0, bottom, right] = pads.as_slice() else { return Err(Misfit::Unsupported) };
-    let pads = [size(top)?, size(left)?, size(bottom)?, size(right)?];
-    let [channels, height, width] = to.builder.shape(image.id).dims() else { return Err(Misfit::Unsupported) };
-    let shape = Shape::new([*channels, height + pads[0] + pads[2], width + pads[1] + pads[3]]);
-    let op = super::unknown::unweighted(to, call, shape);
-    let node = to.add_like(own_name(call), op, &[image])?;
-    let zeros = matches!(call.text("mode"), "" | "constant");
-    if zeros {
-        let (source, earlier) = to.paddings.get(&image.id).copied().unwrap_or((image, [0; 4]));
-        let sum = std::array::from_fn(|side| pads[side] + earlier[side]);
-        to.paddings.insert(node.id, (source, sum));
+    let Some(&[channels, of_group, height, width]) = call.input(1).fixed_dims() else {
+        return Err(Misfit::Unsupported);
+    };
+    let groups = size(call.int("group").unwrap_or(1))?;
+    sees_all(to, image, channels, 1)?;
+    // Sizes that are asked for instead of paddings are no form that PyTorch writes.
+    if call.ints("output_shape").is_some() || call.text("auto_pad").starts_with("SAME") {
+        return Err(Misfit::Unsupported);
     }
-    single(node)
+    let window = window(call, to.builder.shape(image.id).image(), [height, width], [0; 4])?;
+    let extra = match call.ints("output_padding") {
+        None | Some([]) => [0, 0],
+        Some(&[bottom, right]) => [size(bottom)?, size(right)?],
+        Some(_) => return Err(Misfit::Wrong("has an output_padding that is none of an image".into())),
+    };
+    let out_channels = of_group.saturating_mul(groups);
+    let bias = to.has_bias(call);
+    let conv = Conv { out_channels, window, groups, bias };
+    let node = to.add_like(&to.name(call), Op::ConvTranspose(ConvTranspose { conv, extra }), &[image])?;
+    to.filter(node.id, call, bias.then_some(out_channels));
+    single(unfolded(to, call, node, 0)?)
 }

@@ -14,15 +14,44 @@ use crate::network::{Activation, Binary, Linear, Op};
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     match call.node.op_type() {
         "Clip" => clip(to, call),
-        "Add" | "Sum" => arithmetic(to, call, Binary::Add),
-        "Sub" => arithmetic(to, call, Binary::Sub),
-        "Mul" => arithmetic(to, call, Binary::Mul),
-        "Div" => arithmetic(to, call, Binary::Div),
-        other => match native(other) {
-            Some(activation) => activate(to, call, activation),
-            None => function(to, call),
+        "Where" => choice(to, call),
+        other => match (native(other), binary(other)) {
+            (Some(activation), _) => activate(to, call, activation),
+            (None, Some(binary)) => arithmetic(to, call, binary),
+            (None, None) => function(to, call),
         },
     }
+}
+
+/// Operators of two operands.
+fn binary(operator: &str) -> Option<Binary> {
+    Some(match operator {
+        "Add" | "Sum" => Binary::Add,
+        "Sub" => Binary::Sub,
+        "Mul" => Binary::Mul,
+        "Div" => Binary::Div,
+        "Pow" => Binary::Pow,
+        "Max" => Binary::Max,
+        "Min" => Binary::Min,
+        "Mod" => Binary::Mod,
+        "Equal" => Binary::Equal,
+        "Less" => Binary::Less,
+        "LessOrEqual" => Binary::LessOrEqual,
+        "Greater" => Binary::Greater,
+        "GreaterOrEqual" => Binary::GreaterOrEqual,
+        "And" => Binary::And,
+        "Or" => Binary::Or,
+        "Xor" => Binary::Xor,
+        _ => return None,
+    })
+}
+
+/// One of two tensors, element by element.
+fn choice(to: &mut Translation, call: &Call) -> Outcome {
+    let inputs = aligned(to, call)?;
+    let held = inputs.iter().find(|input| input.batch.is_some()).copied().unwrap_or(inputs[0]);
+    let node = to.add_like(own_name(call), Op::Where, &inputs)?;
+    single(Feature { batch: held.batch, ..node })
 }
 
 /// Operators that are an activation by themselves.
@@ -39,17 +68,35 @@ fn native(operator: &str) -> Option<Activation> {
         "Gelu" => Activation::Gelu,
         "Mish" => Activation::Mish,
         "Softplus" => Activation::Softplus,
+        "Selu" => Activation::Selu,
+        "Celu" => Activation::Celu,
+        "Abs" => Activation::Abs,
+        "Neg" => Activation::Neg,
+        "Exp" => Activation::Exp,
+        "Log" => Activation::Log,
+        "Sqrt" => Activation::Sqrt,
+        "Reciprocal" => Activation::Reciprocal,
+        "Erf" => Activation::Erf,
+        "Sin" => Activation::Sin,
+        "Cos" => Activation::Cos,
+        "Sign" => Activation::Sign,
+        "Floor" => Activation::Floor,
+        "Ceil" => Activation::Ceil,
+        "Round" => Activation::Round,
+        "Not" => Activation::Not,
         _ => return None,
     })
 }
 
 fn activate(to: &mut Translation, call: &Call, activation: Activation) -> Outcome {
     let input = call.feature(0)?;
-    let node = to.add_like(own_name(call), Op::Activation(activation), &[input])?;
-    if let Some(function) = curves::function(activation) {
-        to.curves.set(node.id, to.curves.map(input.id, function));
+    match curves::function(activation).or_else(|| fold::unary(call.node.op_type())) {
+        Some(function) => {
+            let curves = to.curves.map(input.id, function);
+            recognise_or(to, call, &[input], curves, Op::Activation(activation))
+        }
+        None => single(to.add_like(own_name(call), Op::Activation(activation), &[input])?),
     }
-    single(node)
 }
 
 fn clip(to: &mut Translation, call: &Call) -> Outcome {
@@ -62,7 +109,7 @@ fn clip(to: &mut Translation, call: &Call) -> Outcome {
         (0.0, high) if high >= f64::from(f32::MAX) => activate(to, call, Activation::Relu),
         _ => {
             let curve = to.curves.map(input.id, |x| x.max(low).min(high));
-            recognise_or(to, call, &[input], curve, unknown(to, call, input))
+            recognise_or(to, call, &[input], curve, Op::Activation(Activation::Clip))
         }
     }
 }
@@ -155,6 +202,9 @@ fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 
 fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature) -> Outcome {
     if binary == Binary::Add && is_bias(to, call, input) {
         to.builder.set_bias(input.id);
+        return single(input);
+    }
+    if normalisation::joined(to, call, input, binary) {
         return single(input);
     }
     if let Some(normalised) = normalisation::shifted(to, call, input, binary)? {

@@ -17,13 +17,15 @@ pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
     if !call.is_absent(2) && call.input(2).fixed_dims().is_none() {
         return Err(Misfit::Unsupported);
     }
-    layer(to, call, input, [inputs, outputs])
+    let bias = to.has_bias(call);
+    layer(to, call, input, [inputs, outputs], bias)
 }
 
 pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
-    let Value::Feature(left) = call.input(0) else { return Err(Misfit::Unsupported) };
-    match call.input(1) {
-        Value::Feature(_) => {
+    let (left, right) = (call.input(0), call.input(1));
+    match (left, right.fixed_dims()) {
+        (Value::Feature(left), Some(&[inputs, outputs])) => layer(to, call, *left, [inputs, outputs], false),
+        _ => {
             let inputs = aligned(to, call)?;
             let [a, b] = [inputs[0], inputs[1]];
             let [last, second] = [1, 2].map(|back| to.dims(a).len().saturating_sub(back));
@@ -32,15 +34,11 @@ pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
             }
             single(to.add_like(own_name(call), Op::MatMul, &[a, b])?)
         }
-        fixed => match fixed.fixed_dims() {
-            Some(&[inputs, outputs]) => layer(to, call, *left, [inputs, outputs]),
-            _ => Err(Misfit::Unsupported),
-        },
     }
 }
 
 /// A fully connected layer on the last axis.
-fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [usize; 2]) -> Outcome {
+fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [usize; 2], bias: bool) -> Outcome {
     let rank = to.dims(input).len();
     if rank < 2 || input.batch.is_some_and(|batch: Batch| batch.axis + 1 == rank) {
         return Err(Misfit::Unsupported);
@@ -49,9 +47,9 @@ fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [
     if features != inputs {
         return Err(Misfit::Wrong(format!("reads {features} features, its weights {inputs}")));
     }
-    let linear = Linear { out_features: outputs, bias: super::convolution::is_trained_bias(call.input(2)) };
+    let linear = Linear { out_features: outputs, bias };
     let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
-    to.own(node.id, call.input(1));
-    to.count(node.id, &[call.input(1), call.input(2)]);
-    single(node)
+    to.filter(node.id, call, bias.then_some(outputs));
+    let last = to.builder.shape(node.id).rank() - 1;
+    single(super::normalisation::unfolded(to, call, node, last)?)
 }

@@ -1,6 +1,7 @@
 //! What each ONNX operator becomes, by topic.
 
 mod convolution;
+mod einsum;
 mod elementwise;
 mod fixed;
 mod linear;
@@ -8,11 +9,14 @@ mod movement;
 pub(super) mod normalisation;
 mod original;
 mod pooling;
+mod sequence;
 mod shapes;
+pub(super) mod sizing;
 pub(super) mod unknown;
 
 use super::call::{Call, Misfit, Outcome};
 use super::translate::Translation;
+use crate::network::Reduction;
 
 /// The node's outputs, by its operator.
 pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
@@ -27,14 +31,28 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
     }
     match call.node.op_type() {
         "Conv" => convolution::conv(to, call),
-        "Pad" => convolution::pad(to, call),
+        "ConvTranspose" => convolution::transposed(to, call),
+        "Pad" => sizing::pad(to, call),
+        "Resize" | "Upsample" => sizing::resize(to, call),
+        "DepthToSpace" | "SpaceToDepth" => sizing::blocks(to, call),
+        "Tile" => sizing::tile(to, call),
         "MaxPool" | "AveragePool" => pooling::windowed(to, call),
         "GlobalAveragePool" | "GlobalMaxPool" => pooling::global(to, call),
-        "ReduceMean" => pooling::mean(to, call),
+        "ReduceMean" => pooling::reduce(to, call, Reduction::Mean),
+        "ReduceSum" => pooling::reduce(to, call, Reduction::Sum),
+        "ReduceMax" => pooling::reduce(to, call, Reduction::Max),
+        "ReduceMin" => pooling::reduce(to, call, Reduction::Min),
+        "ReduceL1" => pooling::reduce(to, call, Reduction::L1),
+        "ReduceL2" => pooling::reduce(to, call, Reduction::L2),
+        "ReduceProd" => pooling::reduce(to, call, Reduction::Product),
         "Gemm" => linear::gemm(to, call),
         "MatMul" => linear::matmul(to, call),
+        "Einsum" => einsum::einsum(to, call),
         "BatchNormalization" => normalisation::batch(to, call),
         "LayerNormalization" => normalisation::layer(to, call),
+        "RMSNormalization" => normalisation::root_mean_square(to, call),
+        "InstanceNormalization" => normalisation::instance(to, call),
+        "GroupNormalization" => normalisation::group(to, call),
         "Softmax" | "LogSoftmax" => normalisation::softmax(to, call),
         "Concat" => movement::concat(to, call),
         "Slice" => movement::slice(to, call),
@@ -46,7 +64,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Flatten" => shapes::flatten(to, call),
         "Squeeze" => shapes::squeeze(to, call),
         "Unsqueeze" => shapes::unsqueeze(to, call),
-        "Expand" => shapes::expand(to, call),
+        "Expand" => sizing::expand(to, call),
         "Shape" => shapes::shape(to, call),
         "Size" => shapes::size(to, call),
         "Identity" | "Cast" | "CastLike" => {

@@ -2,10 +2,10 @@
 
 use crate::network::onnx::align::aligned;
 use crate::network::onnx::call::{Call, Misfit, Outcome, axis as counted};
-use crate::network::onnx::rearrange::{self, bound};
+use crate::network::onnx::rearrange;
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
-use crate::network::{Op, Shape};
+use crate::network::{Op, Pick, Shape};
 
 pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
@@ -46,23 +46,49 @@ pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
     let [starts, ends] = [("starts", 1), ("ends", 2)].map(|(name, index)| call.integers(name, index));
     let (starts, ends) = (starts.ok_or(Misfit::Unsupported)?, ends.ok_or(Misfit::Unsupported)?);
     let axes = call.integers("axes", 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.constant(4).map(|steps| steps.as_integers());
-    if starts.len() != ends.len() || starts.len() != axes.len() {
-        return Err(Misfit::Wrong("has starts, ends and axes of different lengths".into()));
-    }
-    if steps.is_some_and(|steps| steps.iter().any(|&step| step != 1)) {
-        return Err(Misfit::Unsupported);
+    let steps = call.constant(4).map_or_else(|| vec![1; starts.len()], |steps| steps.as_integers());
+    if [ends.len(), axes.len(), steps.len()].iter().any(|&count| count != starts.len()) {
+        return Err(Misfit::Wrong("has starts, ends, axes and steps of different lengths".into()));
     }
     let mut result = input;
-    for ((&start, &end), &axis) in starts.iter().zip(&ends).zip(&axes) {
-        let length = to.dims(result)[counted(axis, to.dims(result).len())?] as usize;
-        let (start, end) = (bound(start, length), bound(end, length));
-        if (start, end) != (0, length) {
-            let op = Op::Slice { axis: to.axis(result, axis)?, start, length: end.saturating_sub(start) };
-            result = to.add_like(own_name(call), op, &[result])?;
+    for (((&start, &end), &axis), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+        let length = to.dims(result)[counted(axis, to.dims(result).len())?];
+        let (first, count) = rearrange::span(start, end, step, length).ok_or(Misfit::Unsupported)?;
+        if (first, count, step) != (0, length, 1) {
+            let axis = to.axis(result, axis)?;
+            result = taken(to, call, result, Run { axis, first: first as usize, count: count as usize, step })?;
         }
     }
     single(result)
+}
+
+/// Elements of an axis at equal distances.
+struct Run {
+    axis: usize,
+    first: usize,
+    count: usize,
+    step: i64,
+}
+
+fn taken(to: &mut Translation, call: &Call, input: Feature, run: Run) -> Result<Feature, Misfit> {
+    let Run { axis, first, count, step } = run;
+    if count == 0 {
+        return Err(Misfit::Wrong("takes nothing of what it reads".into()));
+    }
+    if step < 0 {
+        let back = step.unsigned_abs() as usize;
+        let places = (0..count).map(|index| first - index * back).collect();
+        return to.add_like(own_name(call), Op::Pick(Pick { axis, count, places }), &[input]);
+    }
+    let step = step as usize;
+    let length = to.builder.shape(input.id).dims()[axis];
+    let to_the_end = (length - first).div_ceil(step) == count;
+    if step > 1 && to_the_end {
+        return to.add_like(own_name(call), Op::Every { axis, start: first, step }, &[input]);
+    }
+    let run =
+        to.add_like(own_name(call), Op::Slice { axis, start: first, length: (count - 1) * step + 1 }, &[input])?;
+    if step == 1 { Ok(run) } else { to.add_like(own_name(call), Op::Every { axis, start: 0, step }, &[run]) }
 }
 
 pub(super) fn split(to: &mut Translation, call: &Call) -> Outcome {
@@ -99,29 +125,59 @@ fn parts(to: &mut Translation, call: &Call, input: Feature, axis: usize, lengths
     Ok(outputs)
 }
 
-/// One element or a run of neighbours of an axis; anything else is a lookup this crate has no operation for.
+/// Elements of an axis by their numbers: one, a run of neighbours, or any.
 pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let indices = call.constant(1).ok_or(Misfit::Unsupported)?;
+    let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?.to_vec();
+    if of_strides(to, call, input, &indices) {
+        return super::shapes::view(to, call, input, &indices.iter().map(|&dim| dim as u64).collect::<Vec<_>>());
+    }
     let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
     let axis = to.axis(input, onnx_axis as i64)?;
+    let picked = picked(to, call, input, axis)?;
+    let mut dims = to.builder.shape(picked.id).dims().to_vec();
+    dims.splice(axis..=axis, indices.iter().copied());
+    let shape = Shape::new(dims);
+    let moved = |batch: usize| if onnx_axis < batch { batch + indices.len() - 1 } else { batch };
+    let batch = picked.batch.map(|batch| batch.at(moved(batch.axis)));
+    if *to.builder.shape(picked.id) == shape {
+        return single(Feature { batch, ..picked });
+    }
+    let seen = to.add_like(&format!("{}_picked", own_name(call)), Op::Reshape(shape), &[picked])?;
+    single(Feature { batch, ..seen })
+}
+
+/// Whether a lookup is how the default exporter writes a view: all elements, by their places in memory.
+fn of_strides(to: &Translation, call: &Call, input: Feature, indices: &[usize]) -> bool {
+    let dims = to.dims(input);
+    let strided = crate::network::onnx::exporter::operation(call.node).contains("as_strided");
+    strided && dims.len() == 1 && indices.iter().map(|&dim| dim as u64).product::<u64>() == dims[0]
+}
+
+/// The picked elements in a row.
+fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Result<Feature, Misfit> {
     let length = to.builder.shape(input.id).dims()[axis];
-    let places: Vec<i64> =
-        indices.as_integers().iter().map(|&i| if i < 0 { i.saturating_add(length as i64) } else { i }).collect();
-    let run = places.windows(2).all(|pair| pair[1] == pair[0].saturating_add(1));
-    let start = places.first().and_then(|&start| usize::try_from(start).ok()).ok_or(Misfit::Unsupported)?;
-    if !run || indices.dims.len() > 1 {
-        return Err(Misfit::Unsupported);
-    }
-    let cut = to.add_like(own_name(call), Op::Slice { axis, start, length: places.len() }, &[input])?;
-    if !indices.dims.is_empty() {
-        return single(cut);
-    }
-    let mut dims = to.builder.shape(cut.id).dims().to_vec();
-    dims.remove(axis);
-    let picked = to.add_like(&format!("{}_picked", own_name(call)), Op::Reshape(Shape::new(dims)), &[cut])?;
-    let batch = cut.batch.map(|batch| batch.at(batch.axis - usize::from(onnx_axis < batch.axis)));
-    single(Feature { batch, ..picked })
+    let count = call.input(1).fixed_dims().unwrap_or_default().iter().product();
+    let place = |&index: &i64| {
+        let place = if index < 0 { index.saturating_add(length as i64) } else { index };
+        usize::try_from(place).ok().filter(|&place| place < length)
+    };
+    let places: Vec<usize> = match call.constant(1) {
+        Some(indices) => indices
+            .as_integers()
+            .iter()
+            .map(place)
+            .collect::<Option<_>>()
+            .ok_or_else(|| Misfit::Wrong(format!("picks what an axis of {length} does not have")))?,
+        None => Vec::new(),
+    };
+    let run = places.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    let op = match places.first() {
+        Some(0) if run && count == length => return Ok(input),
+        Some(&start) if run => Op::Slice { axis, start, length: count },
+        _ => Op::Pick(Pick { axis, count, places }),
+    };
+    to.add_like(own_name(call), op, &[input])
 }
 
 pub(super) fn transpose(to: &mut Translation, call: &Call) -> Outcome {

@@ -6,7 +6,7 @@ use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
 use crate::network::onnx::rearrange::{bound, resolved};
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, known, own_name, single};
-use crate::network::onnx::value::{Feature, Value};
+use crate::network::onnx::value::Feature;
 
 pub(super) fn shape(to: &Translation, call: &Call) -> Outcome {
     of(call, &to.dims(call.feature(0)?))
@@ -42,7 +42,7 @@ fn declared(to: &Translation, call: &Call) -> Option<Vec<u64>> {
 }
 
 /// The input seen as `target`, its full ONNX shape.
-fn view(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
+pub(super) fn view(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> Outcome {
     let batch = match input.batch {
         Some(batch) => Some(batch.reshaped(&to.dims(input), target, to.batch).ok_or(Misfit::Unsupported)?),
         None => None,
@@ -59,6 +59,9 @@ fn placed(to: &mut Translation, call: &Call, input: Feature, target: &[u64]) -> 
     // Moving only the batch changes nothing for a sample.
     if sample == *to.builder.shape(input.id) {
         return single(input);
+    }
+    if let Some(normalised) = super::normalisation::ungrouped(to, call, input, &sample)? {
+        return single(normalised);
     }
     single(to.add_like(own_name(call), Op::Reshape(sample), &[input])?)
 }
@@ -108,14 +111,4 @@ pub(super) fn unsqueeze(to: &mut Translation, call: &Call) -> Outcome {
     }
     let moved = |batch: Batch| places.get(batch.axis).map(|&axis| batch.at(axis));
     placed(to, call, Feature { batch: input.batch.and_then(moved), ..input }, &target)
-}
-
-/// Only an expansion that changes nothing; others are copies this crate has no operation for.
-pub(super) fn expand(to: &mut Translation, call: &Call) -> Outcome {
-    let input = call.feature(0)?;
-    let dims = to.dims(input);
-    let target = call.integers("shape", 1).ok_or(Misfit::Unsupported)?;
-    let kept = target.len() <= dims.len()
-        && target.iter().rev().zip(dims.iter().rev()).all(|(&wanted, &dim)| wanted == 1 || wanted == dim as i64);
-    if kept { Ok(vec![Value::Feature(input)]) } else { Err(Misfit::Unsupported) }
 }

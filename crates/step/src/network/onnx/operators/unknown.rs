@@ -42,7 +42,7 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
             to.guessed.push(described(call.node));
         }
         let original = original::kept(to, call, index, batch, parameters).filter(|_| !guessed);
-        let macs = original.as_ref().map_or(0, |_| macs(to, call, &shape));
+        let macs = if guessed { 0 } else { macs(to, call, &shape) };
         let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, original });
         let node = to.add(&to.name(call), op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
         for weight in &weights {
@@ -103,8 +103,17 @@ fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
         "ConvTranspose" => elements(dims(0)).saturating_mul(each(dims(1))),
         "MatMul" => shape.elements().saturating_mul(last(dims(0))),
         "Gemm" if !call.flag("transA") => shape.elements().saturating_mul(last(dims(0))),
+        // The gates of every step are one product with what comes in and one with what it remembers.
+        "LSTM" | "GRU" | "RNN" => recurrent(dims(1), dims(2), dims(0)),
         _ => 0,
     }
+}
+
+/// Products of a recurrent layer over all steps of one sample: its weights are direction, gates, inputs, those of what it remembers alike.
+fn recurrent(inputs: Dims, remembered: Dims, data: Dims) -> u64 {
+    let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
+    let steps = data.split_last().map_or(0, |(_, steps)| elements(steps));
+    steps.saturating_mul(elements(&inputs).saturating_add(elements(&remembered)))
 }
 
 /// Shape and batch of an unknown output.

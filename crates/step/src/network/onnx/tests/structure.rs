@@ -1,0 +1,101 @@
+//! Files of more than one graph, of several outputs, and those that are refused.
+
+use super::*;
+use crate::network::onnx::schema::FunctionProto;
+
+fn relu(input: &str, output: &str) -> NodeProto {
+    NodeProto {
+        op_type: Some("Relu".into()),
+        input: vec![input.into()],
+        output: vec![output.into()],
+        name: Some(output.into()),
+        ..Default::default()
+    }
+}
+
+fn subgraph(name: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {
+    let output = ValueInfoProto { name: Some(output.into()), ..Default::default() };
+    let graph = GraphProto { node: nodes, output: vec![output], ..Default::default() };
+    AttributeProto { name: Some(name.into()), g: Some(graph), ..Default::default() }
+}
+
+#[test]
+fn several_outputs_count_as_one_tensor() {
+    // 3 channels of 8x8 and their mean: 192 + 3 numbers.
+    let draft = Draft::new().node("Relu", &["x"], "a", vec![]).node("GlobalAveragePool", &["x"], "b", vec![]);
+    let loaded = draft.output("a").output("b").load();
+    assert_eq!(loaded.network.output_shape(), &Shape::new([195]));
+    assert!(loaded.warnings[0].starts_with("has 2 outputs (a, b)"), "{:?}", loaded.warnings);
+    rewritten(&loaded.network);
+}
+
+#[test]
+fn a_condition_that_is_known_chooses_its_graph() {
+    // What PyTorch's default exporter makes of a squeeze: both branches read a value from outside.
+    let branches = || {
+        vec![
+            subgraph("then_branch", vec![relu("s", "t")], "t"),
+            subgraph("else_branch", vec![NodeProto { op_type: Some("Tanh".into()), ..relu("s", "e") }], "e"),
+        ]
+    };
+    let chosen = |condition: i64| {
+        let draft = Draft::new().node("Sigmoid", &["x"], "s", vec![]).numbers("c", &[condition]);
+        draft.node("If", &["c"], "y", branches()).output("y").ops()
+    };
+    assert_eq!(chosen(1), [Op::Activation(Activation::Sigmoid), Op::Activation(Activation::Relu)]);
+    assert_eq!(chosen(0), [Op::Activation(Activation::Sigmoid), Op::Activation(Activation::Tanh)]);
+    let by_data = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("If", &["s"], "y", branches()).output("y");
+    let error = by_data.error();
+    assert!(error.contains("node \"y\" (If) decides by its data what runs"), "{error}");
+}
+
+/// `relu(leak(x))`, the slope of the leak an attribute of the function.
+fn function(called: &str) -> FunctionProto {
+    let slope = AttributeProto { ref_attr_name: Some("slope".into()), ..with::float("alpha", 0.0) };
+    let leak = NodeProto { op_type: Some("LeakyRelu".into()), attribute: vec![slope], ..relu("in", "inner") };
+    let last = NodeProto { op_type: Some(called.into()), domain: Some(domain(called)), ..relu("inner", "out") };
+    FunctionProto {
+        name: Some("Module".into()),
+        domain: Some("local".into()),
+        input: vec!["in".into()],
+        output: vec!["out".into()],
+        node: vec![leak, last],
+        ..Default::default()
+    }
+}
+
+fn domain(operator: &str) -> String {
+    if operator == "Module" { "local".into() } else { String::new() }
+}
+
+#[test]
+fn functions_of_a_file_stand_where_they_are_called() {
+    let calls = |called: &str| {
+        let slope = || vec![with::float("slope", 0.2)];
+        let mut draft =
+            Draft::new().node("Module", &["x"], "a", slope()).node("Module", &["a"], "y", slope()).output("y");
+        draft.graph().node.iter_mut().for_each(|node| node.domain = Some("local".into()));
+        draft.0.functions.push(function(called));
+        draft
+    };
+    let [leak, relu] = [Activation::LeakyRelu, Activation::Relu].map(Op::Activation);
+    assert_eq!(calls("Relu").ops(), [leak.clone(), relu.clone(), leak, relu]);
+    let error = calls("Module").error();
+    assert!(error.contains("has a function \"Module\" that calls itself"), "{error}");
+}
+
+#[test]
+fn what_has_no_cost_of_its_own_is_refused_by_name() {
+    let quantised = Draft::new().number("s", 0.5).node("QuantizeLinear", &["x", "s"], "y", vec![]).output("y").error();
+    assert!(
+        quantised.contains("node \"y\" (QuantizeLinear) is quantised") && quantised.contains("help:"),
+        "{quantised}"
+    );
+    let looping = Draft::new().node("Loop", &["x"], "y", vec![]).output("y").error();
+    assert!(looping.contains("node \"y\" (Loop) decides by its data what runs"), "{looping}");
+    let mut sparse = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");
+    let values = TensorProto { name: Some("w".into()), ..floats(&[1], &[1.0]) };
+    let tensor = super::super::schema::SparseTensorProto { values: Some(values), ..Default::default() };
+    sparse.graph().sparse_initializer.push(tensor);
+    assert!(sparse.error().contains("holds the sparse tensor \"w\""), "{}", sparse.error());
+}
