@@ -4,8 +4,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use perf4sight::features::physical::kernels;
 use perf4sight::fingerprint::{Fingerprint, Method, Observations, Recipe, Row, Subject};
 use perf4sight::network::zoo::{Dataset, build};
+use perf4sight::platform::Platform;
 use perf4sight::records::Variant;
-use perf4sight::target::Target;
 use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn latency(criterion: &mut Criterion) {
-    let (rows, target) = (rows(), Target::named("tx2").expect("a known device"));
+    let (rows, platform) = (rows(), Platform::named("tx2").expect("a known device"));
     let subject = Subject {
         device: "tx2".into(),
         dataset: "imagenet".into(),
@@ -36,7 +36,7 @@ fn latency(criterion: &mut Criterion) {
         quantity: Quantity::Latency,
     };
     let fit = || {
-        let observations = Observations { rows: &rows, failed: &[], target: &target };
+        let observations = Observations { rows: &rows, failed: &[], platform: &platform };
         Fingerprint::fit(subject.clone(), Recipe::new(Method::Hybrid, 1), &observations).expect("enough rows")
     };
     let fingerprint = fit();

@@ -3,14 +3,14 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use perf4sight::memory::Simulation;
 use perf4sight::network::zoo::{Dataset, build};
-use perf4sight::target::Target;
+use perf4sight::platform::Platform;
 use perf4sight::workload::{Stage, Step};
 use std::hint::black_box;
 
 fn simulated(criterion: &mut Criterion) {
     let network = build("resnet50", Dataset::Imagenet).expect("a known network");
-    let target = Target::named("tx2").expect("a known device");
-    let prepare = || Simulation::new(&network, Step::published(Stage::Training), &target);
+    let platform = Platform::named("tx2").expect("a known device");
+    let prepare = || Simulation::new(&network, Step::published(Stage::Training), &platform);
     let simulation = prepare();
     criterion.bench_function("peak of a resnet50 training step, batch 32", |bencher| {
         bencher.iter(|| simulation.peak(black_box(32)));

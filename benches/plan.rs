@@ -7,9 +7,9 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{Dataset, build};
 use perf4sight::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
+use perf4sight::platform::Platform;
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
 use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
-use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Stage, Variable, Workload};
 use std::sync::Arc;
@@ -53,8 +53,8 @@ fn answer(configuration: &Configuration, offers: &[Offer]) -> [Record; 2] {
 }
 
 fn means() -> Means {
-    let target = Target::named("tx2").expect("a known device");
-    Means { target, capacity: Some(Bytes(8 << 30)), repeats: false, seed: 0 }
+    let platform = Platform::named("tx2").expect("a known device");
+    Means { platform, capacity: Some(Bytes(8 << 30)), repeats: false, seed: 0 }
 }
 
 /// A plan before its next decision, and the rows it has so far.

@@ -10,7 +10,7 @@ use perf4sight::evaluation::{Candidate, Evaluation, Intervals, Noise, Protocol};
 use perf4sight::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
 };
-use perf4sight::target::{Parameter, Target};
+use perf4sight::platform::{Parameter, Platform};
 use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -30,16 +30,16 @@ const SETS: usize = 20;
 struct Profile {
     gathered: Gathered,
     names: Vec<String>,
-    target: Target,
+    platform: Platform,
     protocol: Protocol,
 }
 
 impl Profile {
-    fn read(latency: &str, networks: &str, target: &str, names: &str) -> Result<Self> {
-        let target = match target.split_once('@') {
-            Some((name, threads)) => Target::named(name)?.on_threads(threads.parse().expect("a number of threads")),
-            None if target.ends_with(".json") => Target::read(Path::new(target))?,
-            None => Target::named(target)?,
+    fn read(latency: &str, networks: &str, platform: &str, names: &str) -> Result<Self> {
+        let platform = match platform.split_once('@') {
+            Some((name, threads)) => Platform::named(name)?.on_threads(threads.parse().expect("a number of threads")),
+            None if platform.ends_with(".json") => Platform::read(Path::new(platform))?,
+            None => Platform::named(platform)?,
         };
         let names: Vec<String> = names.split(',').map(str::to_owned).collect();
         let (stage, quantity) = (Stage::Training, Quantity::Latency);
@@ -51,14 +51,23 @@ impl Profile {
             quantity,
         };
         let gathered = gather(&selection, &mut Networks::new(networks))?;
-        let subject =
-            Subject { device: target.name.clone(), dataset: "imagenet".into(), step: Step::published(stage), quantity };
-        Ok(Profile { gathered, names, target, protocol: Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) } })
+        let subject = Subject {
+            device: platform.name.clone(),
+            dataset: "imagenet".into(),
+            step: Step::published(stage),
+            quantity,
+        };
+        Ok(Profile {
+            gathered,
+            names,
+            platform,
+            protocol: Protocol { subject, recipe: Recipe::new(Method::Hybrid, 1) },
+        })
     }
 
     fn fit(&self) -> Result<Fingerprint> {
         let Protocol { subject, recipe } = self.protocol.clone();
-        Fingerprint::fit(subject, recipe, &self.gathered.observations(&self.target))
+        Fingerprint::fit(subject, recipe, &self.gathered.observations(&self.platform))
     }
 
     /// A line per network and one for their mean; in brackets level 0 only.
@@ -93,7 +102,7 @@ fn among(batches: &'static [u64]) -> impl Fn(&Row) -> bool {
 
 /// How intervals hold for networks not fitted on, and for the same calibrated with two rows.
 fn intervals(profile: &Profile, sizes: &[usize]) -> Result<()> {
-    let observations = profile.gathered.observations(&profile.target);
+    let observations = profile.gathered.observations(&profile.platform);
     let (_, two) = calibration(observations.rows)[0];
     for &size in sizes {
         for (title, batches) in [("left out", [].as_slice()), ("two rows", two)] {
@@ -112,7 +121,7 @@ fn intervals(profile: &Profile, sizes: &[usize]) -> Result<()> {
 
 /// Left out, calibrated, unseen levels, in sample.
 fn protocols(profile: &Profile) -> Result<()> {
-    let observations = profile.gathered.observations(&profile.target);
+    let observations = profile.gathered.observations(&profile.platform);
     let rows = observations.rows;
     let published = rows.iter().any(|row| row.record.variant.level == 30);
     let fitted = if published { FITTED.to_vec() } else { FITTED_OF_FEW.to_vec() };
@@ -134,53 +143,53 @@ fn protocols(profile: &Profile) -> Result<()> {
 }
 
 /// What is changed in the description of the device, by name.
-fn variants(target: &Target) -> Vec<(&'static str, Target)> {
-    let with = |change: &dyn Fn(&mut Target)| {
-        let mut changed = target.clone();
+fn variants(platform: &Platform) -> Vec<(&'static str, Platform)> {
+    let with = |change: &dyn Fn(&mut Platform)| {
+        let mut changed = platform.clone();
         change(&mut changed);
         changed
     };
     let without = |parameters: &'static [Parameter]| {
-        with(&|target| parameters.iter().for_each(|parameter| pin(target, *parameter, 1e-9)))
+        with(&|platform| parameters.iter().for_each(|parameter| pin(platform, *parameter, 1e-9)))
     };
     let looser =
-        |factor: f64| with(&|target| target.speed.priors.values_mut().for_each(|prior| prior.spread *= factor));
+        |factor: f64| with(&|platform| platform.speed.priors.values_mut().for_each(|prior| prior.spread *= factor));
     use Parameter::{InnerLoss, RaggedLoss, RowLoss, SmallBatchLoss, TileLoss};
     vec![
-        ("as landed", target.clone()),
-        ("launches and kernels added", with(&|target| target.speed.overlap = 1.0)),
-        ("the longer of launches and kernels", with(&|target| target.speed.overlap = 12.0)),
-        ("no Winograd", with(&|target| target.workspaces.clear())),
+        ("as landed", platform.clone()),
+        ("launches and kernels added", with(&|platform| platform.speed.overlap = 1.0)),
+        ("the longer of launches and kernels", with(&|platform| platform.speed.overlap = 12.0)),
+        ("no Winograd", with(&|platform| platform.workspaces.clear())),
         ("no small-batch loss", without(&[SmallBatchLoss])),
         ("no loss of ragged channels", without(&[RaggedLoss])),
         ("no losses of utilisation", without(&[RowLoss, InnerLoss, TileLoss])),
-        ("rows not padded", with(&|target| target.speed.quantum = 1.0)),
-        ("rows padded to 16", with(&|target| target.speed.quantum = 16.0)),
-        ("tiles of 64", with(&|target| target.speed.tile = 64.0)),
+        ("rows not padded", with(&|platform| platform.speed.quantum = 1.0)),
+        ("rows padded to 16", with(&|platform| platform.speed.quantum = 16.0)),
+        ("tiles of 64", with(&|platform| platform.speed.tile = 64.0)),
         ("priors half as wide", looser(0.5)),
         ("priors twice as wide", looser(2.0)),
         ("priors only", looser(0.0)),
     ]
 }
 
-fn pin(target: &mut Target, parameter: Parameter, value: f64) {
-    if let Some(prior) = target.speed.priors.get_mut(&parameter) {
+fn pin(platform: &mut Platform, parameter: Parameter, value: f64) {
+    if let Some(prior) = platform.speed.priors.get_mut(&parameter) {
         (prior.typical, prior.spread) = (value, 0.0);
     }
 }
 
 /// Every variant with each network left out, and the variants that are chosen for each network without having seen it.
 fn compare(profile: &Profile) -> Result<()> {
-    let variants = variants(&profile.target);
+    let variants = variants(&profile.platform);
     let mut columns = Vec::new();
-    for (title, target) in &variants {
-        let trial = profile.protocol.networks_left_out(&profile.gathered.observations(target))?;
+    for (title, platform) in &variants {
+        let trial = profile.protocol.networks_left_out(&profile.gathered.observations(platform))?;
         println!("{title}");
         profile.table(&[("left out (0)", trial.evaluation)]);
     }
     let candidates: Vec<Candidate> =
-        variants.iter().map(|(_, target)| Candidate { recipe: Recipe::new(Method::Hybrid, 1), target }).collect();
-    for chosen in profile.protocol.nested(&candidates, &profile.gathered.observations(&profile.target))? {
+        variants.iter().map(|(_, platform)| Candidate { recipe: Recipe::new(Method::Hybrid, 1), platform }).collect();
+    for chosen in profile.protocol.nested(&candidates, &profile.gathered.observations(&profile.platform))? {
         println!("without {}: \"{}\" is chosen", chosen.network, variants[chosen.candidate].0);
         columns.extend(chosen.trial.evaluation.cases);
     }
@@ -190,10 +199,10 @@ fn compare(profile: &Profile) -> Result<()> {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [latency, networks, target, names, rest @ ..] = arguments.as_slice() else {
+    let [latency, networks, platform, names, rest @ ..] = arguments.as_slice() else {
         panic!("expected LATENCY_FOLDER NETWORK_FOLDER TARGET NAME,NAME,... [variants | intervals SIZE...]");
     };
-    let profile = Profile::read(latency, networks, target, names)?;
+    let profile = Profile::read(latency, networks, platform, names)?;
     let start = Instant::now();
     let bytes = serde_json::to_string(&profile.fit()?).map_or(0, |text| text.len());
     println!("{} rows fitted in {:.2?}, {bytes} bytes", profile.gathered.rows.len(), start.elapsed());

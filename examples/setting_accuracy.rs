@@ -11,7 +11,7 @@ use perf4sight::evaluation::{ClassScores, Evaluation, Protocol, Trial};
 use perf4sight::fingerprint::{
     Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
 };
-use perf4sight::target::Target;
+use perf4sight::platform::Platform;
 use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const FITTED: [u8; 2] = [0, 60];
 /// Which rows: those of some networks, at one stage.
 struct Asked {
     stage: Stage,
-    target: Target,
+    platform: Platform,
     names: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Asked {
 
     fn protocol(&self, quantity: Quantity) -> Protocol {
         let subject = Subject {
-            device: self.target.name.clone(),
+            device: self.platform.name.clone(),
             dataset: "imagenet".into(),
             step: Step::published(self.stage),
             quantity,
@@ -49,7 +49,7 @@ impl Asked {
 
     fn fit(&self, protocol: &Protocol, gathered: &Gathered) -> Result<Fingerprint> {
         let Protocol { subject, recipe } = protocol.clone();
-        Fingerprint::fit(subject, recipe, &gathered.observations(&self.target))
+        Fingerprint::fit(subject, recipe, &gathered.observations(&self.platform))
     }
 
     /// Other levels and networks left out.
@@ -60,8 +60,8 @@ impl Asked {
             Gathered { rows: gathered.rows.iter().filter(|row| fitted(row)).cloned().collect(), ..Gathered::default() };
         let others: Vec<Row> = gathered.rows.iter().filter(|row| !fitted(row)).cloned().collect();
         let levels = Trial::of(&self.fit(&protocol, &known)?, &others, &[]);
-        let left_out = protocol.networks_left_out(&gathered.observations(&self.target))?;
-        let few = protocol.networks_left_out(&known.observations(&self.target))?;
+        let left_out = protocol.networks_left_out(&gathered.observations(&self.platform))?;
+        let few = protocol.networks_left_out(&known.observations(&self.platform))?;
         self.table(quantity, &[("levels", &levels), ("left out", &left_out), ("left out of few", &few)]);
         worst(&left_out);
         classes(&left_out);
@@ -100,15 +100,15 @@ fn classes(trial: &Trial) {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [profile, networks, stage, target, names, rest @ ..] = arguments.as_slice() else {
+    let [profile, networks, stage, platform, names, rest @ ..] = arguments.as_slice() else {
         panic!("expected PROFILE NETWORKS STAGE TARGET NAME,NAME,... [PROFILE NETWORKS]");
     };
-    let target = match target.split_once('@') {
-        Some((name, threads)) => Target::named(name)?.on_threads(threads.parse().expect("a number of threads")),
-        None if target.ends_with(".json") => Target::read(Path::new(target))?,
-        None => Target::named(target)?,
+    let platform = match platform.split_once('@') {
+        Some((name, threads)) => Platform::named(name)?.on_threads(threads.parse().expect("a number of threads")),
+        None if platform.ends_with(".json") => Platform::read(Path::new(platform))?,
+        None => Platform::named(platform)?,
     };
-    let asked = Asked { stage: Stage::parse(stage)?, target, names: names.split(',').map(str::to_owned).collect() };
+    let asked = Asked { stage: Stage::parse(stage)?, platform, names: names.split(',').map(str::to_owned).collect() };
     for quantity in [Quantity::Latency, Quantity::Memory] {
         let gathered = asked.gather(profile, networks, quantity)?;
         let [profile, networks] = rest else {

@@ -38,10 +38,10 @@ pub mod frame;
 pub mod memory;
 pub mod pipeline;
 pub mod plan;
+pub mod platform;
 pub mod pruning;
 pub mod records;
 pub mod sections;
-pub mod target;
 pub mod trees;
 
 // What lies below, in crates of its own, under the names that it has here.

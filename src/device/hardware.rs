@@ -8,8 +8,8 @@ use super::{Device, GpuOptions, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::input_file;
 use crate::machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
+use crate::platform::{Memory, Platform};
 use crate::records::Outcome;
-use crate::target::{Memory, Target};
 use crate::units::{Bytes, Milliseconds};
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
@@ -66,7 +66,7 @@ impl Device for Hardware {
             ("perf4sight", env!("CARGO_PKG_VERSION").to_owned()),
             ("threads", self.threads.to_string()),
             ("mem_limit", limit),
-            ("target", self.target().map_or_else(|| self.name().to_owned(), |target| target.name)),
+            ("target", self.platform().map_or_else(|| self.name().to_owned(), |platform| platform.name)),
         ];
         let own = own.into_iter().chain(self.arithmetic()).map(|(name, fact)| (name.to_owned(), fact));
         let About { software, places, .. } = &self.worker.about;
@@ -104,7 +104,7 @@ impl Hardware {
     }
 
     fn dedicated(&self) -> bool {
-        self.target().is_some_and(|target| target.memory == Memory::Dedicated)
+        self.platform().is_some_and(|platform| platform.memory == Memory::Dedicated)
     }
 
     fn place(&self) -> String {
@@ -138,10 +138,10 @@ impl Hardware {
     }
 
     /// Whose rules the memory of a step follows here; the embedded descriptions can be read.
-    fn target(&self) -> Option<Target> {
-        let processor = || Target::processor(self.machine.description().wide_vectors());
-        let target = self.kind.target().map_or_else(processor, Target::named).ok()?;
-        Some(target.on_threads(self.threads as u64))
+    fn platform(&self) -> Option<Platform> {
+        let processor = || Platform::processor(self.machine.description().wide_vectors());
+        let platform = self.kind.platform().map_or_else(processor, Platform::named).ok()?;
+        Some(platform.on_threads(self.threads as u64))
     }
 
     /// The request for a job whose network lies at `network` on the machine.

@@ -61,9 +61,9 @@ impl DeviceKind {
     }
 
     /// The name of the facts that hold for it; none: the processor's this program runs on.
-    pub fn target(self) -> Option<&'static str> {
+    pub fn platform(self) -> Option<&'static str> {
         match self {
-            DeviceKind::Gpu(_, target) => Some(target),
+            DeviceKind::Gpu(_, platform) => Some(platform),
             DeviceKind::Cpu | DeviceKind::Simulated | DeviceKind::Recorded => None,
         }
     }

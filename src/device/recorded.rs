@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct Recorded {
     folder: PathBuf,
     rows: BTreeMap<Identity, Record>,
-    target: Option<String>,
+    platform: Option<String>,
 }
 
 impl Recorded {
@@ -44,8 +44,8 @@ impl Recorded {
                 .expected("{latency,memory}/{network}_{level}-gt.csv")
                 .help("set device_source to the folder of a profile, or network to one that it holds"));
         }
-        let target = Provenance::load(folder)?.and_then(|mut provenance| provenance.setting.remove("target"));
-        Ok(Recorded { folder: folder.to_owned(), rows, target })
+        let platform = Provenance::load(folder)?.and_then(|mut provenance| provenance.setting.remove("target"));
+        Ok(Recorded { folder: folder.to_owned(), rows, platform })
     }
 
     fn row(&self, job: &Job, quantity: Quantity) -> Option<&Record> {
@@ -89,7 +89,7 @@ impl Device for Recorded {
         ];
         let facts = facts.map(|(name, fact)| (name.to_owned(), fact));
         // Rows keep the rules of the device they were measured on; published ones do not say which.
-        facts.into_iter().chain(self.target.clone().map(|target| ("target".to_owned(), target))).collect()
+        facts.into_iter().chain(self.platform.clone().map(|platform| ("target".to_owned(), platform))).collect()
     }
 
     /// What it has a row of; asked a second time it would only say the same again.

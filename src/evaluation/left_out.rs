@@ -5,7 +5,7 @@ use super::share::{Share, networks};
 use super::trial::Trial;
 use crate::error::Result;
 use crate::fingerprint::{FEWEST_ROWS, Fingerprint, Observations, Recipe, Row, Subject};
-use crate::target::Target;
+use crate::platform::Platform;
 use std::collections::BTreeSet;
 
 /// How to fit while something is held back.
@@ -23,7 +23,7 @@ pub struct Candidate<'a> {
     /// How.
     pub recipe: Recipe,
     /// What is taken to be known of the device.
-    pub target: &'a Target,
+    pub platform: &'a Platform,
 }
 
 /// What was chosen for one network without having seen it, and what came of it.
@@ -85,7 +85,7 @@ impl Protocol {
             let others = Share::of(observations, |variant| variant.network != network);
             let own = Share::of(observations, |variant| variant.network == network);
             if let Some(candidate) = self.best(candidates, &others)? {
-                let fingerprint = self.with(&candidates[candidate]).fit(&others.on(candidates[candidate].target))?;
+                let fingerprint = self.with(&candidates[candidate]).fit(&others.on(candidates[candidate].platform))?;
                 chosen.push(Chosen { trial: try_without(&fingerprint, &own, &[]), network, candidate });
             }
         }
@@ -96,7 +96,7 @@ impl Protocol {
     fn best(&self, candidates: &[Candidate], share: &Share) -> Result<Option<usize>> {
         let mut best: Option<(f64, usize)> = None;
         for (index, candidate) in candidates.iter().enumerate() {
-            let trial = self.with(candidate).networks_left_out(&share.on(candidate.target))?;
+            let trial = self.with(candidate).networks_left_out(&share.on(candidate.platform))?;
             if let Some(error) = trial.evaluation.mean_over_networks()
                 && best.is_none_or(|(least, _)| error < least)
             {

@@ -1,8 +1,8 @@
 //! Parts of what was observed: to fit on, and to hold back.
 
 use crate::fingerprint::{Attempt, Observations, Row};
+use crate::platform::Platform;
 use crate::records::Variant;
-use crate::target::Target;
 use std::collections::BTreeSet;
 
 /// Rows and failures that belong together.
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub(super) struct Share<'a> {
     pub rows: Vec<Row>,
     pub failed: Vec<Attempt>,
-    target: &'a Target,
+    platform: &'a Platform,
 }
 
 impl<'a> Share<'a> {
@@ -18,7 +18,7 @@ impl<'a> Share<'a> {
     pub fn of(observations: &Observations<'a>, belongs: impl Fn(&Variant) -> bool) -> Self {
         let rows = observations.rows.iter().filter(|row| belongs(&row.record.variant)).cloned();
         let failed = observations.failed.iter().filter(|attempt| belongs(&attempt.record.variant)).cloned();
-        Share { rows: rows.collect(), failed: failed.collect(), target: observations.target }
+        Share { rows: rows.collect(), failed: failed.collect(), platform: observations.platform }
     }
 
     /// More of them.
@@ -29,12 +29,12 @@ impl<'a> Share<'a> {
 
     /// As something to fit on.
     pub fn observations(&self) -> Observations<'_> {
-        self.on(self.target)
+        self.on(self.platform)
     }
 
     /// The same, were the device another one.
-    pub fn on<'b>(&'b self, target: &'b Target) -> Observations<'b> {
-        Observations { rows: &self.rows, failed: &self.failed, target }
+    pub fn on<'b>(&'b self, platform: &'b Platform) -> Observations<'b> {
+        Observations { rows: &self.rows, failed: &self.failed, platform }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which depthwise convolutions oneDNN has kernels for; the others take its code for any convolution, channel by channel.
 
 use crate::features::physical::{Access, Filter, Kernel, Pass};
-use crate::target::Depthwise;
+use crate::platform::Depthwise;
 
 /// Results in a row that oneDNN's depthwise kernels compute at a time (`ur_w` in jit_uni_dw_conv_kernel_utils.cpp).
 const UNROLLED: usize = 6;

@@ -5,7 +5,7 @@ use super::event::{Role, TensorId};
 use super::rule::Move;
 use super::step::{Loss, Steps, borrow};
 use crate::network::NodeId;
-use crate::target::Gradients;
+use crate::platform::Gradients;
 
 /// For every node, the gradient of its result that waits there.
 type Waiting = Vec<Option<TensorId>>;
@@ -77,7 +77,7 @@ impl Steps<'_> {
     /// A gradient reaches the node it belongs to, where another may wait already.
     fn meet(&mut self, node: NodeId, gradient: TensorId, waiting: &mut Waiting) {
         let Some(first) = waiting[node.index()].replace(gradient) else { return };
-        if self.plan.target.framework.fork == Gradients::InPlace && self.recorder.is_sole(first) {
+        if self.plan.platform.framework.fork == Gradients::InPlace && self.recorder.is_sole(first) {
             waiting[node.index()] = Some(first);
             return self.recorder.release(gradient);
         }

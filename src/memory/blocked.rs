@@ -5,7 +5,7 @@ use super::operation::Operation;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use crate::network::{Conv, Shape};
-use crate::target::Kept;
+use crate::platform::Kept;
 
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
 /// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).

@@ -6,12 +6,12 @@ use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
 use crate::network::{Conv, Shape};
-use crate::target::{Kept, Pass, Workspace};
+use crate::platform::{Kept, Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0)]);
-    let blocked = operation.target.workspaces.iter().find_map(|workspace| match workspace {
+    let blocked = operation.platform.workspaces.iter().find_map(|workspace| match workspace {
         Workspace::BlockedCopies { channels, one_thread } => {
             Some(Blocked { operation, conv, block: *channels, kept: Kept::on(*one_thread) })
         }
@@ -26,7 +26,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).
 fn borrowing(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let borrowed = |pass: Pass| {
-        let amounts = operation.target.workspaces.iter().filter_map(move |workspace| match workspace {
+        let amounts = operation.platform.workspaces.iter().filter_map(move |workspace| match workspace {
             Workspace::Winograd { .. } => {
                 workspace.winograd(&operation.asked(conv), pass).map(|tile| winograd(tile, operation, conv))
             }

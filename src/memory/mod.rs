@@ -22,7 +22,7 @@ mod step;
 pub use peak::{Alive, Layer, Peak};
 
 use crate::network::Network;
-use crate::target::Target;
+use crate::platform::Platform;
 use crate::workload::Step;
 use plan::Plan;
 use schedule::Schedule;
@@ -32,12 +32,12 @@ use schedule::Schedule;
 /// ```
 /// use perf4sight::memory::Simulation;
 /// use perf4sight::network::zoo::{Dataset, build};
-/// use perf4sight::target::Target;
+/// use perf4sight::platform::Platform;
 /// use perf4sight::workload::{Stage, Step};
 ///
 /// let network = build("mobilenetv2", Dataset::Imagenet)?;
-/// let target = Target::named("tx2")?;
-/// let simulation = Simulation::new(&network, Step::published(Stage::Training), &target);
+/// let target = Platform::named("tx2")?;
+/// let simulation = Simulation::new(&network, Step::published(Stage::Training), &platform);
 /// let peak = simulation.peak(16);
 /// assert!(peak.reserved > peak.allocated);
 /// let alive = simulation.alive(16);
@@ -47,13 +47,13 @@ use schedule::Schedule;
 #[derive(Debug, Clone)]
 pub struct Simulation<'a> {
     network: &'a Network,
-    target: &'a Target,
+    platform: &'a Platform,
     schedule: Schedule,
 }
 
 impl<'a> Simulation<'a> {
     /// Prepares the steps.
-    pub fn new(network: &'a Network, step: Step, target: &'a Target) -> Self {
-        Simulation { network, target, schedule: Schedule::new(&Plan::new(network, step, target)) }
+    pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
+        Simulation { network, platform, schedule: Schedule::new(&Plan::new(network, step, platform)) }
     }
 }

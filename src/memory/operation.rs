@@ -2,7 +2,7 @@
 
 use super::amount::Amount;
 use crate::network::{Conv, Network, Node, Shape};
-use crate::target::{Asked, Target};
+use crate::platform::{Asked, Platform};
 use crate::workload::Step;
 
 /// One operation of a network, on a device, within a step.
@@ -10,7 +10,7 @@ use crate::workload::Step;
 pub(super) struct Operation<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
-    pub target: &'a Target,
+    pub platform: &'a Platform,
     pub step: Step,
     /// Whether the result may overwrite the input.
     pub in_place: bool,

@@ -62,13 +62,13 @@ impl Alive {
 impl Simulation<'_> {
     /// The peaks at a batch size.
     pub fn peak(&self, batch: u64) -> Peak {
-        let reported = replay(&self.schedule, self.target, batch).reported;
+        let reported = replay(&self.schedule, self.platform, batch).reported;
         Peak { allocated: Bytes(reported.allocated), reserved: Bytes(reported.reserved) }
     }
 
     /// What is alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
-        let outcome = replay(&self.schedule, self.target, batch);
+        let outcome = replay(&self.schedule, self.platform, batch);
         let alive = self.tensors_at(outcome.moment);
         let sum = |role: Role| {
             let bytes = alive.iter().filter(|tensor| tensor.role == role).map(|tensor| tensor.amount.bytes(batch));

@@ -5,13 +5,13 @@ use super::operation::Operation;
 use super::rule::Rule;
 use super::rules::rule;
 use crate::network::{Network, Shape};
-use crate::target::Target;
+use crate::platform::Platform;
 use crate::workload::Step;
 
 /// A network's step on a device.
 pub(super) struct Plan<'a> {
     pub network: &'a Network,
-    pub target: &'a Target,
+    pub platform: &'a Platform,
     pub step: Step,
     /// Per node.
     pub rules: Vec<Rule>,
@@ -22,13 +22,13 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub fn new(network: &'a Network, step: Step, target: &'a Target) -> Self {
+    pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
         let tracked = network.gradients();
         let in_place = network.in_place();
         let operations = network.nodes().iter().zip(in_place).map(|(node, in_place)| Operation {
             network,
             node,
-            target,
+            platform,
             step,
             in_place,
             tracked: &tracked,
@@ -36,7 +36,7 @@ impl<'a> Plan<'a> {
         let rules = operations.map(rule).collect();
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
-        Plan { network, target, step, rules, tracked, reads }
+        Plan { network, platform, step, rules, tracked, reads }
     }
 
     /// Bytes of an activation of that shape, or of its gradient.

@@ -3,7 +3,7 @@
 use super::allocator::{Allocate, Block, Caching, Counters, Direct};
 use super::event::Event;
 use super::schedule::{Part, Schedule};
-use crate::target::{Allocator, Readings, Target};
+use crate::platform::{Allocator, Platform, Readings};
 
 /// What one batch size came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,10 +31,10 @@ pub(super) struct Moment {
 }
 
 /// Plays a schedule on a device's allocator.
-pub(super) fn replay(schedule: &Schedule, target: &Target, batch: u64) -> Outcome {
-    match target.allocator {
-        Allocator::Direct => Replay::new(schedule, batch, Direct::default()).run(target.readings),
-        Allocator::Caching(sizes) => Replay::new(schedule, batch, Caching::new(sizes)).run(target.readings),
+pub(super) fn replay(schedule: &Schedule, platform: &Platform, batch: u64) -> Outcome {
+    match platform.allocator {
+        Allocator::Direct => Replay::new(schedule, batch, Direct::default()).run(platform.readings),
+        Allocator::Caching(sizes) => Replay::new(schedule, batch, Caching::new(sizes)).run(platform.readings),
     }
 }
 

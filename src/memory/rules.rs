@@ -9,7 +9,7 @@ use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
 use crate::network::{Activation, Beside, Binary, Facts, Gradient, Nature, Needs, Shape, Storage};
-use crate::target::{Mask, Rectifier};
+use crate::platform::{Mask, Rectifier};
 
 /// What an operation does to memory.
 pub(super) fn rule(operation: Operation) -> Rule {
@@ -79,7 +79,7 @@ fn saved(operation: Operation, needs: Needs) -> Vec<Saved> {
 }
 
 fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let framework = operation.target.framework;
+    let framework = operation.platform.framework;
     let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
     let statistics = facts.buffers.iter().map(bytes);
     // A mean and an inverse deviation of every channel.
@@ -104,7 +104,7 @@ fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// An activation in the memory of its input.
 fn overwriting(rule: Rule, operation: Operation, activation: Activation) -> Rule {
     let rule = rule.backward([InputGradient(0)]);
-    if activation == Activation::Relu6 && operation.target.framework.relu6 == Rectifier::InputCopy {
+    if activation == Activation::Relu6 && operation.platform.framework.relu6 == Rectifier::InputCopy {
         let copy = operation.step.trains().then_some(Keep(operation.input(0)));
         return rule.forward(copy).forward([Reuse]);
     }
@@ -115,7 +115,7 @@ fn dropout(rule: Rule, operation: Operation) -> Rule {
     if !operation.step.trains() {
         return rule.forward([Reuse]);
     }
-    let mask = match operation.target.framework.dropout {
+    let mask = match operation.platform.framework.dropout {
         Mask::Floats => operation.output(),
         Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
     };

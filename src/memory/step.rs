@@ -69,7 +69,7 @@ impl<'a> Steps<'a> {
             return self.recorder.release(tape.result);
         }
         let loss = self.loss();
-        let held = self.plan.target.framework.holds_result;
+        let held = self.plan.platform.framework.holds_result;
         if !held {
             self.recorder.release(tape.result);
         }

@@ -9,10 +9,10 @@ use perf4sight::fingerprint::{Fingerprint, Gathered, Levels, Method, Networks, R
 use perf4sight::network::zoo::{Dataset, build};
 use perf4sight::network::{Network, onnx};
 use perf4sight::plan::{Adaptive, Configuration, Ledger, Means, Offer, Plan, Turn};
+use perf4sight::platform::Platform;
 use perf4sight::records::{MemoryColumns, Outcome, Provenance, Reading, Record, Variant};
 use perf4sight::report::Mode;
 use perf4sight::sections::profile::{Campaign, Journal, Planned, Tally};
-use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Step, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,8 +131,8 @@ impl Bench {
     }
 
     fn plan(&self) -> Adaptive {
-        let target = Target::named("cpu").unwrap();
-        Adaptive::new(self.offers.clone(), Means { target, capacity: None, repeats: true, seed: 0 })
+        let platform = Platform::named("cpu").unwrap();
+        Adaptive::new(self.offers.clone(), Means { platform, capacity: None, repeats: true, seed: 0 })
     }
 
     fn answer(&self, configuration: &Configuration) -> Vec<Record> {
@@ -236,8 +236,8 @@ fn adaptive(planned: &[Planned], device: &dyn Device) -> Adaptive {
         let network = read.entry(variant).or_insert_with(|| Arc::new(onnx::read(&planned.file).unwrap().network));
         Offer { configuration: planned.configuration.clone(), network: network.clone() }
     });
-    let target = Target::named("tx2").unwrap();
-    let means = Means { target, capacity: device.capacity(), repeats: false, seed: 1 };
+    let platform = Platform::named("tx2").unwrap();
+    let means = Means { platform, capacity: device.capacity(), repeats: false, seed: 1 };
     Adaptive::new(offers.collect(), means)
 }
 
@@ -268,8 +268,8 @@ fn part(gathered: &Gathered, wanted: impl Fn(&Variant) -> bool) -> Gathered {
 fn fit(quantity: Quantity, gathered: &Gathered) -> Fingerprint {
     let subject =
         Subject { device: "tx2".into(), dataset: "imagenet".into(), step: Step::published(Stage::Training), quantity };
-    let target = Target::named("tx2").unwrap();
-    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &gathered.observations(&target)).unwrap()
+    let platform = Platform::named("tx2").unwrap();
+    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &gathered.observations(&platform)).unwrap()
 }
 
 /// Every network, at all its rows of the whole grid, answered by a fit on the chosen rows of the others.

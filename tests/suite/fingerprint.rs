@@ -9,8 +9,8 @@ use perf4sight::fingerprint::{
 };
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::platform::Platform;
 use perf4sight::records::{Outcome, Reading, Record, Variant};
-use perf4sight::target::Target;
 use perf4sight::units::Milliseconds;
 use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::fs;
@@ -38,8 +38,8 @@ fn rows(batches: u64) -> Vec<Row> {
 }
 
 fn fit(rows: &[Row]) -> Result<Fingerprint> {
-    let target = Target::named("tx2")?;
-    let observations = Observations { rows, failed: &[], target: &target };
+    let platform = Platform::named("tx2")?;
+    let observations = Observations { rows, failed: &[], platform: &platform };
     Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Recipe::new(Method::Perf4sight, 1), &observations)
 }
 
@@ -55,7 +55,7 @@ const PUBLISHED: [(&str, f64, f64); 5] = [
 #[test]
 fn the_published_accuracy_is_reached_on_the_tx2() {
     let Some(folder) = shared("tx2") else { return };
-    let target = Target::named("tx2").unwrap();
+    let platform = Platform::named("tx2").unwrap();
     let mut networks = Networks::new(folder.join("networks"));
     for (name, memory, latency) in PUBLISHED {
         for (quantity, published) in [(Quantity::Memory, memory), (Quantity::Latency, latency)] {
@@ -72,7 +72,7 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
             let (fitted, unseen) = (select(Levels::Only(FITTED.into())), select(Levels::AllBut(FITTED.into())));
             let errors = (0..5).map(|seed| {
                 let subject = subject(Stage::Training, quantity);
-                let observations = Observations { rows: &fitted, failed: &[], target: &target };
+                let observations = Observations { rows: &fitted, failed: &[], platform: &platform };
                 let fingerprint =
                     Fingerprint::fit(subject, Recipe::new(Method::Perf4sight, seed), &observations).unwrap();
                 Evaluation::of(&fingerprint, &unseen).scores().unwrap().mape

@@ -5,10 +5,10 @@ use perf4sight::fingerprint::{Attempt, Fingerprint, Gathered, Method, Recipe, Ro
 use perf4sight::machine::Conditions;
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::platform::Platform;
 use perf4sight::records::{Learned, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant};
 use perf4sight::report::Cell;
 use perf4sight::sections::fingerprint::report::{Assessment, Evidence};
-use perf4sight::target::Target;
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use serde_json::Value;
@@ -83,9 +83,9 @@ impl Part {
             step: Step::published(Stage::Training),
             quantity,
         };
-        let target = Target::named("cpu").unwrap();
-        let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &fitted.observations(&target)).unwrap();
-        let study = Fits::new(&fingerprint, fitted.observations(&target), tested.observations(&target)).run(|| {});
+        let platform = Platform::named("cpu").unwrap();
+        let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &fitted.observations(&platform)).unwrap();
+        let study = Fits::new(&fingerprint, fitted.observations(&platform), tested.observations(&platform)).run(|| {});
         Part { fingerprint, fitted, tested, study }
     }
 
@@ -280,8 +280,8 @@ fn error_without(name: &str, part: &Part, method: Method) -> f64 {
     let mut others = part.fitted.clone();
     others.rows.retain(|row| row.record.variant.network != name);
     others.failed.retain(|attempt| attempt.record.variant.network != name);
-    let (target, subject) = (Target::named("cpu").unwrap(), part.fingerprint.subject().clone());
-    let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &others.observations(&target)).unwrap();
+    let (platform, subject) = (Platform::named("cpu").unwrap(), part.fingerprint.subject().clone());
+    let fingerprint = Fingerprint::fit(subject, Recipe::new(method, 7), &others.observations(&platform)).unwrap();
     // Level 60 is fitted on and tested on; it counts once.
     let new = part.fitted.rows.iter().filter(|row| row.record.variant.level != 60).chain(&part.tested.rows);
     let errors = new.filter(|row| row.record.variant.network == name).map(|row| {
@@ -394,9 +394,9 @@ fn repeats_tell_how_much_the_device_differs_from_itself() {
     let mut again = part.fitted.rows[0].clone();
     again.measured *= 1.02;
     part.fitted.rows.push(again);
-    let target = Target::named("cpu").unwrap();
-    part.study =
-        Fits::new(&part.fingerprint, part.fitted.observations(&target), part.tested.observations(&target)).run(|| {});
+    let platform = Platform::named("cpu").unwrap();
+    part.study = Fits::new(&part.fingerprint, part.fitted.observations(&platform), part.tested.observations(&platform))
+        .run(|| {});
     let parts = [part];
     let noise = evidence(&parts, "").json()["latency"]["noise_floor"].clone();
     // 1 and 1.02: 1 % off their mean of 1.01, times the root of 2.
@@ -466,9 +466,9 @@ fn what_is_left_of_the_error_is_the_machines_where_it_is() {
             .map(|row| perf4sight::fingerprint::Row { measured: row.measured * factor, ..row.clone() });
         let again: Vec<Row> = again.collect();
         fitted.rows.extend(again);
-        let target = Target::named("cpu").unwrap();
-        part.study =
-            Fits::new(&part.fingerprint, fitted.observations(&target), part.tested.observations(&target)).run(|| {});
+        let platform = Platform::named("cpu").unwrap();
+        part.study = Fits::new(&part.fingerprint, fitted.observations(&platform), part.tested.observations(&platform))
+            .run(|| {});
         let parts = std::slice::from_ref(part);
         first_screen(&html(parts, "")).to_owned()
     };

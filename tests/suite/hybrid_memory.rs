@@ -6,9 +6,9 @@ use perf4sight::fingerprint::{
 use perf4sight::memory::Simulation;
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::platform::Platform;
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
 use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
-use perf4sight::target::Target;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ const LIMIT: f64 = 1000.0;
 const BESIDE: f64 = 100.0;
 
 fn tensors(network: &Network, batch: u64) -> f64 {
-    let target = Target::named("cpu").unwrap();
-    Simulation::new(network, Step::published(Stage::Training), &target).peak(batch).reserved.mib()
+    let platform = Platform::named("cpu").unwrap();
+    Simulation::new(network, Step::published(Stage::Training), &platform).peak(batch).reserved.mib()
 }
 
 fn network(name: &str) -> Arc<Network> {
@@ -50,8 +50,8 @@ fn fit(names: &[&str]) -> Fingerprint {
 }
 
 fn fit_rows(rows: &[Row], failed: &[Attempt]) -> Fingerprint {
-    let target = Target::named("cpu").unwrap();
-    let observations = Observations { rows, failed, target: &target };
+    let platform = Platform::named("cpu").unwrap();
+    let observations = Observations { rows, failed, platform: &platform };
     let subject = Subject {
         device: "known".into(),
         dataset: "imagenet".into(),
@@ -162,7 +162,7 @@ fn few_levels_are_corrected_no_further_than_they_reach() {
 
 #[test]
 fn rows_tell_whose_rules_they_were_measured_under() {
-    let [cpu, tx2] = ["cpu", "tx2"].map(|name| Target::named(name).unwrap());
+    let [cpu, tx2] = ["cpu", "tx2"].map(|name| Platform::named(name).unwrap());
     let mut rows: Vec<Row> = ["resnet18", "mobilenetv2"].iter().flat_map(|name| tried(name).0).collect();
     for row in &mut rows {
         let simulation = Simulation::new(&row.network, Step::published(Stage::Training), &tx2);
@@ -170,6 +170,6 @@ fn rows_tell_whose_rules_they_were_measured_under() {
         row.record.reading = Reading::Memory(MemoryColumns { allocated, ..Default::default() });
     }
     let found = likelier(Step::published(Stage::Training), &rows, &cpu).unwrap();
-    assert!(found.target == "tx2" && found.error < 0.01 && found.assumed > 2.0, "{found:?}");
+    assert!(found.platform == "tx2" && found.error < 0.01 && found.assumed > 2.0, "{found:?}");
     assert_eq!(likelier(Step::published(Stage::Training), &rows, &tx2), None);
 }

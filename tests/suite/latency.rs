@@ -11,23 +11,23 @@ use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
     Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window,
 };
+use perf4sight::platform::{Parameter, Platform, Prior};
 use perf4sight::records::layers::{self, LayerRecord};
 use perf4sight::records::{Reading, Record, Variant};
 use perf4sight::stats::{mean, relative_errors};
-use perf4sight::target::{Parameter, Prior, Target};
 use perf4sight::units::Milliseconds;
 use perf4sight::workload::{Quantity, Stage, Step, Workload};
 use std::path::Path;
 use std::sync::Arc;
 
-fn fit(stage: Stage, target: &Target, rows: &[Row]) -> Fingerprint {
+fn fit(stage: Stage, platform: &Platform, rows: &[Row]) -> Fingerprint {
     let subject = Subject {
-        device: target.name.clone(),
+        device: platform.name.clone(),
         dataset: "imagenet".into(),
         step: Step::published(stage),
         quantity: Quantity::Latency,
     };
-    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &Observations { rows, failed: &[], target }).unwrap()
+    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &Observations { rows, failed: &[], platform }).unwrap()
 }
 
 /// Mean absolute percentage error.
@@ -74,8 +74,8 @@ fn errors(title: &str, evaluation: &Evaluation) -> [f64; 2] {
 #[test]
 fn networks_left_out_are_predicted_within_7_percent_on_the_tx2() {
     let Some(rows) = measured_rows() else { return };
-    let target = Target::named("tx2").unwrap();
-    let observations = Observations { rows: &rows, failed: &[], target: &target };
+    let platform = Platform::named("tx2").unwrap();
+    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
     let left_out = protocol().networks_left_out(&observations).unwrap().evaluation;
     let [all, intact] = errors("left out", &left_out);
     assert!(all <= 7.0 && intact <= 7.2, "left out {all:.2}, level 0 {intact:.2}");
@@ -102,8 +102,8 @@ fn two_rows(row: &Row) -> bool {
 #[test]
 fn intervals_hold_however_few_networks_were_profiled() {
     let Some(rows) = measured_rows() else { return };
-    let target = Target::named("tx2").unwrap();
-    let observations = Observations { rows: &rows, failed: &[], target: &target };
+    let platform = Platform::named("tx2").unwrap();
+    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
     let widths = [false, true].map(|calibrated| {
         let evaluation = protocol().subsets(&observations, [3, 20], |row| calibrated && two_rows(row)).unwrap();
         let intervals = evaluation.intervals().unwrap();
@@ -119,8 +119,8 @@ fn intervals_hold_however_few_networks_were_profiled() {
 #[test]
 fn unseen_levels_are_predicted_within_5_percent_on_the_tx2() {
     let Some(rows) = measured_rows() else { return };
-    let target = Target::named("tx2").unwrap();
-    let observations = Observations { rows: &rows, failed: &[], target: &target };
+    let platform = Platform::named("tx2").unwrap();
+    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
     let levels = protocol().levels_left_out(&observations, &[0, 30, 50, 70, 90].into()).unwrap();
     let [all, _] = errors("unseen levels", &levels);
     assert!(all <= 4.8, "{all:.2}");
@@ -128,14 +128,15 @@ fn unseen_levels_are_predicted_within_5_percent_on_the_tx2() {
 
 #[test]
 fn what_is_chosen_for_a_network_has_not_seen_it() {
-    let target = Target::named("cpu").unwrap();
-    let mut absurd = target.clone();
+    let platform = Platform::named("cpu").unwrap();
+    let mut absurd = platform.clone();
     // A device that is certain to need an hour a step.
     absurd.speed.priors.insert(Parameter::Step, Prior { typical: 3.6e6, spread: 0.0 });
-    let candidates = [&absurd, &target].map(|target| Candidate { recipe: Recipe::new(Method::Hybrid, 1), target });
+    let candidates =
+        [&absurd, &platform].map(|platform| Candidate { recipe: Recipe::new(Method::Hybrid, 1), platform });
     let names = ["mnasnet", "mobilenetv2", "resnet18", "squeezenet"];
     let rows = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
-    let observations = Observations { rows: &rows, failed: &[], target: &target };
+    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
     let chosen = protocol().nested(&candidates, &observations).unwrap();
     assert_eq!(chosen.iter().map(|one| one.network.as_str()).collect::<Vec<_>>(), names);
     assert!(chosen.iter().all(|one| one.candidate == 1));
@@ -249,15 +250,15 @@ fn latency_is_positive_and_never_falls_with_the_batch_size() {
         .filter_map(|name| zoo::build(name, Dataset::Imagenet).ok())
         .chain([every_operation()])
         .collect();
-    for name in Target::names() {
-        let target = Target::named(name).unwrap();
+    for name in Platform::names() {
+        let platform = Platform::named(name).unwrap();
         for stage in Stage::ALL {
             // A device without physics: steps, and a step back at a batch of 32.
             let odd = |network: &Network, batch: f64| {
                 let back = if batch == 32.0 { 0.6 } else { 1.0 };
                 back * (3.0 + (batch / 3.0).ceil() * network.macs() as f64 / 1e8)
             };
-            let fingerprint = fit(stage, &target, &rows(stage, &names, odd));
+            let fingerprint = fit(stage, &platform, &rows(stage, &names, odd));
             for network in &networks {
                 let about = fingerprint.about(network);
                 let times: Vec<f64> = (1..600).map(|batch| about.at(batch).value.value()).collect();
@@ -307,14 +308,14 @@ fn operation_by_operation(mut rows: Vec<Row>) -> Vec<Row> {
 
 #[test]
 fn timed_operations_teach_what_a_class_costs() {
-    let target = Target::named("cpu").unwrap();
+    let platform = Platform::named("cpu").unwrap();
     let names = ["resnet18", "mobilenetv2", "googlenet", "vgg11", "squeezenet"];
     let rows = operation_by_operation(rows(Stage::Training, &names, |_, _| 1.0));
     let known = |row: &&Row| row.record.variant.network != "squeezenet";
     let (fitted, unseen): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| known(row));
-    let with = fit(Stage::Training, &target, &cloned(&fitted));
+    let with = fit(Stage::Training, &platform, &cloned(&fitted));
     let bare: Vec<Row> = fitted.iter().map(|row| Row { layers: Vec::new(), ..(*row).clone() }).collect();
-    let without = fit(Stage::Training, &target, &bare);
+    let without = fit(Stage::Training, &platform, &bare);
     assert!(error(&with, &unseen) < 15.0, "{:.1} %", error(&with, &unseen));
 
     // The total alone cannot tell that it is pooling which is slow.
@@ -337,12 +338,12 @@ fn half_width(fingerprint: &Fingerprint, network: &Network, batch: u64) -> f64 {
 
 #[test]
 fn two_rows_move_predictions_whatever_was_timed() {
-    let target = Target::named("cpu").unwrap();
+    let platform = Platform::named("cpu").unwrap();
     let names = ["resnet18", "mobilenetv2", "googlenet", "squeezenet"];
     let whole = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
     let network = zoo::build("vgg11", Dataset::Cifar10).unwrap();
     for rows in [operation_by_operation(whole.clone()), whole] {
-        let fingerprint = fit(Stage::Training, &target, &rows);
+        let fingerprint = fit(Stage::Training, &platform, &rows);
         for factor in [0.5, 1.3, 6.0] {
             let before = [2, 32].map(|batch| fingerprint.predict(&network, batch).value());
             let measured = [0, 1].map(|index| {
@@ -367,10 +368,10 @@ fn two_rows_move_predictions_whatever_was_timed() {
 
 #[test]
 fn intervals_are_wide_where_operations_were_never_measured() {
-    let target = Target::named("cpu").unwrap();
+    let platform = Platform::named("cpu").unwrap();
     let names = ["resnet18", "mobilenetv2", "googlenet", "squeezenet"];
     let rows = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
-    let fingerprint = fit(Stage::Training, &target, &rows);
+    let fingerprint = fit(Stage::Training, &platform, &rows);
     let [alike, strange] = [zoo::build("resnet34", Dataset::Cifar10).unwrap(), every_operation()]
         .map(|network| half_width(&fingerprint, &network, 8));
     assert!(strange > 1.2 * alike && strange < 10f64.ln(), "{alike:.2} {strange:.2}");
@@ -381,10 +382,10 @@ fn intervals_are_wide_where_operations_were_never_measured() {
 
 #[test]
 fn the_parts_of_a_step_make_the_whole() {
-    let target = Target::named("cpu").unwrap();
+    let platform = Platform::named("cpu").unwrap();
     let names = ["resnet18", "mobilenetv2", "squeezenet"];
     let rows = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
-    let fingerprint = fit(Stage::Training, &target, &rows);
+    let fingerprint = fit(Stage::Training, &platform, &rows);
     let about = fingerprint.about(&rows[0].network);
     let shares = about.shares(8).unwrap();
     let sum: f64 = shares.classes.iter().map(|share| share.latency.0).sum();

@@ -3,7 +3,7 @@
 use super::fixtures::shared;
 use perf4sight::evaluation::{Confusion, Evaluation, LargestScores, Protocol, Trial};
 use perf4sight::fingerprint::{Gathered, Levels, Method, Networks, Recipe, Selection, Subject, gather};
-use perf4sight::target::Target;
+use perf4sight::platform::Platform;
 use perf4sight::workload::{Quantity, Stage, Step};
 use std::path::Path;
 
@@ -53,8 +53,8 @@ fn print_coverage(evaluation: &Evaluation) -> f64 {
 #[test]
 fn memory_of_networks_nobody_profiled() {
     let Some(folder) = shared("tx2") else { return };
-    let (gathered, target) = (profile(&folder, Quantity::Memory), Target::named("tx2").unwrap());
-    let observations = gathered.observations(&target);
+    let (gathered, platform) = (profile(&folder, Quantity::Memory), Platform::named("tx2").unwrap());
+    let observations = gathered.observations(&platform);
     let Trial { evaluation, judged, largest, .. } =
         protocol(Quantity::Memory).networks_left_out(&observations).unwrap();
     let [all, unpruned] = print("memory, networks left out", &evaluation);
@@ -76,9 +76,9 @@ fn memory_of_networks_nobody_profiled() {
 #[test]
 fn memory_of_levels_nobody_profiled() {
     let Some(folder) = shared("tx2") else { return };
-    let (gathered, target) = (profile(&folder, Quantity::Memory), Target::named("tx2").unwrap());
+    let (gathered, platform) = (profile(&folder, Quantity::Memory), Platform::named("tx2").unwrap());
     let evaluation =
-        protocol(Quantity::Memory).levels_left_out(&gathered.observations(&target), &FITTED.into()).unwrap();
+        protocol(Quantity::Memory).levels_left_out(&gathered.observations(&platform), &FITTED.into()).unwrap();
     let [all, _] = print("memory, levels left out", &evaluation);
     assert!(all <= 3.2);
 }

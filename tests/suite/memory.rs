@@ -8,9 +8,9 @@ use perf4sight::network::{
     Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window, onnx,
 };
 
+use perf4sight::platform::Platform;
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
-use perf4sight::target::Target;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Optimizer, Quantity, Stage, Step};
 use std::path::Path;
@@ -32,17 +32,17 @@ fn published(folder: &Path, name: &str) -> (Network, Vec<(u64, [f64; 2])>) {
     (network, rows.collect())
 }
 
-fn simulated(network: &Network, target: &Target, batch: u64) -> Peak {
-    Simulation::new(network, Step::published(Stage::Training), target).peak(batch)
+fn simulated(network: &Network, platform: &Platform, batch: u64) -> Peak {
+    Simulation::new(network, Step::published(Stage::Training), platform).peak(batch)
 }
 
 #[test]
 fn a_published_device_is_reproduced_without_a_fitted_number() {
     let Some(folder) = fixtures::shared("tx2") else { return };
-    let target = Target::named("tx2").unwrap();
+    let platform = Platform::named("tx2").unwrap();
     let errors = PUBLISHED.map(|name| {
         let (network, rows) = published(&folder, name);
-        let peaks: Vec<Peak> = rows.iter().map(|(batch, _)| simulated(&network, &target, *batch)).collect();
+        let peaks: Vec<Peak> = rows.iter().map(|(batch, _)| simulated(&network, &platform, *batch)).collect();
         let error = |part: fn(&Peak) -> f64, index: usize| {
             let truth: Vec<f64> = rows.iter().map(|(_, measured)| measured[index]).collect();
             Scores::of(&truth, &peaks.iter().map(part).collect::<Vec<_>>()).unwrap().mape
@@ -61,11 +61,11 @@ fn a_published_device_is_reproduced_without_a_fitted_number() {
 #[test]
 fn depthwise_networks_are_reproduced_to_the_byte() {
     let Some(folder) = fixtures::shared("tx2") else { return };
-    let target = Target::named("tx2").unwrap();
+    let platform = Platform::named("tx2").unwrap();
     for (name, largest) in [("mobilenetv2", 16), ("mnasnet", 8)] {
         let (network, rows) = published(&folder, name);
         for (batch, [allocated, _]) in rows.into_iter().filter(|(batch, _)| *batch <= largest) {
-            let simulated = simulated(&network, &target, batch).allocated;
+            let simulated = simulated(&network, &platform, batch).allocated;
             assert_eq!(simulated, Bytes::from_mib(allocated), "{name}, batch {batch}");
         }
     }
@@ -81,7 +81,7 @@ fn layer() -> Network {
 
 #[test]
 fn one_layer_comes_to_what_a_hand_counts() {
-    let (network, cpu) = (layer(), Target::named("cpu").unwrap());
+    let (network, cpu) = (layer(), Platform::named("cpu").unwrap());
     // Batch 2. Weights 4 * (192 * 10 + 10) = 7720, batch 2 * 4 * 192 = 1536, labels 2 * 8 = 16, scores 2 * 4 * 10 = 80.
     let inference = Simulation::new(&network, Step::published(Stage::Inference), &cpu).peak(2);
     assert_eq!(inference.allocated, Bytes(7720 + 1536 + 80));
@@ -100,7 +100,7 @@ fn one_layer_comes_to_what_a_hand_counts() {
 
 #[test]
 fn optimizers_differ_by_the_state_they_keep() {
-    let (network, cpu) = (layer(), Target::named("cpu").unwrap());
+    let (network, cpu) = (layer(), Platform::named("cpu").unwrap());
     let alive =
         |optimizer| Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).alive(1);
     let states = Optimizer::ALL.map(|optimizer| alive(optimizer).optimizer_state);
@@ -115,10 +115,10 @@ fn optimizers_differ_by_the_state_they_keep() {
 
 #[test]
 fn parts_add_up_on_every_device_for_every_network() {
-    for target in Target::names().map(|name| Target::named(name).unwrap()) {
+    for platform in Platform::names().map(|name| Platform::named(name).unwrap()) {
         for network in zoo::names().map(|name| zoo::build(name, Dataset::Imagenet).unwrap()) {
             for stage in Stage::ALL {
-                let simulation = Simulation::new(&network, Step::published(stage), &target);
+                let simulation = Simulation::new(&network, Step::published(stage), &platform);
                 let (peak, alive) = (simulation.peak(2), simulation.alive(2));
                 assert!(alive.total() >= peak.reserved && peak.reserved >= peak.allocated, "{}", network.name());
                 assert!(simulation.peak(3).allocated > peak.allocated, "{}", network.name());
@@ -131,7 +131,7 @@ fn parts_add_up_on_every_device_for_every_network() {
 /// Twice the same layer: its weights lie there once, and the gradients of both uses meet.
 #[test]
 fn shared_weights_count_once() {
-    let cpu = Target::named("cpu").unwrap();
+    let cpu = Platform::named("cpu").unwrap();
     let mut builder = NetworkBuilder::new("twice", Shape::new([3, 8, 8]));
     let linear = || Op::Linear(Linear { out_features: 8, bias: false });
     let token = builder.add("token", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
@@ -161,11 +161,11 @@ fn absurd_batches_and_unknown_operations_are_simulated_too() {
     builder.set_trained(pooled, 3);
     let pooled = builder.finish(pooled);
     for network in [odd, pooled, zoo::build("resnet50", Dataset::Imagenet).unwrap()] {
-        for target in Target::names().map(|name| Target::named(name).unwrap()) {
+        for platform in Platform::names().map(|name| Platform::named(name).unwrap()) {
             let simulation = Simulation::new(
                 &network,
                 Step { optimizer: Optimizer::Adam, ..Step::published(Stage::Training) },
-                &target,
+                &platform,
             );
             for batch in [0, 1, 1_000_000_000, u64::MAX] {
                 assert!(simulation.alive(batch).total() >= simulation.peak(batch).reserved);
@@ -185,7 +185,7 @@ fn a_group_norm_keeps_its_input_and_makes_one_result() {
         .add("pooled", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[normed])
         .unwrap();
     let network = builder.finish(pooled);
-    let alive = Simulation::new(&network, Step::published(Stage::Training), &Target::named("tx2").unwrap()).alive(64);
+    let alive = Simulation::new(&network, Step::published(Stage::Training), &Platform::named("tx2").unwrap()).alive(64);
     // native_group_norm (aten/src/ATen/native/group_norm.cpp) saves its input: 64 x 8 x 16 x 16 floats, 512 KiB, and mean and deviation of
     // four groups a sample, 1 KiB each. Its result is the only other one, freed or not.
     let image = 64 * 8 * 16 * 16 * 4;
@@ -203,12 +203,12 @@ fn tensor_cores_borrow_copies_where_older_gpus_transform_tiles() {
     let second = builder.add("second", conv(), &[first]).unwrap();
     let network = builder.finish(second);
     let borrowed = |name: &str| {
-        let target = Target::named(name).unwrap();
+        let platform = Platform::named(name).unwrap();
         let alive = |batch| {
             Simulation::new(
                 &network,
                 Step { optimizer: Optimizer::SgdWithoutMomentum, ..Step::published(Stage::Training) },
-                &target,
+                &platform,
             )
             .alive(batch)
             .workspace
@@ -229,11 +229,11 @@ fn one_thread_copies_nothing_for_few_samples_under_pointwise_kernels() {
     let conv = builder.add("conv", Op::Conv(conv), &[builder.input()]).unwrap();
     let network = builder.finish(conv);
     let allocated = |threads, batch| {
-        let target = Target::named("cpu").unwrap().on_threads(threads);
+        let platform = Platform::named("cpu").unwrap().on_threads(threads);
         Simulation::new(
             &network,
             Step { optimizer: Optimizer::SgdWithoutMomentum, ..Step::published(Stage::Inference) },
-            &target,
+            &platform,
         )
         .peak(batch)
         .allocated
@@ -262,8 +262,8 @@ fn a_dropout_that_drops_nothing_costs_nothing() {
     };
     let [none, zero, half] = [None, Some(0.0), Some(0.5)].map(with);
     for stage in Stage::ALL {
-        for target in Target::names().map(|name| Target::named(name).unwrap()) {
-            let peak = |network: &Network| Simulation::new(network, Step::published(stage), &target).peak(8);
+        for platform in Platform::names().map(|name| Platform::named(name).unwrap()) {
+            let peak = |network: &Network| Simulation::new(network, Step::published(stage), &platform).peak(8);
             assert_eq!(peak(&zero), peak(&none), "{stage}");
             assert!(peak(&half).allocated > peak(&none).allocated || stage == Stage::Inference);
         }

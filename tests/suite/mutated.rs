@@ -10,10 +10,10 @@ use perf4sight::network::Network;
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::pipeline::{self, Options};
+use perf4sight::platform::Platform;
 use perf4sight::records::{self, Provenance, Variant, layers, log_file};
 use perf4sight::report::Mode;
 use perf4sight::sections::SPECS;
-use perf4sight::target::Target;
 use perf4sight::workload::{Quantity, Stage, Step};
 use serde_json::{Map, Value, json};
 use std::env;
@@ -132,16 +132,16 @@ fn squeezenet() -> Network {
 fn devices() {
     let folder = TempDir::new().unwrap();
     let (file, network, mut mutator) = (folder.path().join("device.json"), squeezenet(), mutator());
-    for name in Target::names() {
-        let text = fs::read_to_string(committed(&format!("src/target/data/{name}.json"))).unwrap();
+    for name in Platform::names() {
+        let text = fs::read_to_string(committed(&format!("src/platform/data/{name}.json"))).unwrap();
         let base: Value = serde_json::from_str(&text).unwrap();
         survives(
             60 * times(),
             |number| shaken(&mut mutator, &base, number),
             |bytes| {
                 fs::write(&file, bytes).unwrap();
-                if let Ok(target) = Target::read(&file) {
-                    let simulation = Simulation::new(&network, Step::published(Stage::Training), &target);
+                if let Ok(platform) = Platform::read(&file) {
+                    let simulation = Simulation::new(&network, Step::published(Stage::Training), &platform);
                     assert!(simulation.peak(4).reserved >= simulation.peak(1).allocated);
                 }
             },
@@ -270,9 +270,9 @@ fn networks() {
             |bytes| {
                 let Ok(loaded) = onnx::from_bytes("mutated", bytes) else { return };
                 let network = loaded.network;
-                let target = Target::named("cpu").unwrap();
+                let platform = Platform::named("cpu").unwrap();
                 drop((network.macs(), network.parameters(), network.activations(), network.coverage()));
-                let _ = Simulation::new(&network, Step::published(Stage::Training), &target).peak(2);
+                let _ = Simulation::new(&network, Step::published(Stage::Training), &platform).peak(2);
                 let written = onnx::to_bytes(&network);
                 onnx::from_bytes("written", &written).unwrap();
             },

@@ -3,7 +3,7 @@
 use super::term::Term;
 use super::terms::{KernelTerms, MILLION, Rules, asked, small_batch, up};
 use crate::features::physical::{Filter, Kernel, Pass, Product};
-use crate::target::{self, Parameter};
+use crate::platform::{self, Parameter};
 
 impl Rules<'_> {
     /// The terms of one kernel on a graphics processor.
@@ -28,12 +28,12 @@ impl Rules<'_> {
     fn winograd(&self, kernel: &Kernel) -> Option<(f64, Filter)> {
         let filter = kernel.filter?;
         let pass = match kernel.pass {
-            Pass::Forward => target::Pass::Forward,
-            Pass::InputGradient => target::Pass::InputGradient,
-            Pass::WeightGradient => target::Pass::WeightGradient,
+            Pass::Forward => platform::Pass::Forward,
+            Pass::InputGradient => platform::Pass::InputGradient,
+            Pass::WeightGradient => platform::Pass::WeightGradient,
             Pass::Loss | Pass::Fork | Pass::Update => return None,
         };
-        let tile = self.target.workspaces.iter().find_map(|workspace| workspace.winograd(&asked(&filter), pass))?;
+        let tile = self.platform.workspaces.iter().find_map(|workspace| workspace.winograd(&asked(&filter), pass))?;
         Some((tile as f64, filter))
     }
 

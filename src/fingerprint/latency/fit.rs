@@ -5,7 +5,7 @@ use super::cholesky::Cholesky;
 use super::normal::Normal;
 use super::step::StepTime;
 use super::term::{COUNT, Values};
-use crate::target::Parameter;
+use crate::platform::Parameter;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 

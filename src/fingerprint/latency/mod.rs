@@ -27,8 +27,8 @@ use super::prediction::Predictor;
 use super::rows::{Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
+use crate::platform::{Parameter, Platform};
 use crate::records::Variant;
-use crate::target::{Parameter, Target};
 use crate::workload::Step;
 use cholesky::Cholesky;
 use effects::Effects;
@@ -49,7 +49,7 @@ use terms::Rules;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LatencyModel {
-    target: Target,
+    platform: Platform,
     /// What is believed of the parameters, and how firmly: all that a later refit needs of the rows.
     belief: Belief,
     /// None from a profile without layer rows.
@@ -68,7 +68,7 @@ pub(super) struct LatencyModel {
 impl LatencyModel {
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
-        let mut fitted = Self::fit_rows(step, seed, observations.target, &all)?;
+        let mut fitted = Self::fit_rows(step, seed, observations.platform, &all)?;
         let networks = Self::samples_left_out(step, seed, observations, |variant| Some(variant.network.clone()))?;
         fitted.effects = Effects::learn(&networks);
         fitted.levels = widths(levels_left_out(step, seed, observations)?);
@@ -97,21 +97,21 @@ impl LatencyModel {
             if others.is_empty() {
                 return Ok(Vec::new());
             }
-            let fitted = Self::fit_rows(step, seed, observations.target, others)?;
+            let fitted = Self::fit_rows(step, seed, observations.platform, others)?;
             Ok(own.iter().map(|row| fitted.sample(step, row)).collect())
         };
         leave_out(observations.rows, |row| group(&row.record.variant), samples).into_iter().collect()
     }
 
-    fn fit_rows(step: Step, seed: u64, target: &Target, rows: &[&Row]) -> Result<Self> {
-        let rules = Rules { speed: &target.speed, target };
-        let belief = fit::fit(&Belief::before(target), &observed(rules, step, rows));
+    fn fit_rows(step: Step, seed: u64, platform: &Platform, rows: &[&Row]) -> Result<Self> {
+        let rules = Rules { speed: &platform.speed, platform };
+        let belief = fit::fit(&Belief::before(platform), &observed(rules, step, rows));
         let physics: Vec<Physics> =
             rows.par_iter().map(|row| Physics::new(rules, belief.values(), &row.network, step)).collect();
         let corrections = Corrections::fit(seed, &operations(rows, &physics))?;
         let residual = Residual::fit(seed, &steps(rows, &physics, &corrections))?;
         let (effects, levels, calibrated) = (Effects::learn(&[]), BTreeMap::new(), BTreeMap::new());
-        Ok(LatencyModel { target: target.clone(), belief, corrections, residual, effects, levels, calibrated })
+        Ok(LatencyModel { platform: platform.clone(), belief, corrections, residual, effects, levels, calibrated })
     }
 
     /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on.
@@ -129,11 +129,11 @@ impl LatencyModel {
 
     /// How uncertain the device's parameters are.
     fn doubt(&self) -> Option<Cholesky> {
-        self.belief.doubt(&Belief::before(&self.target))
+        self.belief.doubt(&Belief::before(&self.platform))
     }
 
     fn physics(&self, step: Step, network: &Network) -> Physics<'_> {
-        let rules = Rules { speed: &self.target.speed, target: &self.target };
+        let rules = Rules { speed: &self.platform.speed, platform: &self.platform };
         Physics::new(rules, self.belief.values(), network, step)
     }
 
@@ -142,7 +142,7 @@ impl LatencyModel {
     /// # Errors
     /// Trees on other features, samples of other parameters.
     pub fn check(&self) -> Result<()> {
-        self.target.check()?;
+        self.platform.check()?;
         let trees = self.residual.is_sound() && self.corrections.is_sound();
         let samples = self.calibrated.values().flatten().all(Sample::is_sound);
         if !(self.effects.is_sound() && self.levels.values().all(|width| (0.0..=WIDEST).contains(width))) {
@@ -168,10 +168,10 @@ impl LatencyModel {
 
 impl Belief {
     /// What is believed before anything is measured.
-    fn before(target: &Target) -> Self {
+    fn before(platform: &Platform) -> Self {
         // No prior is so firm that the equations could not be solved.
         const FIRMEST: f64 = 1e-6;
-        let priors = Parameter::ALL.map(|parameter| target.speed.prior(parameter));
+        let priors = Parameter::ALL.map(|parameter| platform.speed.prior(parameter));
         let mut certainty = Normal::zero();
         for (index, prior) in priors.iter().enumerate() {
             certainty.matrix[index][index] = prior.spread.max(FIRMEST).powi(-2);
@@ -188,7 +188,7 @@ fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result
         if others.is_empty() {
             return Ok(Vec::new());
         }
-        let fitted = LatencyModel::fit_rows(step, seed, observations.target, others)?;
+        let fitted = LatencyModel::fit_rows(step, seed, observations.platform, others)?;
         Ok(own.iter().map(|row| (architecture(&row.network), fitted.sample(step, row).residual)).collect())
     };
     let fold = |row: &Row| folds.of(&row.record.variant.network, row.record.variant.level);

@@ -7,7 +7,7 @@ use super::term::Values;
 use super::terms::Rules;
 use crate::features::physical::{Class, Kernel};
 use crate::network::{Network, NodeId};
-use crate::target::Parameter;
+use crate::platform::Parameter;
 use crate::workload::Step;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use super::term::Term;
 use super::terms::{KernelTerms, MILLION, Rules, asked, of_pass, of_shape, up};
 use crate::features::physical::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 use crate::fingerprint::depthwise::is_general;
-use crate::target::{Kept, Parameter};
+use crate::platform::{Kept, Parameter};
 use serde::{Deserialize, Serialize};
 
 /// A processor's rules beside those of any device.
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::features::physical::kernels;
     use crate::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
-    use crate::target::Target;
+    use crate::platform::Platform;
     use crate::workload::{Stage, Step};
 
     /// Convolutions of 240 channels behind one another, so that the second passes a gradient on.
@@ -197,9 +197,9 @@ mod tests {
 
     /// Milliseconds of a pass of the second at a batch size on one thread, before anything is measured.
     fn time(network: &Network, pass: Pass, batch: f64) -> f64 {
-        let target = Target::named("cpu").unwrap().on_threads(1);
-        let values = Parameter::ALL.map(|parameter| target.speed.prior(parameter).typical);
-        let rules = Rules { speed: &target.speed, target: &target };
+        let platform = Platform::named("cpu").unwrap().on_threads(1);
+        let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
+        let rules = Rules { speed: &platform.speed, platform: &platform };
         let step = kernels(network, Step::published(Stage::Training));
         let second = step.iter().filter(|kernel| kernel.node == network.output() && kernel.pass == pass);
         second.map(|kernel| rules.time(kernel, batch, &values)).sum()

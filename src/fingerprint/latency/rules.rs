@@ -16,8 +16,8 @@ impl<'a> Rules<'a> {
 
     /// The rules of a processor, where it is one.
     pub(super) fn processor(&self) -> Option<Processor<'a>> {
-        let Rules { speed, target } = *self;
-        let (kept, cache) = (target.kept()?, speed.cache?);
+        let Rules { speed, platform } = *self;
+        let (kept, cache) = (platform.kept()?, speed.cache?);
         Some(Processor { rules: *self, kept, cache })
     }
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::features::physical::{Pass, kernels};
     use crate::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
-    use crate::target::{Parameter, Target};
+    use crate::platform::{Parameter, Platform};
     use crate::workload::{Stage, Step};
 
     /// Two depthwise convolutions of a width: the second passes a gradient on.
@@ -53,9 +53,9 @@ mod tests {
     }
 
     /// Time of 5x5 over time of 3x3 kernels.
-    fn widening(target: &Target, pass: Pass) -> f64 {
-        let values = Parameter::ALL.map(|parameter| target.speed.prior(parameter).typical);
-        let rules = Rules { speed: &target.speed, target };
+    fn widening(platform: &Platform, pass: Pass) -> f64 {
+        let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
+        let rules = Rules { speed: &platform.speed, platform };
         let time = |width| -> f64 {
             let step = kernels(&depthwise(width), Step::published(Stage::Training));
             step.iter().filter(|kernel| kernel.pass == pass).map(|kernel| rules.time(kernel, 4.0, &values)).sum()
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn wide_depthwise_kernels_cost_what_the_device_has_code_for() {
-        let [tx2, cpu] = ["tx2", "cpu"].map(|name| Target::named(name).unwrap());
+        let [tx2, cpu] = ["tx2", "cpu"].map(|name| Platform::named(name).unwrap());
         let reread = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient].map(|pass| widening(&tx2, pass));
         assert!(reread.iter().all(|ratio| (ratio - 25.0 / 9.0).abs() < 1e-9), "{reread:?}");
         // Measured on one core, 480 channels of 14x14: forward 0.36 ms with 3x3 kernels, 0.43 with 5x5; backward 0.59 and 6.3.

@@ -4,7 +4,7 @@ use super::parts::Parts;
 use super::term::{Terms, Values};
 use super::terms::Rules;
 use crate::features::physical::{Kernel, Pass};
-use crate::target::Parameter;
+use crate::platform::Parameter;
 
 /// How often the processor hands work over in one step.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,6 +1,6 @@
 //! Summands of a kernel's time: each a power of the device's parameters times losses `1 + parameter x share`.
 
-use crate::target::Parameter;
+use crate::platform::Parameter;
 
 /// How many parameters there are.
 pub(super) const COUNT: usize = Parameter::ALL.len();

@@ -6,13 +6,13 @@
 
 use super::term::Term;
 use crate::features::physical::{Access, Class, Filter, Kernel, Pass, Product};
-use crate::target::{Asked, Parameter, Speed, Target};
+use crate::platform::{Asked, Parameter, Platform, Speed};
 
 /// The rules by which a kind of device computes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) speed: &'a Speed,
-    pub(super) target: &'a Target,
+    pub(super) platform: &'a Platform,
 }
 
 pub(super) const MILLION: f64 = 1e6;

@@ -2,7 +2,7 @@
 
 use super::search::search;
 use crate::error::{Error, Result};
-use crate::target::Allocator;
+use crate::platform::Allocator;
 use linfa::dataset::Dataset;
 use linfa::traits::Fit;
 use linfa_trees::DecisionTree;

@@ -9,8 +9,8 @@ use crate::fingerprint::novelty::architecture;
 use crate::fingerprint::rows::Observations;
 use crate::memory::Simulation;
 use crate::network::Network;
+use crate::platform::Allocator;
 use crate::records::{Reading, Record, Variant};
-use crate::target::Allocator;
 use crate::workload::Step;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Ve
     }
     let variants: Vec<(&Variant, Rows)> = variants.into_iter().collect();
     let known = variants.into_par_iter().map(|(variant, Rows { network, rows })| {
-        let simulation = Simulation::new(network, step, observations.target);
+        let simulation = Simulation::new(network, step, observations.platform);
         let mut simulated: BTreeMap<u64, Simulated> = BTreeMap::new();
         let digested = |(record, used): (&Record, Option<f64>)| {
             let batch = record.workload.batch;
@@ -88,7 +88,7 @@ pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Ve
             level: variant.level,
             architecture: architecture(network),
             parameters: network.parameters(),
-            kernels: Some(Kernels::of(network, step, observations.target)),
+            kernels: Some(Kernels::of(network, step, observations.platform)),
             filled: rows.iter().any(|(record, used)| used.is_some_and(|used| fills(record, used))),
             steps: rows.into_iter().map(digested).collect(),
         };

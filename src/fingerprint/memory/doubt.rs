@@ -5,7 +5,7 @@ use super::digest::{Digested, Known, curve};
 use super::model::Model;
 use super::search::search;
 use crate::fingerprint::cross_validation::leave_out;
-use crate::target::Allocator;
+use crate::platform::Allocator;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -153,7 +153,7 @@ impl Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::CachingSizes;
+    use crate::platform::CachingSizes;
 
     #[test]
     fn the_scale_is_that_of_the_errors() {

@@ -6,7 +6,7 @@ use super::digest::{Digested, Known, trials};
 use super::doubt::{Doubt, Doubts};
 use crate::error::Result;
 use crate::fingerprint::prediction::{Counts, MemoryLimit};
-use crate::target::{Memory, Target};
+use crate::platform::{Memory, Platform};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -33,10 +33,10 @@ impl Edge {
         known: &[&Known],
         curve: &Curve,
         doubts: &Doubts,
-        device: (&Target, Option<f64>),
+        device: (&Platform, Option<f64>),
     ) -> Result<Option<Self>> {
-        let (target, capacity) = device;
-        let limit = capacity.and_then(|mib| enforced(mib, target.memory));
+        let (platform, capacity) = device;
+        let limit = capacity.and_then(|mib| enforced(mib, platform.memory));
         if let Some(limit) = limit.filter(|limit| !contradicted(limit, known, curve, doubts)) {
             return Ok(Some(Edge::Known(limit)));
         }
@@ -104,10 +104,10 @@ mod tests {
     }
 
     fn edge(fitted: f64, capacity: f64, device: &str) -> Edge {
-        let (known, target) = ([network(fitted)], Target::named(device).unwrap());
+        let (known, platform) = ([network(fitted)], Platform::named(device).unwrap());
         let curve = Curve { large: 30.0, small: 30.0, floor: None, cap: None };
-        let doubts = Doubts::of(&known, target.allocator);
-        Edge::of(&[&known[0]], &curve, &doubts, (&target, Some(capacity))).unwrap().unwrap()
+        let doubts = Doubts::of(&known, platform.allocator);
+        Edge::of(&[&known[0]], &curve, &doubts, (&platform, Some(capacity))).unwrap().unwrap()
     }
 
     #[test]

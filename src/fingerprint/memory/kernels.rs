@@ -3,7 +3,7 @@
 use crate::features::physical::kernels;
 use crate::fingerprint::depthwise::is_general;
 use crate::network::{Activation, Binary, Network, Node, Op};
-use crate::target::{Target, Workspace};
+use crate::platform::{Platform, Workspace};
 use crate::workload::Step;
 use serde::{Deserialize, Serialize};
 
@@ -39,13 +39,13 @@ impl Kernels {
         (0.0..=MOST_CODE).contains(&self.code) && (0.0..=1.0).contains(&self.ragged)
     }
 
-    pub fn of(network: &Network, step: Step, target: &Target) -> Self {
-        let block = target.workspaces.iter().find_map(|workspace| match workspace {
+    pub fn of(network: &Network, step: Step, platform: &Platform) -> Self {
+        let block = platform.workspaces.iter().find_map(|workspace| match workspace {
             Workspace::BlockedCopies { channels, .. } => Some(*channels),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         });
         block.map_or(Kernels::default(), |block| Kernels {
-            code: code(network, step, target),
+            code: code(network, step, platform),
             ragged: ragged(network, block),
         })
     }
@@ -55,9 +55,9 @@ impl Kernels {
 type Is<'a> = &'a dyn Fn(&Node) -> bool;
 
 /// MiB of code, every kind of operation once.
-fn code(network: &Network, step: Step, target: &Target) -> f64 {
+fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
     let any = |is: Is| network.nodes().iter().any(is);
-    let general = kernels(network, step).iter().any(|kernel| is_general(kernel, target.speed.depthwise));
+    let general = kernels(network, step).iter().any(|kernel| is_general(kernel, platform.speed.depthwise));
     let kinds: [(f64, Is); 10] = [
         (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm { .. })),
         (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul)),

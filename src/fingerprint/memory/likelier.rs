@@ -3,9 +3,9 @@
 use super::simulated::Simulated;
 use crate::fingerprint::rows::Row;
 use crate::memory::Simulation;
+use crate::platform::Platform;
 use crate::records::Reading;
 use crate::stats::median;
-use crate::target::Target;
 use crate::workload::Step;
 use rayon::prelude::*;
 
@@ -19,7 +19,7 @@ const CLEARLY: f64 = 2.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Likelier {
     /// Its name.
-    pub target: String,
+    pub platform: String,
     /// How far off its rules are, median in percent.
     pub error: f64,
     /// How far off the assumed ones are.
@@ -28,15 +28,15 @@ pub struct Likelier {
 
 /// The known device whose rules fit the allocated memory of some rows best, if that is clearly not the assumed one. None where rows do
 /// not tell what was allocated.
-pub fn likelier(step: Step, rows: &[Row], assumed: &Target) -> Option<Likelier> {
+pub fn likelier(step: Step, rows: &[Row], assumed: &Platform) -> Option<Likelier> {
     let mut rows: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, allocated(row)?))).collect();
     rows.sort_by_key(|(row, _)| row.record.variant.level);
     rows.truncate(rows.len().min(LOOKED_AT));
     let off = error(step, &rows, assumed)?;
-    let known = Target::names().filter_map(|name| Target::named(name).ok());
-    let errors = known.filter_map(|target| Some((error(step, &rows, &target)?, target.name)));
-    let (error, target) = errors.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    (error < 0.5 * off && error + CLEARLY < off).then_some(Likelier { target, error, assumed: off })
+    let known = Platform::names().filter_map(|name| Platform::named(name).ok());
+    let errors = known.filter_map(|platform| Some((error(step, &rows, &platform)?, platform.name)));
+    let (error, platform) = errors.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (error < 0.5 * off && error + CLEARLY < off).then_some(Likelier { platform, error, assumed: off })
 }
 
 /// MiB of tensors that the profiler counted.
@@ -48,9 +48,9 @@ fn allocated(row: &Row) -> Option<f64> {
 }
 
 /// Median percentage by which the rules of a device miss what was allocated.
-fn error(step: Step, rows: &[(&Row, f64)], target: &Target) -> Option<f64> {
+fn error(step: Step, rows: &[(&Row, f64)], platform: &Platform) -> Option<f64> {
     let off = rows.par_iter().map(|(row, measured)| {
-        let simulated = Simulated::of(&Simulation::new(&row.network, step, target), row.record.workload.batch);
+        let simulated = Simulated::of(&Simulation::new(&row.network, step, platform), row.record.workload.batch);
         100.0 * (simulated.allocated / measured - 1.0).abs()
     });
     let off: Vec<f64> = off.collect();

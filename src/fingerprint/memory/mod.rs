@@ -25,8 +25,8 @@ use super::novelty::Novelty;
 use super::rows::{Attempt, Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
+use crate::platform::{Allocator, Platform};
 use crate::records::Variant;
-use crate::target::{Allocator, Target};
 use crate::units::Bytes;
 use crate::workload::Step;
 use digest::{Known, capacity, digest, of_variants};
@@ -42,7 +42,7 @@ use stored::Stored;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub(super) struct MemoryModel {
-    target: Target,
+    platform: Platform,
     seed: u64,
     model: Model,
     /// MiB that the device has in all, where the rows tell.
@@ -59,14 +59,14 @@ impl MemoryModel {
         let capacity = observations.rows.iter().filter_map(|row| capacity(&row.record)).reduce(f64::min);
         let known = digest(step, observations);
         let parts: Vec<&Known> = known.iter().collect();
-        let target = observations.target.clone();
-        let model = Model::fit(&parts, target.allocator, seed)?
+        let platform = observations.platform.clone();
+        let model = Model::fit(&parts, platform.allocator, seed)?
             .ok_or_else(|| Error::input("no step fitted into the device's memory"))?;
-        let doubts = Doubts::of(&known, target.allocator);
+        let doubts = Doubts::of(&known, platform.allocator);
         Ok(MemoryModel {
-            edge: Edge::of(&parts, &model.curve, &doubts, (&target, capacity))?,
-            spread: spread(&known, target.allocator, seed)?,
-            target,
+            edge: Edge::of(&parts, &model.curve, &doubts, (&platform, capacity))?,
+            spread: spread(&known, platform.allocator, seed)?,
+            platform,
             seed,
             model,
             capacity,
@@ -77,13 +77,13 @@ impl MemoryModel {
 
     /// The same with more rows: the new network weighs as much as every other. What did not fit says where the limit is.
     pub fn calibrate(&self, step: Step, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
-        let added = digest(step, &Observations { rows, failed, target: &self.target });
+        let added = digest(step, &Observations { rows, failed, platform: &self.platform });
         let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
         let parts: Vec<&Known> = known.iter().collect();
-        let allocator = self.target.allocator;
+        let allocator = self.platform.allocator;
         let model = Model::fit(&parts, allocator, self.seed)?.unwrap_or_else(|| self.model.clone());
         let doubts = Doubts::of(&known, allocator);
-        let edge = Edge::of(&parts, &model.curve, &doubts, (&self.target, self.capacity))?;
+        let edge = Edge::of(&parts, &model.curve, &doubts, (&self.platform, self.capacity))?;
         Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
@@ -123,7 +123,7 @@ impl MemoryModel {
         let known = of_variants(step, observations);
         let residuals = |own: &[&(&Variant, Known)], others: &[&(&Variant, Known)]| {
             let others: Vec<&Known> = others.iter().map(|(_, part)| part).collect();
-            let model = Model::fit(&others, observations.target.allocator, seed)?;
+            let model = Model::fit(&others, observations.platform.allocator, seed)?;
             Ok(own.iter().flat_map(|(_, part)| model.iter().flat_map(|model| model.left_open(part))).collect())
         };
         leave_out(&known, |(variant, _)| Some(group(variant)), residuals).into_iter().collect()

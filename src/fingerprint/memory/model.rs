@@ -6,7 +6,7 @@ use super::query::Query;
 use super::residual::{Residual, residuals};
 use crate::error::Result;
 use crate::fingerprint::cross_validation::Residuals;
-use crate::target::Allocator;
+use crate::platform::Allocator;
 use std::collections::BTreeMap;
 
 /// From what is simulated of a step to what it uses.

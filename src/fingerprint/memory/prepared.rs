@@ -42,8 +42,8 @@ impl<'a> Prepared<'a> {
             memory,
             architecture: architecture(network),
             parameters: network.parameters(),
-            kernels: Kernels::of(network, step, &memory.target),
-            simulation: Simulation::new(network, step, &memory.target),
+            kernels: Kernels::of(network, step, &memory.platform),
+            simulation: Simulation::new(network, step, &memory.platform),
             curve: memory.model.curve,
             edge: memory.edge,
             doubts: memory.doubts.at_least_as_unsure(above).wider(novelty.ignorance),
@@ -121,7 +121,7 @@ impl Predictor for Prepared<'_> {
                 [largest(bytes.mib(), need), largest(bytes.mib(), surely)]
             }
             Edge::Taught(boundary) => {
-                let limits = [boundary.likely(), boundary.safe(self.memory.target.allocator)];
+                let limits = [boundary.likely(), boundary.safe(self.memory.platform.allocator)];
                 limits.map(|limit| largest(limit, |batch| self.simulate(batch).reserved))
             }
         };

@@ -8,7 +8,7 @@ use super::digest::Known;
 use super::offset::Offset;
 use super::query::Query;
 use crate::error::Result;
-use crate::target::Allocator;
+use crate::platform::Allocator;
 use crate::trees::{ExtraTrees, Forest};
 use linfa::dataset::Dataset;
 use linfa::traits::Fit;

@@ -8,13 +8,13 @@ use super::edge::Edge;
 use super::model::Model;
 use crate::error::{Error, Result};
 use crate::fingerprint::cross_validation::Spread;
-use crate::target::Target;
+use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stored {
-    target: Target,
+    platform: Platform,
     seed: u64,
     curve: Curve,
     capacity: Option<f64>,
@@ -26,8 +26,8 @@ pub(super) struct Stored {
 
 impl From<MemoryModel> for Stored {
     fn from(memory: MemoryModel) -> Self {
-        let MemoryModel { target, seed, model, capacity, edge, doubts, spread, known } = memory;
-        Stored { target, seed, curve: model.curve, capacity, edge, doubts, spread, known }
+        let MemoryModel { platform, seed, model, capacity, edge, doubts, spread, known } = memory;
+        Stored { platform, seed, curve: model.curve, capacity, edge, doubts, spread, known }
     }
 }
 
@@ -35,9 +35,9 @@ impl TryFrom<Stored> for MemoryModel {
     type Error = Error;
 
     fn try_from(stored: Stored) -> Result<Self> {
-        let Stored { target, seed, curve, capacity, edge, doubts, spread, known } = stored;
-        target.check()?;
-        let model = Model::grown(curve, &known.iter().collect::<Vec<_>>(), target.allocator, seed)?;
-        Ok(MemoryModel { target, seed, model, capacity, edge, doubts, spread, known })
+        let Stored { platform, seed, curve, capacity, edge, doubts, spread, known } = stored;
+        platform.check()?;
+        let model = Model::grown(curve, &known.iter().collect::<Vec<_>>(), platform.allocator, seed)?;
+        Ok(MemoryModel { platform, seed, model, capacity, edge, doubts, spread, known })
     }
 }

@@ -4,9 +4,9 @@ use super::networks::Networks;
 use super::observations::{Attempt, Observations, Row};
 use super::selection::{Levels, Selection};
 use crate::error::{Error, Result};
+use crate::platform::Platform;
 use crate::records::layers::{self, LayerRecord};
 use crate::records::{self, Record, Variant};
-use crate::target::Target;
 use crate::units::grouped;
 use crate::workload::{Quantity, Workload};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -152,8 +152,8 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
 
 impl Gathered {
     /// These rows as observations of a device.
-    pub fn observations<'a>(&'a self, target: &'a Target) -> Observations<'a> {
-        Observations { rows: &self.rows, failed: &self.failed, target }
+    pub fn observations<'a>(&'a self, platform: &'a Platform) -> Observations<'a> {
+        Observations { rows: &self.rows, failed: &self.failed, platform }
     }
 
     /// Whether files are missing that the selection counts on.

@@ -1,9 +1,9 @@
 //! What a fit sees of a device: rows that passed, rows that did not, and the facts known of it beforehand.
 
 use crate::network::Network;
+use crate::platform::Platform;
 use crate::records::layers::LayerRecord;
 use crate::records::{Outcome, Record};
-use crate::target::Target;
 use std::sync::Arc;
 
 /// A row that passed, with the network it was measured on.
@@ -43,5 +43,5 @@ pub struct Observations<'a> {
     /// Rows that failed.
     pub failed: &'a [Attempt],
     /// The facts of the device.
-    pub target: &'a Target,
+    pub platform: &'a Platform,
 }

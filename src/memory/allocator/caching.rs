@@ -2,7 +2,7 @@
 //! (c10/cuda/CUDACachingAllocator.cpp, default settings).
 
 use super::{Allocate, Block, Counters};
-use crate::target::CachingSizes;
+use crate::platform::CachingSizes;
 
 /// No block: the end of a segment, or a request for nothing.
 const NONE: Block = Block::MAX;
@@ -200,12 +200,12 @@ impl Allocate for Caching {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::{Allocator, Target};
+    use crate::platform::{Allocator, Platform};
 
     const MIB: u64 = 1 << 20;
 
     fn caching() -> Caching {
-        match Target::named("tx2").unwrap().allocator {
+        match Platform::named("tx2").unwrap().allocator {
             Allocator::Caching(sizes) => Caching::new(sizes),
             Allocator::Direct => panic!("PyTorch caches on a TX2"),
         }

@@ -4,8 +4,8 @@ use crate::fingerprint::check_understood;
 use crate::memory::Simulation;
 use crate::network::Network;
 use crate::plan::Configuration;
+use crate::platform::Platform;
 use crate::records::Variant;
-use crate::target::Target;
 use crate::units::Bytes;
 use crate::workload::Step;
 use rayon::prelude::*;
@@ -48,12 +48,12 @@ struct Demand {
 }
 
 /// Every offer as a candidate, in the order given.
-pub(super) fn candidates(offers: Vec<Offer>, target: &Target) -> Vec<Candidate> {
+pub(super) fn candidates(offers: Vec<Offer>, platform: &Platform) -> Vec<Candidate> {
     let variants: BTreeSet<Variant> = offers.iter().map(|offer| offer.configuration.variant.clone()).collect();
     let networks: BTreeSet<String> = variants.iter().map(|variant| variant.network.clone()).collect();
     let variants: BTreeMap<Variant, usize> = variants.into_iter().zip(0..).collect();
     let networks: BTreeMap<String, usize> = networks.into_iter().zip(0..).collect();
-    let demands = demands(&offers, target);
+    let demands = demands(&offers, platform);
     let candidate = |(Offer { configuration, network }, demand): (Offer, Demand)| {
         let sizes = [configuration.workload.batch, network.macs(), network.activations()];
         let [batch, macs, activations] = sizes.map(|size| (size.max(1) as f64).ln());
@@ -71,7 +71,7 @@ pub(super) fn candidates(offers: Vec<Offer>, target: &Target) -> Vec<Candidate> 
 }
 
 /// The memory of every offer; each variant is prepared for simulation once.
-fn demands(offers: &[Offer], target: &Target) -> Vec<Demand> {
+fn demands(offers: &[Offer], platform: &Platform) -> Vec<Demand> {
     let mut groups: BTreeMap<(&Variant, Step), Vec<usize>> = BTreeMap::new();
     for (at, Offer { configuration, .. }) in offers.iter().enumerate() {
         groups.entry((&configuration.variant, configuration.workload.step)).or_default().push(at);
@@ -80,7 +80,7 @@ fn demands(offers: &[Offer], target: &Target) -> Vec<Demand> {
     let demands = groups.into_par_iter().flat_map_iter(|((_, step), group)| {
         let network = &offers[group[0]].network;
         let simulated = check_understood(network).is_ok();
-        let simulation = simulated.then(|| Simulation::new(network, step, target));
+        let simulation = simulated.then(|| Simulation::new(network, step, platform));
         let demand = |at: usize| {
             let batch = offers[at].configuration.workload.batch;
             let bytes = simulation

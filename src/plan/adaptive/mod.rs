@@ -18,8 +18,8 @@ use super::ledger::{Decision, Ledger};
 use super::sweep::Configuration;
 use super::turn::{Ending, Plan, Turn};
 use crate::error::Result;
+use crate::platform::Platform;
 use crate::records::Learned;
-use crate::target::Target;
 use crate::units::Bytes;
 use candidate::{Candidate, candidates};
 use design::Design;
@@ -43,7 +43,7 @@ const REPEATED: usize = 6;
 #[derive(Debug, Clone)]
 pub struct Means {
     /// The facts of the device.
-    pub target: Target,
+    pub platform: Platform,
     /// The memory it has for networks, where that is known.
     pub capacity: Option<Bytes>,
     /// Whether the device measures anew when it is asked again.
@@ -69,7 +69,7 @@ impl Adaptive {
     /// Chooses from these offers.
     pub fn new(offers: Vec<Offer>, means: Means) -> Self {
         let share = Share::of(offers.iter().map(|offer| &offer.configuration));
-        let candidates = candidates(offers, &means.target);
+        let candidates = candidates(offers, &means.platform);
         Adaptive {
             index: Index::new(&candidates),
             share,
@@ -97,7 +97,7 @@ impl Adaptive {
         let known = self.learned.last().is_some_and(|last| last.measured == measured);
         if is_due(measured, self.share.least) && !known {
             let rows = self.index.rows(&self.candidates, ledger);
-            let estimates = estimates(&rows, &self.means.target, self.means.seed)?;
+            let estimates = estimates(&rows, &self.means.platform, self.means.seed)?;
             self.note(&estimates, measured, seconds);
             if is_flat(&estimates, &rows) {
                 return Ok(Some(Ending::Flat { measured }));

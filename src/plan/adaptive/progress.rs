@@ -6,9 +6,9 @@
 use super::seen::Passed;
 use crate::error::Result;
 use crate::fingerprint::{Observations, Row, left_out_error};
+use crate::platform::Platform;
 use crate::records::Variant;
 use crate::stats::mean;
-use crate::target::Target;
 use crate::workload::{Quantity, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,14 +48,14 @@ pub(super) fn is_due(measured: usize, first: usize) -> bool {
 ///
 /// # Errors
 /// When a fit fails.
-pub(super) fn estimates(rows: &Passed, target: &Target, seed: u64) -> Result<Estimates> {
+pub(super) fn estimates(rows: &Passed, platform: &Platform, seed: u64) -> Result<Estimates> {
     let mut estimates = Estimates::new();
     for (&subject, rows) in rows {
         let groupings = [networks(rows), levels(rows)];
         let mut of_groupings = Vec::new();
         for groups in groupings.into_iter().flatten() {
             let error = |rows: &[Row]| {
-                let observations = Observations { rows, failed: &[], target };
+                let observations = Observations { rows, failed: &[], platform };
                 left_out_error(subject, seed, &observations, |variant| groups[variant])
             };
             let halves = [0, 1].map(|odd| rows.iter().skip(odd).step_by(2).cloned().collect::<Vec<Row>>());

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::evaluation::{Fits, Study};
 use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection, gather};
 use crate::frame::Context;
-use crate::target::Target;
+use crate::platform::Platform;
 use crate::workload::{Quantity, Stage};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(super) struct Assessed {
 /// What a fingerprint was fitted on.
 struct Basis {
     rows: Gathered,
-    target: Target,
+    platform: Platform,
 }
 
 impl Assessed {
@@ -73,17 +73,17 @@ impl FingerprintSection {
         self.tell_other_stage(gathered.of_other_stage, source.quantity, context);
         let begin = context.now();
         let subject = self.subject(source.quantity);
-        let facts = self.target(source)?;
+        let facts = self.platform(source)?;
         facts.tell(self.step, &gathered.rows, context);
-        let target = facts.target;
-        let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&target));
+        let platform = facts.platform;
+        let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&platform));
         let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();
         fingerprint.provenance = Provenance {
             date: humantime::format_rfc3339_seconds(begin).to_string(),
             seconds: context.now().duration_since(begin).unwrap_or_default().as_secs_f64(),
         };
-        Ok((fingerprint, Basis { rows: gathered, target }))
+        Ok((fingerprint, Basis { rows: gathered, platform }))
     }
 
     /// A profile may hold both stages; a fingerprint is of one.
@@ -104,7 +104,7 @@ impl FingerprintSection {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let rows = gather(&selection, networks)?;
         match stored.was_fitted_on(&rows.rows) {
-            true => Ok(Basis { rows, target: self.target(source)?.target }),
+            true => Ok(Basis { rows, platform: self.platform(source)?.platform }),
             false => {
                 Err(Error::input("the stored fingerprint was fitted on other rows than those of the configuration"))
             }
@@ -139,11 +139,11 @@ fn errors_by_network(study: &Study) -> BTreeMap<String, f64> {
 
 /// Runs every protocol that the rows allow.
 fn study(fingerprint: &Fingerprint, basis: &Result<Basis>, tested: &Gathered, context: &Context) -> Study {
-    let Basis { rows, target } = match basis {
+    let Basis { rows, platform } = match basis {
         Ok(basis) => basis,
         Err(reason) => return Study::without_fits(fingerprint, tested, reason.to_string()),
     };
-    let fits = Fits::new(fingerprint, rows.observations(target), tested.observations(target));
+    let fits = Fits::new(fingerprint, rows.observations(platform), tested.observations(platform));
     let progress =
         context.console.progress(fits.count() as u64, &format!("testing {}", fingerprint.subject().quantity));
     fits.run(|| progress.advance(1))

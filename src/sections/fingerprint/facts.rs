@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::fingerprint::{Likelier, Row, likelier};
 use crate::frame::Context;
 use crate::machine::Setting;
+use crate::platform::Platform;
 use crate::records::Provenance;
-use crate::target::Target;
 use crate::units::Percent;
 use crate::workload::Step;
 use std::path::Path;
@@ -14,31 +14,31 @@ use std::path::Path;
 impl FingerprintSection {
     /// Refuses a device that is unknown or badly described, before hours of measurements.
     pub(super) fn check_target(&self) -> Result<()> {
-        self.target.as_deref().map_or(Ok(()), |word| named_or_read(word).map(drop))
+        self.platform.as_deref().map_or(Ok(()), |word| named_or_read(word).map(drop))
     }
 
     /// The facts of the device that was profiled.
-    pub(super) fn target(&self, source: &Source) -> Result<Facts> {
-        if let Some(named) = &self.target {
-            return named_or_read(named).map(|target| Facts { target, assumed: false });
+    pub(super) fn platform(&self, source: &Source) -> Result<Facts> {
+        if let Some(named) = &self.platform {
+            return named_or_read(named).map(|platform| Facts { platform, assumed: false });
         }
         let profiles = profiles(source.fit.iter())?;
-        if let Some(target) = profiles.iter().find_map(|profile| told(&profile.setting)) {
-            return Ok(Facts { target: Target::named(target)?.on_threads(threads(&profiles)), assumed: false });
+        if let Some(platform) = profiles.iter().find_map(|profile| told(&profile.setting)) {
+            return Ok(Facts { platform: Platform::named(platform)?.on_threads(threads(&profiles)), assumed: false });
         }
-        let target = Target::named(&self.device).map_err(|_| {
-            let known: Vec<&str> = Target::names().collect();
+        let platform = Platform::named(&self.device).map_err(|_| {
+            let known: Vec<&str> = Platform::names().collect();
             Error::config(format!("nothing says what kind of device {} is", self.device))
                 .expected(format!("target = one of {}, or a file that describes a device", known.join(", ")))
                 .help("set target in [fingerprint]; a graphics card with its own memory is cuda")
         })?;
-        Ok(Facts { target, assumed: true })
+        Ok(Facts { platform, assumed: true })
     }
 }
 
 /// What is taken to be known of the device, and on whose word.
 pub(super) struct Facts {
-    pub target: Target,
+    pub platform: Platform,
     /// Nothing but the name of the device speaks for it.
     pub assumed: bool,
 }
@@ -49,14 +49,14 @@ impl Facts {
         if !self.assumed {
             return;
         }
-        let Target { name, title, .. } = &self.target;
+        let Platform { name, title, .. } = &self.platform;
         let assumed = format!("the profile does not say what it was measured on: taken for {name} ({title})");
-        let Some(Likelier { target, error, assumed: off }) = likelier(step, rows, &self.target) else {
+        let Some(Likelier { platform, error, assumed: off }) = likelier(step, rows, &self.platform) else {
             return context.console.note(format!("{assumed}; target in [fingerprint] says otherwise"));
         };
         let [error, off] = [error, off].map(Percent);
         context.warn(format!(
-            "{assumed}, but by its rules mem_alloc of the rows is off by {off} and by those of {target} by {error}: set target = {target} \
+            "{assumed}, but by its rules mem_alloc of the rows is off by {off} and by those of {platform} by {error}: set target = {platform} \
              in [fingerprint] if that is what it was"
         ));
     }
@@ -70,17 +70,17 @@ fn threads(profiles: &[Provenance]) -> u64 {
 }
 
 /// A known device, or a file that describes one.
-fn named_or_read(word: &str) -> Result<Target> {
+fn named_or_read(word: &str) -> Result<Platform> {
     match word.ends_with(".json") || word.contains('/') {
-        true => Target::read(Path::new(word)),
-        false => Target::named(word),
+        true => Platform::read(Path::new(word)),
+        false => Platform::named(word),
     }
 }
 
 /// The known device whose facts a profile's setting implies: libtorch lays tensors out for the widest vectors a processor has.
 fn told(setting: &Setting) -> Option<&'static str> {
     let fact = |name: &str| setting.get(name).map(String::as_str);
-    if let Some(known) = fact("target").and_then(|told| Target::names().find(|name| *name == told)) {
+    if let Some(known) = fact("target").and_then(|told| Platform::names().find(|name| *name == told)) {
         // Which arithmetic was allowed is told beside the device, and decides what convolutions borrow.
         return Some(if (known, fact("tf32")) == ("cuda", Some("on")) { "cuda_tf32" } else { known });
     }

@@ -30,7 +30,7 @@ pub struct FingerprintSection {
     device: String,
     dataset: String,
     /// A known kind of device or a file; none where the profile tells.
-    target: Option<String>,
+    platform: Option<String>,
     recipe: Recipe,
     fit: Split,
     test: Split,

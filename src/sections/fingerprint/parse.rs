@@ -19,7 +19,7 @@ impl FingerprintSection {
             step: Step::published(values.named("stage", Stage::parse)?),
             device: values.folder_name("device_name")?,
             dataset: values.folder_name("dataset")?,
-            target: values.get("target")?,
+            platform: values.get("target")?,
             recipe: Recipe::new(values.named("method", Method::parse)?, values.get("seed")?),
             fit: Split { networks: values.get("train_nets")?, levels: Levels::Only(fitted) },
             test: Split { networks: values.get("eval_nets")?, levels: others },

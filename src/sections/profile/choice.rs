@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::network::Network;
 use crate::network::onnx;
 use crate::plan::{Adaptive, Configuration, Grid, Means, Offer, Plan, Visits};
-use crate::target::Target;
+use crate::platform::Platform;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -98,9 +98,9 @@ impl Profile {
         let plan: Box<dyn Plan> = match self.choice {
             Choice::Grid => Box::new(Grid::new(all.clone())),
             Choice::Adaptive => {
-                let (target, capacity, seed) = (self.target(device)?, device.capacity(), self.device.seed);
+                let (platform, capacity, seed) = (self.platform(device)?, device.capacity(), self.device.seed);
                 all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-                Box::new(Adaptive::new(offers(offered)?, Means { target, capacity, repeats: anew, seed }))
+                Box::new(Adaptive::new(offers(offered)?, Means { platform, capacity, repeats: anew, seed }))
             }
         };
         let budget = self.budget.map(|budget| budget.as_secs_f64());
@@ -109,13 +109,14 @@ impl Profile {
 
     /// The facts of the device, where it or its name tells them. Elsewhere those of any processor: a guess only makes the plan choose
     /// less well.
-    fn target(&self, device: &dyn Device) -> Result<Target> {
+    fn platform(&self, device: &dyn Device) -> Result<Platform> {
         let setting = device.setting();
         let told = setting.get("target").map_or("", String::as_str);
-        let target =
-            Target::named(told).or_else(|_| Target::named(&self.device_name)).or_else(|_| Target::named("cpu_avx2"))?;
+        let platform = Platform::named(told)
+            .or_else(|_| Platform::named(&self.device_name))
+            .or_else(|_| Platform::named("cpu_avx2"))?;
         let threads = setting.get("threads").and_then(|threads| threads.parse().ok());
-        Ok(threads.into_iter().fold(target, Target::on_threads))
+        Ok(threads.into_iter().fold(platform, Platform::on_threads))
     }
 }
 

@@ -11,10 +11,10 @@ use perf4sight::machine::description::Description;
 use perf4sight::memory::Simulation;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Network, onnx};
+use perf4sight::platform::Platform;
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
 use perf4sight::records::Variant;
 use perf4sight::stats::Scores;
-use perf4sight::target::Target;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Step, Workload};
 use std::sync::Arc;
@@ -61,8 +61,8 @@ fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<P
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
-    let target = Target::processor(Description::here().wide_vectors()).unwrap();
-    let simulation = Simulation::new(network, Step::published(stage), &target);
+    let platform = Platform::processor(Description::here().wide_vectors()).unwrap();
+    let simulation = Simulation::new(network, Step::published(stage), &platform);
     let pair = |&batch: &u64| {
         let (variant, workload) = (Variant::new(network.name(), level), Workload::published(stage, batch));
         let allowance = Allowance::default();
@@ -104,7 +104,7 @@ fn the_allocator_of_this_processor_is_reproduced() {
 #[ignore = "takes half an hour; run with: cargo test -p perf4sight-worker the_whole_zoo -- --ignored --nocapture"]
 fn the_whole_zoo() {
     let batches = [1, 4, 16];
-    println!("{:?}\n{}\n", worker().setting(), Target::processor(Description::here().wide_vectors()).unwrap().title);
+    println!("{:?}\n{}\n", worker().setting(), Platform::processor(Description::here().wide_vectors()).unwrap().title);
     println!("| network | level | stage | batch 1 | batch 4 | batch 16 |\n|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for (name, level) in zoo::names().flat_map(|name| [0, 30, 70].map(|level| (name, level))) {

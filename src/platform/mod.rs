@@ -1,7 +1,7 @@
 //! The facts of a device as data files: its memory, its allocator, what its libraries keep and borrow, its usual batch sizes.
 //!
-//! A file is JSON with the fields of [`Target`], every one required and no others taken; sizes are bytes. The known devices are
-//! embedded ([`Target::named`]), a user's own is read by [`Target::read`].
+//! A file is JSON with the fields of [`Platform`], every one required and no others taken; sizes are bytes. The known devices are
+//! embedded ([`Platform::named`]), a user's own is read by [`Platform::read`].
 
 mod rules;
 mod speed;
@@ -20,7 +20,7 @@ use std::path::Path;
 /// What is known of a kind of device before anything is measured on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Target {
+pub struct Platform {
     /// The word in configuration and folder names.
     pub name: String,
     /// What it is, for people.
@@ -64,8 +64,8 @@ const KNOWN: [(&str, &str); 7] = [
     ("orin", include_str!("data/orin.json")),
 ];
 
-impl Target {
-    /// The names [`Target::named`] knows.
+impl Platform {
+    /// The names [`Platform::named`] knows.
     pub fn names() -> impl Iterator<Item = &'static str> + Clone {
         KNOWN.iter().map(|(name, _)| *name)
     }
@@ -73,8 +73,8 @@ impl Target {
     /// One of the known devices.
     ///
     /// ```
-    /// use perf4sight::target::{Memory, Target};
-    /// assert_eq!(Target::named("tx2")?.memory, Memory::Unified);
+    /// use perf4sight::platform::{Memory, Platform};
+    /// assert_eq!(Platform::named("tx2")?.memory, Memory::Unified);
     /// # Ok::<(), perf4sight::error::Error>(())
     /// ```
     ///
@@ -125,12 +125,12 @@ impl Target {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let target: Target = serde_json::from_str(text).map_err(|cause| {
+        let platform: Platform = serde_json::from_str(text).map_err(|cause| {
             let fields = "the fields that the known devices' files have";
             Error::input(format!("no description of a device: {cause}")).line(cause.line()).expected(fields)
         })?;
-        target.check()?;
-        Ok(target)
+        platform.check()?;
+        Ok(platform)
     }
 
     /// Refuses sizes that would let a simulation divide by zero, overflow or never end.
@@ -166,16 +166,16 @@ mod tests {
 
     #[test]
     fn every_known_device_reads_and_carries_its_name() {
-        for name in Target::names() {
-            assert_eq!(Target::named(name).unwrap().name, name);
+        for name in Platform::names() {
+            assert_eq!(Platform::named(name).unwrap().name, name);
         }
-        assert!(Target::named("tx3").unwrap_err().to_string().contains("did you mean \"tx2\"?"));
+        assert!(Platform::named("tx3").unwrap_err().to_string().contains("did you mean \"tx2\"?"));
     }
 
     #[test]
     fn what_is_missing_unknown_or_absurd_is_refused() {
         let good = KNOWN[4].1;
-        let refused = |from: &str, to: &str| Target::parse(&good.replace(from, to)).unwrap_err().to_string();
+        let refused = |from: &str, to: &str| Platform::parse(&good.replace(from, to)).unwrap_err().to_string();
         assert!(refused("\"memory\": \"unified\",", "").contains("missing field `memory`"));
         assert!(refused("\"unified\"", "\"shared\"").contains("unknown variant `shared`"));
         assert!(refused("\"round\": 512", "\"round\": 0").contains("allocator"));
