@@ -34,14 +34,8 @@ mod table;
 mod text;
 mod theme;
 
-pub use chart::bars::Bars;
-pub use chart::heatmap::{Content, HeatCell, Heatmap, Sign};
-pub use chart::histogram::Histogram;
-pub use chart::line::{Line, Reference, Value};
-pub use chart::scatter::{Point, Scatter};
-pub use chart::stacked_bars::{Group, StackedBars, Whole};
-pub use chart::timeline::{Span, Timeline};
-pub use chart::{Axis, Chart, Colour, Plot, Scale, Series};
+// All that a chart is made of: a new kind is named in its own module alone.
+pub use chart::*;
 pub use console::{Console, Mode, Settings};
 pub use drawing::Texture;
 pub use page::{Block, Chapter, Fact, Page, Tone};

@@ -1,23 +1,24 @@
 //! A chart as data: what is plotted against what, never how many pixels it takes.
 
-pub mod bars;
-pub mod heatmap;
-pub mod histogram;
-pub mod line;
-pub mod scatter;
-pub mod stacked_bars;
-pub mod timeline;
+mod bars;
+pub(crate) mod heatmap;
+mod histogram;
+mod line;
+mod scatter;
+mod stacked_bars;
+mod timeline;
+
+pub use bars::Bars;
+pub use heatmap::{Content, HeatCell, Heatmap, Sign};
+pub use histogram::Histogram;
+pub use line::{Line, Reference, Value};
+pub use scatter::{Point, Scatter};
+pub use stacked_bars::{Group, StackedBars, Whole};
+pub use timeline::{Span, Timeline};
 
 use crate::drawing::{Area, Drawing, Mark, Texture};
 use crate::table::{Cell, Column, Table};
 use crate::theme::Ink;
-use bars::Bars;
-use heatmap::Heatmap;
-use histogram::Histogram;
-use line::Line;
-use scatter::Scatter;
-use stacked_bars::StackedBars;
-use timeline::Timeline;
 
 /// A titled plot.
 #[derive(Debug, Clone, PartialEq)]
