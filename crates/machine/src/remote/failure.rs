@@ -76,7 +76,7 @@ mod tests {
         let cases = [
             (
                 "@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
-                "another one",
+                "another machine",
                 "-R \"[board]:2222\"",
             ),
             (
