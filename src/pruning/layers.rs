@@ -21,21 +21,21 @@ pub(super) struct Filter {
 }
 
 /// The ranked layers of `network`, in the order they run. A convolution on a shortcut follows the block it bridges. A fully connected
-/// layer is ranked where it works on tokens (the classifiers of CNNs are left alone, as published), and for those of its outputs that no
-/// layer before it was ranked for: the width of a transformer is written by every one of its blocks.
+/// layer is ranked for those of its outputs that no layer before it was ranked for: the width of a transformer is written by every one of its blocks.
 pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Layer> {
     let shortcuts = shortcuts(network);
     let mut known: BTreeSet<Group> = BTreeSet::new();
     let mut layers = Vec::new();
     for (id, node) in network.iter() {
         let Some(channels) = &tensors[id.index()] else { continue };
-        let over_tokens = node.shape.rank() > 1 && channels.axis + 1 == node.shape.rank();
-        let filters = if matches!(node.op, Op::Conv(_)) && !shortcuts.contains(&id) {
-            each(&channels.ids)
-        } else if matches!(node.op, Op::Linear(_)) && over_tokens {
-            together(&channels.ids, &known)
-        } else {
+        if !node.is_ranked() || shortcuts.contains(&id) {
             continue;
+        }
+        let filters = match matches!(node.op, Op::Conv(_)) {
+            true => each(&channels.ids),
+            // What passes through on another axis is not of its making.
+            false if channels.axis + 1 < node.shape.rank() => continue,
+            false => together(&channels.ids, &known),
         };
         known.extend(filters.iter().map(|filter| filter.group));
         layers.push(Layer { node: id, filters });

@@ -36,6 +36,12 @@ pub struct Node {
 }
 
 impl Node {
+    /// Whether pruning draws for its filters: a convolution, and a fully connected layer that works on tokens; the classifiers of CNNs are
+    /// left alone, as published.
+    pub fn is_ranked(&self) -> bool {
+        matches!(self.op, Op::Conv(_)) || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
+    }
+
     /// All that is true of its operation where it stands among `nodes`.
     fn facts<'a>(&'a self, nodes: &[Node]) -> Facts<'a> {
         self.op.facts(At { nodes, node: self })

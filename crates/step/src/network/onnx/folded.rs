@@ -11,6 +11,7 @@
 
 use super::exporter::holds_batch_norm;
 use super::schema::{GraphProto, ModelProto, StringStringEntryProto};
+use super::translate::Filters;
 use crate::network::{Binary, Nature, Network, Node, NodeId};
 use std::collections::BTreeMap;
 
@@ -33,19 +34,19 @@ pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
     value.map(|value| StringStringEntryProto { key: Some(KEY.into()), value: Some(value.into()) })
 }
 
-/// Whether a network looks folded; `filters` are the names of its convolutions' weights, `unfolded` counts the batch normalisations that
+/// Whether a network looks folded; `filters` say where the weights of its layers lie, `unfolded` counts the batch normalisations that
 /// the exporter's notes gave back.
 pub(super) fn is_folded(
     model: &ModelProto,
     graph: &GraphProto,
     network: &Network,
-    filters: &BTreeMap<String, String>,
+    filters: &BTreeMap<String, Filters>,
     unfolded: usize,
 ) -> bool {
     if let Some(note) = model.metadata_props.iter().find(|note| note.key() == KEY) {
         return note.value() == FOLDED;
     }
-    let renamed = filters.values().any(|name| name.starts_with("onnx::Conv_"));
+    let renamed = filters.values().any(|filters| filters.tensor.starts_with("onnx::Conv_"));
     renamed || graph.node.iter().filter(|node| holds_batch_norm(node)).count() > unfolded || is_bare(network)
 }
 

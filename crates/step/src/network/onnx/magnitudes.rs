@@ -1,16 +1,17 @@
-//! Mean magnitudes of filters, the only thing about weights that l1 pruning asks for.
+//! Mean magnitudes of filters and of the outputs of fully connected layers, the only thing about weights that l1 pruning asks for.
 
 use super::file::{File, Initializer};
 use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{dims, raw_values};
-use crate::network::{Network, Node, Op};
+use super::translate::Filters;
+use crate::network::{Network, Node};
 use perf4sight_conventions::error::{self, Error};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// For each convolution, by name, the mean |w| of each of its filters.
+/// For each convolution and each fully connected layer over tokens, by name, the mean |w| of each of its filters.
 pub type Magnitudes = BTreeMap<String, Vec<f64>>;
 
 const WITH_WEIGHTS: &str =
@@ -24,34 +25,43 @@ enum Place {
     Message,
 }
 
-/// Reads the filters of a network's convolutions, given by node and tensor name, and averages them.
+/// Reads the filters of a network's layers that can be ranked, given by node name, and averages them.
 pub(super) fn read(
     path: &Path,
     file: &File,
     network: &Network,
-    filters: &BTreeMap<String, String>,
+    filters: &BTreeMap<String, Filters>,
 ) -> error::Result<Magnitudes> {
     let stored: BTreeMap<&str, &Initializer> =
         file.initializers.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
     let mut magnitudes = BTreeMap::new();
-    for Node { name: node, .. } in network.nodes().iter().filter(|node| matches!(node.op, Op::Conv(_))) {
-        let missing = |why: &str| {
-            Error::input(format!("holds no weights for convolution \"{node}\": {why}")).file(path).help(WITH_WEIGHTS)
-        };
-        let weight = filters.get(node).ok_or_else(|| missing("they are computed while the network runs"))?;
-        let initializer = stored.get(weight.as_str()).ok_or_else(|| missing("they are an input of the graph"))?;
+    for Node { name: node, .. } in network.nodes().iter().filter(|node| node.is_ranked()) {
+        let missing =
+            |why: &str| Error::input(format!("holds no weights for \"{node}\": {why}")).file(path).help(WITH_WEIGHTS);
+        let Filters { tensor, axis } =
+            filters.get(node).ok_or_else(|| missing("they are computed while the network runs"))?;
+        let initializer = stored.get(tensor.as_str()).ok_or_else(|| missing("they are an input of the graph"))?;
         let values = values(path, initializer).map_err(|why| missing(&why))?;
-        let filters = dims(&initializer.tensor).and_then(|dims| dims.first().copied()).unwrap_or(0);
-        magnitudes
-            .insert(node.clone(), means(&values, filters).ok_or_else(|| missing("their payload is empty or cut off"))?);
+        let dims = dims(&initializer.tensor).unwrap_or_default();
+        magnitudes.insert(
+            node.clone(),
+            means(&values, &dims, *axis).ok_or_else(|| missing("their payload is empty or cut off"))?,
+        );
     }
     Ok(magnitudes)
 }
 
-fn means(values: &[f64], filters: usize) -> Option<Vec<f64>> {
+/// The means along an axis of a tensor of that shape.
+fn means(values: &[f64], dims: &[usize], axis: usize) -> Option<Vec<f64>> {
+    let filters = *dims.get(axis)?;
+    let inner: usize = dims[axis + 1..].iter().product();
     let elements =
         values.len().checked_div(filters).filter(|&elements| elements > 0 && elements * filters == values.len())?;
-    Some(values.chunks(elements).map(|filter| filter.iter().map(|w| w.abs()).sum::<f64>() / elements as f64).collect())
+    let mut sums = vec![0.0; filters];
+    for (row, of_filter) in values.chunks(inner).enumerate() {
+        sums[row % filters] += of_filter.iter().map(|w| w.abs()).sum::<f64>();
+    }
+    Some(sums.into_iter().map(|sum| sum / elements as f64).collect())
 }
 
 /// The elements of an initializer; as many as its shape says, or the reason why not.

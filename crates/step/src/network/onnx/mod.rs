@@ -49,7 +49,7 @@ use source::Problem;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
-use translate::{SYMBOLIC_BATCH, Translation};
+use translate::{Filters, SYMBOLIC_BATCH, Translation};
 use value::{Feature, Value};
 
 /// Opsets whose operators this reader knows.
@@ -84,10 +84,10 @@ pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
     translated(&open(path)?, path).map(|(loaded, _)| loaded)
 }
 
-/// As [`read`], and the mean magnitude of every filter of the convolutions, for l1 pruning.
+/// As [`read`], and the mean magnitude of every filter, for l1 pruning.
 ///
 /// # Errors
-/// Also when a convolution's weights are not in the file or in a data file beside it.
+/// Also when a layer's weights are not in the file or in a data file beside it.
 pub fn read_with_magnitudes(path: impl AsRef<Path>) -> error::Result<(Loaded, Magnitudes)> {
     let path = path.as_ref();
     let file = open(path)?;
@@ -128,8 +128,8 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
     })
 }
 
-/// The network, and the names of its convolutions' filters.
-fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, String>)> {
+/// The network, and where the filters of its layers lie.
+fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, Filters>)> {
     let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
     let read = || {
         let mut warnings = Vec::new();
@@ -177,8 +177,8 @@ fn opset(model: &ModelProto, warnings: &mut Vec<String>) -> Result<i64, Problem>
 /// What reading a graph gives.
 struct Translated {
     network: Network,
-    /// The names of its convolutions' filters, by node name.
-    filters: BTreeMap<String, String>,
+    /// Where the filters of its layers lie, by node name.
+    filters: BTreeMap<String, Filters>,
     /// The nodes whose shape is a guess.
     guessed: Vec<String>,
     /// Batch normalisations that the exporter folded and its notes gave back.

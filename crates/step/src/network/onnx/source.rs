@@ -7,7 +7,7 @@ use super::schema::{
     type_proto,
 };
 use super::tensor::{self, Constant};
-use super::value::{Value, Weight, elements};
+use super::value::{Value, View, Weight, elements};
 use crate::network::{MAX_ELEMENTS, Shape};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -190,7 +190,7 @@ fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
         tensor: name.into(),
         dims,
         elements,
-        plain: true,
+        view: View::Stored,
         computed: false,
         others: [].into(),
         values: None,

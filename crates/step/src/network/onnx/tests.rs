@@ -426,6 +426,27 @@ fn two_filters(weights: TensorProto) -> Draft {
     draft.node("Conv", &["x", "conv.weight"], "y", vec![]).output("y")
 }
 
+/// Four tokens of two features by three outputs, whose weights lie by output, by input, and by output but read turned around.
+#[test]
+fn magnitudes_of_fully_connected_layers_are_those_of_their_outputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let by_output = || floats(&[3, 2], &[1.0, -3.0, 0.5, 0.5, -4.0, 0.0]);
+    let by_input = || floats(&[2, 3], &[1.0, 0.5, -4.0, -3.0, 0.5, 0.0]);
+    let image = || Draft::opset(17).input("x", [Named("batch"), Is(4), Is(2), Is(1)]).numbers("shape", &[-1, 4, 2]);
+    let tokens = || image().node("Reshape", &["x", "shape"], "tokens", vec![]);
+    let turned = tokens().stored("fc.weight", by_output()).node("Transpose", &["fc.weight"], "t", vec![]);
+    let layers = [
+        tokens().stored("fc.weight", by_input()).node("MatMul", &["tokens", "fc.weight"], "fc", vec![]),
+        turned.node("MatMul", &["tokens", "t"], "fc", vec![]),
+    ];
+    for (number, draft) in layers.into_iter().enumerate() {
+        let path = folder.path().join(format!("{number}.onnx"));
+        std::fs::write(&path, draft.node("Relu", &["fc"], "y", vec![]).output("y").bytes()).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path).unwrap();
+        assert_eq!(magnitudes.values().collect::<Vec<_>>(), [&vec![2.0, 0.5, 2.0]], "{number}");
+    }
+}
+
 #[test]
 fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -456,7 +477,7 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();
         assert_eq!(read(&path).unwrap().network.parameters(), 4, "without magnitudes no weight is needed");
         let error = read_with_magnitudes(&path).unwrap_err().to_string();
-        assert!(error.contains("convolution \"conv\"") && error.contains(why) && error.contains("help:"), "{error}");
+        assert!(error.contains("for \"conv\"") && error.contains(why) && error.contains("help:"), "{error}");
     }
 }
 

@@ -12,10 +12,18 @@ use super::refused;
 use super::schema::NodeProto;
 use super::source;
 use super::tensor::Constant;
-use super::value::{Feature, Value, Weight, elements};
+use super::value::{Feature, Value, View, Weight, elements};
 use crate::network::{NetworkBuilder, NodeId, Op, Shape};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
+
+/// Where the filters of a layer lie.
+pub(super) struct Filters {
+    /// The name of their tensor.
+    pub tensor: String,
+    /// The axis along which they lie one behind the other.
+    pub axis: usize,
+}
 
 /// The network as far as it has been read.
 pub(super) struct Translation<'a> {
@@ -32,8 +40,8 @@ pub(super) struct Translation<'a> {
     pub unfolded: usize,
     /// How many nodes read a value.
     pub readers: HashMap<&'a str, usize>,
-    /// The convolutions whose filters lie in a tensor as they are, by node name.
-    pub filters: BTreeMap<String, String>,
+    /// The layers whose filters lie in a tensor as they are, by node name.
+    pub filters: BTreeMap<String, Filters>,
     pub curves: Curves,
     /// Scaled layer normalisations that only lack their shift.
     pub normalised: HashMap<NodeId, Normalised>,
@@ -180,6 +188,18 @@ impl<'a> Translation<'a> {
             Value::Constant(values) => values.uniform() != Some(0.0),
             _ => false,
         })
+    }
+
+    /// Notes that the filters of a layer lie in its second input, one behind the other along an axis of it, where that is a stored tensor.
+    pub fn filters_lie(&mut self, node: NodeId, call: &Call, axis: usize) {
+        let Value::Weight(weight) = call.input(1) else { return };
+        let axis = match weight.view {
+            View::Stored => axis,
+            View::Turned => 1 - axis,
+            View::Other => return,
+        };
+        let filters = Filters { tensor: weight.tensor.to_string(), axis };
+        self.filters.insert(self.builder.node(node).name.clone(), filters);
     }
 
     /// Notes which weights a layer with so many filters reads, and how many elements of them are trained.

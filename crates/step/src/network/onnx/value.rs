@@ -43,14 +43,25 @@ pub(super) struct Weight {
     pub dims: Vec<usize>,
     /// Elements stored.
     pub elements: u64,
-    /// Whether it is seen as it is stored.
-    pub plain: bool,
+    /// How it is seen.
+    pub view: View,
     /// Whether each element may depend on all that is stored; else it is a part of it, in another order.
     pub computed: bool,
     /// Further trained tensors that it is computed from, and their elements: gains, biases, the layers behind a table.
     pub others: Rc<[(Rc<str>, u64)]>,
     /// Its values, if it is small enough to be something else than a weight (the factors of a Resize).
     pub values: Option<Rc<Constant>>,
+}
+
+/// How a tensor is seen beside how it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// As it is stored.
+    Stored,
+    /// A matrix whose rows are stored as columns.
+    Turned,
+    /// In part, in another order, or computed from.
+    Other,
 }
 
 /// Elements of a tensor, at most 2^64 - 1.
@@ -97,7 +108,18 @@ impl Weight {
 
     /// The same elements, or some of them, in another shape or order.
     pub fn seen_as(&self, dims: Vec<usize>) -> Value {
-        Value::Weight(Weight { dims, plain: false, values: None, ..self.clone() })
+        Value::Weight(Weight { dims, view: View::Other, values: None, ..self.clone() })
+    }
+
+    /// A matrix with rows and columns exchanged.
+    pub fn turned(&self) -> Value {
+        let view = match self.view {
+            View::Stored => View::Turned,
+            View::Turned => View::Stored,
+            View::Other => View::Other,
+        };
+        let dims = self.dims.iter().rev().copied().collect();
+        Value::Weight(Weight { dims, view, values: None, ..self.clone() })
     }
 
     /// What is computed from all of `weights`, of which there is at least one, in this shape; called after the largest.
@@ -114,7 +136,7 @@ impl Weight {
         others.dedup();
         Some(Value::Weight(Weight {
             dims,
-            plain: false,
+            view: View::Other,
             computed: true,
             others: others.into(),
             values: None,

@@ -4,7 +4,7 @@ use super::normalisation::unfolded;
 use super::sequence;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::translate::{Translation, single};
-use crate::network::onnx::value::{Feature, Value};
+use crate::network::onnx::value::Feature;
 use crate::network::{Conv, ConvTranspose, Op, Window};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
@@ -40,11 +40,7 @@ pub(super) fn layer(to: &mut Translation, call: &Call, conv: Conv, image: Featur
     let (out_channels, bias) = (conv.out_channels, conv.bias);
     let node = to.add_like(&to.name(call), Op::Conv(conv), &[image])?;
     to.filter(node.id, call, bias.then_some(out_channels));
-    if let Value::Weight(weight) = call.input(1)
-        && weight.plain
-    {
-        to.filters.insert(to.builder.node(node.id).name.clone(), weight.tensor.to_string());
-    }
+    to.filters_lie(node.id, call, 0);
     single(unfolded(to, call, node, 0)?)
 }
 

@@ -3,10 +3,10 @@
 use super::unknown;
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::infer;
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, own_name};
 use crate::network::onnx::value::{Feature, Value, Weight, elements};
+use crate::network::onnx::{infer, rearrange};
 use crate::network::{MAX_ELEMENTS, Op, Shape};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
@@ -37,6 +37,7 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
         "Slice" | "Split" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose"
     );
     let value = |dims: Vec<usize>| match weights.as_slice() {
+        [weight] if turns(call, &dims) => weight.turned(),
         [weight] if partial || keeps_elements(call.node.op_type()) => weight.seen_as(dims),
         weights => Weight::computed(weights, dims.clone()).unwrap_or(Value::Opaque(dims)),
     };
@@ -53,6 +54,11 @@ fn trained<'c>(call: &'c Call) -> impl Iterator<Item = &'c Weight> {
     };
     let named = weights().any(|weight| !weight.is_made_up());
     weights().filter(move |weight| !named || !weight.is_made_up())
+}
+
+/// Whether a matrix is transposed to one of that shape.
+fn turns(call: &Call, dims: &[usize]) -> bool {
+    call.node.op_type() == "Transpose" && rearrange::order(call, dims.len()).is_ok_and(|order| order == [1, 0])
 }
 
 /// Element by element, of one tensor.

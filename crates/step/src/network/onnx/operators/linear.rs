@@ -13,18 +13,20 @@ pub(super) fn gemm(to: &mut Translation, call: &Call) -> Outcome {
     if call.flag("transA") {
         return Err(Misfit::Unsupported);
     }
-    let (inputs, outputs) = if call.flag("transB") { (columns, rows) } else { (rows, columns) };
+    let (sizes, axis) = if call.flag("transB") { ([columns, rows], 0) } else { ([rows, columns], 1) };
     if !call.is_absent(2) && call.input(2).fixed_dims().is_none() {
         return Err(Misfit::Unsupported);
     }
     let bias = to.has_bias(call);
-    layer(to, call, input, [inputs, outputs], bias)
+    layer(to, call, input, Matrix { sizes, axis, bias })
 }
 
 pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
     let (left, right) = (call.input(0), call.input(1));
     match (left, right.fixed_dims()) {
-        (Value::Feature(left), Some(&[inputs, outputs])) => layer(to, call, *left, [inputs, outputs], false),
+        (Value::Feature(left), Some(&[inputs, outputs])) => {
+            layer(to, call, *left, Matrix { sizes: [inputs, outputs], axis: 1, bias: false })
+        }
         _ => {
             let inputs = aligned(to, call)?;
             let [a, b] = [inputs[0], inputs[1]];
@@ -37,8 +39,18 @@ pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
     }
 }
 
+/// The weights of a fully connected layer.
+struct Matrix {
+    /// Features in and out.
+    sizes: [usize; 2],
+    /// Along which the outputs lie.
+    axis: usize,
+    bias: bool,
+}
+
 /// A fully connected layer on the last axis.
-fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [usize; 2], bias: bool) -> Outcome {
+fn layer(to: &mut Translation, call: &Call, input: Feature, matrix: Matrix) -> Outcome {
+    let Matrix { sizes: [inputs, outputs], axis, bias } = matrix;
     let rank = to.dims(input).len();
     if rank < 2 || input.batch.is_some_and(|batch: Batch| batch.axis + 1 == rank) {
         return Err(Misfit::Unsupported);
@@ -50,6 +62,7 @@ fn layer(to: &mut Translation, call: &Call, input: Feature, [inputs, outputs]: [
     let linear = Linear { out_features: outputs, bias };
     let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
     to.filter(node.id, call, bias.then_some(outputs));
+    to.filters_lie(node.id, call, axis);
     let last = to.builder.shape(node.id).rank() - 1;
     single(super::normalisation::unfolded(to, call, node, last)?)
 }

@@ -6,7 +6,7 @@ use crate::network::onnx::call::Call;
 use crate::network::onnx::schema::{AttributeProto, NodeProto, TensorProto, tensor_proto::DataType};
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::Translation;
-use crate::network::onnx::value::{Value, elements};
+use crate::network::onnx::value::{Value, View, elements};
 use crate::network::onnx::{DOMAIN, OPSET};
 use crate::network::{Operand, Original};
 use prost::Message;
@@ -74,8 +74,8 @@ fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
         Value::Weight(weight) if matches!(call.node.op_type(), "Resize" | "Upsample") => {
             numbers(weight.values.as_deref()?)
         }
-        Value::Weight(weight) if weight.plain && trained => Operand::Weight(weight.dims.clone()),
-        Value::Weight(weight) if weight.plain => Operand::Buffer(weight.dims.clone()),
+        Value::Weight(weight) if weight.view == View::Stored && trained => Operand::Weight(weight.dims.clone()),
+        Value::Weight(weight) if weight.view == View::Stored => Operand::Buffer(weight.dims.clone()),
         Value::Opaque(dims) => Operand::Buffer(dims.clone()),
         Value::Constant(constant) if constant.integer => {
             Operand::Integers(constant.dims.clone(), batches(to, constant))
