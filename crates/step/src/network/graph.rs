@@ -214,12 +214,12 @@ impl NetworkBuilder {
         Ok(NodeId(self.nodes.len() - 1))
     }
 
-    /// Gives a fully connected layer a bias.
-    pub(super) fn set_bias(&mut self, node: NodeId) {
+    /// Gives a fully connected layer a bias, of which so many elements are trained.
+    pub(super) fn set_bias(&mut self, node: NodeId, elements: u64) {
         let node = &mut self.nodes[node.0];
         if let Op::Linear(linear) = &mut node.op {
             linear.bias = true;
-            node.trained = node.trained.map(|trained| trained + linear.out_features as u64);
+            node.trained = node.trained.map(|trained| trained + elements);
         }
     }
 

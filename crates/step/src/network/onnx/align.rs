@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::call::{Call, Misfit};
 use super::translate::{Translation, own_name};
-use super::value::{Feature, Value};
+use super::value::{Feature, Value, Weight};
 use crate::network::{Op, Shape};
 
 /// What the operands are brought to: the tensor rank and the batch of the one that holds it.
@@ -53,7 +53,12 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
         }
         Value::Weight(weight) => {
             let sample = sample(&weight.dims, frame, to.batch)?;
-            Ok(Feature { id: to.leaf(weight, sample)?, batch: frame.batch, guessed: false })
+            // What an exporter copied for every sample of its batch is trained once.
+            let copies = weight.elements.checked_div(sample.elements()).filter(|&copies| copies == to.batch);
+            let elements =
+                copies.filter(|_| weight.is_made_up()).map_or(weight.elements, |copies| weight.elements / copies);
+            let weight = &Weight { dims: sample.dims().to_vec(), elements, ..weight.clone() };
+            Ok(Feature { id: to.leaf(call, weight, sample)?, batch: frame.batch, guessed: false })
         }
         Value::Opaque(dims) => table(to, call, dims, frame),
         Value::Constant(constant) => table(to, call, &constant.dims, frame),

@@ -208,6 +208,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         grouped: HashMap::new(),
         paddings: HashMap::new(),
         owners: HashMap::new(),
+        untied: HashMap::new(),
         claimed: HashSet::new(),
         guessed: Vec::new(),
         values,

@@ -62,7 +62,7 @@ pub(super) fn image(graph: &GraphProto, initializers: &[Initializer]) -> Result<
 /// Whether PyTorch would not train a tensor of this name, by the names its modules, torchvision's and timm's give their buffers.
 /// Graph inputs do not say which of them are parameters.
 pub(super) fn is_buffer(name: &str) -> bool {
-    const BUFFERS: [&str; 8] = [
+    const BUFFERS: [&str; 9] = [
         "running_mean",
         "running_var",
         "num_batches_tracked",
@@ -71,6 +71,7 @@ pub(super) fn is_buffer(name: &str) -> bool {
         "relative_position_index",
         "attn_mask",
         "buffer",
+        "k_bias",
     ];
     BUFFERS.contains(&name.rsplit('.').next().unwrap_or(name))
 }

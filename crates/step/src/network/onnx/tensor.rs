@@ -32,6 +32,11 @@ impl Constant {
         self.values.iter().all(|&value| value == first).then_some(first)
     }
 
+    /// No elements, whatever their shape would be.
+    pub fn nothing() -> Constant {
+        Constant { dims: vec![0], values: vec![], integer: false }
+    }
+
     /// From a message, when it has as many values as its shape says.
     pub fn from_message(tensor: &TensorProto) -> Option<Constant> {
         let dims = dims(tensor)?;

@@ -51,6 +51,8 @@ pub(super) struct Translation<'a> {
     pub paddings: HashMap<NodeId, Padding>,
     /// The first node that uses a weight.
     pub owners: HashMap<String, NodeId>,
+    /// Layers whose weights are another's, where the rest of them differs so far.
+    pub untied: HashMap<NodeId, NodeId>,
     /// The weights whose elements have been counted as a whole.
     pub claimed: HashSet<Rc<str>>,
     /// The nodes whose shape is a guess, as messages name them.
@@ -218,8 +220,24 @@ impl<'a> Translation<'a> {
         let Value::Weight(weight) = weight else { return };
         let owner = *self.owners.entry(weight.tensor.to_string()).or_insert(node);
         if weight.is_matrix() && owner != node {
-            // Weights that are seen in different shapes are not the same layer twice; they count twice then.
-            let _ = self.builder.share(node, owner);
+            // Weights that are seen in different shapes are not the same layer twice; they count twice then. Of one layer the bias may still
+            // follow.
+            if self.builder.share(node, owner).is_err() {
+                self.untied.insert(node, owner);
+            }
+        }
+    }
+
+    /// Gives a fully connected layer the bias that follows it, and ties it to the layer that it is, now that both have one.
+    pub fn set_bias(&mut self, node: NodeId, call: &Call) {
+        let trained: Option<u64> =
+            call.inputs.iter().find(|input| matches!(input, Value::Weight(_))).map(|input| self.trained(input));
+        let features = self.builder.shape(node).features() as u64;
+        self.builder.set_bias(node, trained.unwrap_or(features));
+        if let Some(&owner) = self.untied.get(&node)
+            && self.builder.share(node, owner).is_ok()
+        {
+            self.untied.remove(&node);
         }
     }
 
@@ -275,9 +293,10 @@ impl<'a> Translation<'a> {
     }
 
     /// A weight as a node of its own, seen beside one sample as `shape`.
-    pub fn leaf(&mut self, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
+    pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
         let op = Op::Parameter(shape);
-        let earlier = self.owners.get(&*weight.tensor).copied().filter(|_| weight.is_matrix());
+        let same = weight.is_matrix() || is_within(own_name(call), &weight.tensor);
+        let earlier = self.owners.get(&*weight.tensor).copied().filter(|_| same);
         if let Some(node) = earlier.filter(|&node| self.builder.node(node).op == op) {
             return Ok(node);
         }
@@ -287,6 +306,17 @@ impl<'a> Translation<'a> {
         self.owners.entry(weight.tensor.to_string()).or_insert(node);
         Ok(node)
     }
+}
+
+/// Whether a node lies in the module that a tensor is of, by the names that PyTorch gives both: `/blocks.0/attn/Mul` and
+/// `blocks.0.attn.scale`. Equal vectors of other modules, which exporters merge, are told from what is used twice by that.
+fn is_within(node: &str, tensor: &str) -> bool {
+    let module = tensor.rsplit_once('.').map_or("", |(module, _)| module);
+    // Blocks are named with all that they lie in: `/stages/stages.0/blocks/blocks.1`.
+    let scope = node.rsplit_once('/').map_or("", |(scope, _)| scope);
+    let place = scope.rsplit('/').take(module.matches('.').count() + 1).collect::<Vec<_>>();
+    let place: Vec<&str> = place.into_iter().rev().collect();
+    !module.is_empty() && (scope.replace('/', ".").ends_with(module) || place.join(".").ends_with(module))
 }
 
 /// The layer a weight belongs to, by PyTorch's naming; `None` for names an exporter made up.

@@ -84,6 +84,11 @@ impl Value {
         }
     }
 
+    /// Whether it is known to have no elements.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Value::Constant(constant) if constant.values.is_empty())
+    }
+
     /// Whether it is an integer tensor or a number, known now.
     pub fn as_constant(&self) -> Option<&Constant> {
         match self {

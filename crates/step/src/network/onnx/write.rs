@@ -213,26 +213,40 @@ impl Writer<'_> {
     /// Gemm for vectors; on more axes what exporters write too, a product and a sum.
     fn linear(&mut self, node: &Node, linear: &Linear) {
         let features = self.network.input_of(node, 0).dims().last().copied().unwrap_or(1);
+        let outputs = linear.out_features;
+        let trained = linear.bias.then(|| trained_biases(node, (features * outputs) as u64, outputs));
         let mut inputs = self.inputs(node);
         if node.shape.rank() == 1 {
-            inputs.push(self.matrix(
-                node,
-                &[linear.out_features, features],
-                linear.bias.then_some(linear.out_features),
-            ));
-            if linear.bias {
-                inputs.push(self.weight(node, "bias", &[linear.out_features]));
-            }
+            inputs.push(self.matrix(node, &[outputs, features], trained));
+            inputs.extend(trained.map(|trained| self.bias(node, outputs, trained)));
             return self.emit(node, "Gemm", inputs, vec![with::int("transB", 1)]);
         }
-        inputs.push(self.matrix(node, &[features, linear.out_features], linear.bias.then_some(linear.out_features)));
-        if !linear.bias {
-            return self.emit(node, "MatMul", inputs, vec![]);
-        }
+        inputs.push(self.matrix(node, &[features, outputs], trained));
+        let Some(trained) = trained else { return self.emit(node, "MatMul", inputs, vec![]) };
         let product = format!("{}/product", node.name);
         self.step(&product, "MatMul", inputs, vec![]);
-        let bias = self.weight(node, "bias", &[linear.out_features]);
+        self.called(node.name.clone());
+        let bias = self.bias(node, outputs, trained);
         self.emit(node, "Add", vec![product, bias], vec![]);
+        self.called(format!("{}/sum", node.name));
+    }
+
+    /// Calls the node just written otherwise than what it gives.
+    pub(super) fn called(&mut self, name: String) {
+        if let Some(written) = self.graph.node.last_mut() {
+            written.name = Some(name);
+        }
+    }
+
+    /// A bias of which so many elements are trained: some attentions have none for their keys.
+    fn bias(&mut self, node: &Node, outputs: usize, trained: usize) -> String {
+        let Some(rest) = outputs.checked_sub(trained).filter(|&rest| rest > 0 && node.shares.is_none()) else {
+            return self.weight(node, "bias", &[outputs]);
+        };
+        let parts = vec![self.weight(node, "bias", &[trained]), self.weight(node, "bias.buffer", &[rest])];
+        let whole = format!("{}/bias", node.name);
+        self.step(&whole, "Concat", parts, vec![with::int("axis", 0)]);
+        whole
     }
 
     /// A weight that has no layer: repeated for every sample, so that its readers find a batch.
@@ -267,7 +281,8 @@ impl Writer<'_> {
         if unknown.parameters > 0 {
             inputs.push(self.weight(node, "weight", &[unknown.parameters as usize]));
         }
-        self.emit(node, &unknown.op_type, inputs, vec![]);
+        let macs = (unknown.macs > 0).then(|| with::int("macs", unknown.macs as i64));
+        self.emit(node, &unknown.op_type, inputs, macs.into_iter().collect());
         self.foreign(node);
     }
 
@@ -279,6 +294,12 @@ impl Writer<'_> {
             written.domain = Some(DOMAIN.into());
         }
     }
+}
+
+/// Trained elements of a bias beside a matrix that is trained as a whole.
+fn trained_biases(node: &Node, matrix: u64, outputs: usize) -> usize {
+    let left = node.trained.and_then(|trained| trained.checked_sub(matrix)).map(|left| left as usize);
+    left.filter(|&left| left < outputs).unwrap_or(outputs)
 }
 
 /// A sample's axis in a tensor with a batch.

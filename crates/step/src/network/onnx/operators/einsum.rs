@@ -28,42 +28,50 @@ pub(super) fn einsum(to: &mut Translation, call: &Call) -> Outcome {
     else {
         return Err(Misfit::Unsupported);
     };
-    let batch = batch_letter(to, call, [left, right])?;
+    let (batch, alone) = batch_letter(to, call, [left, right])?;
     let result: Vec<char> = result.chars().collect();
     let place = result.iter().position(|&letter| letter == batch).ok_or(Misfit::Unsupported)?;
-    let wanted: Vec<char> = result.iter().copied().filter(|&letter| letter != batch).collect();
-    let a = operand(to, call, 0, left, batch)?;
-    let b = operand(to, call, 1, right, batch)?;
+    // Rows of all samples are an axis of the sample too.
+    let dropped = alone.then_some(batch);
+    let wanted: Vec<char> = result.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
+    let a = operand(to, call, 0, left, dropped)?;
+    let b = operand(to, call, 1, right, dropped)?;
     let roles = roles(&a.letters, &b.letters, &wanted)?;
     let product = product(to, call, [a, b], &roles, &wanted)?;
     let held = call.features().find_map(|feature| feature.batch).map(|batch| batch.at(place));
     single(Feature { batch: held, ..product })
 }
 
-/// The letter of the batch, which all operands that have one call alike.
-fn batch_letter(to: &Translation, call: &Call, terms: [&Vec<char>; 2]) -> Result<char, Misfit> {
+/// The letter of the batch, which all operands that have one call alike, and whether it is the batch alone.
+fn batch_letter(to: &Translation, call: &Call, terms: [&Vec<char>; 2]) -> Result<(char, bool), Misfit> {
     let mut letters = Vec::new();
     for (place, term) in terms.into_iter().enumerate() {
         if let Value::Feature(Feature { id, batch: Some(batch), .. }) = call.input(place) {
-            if !batch.alone() || term.len() != to.builder.shape(*id).rank() + 1 {
+            if term.len() != to.builder.shape(*id).rank() + usize::from(batch.alone()) {
                 return Err(Misfit::Unsupported);
             }
-            letters.push(term[batch.axis]);
+            letters.push((term[batch.axis], batch.alone()));
         }
     }
     letters.dedup();
     match letters.as_slice() {
-        &[letter] if letter.is_alphabetic() => Ok(letter),
+        &[(letter, alone)] if letter.is_alphabetic() => Ok((letter, alone)),
         _ => Err(Misfit::Unsupported),
     }
 }
 
-fn operand(to: &mut Translation, call: &Call, place: usize, term: &[char], batch: char) -> Result<Operand, Misfit> {
-    let letters: Vec<char> = term.iter().copied().filter(|&letter| letter != batch).collect();
+fn operand(
+    to: &mut Translation,
+    call: &Call,
+    place: usize,
+    term: &[char],
+    dropped: Option<char>,
+) -> Result<Operand, Misfit> {
+    let letters: Vec<char> = term.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
     let feature = match call.input(place) {
         Value::Feature(feature) => *feature,
         Value::Weight(weight) if weight.dims.len() == term.len() && letters.len() == term.len() => {
-            Feature { id: to.leaf(weight, Shape::new(weight.dims.clone()))?, batch: None, guessed: false }
+            Feature { id: to.leaf(call, weight, Shape::new(weight.dims.clone()))?, batch: None, guessed: false }
         }
         _ => return Err(Misfit::Unsupported),
     };

@@ -201,7 +201,7 @@ fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 
 /// Arithmetic with a trainable tensor: a layer's bias, the scale and shift of a normalisation, else a parameter of its own.
 fn with_weight(to: &mut Translation, call: &Call, binary: Binary, input: Feature) -> Outcome {
     if binary == Binary::Add && is_bias(to, call, input) {
-        to.builder.set_bias(input.id);
+        to.set_bias(input.id, call);
         return single(input);
     }
     if normalisation::joined(to, call, input, binary) {
@@ -244,7 +244,7 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         return recognise_or(to, call, &[input], curves, Op::Binary(binary));
     }
     if binary == Binary::Add && is_bias(to, call, input) {
-        to.builder.set_bias(input.id);
+        to.set_bias(input.id, call);
         return single(input);
     }
     let dims = to.dims(input);

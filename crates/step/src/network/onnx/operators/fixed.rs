@@ -125,7 +125,7 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(own), &wanted)).ok_or(Misfit::Unsupported)?;
     let shape = Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>());
     let id = match call.input(0) {
-        Value::Weight(weight) => to.leaf(weight, shape)?,
+        Value::Weight(weight) => to.leaf(call, weight, shape)?,
         // Nobody trains it.
         _ => {
             let id = to.add(own_name(call), Op::Parameter(shape), &[])?;

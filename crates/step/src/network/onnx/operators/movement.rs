@@ -3,12 +3,19 @@
 use crate::network::onnx::align::aligned;
 use crate::network::onnx::call::{Call, Misfit, Outcome, axis as counted};
 use crate::network::onnx::rearrange;
-use crate::network::onnx::translate::{Translation, own_name, single};
+use crate::network::onnx::tensor::Constant;
+use crate::network::onnx::translate::{Translation, known, own_name, single};
 use crate::network::onnx::value::{Feature, Value};
 use crate::network::{Op, Pick, Shape};
 
 pub(super) fn concat(to: &mut Translation, call: &Call) -> Outcome {
     let axis = call.int("axis").ok_or_else(|| Misfit::Wrong("has no axis".into()))?;
+    // Nothing in front of something, such as the class token of a network without, adds nothing.
+    let inputs = call.inputs.iter().filter(|input| !input.is_nothing()).cloned().collect();
+    let call = &Call { node: call.node, inputs, opset: call.opset };
+    if let [Value::Feature(only)] = call.inputs.as_slice() {
+        return single(*only);
+    }
     let inputs = aligned(to, call)?;
     let axis = to.axis(inputs[0], axis)?;
     single(to.add_like(own_name(call), Op::Concat { axis }, &inputs)?)
@@ -54,6 +61,9 @@ pub(super) fn slice(to: &mut Translation, call: &Call) -> Outcome {
     for (((&start, &end), &axis), &step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
         let length = to.dims(result)[counted(axis, to.dims(result).len())?];
         let (first, count) = rearrange::span(start, end, step, length).ok_or(Misfit::Unsupported)?;
+        if count == 0 {
+            return known(Constant::nothing());
+        }
         if (first, count, step) != (0, length, 1) {
             let axis = to.axis(result, axis)?;
             result = taken(to, call, result, Run { axis, first: first as usize, count: count as usize, step })?;
@@ -72,9 +82,6 @@ struct Run {
 
 fn taken(to: &mut Translation, call: &Call, input: Feature, run: Run) -> Result<Feature, Misfit> {
     let Run { axis, first, count, step } = run;
-    if count == 0 {
-        return Err(Misfit::Wrong("takes nothing of what it reads".into()));
-    }
     if step < 0 {
         let back = step.unsigned_abs() as usize;
         let places = (0..count).map(|index| first - index * back).collect();

@@ -68,7 +68,9 @@ fn affine(call: &Call) -> Result<Affine, Misfit> {
 
 /// Whether a scale or shift is a parameter; ONNX wants a scale in any case, so that exporters make one of ones.
 fn is_trained(call: &Call, value: &Value) -> bool {
-    matches!(value, Value::Weight(weight) if !weight.is_made_up() || reads_parameter(call.node))
+    // Of a normalisation of groups the exporter notes the parameters that follow its own ones and zeros.
+    let noted = reads_parameter(call.node) && call.node.op_type() != "InstanceNormalization";
+    matches!(value, Value::Weight(weight) if !weight.is_made_up() || noted)
 }
 
 /// What ONNX normalises channel by channel is a normalisation of groups in PyTorch where the channels are groups seen as one.
@@ -107,7 +109,8 @@ pub(super) fn root_mean_square(to: &mut Translation, call: &Call) -> Outcome {
     let Value::Weight(scale) = call.input(1) else { return single(normal) };
     let rank = to.builder.shape(input.id).rank();
     let dims = std::iter::repeat_n(1, rank.saturating_sub(scale.dims.len())).chain(scale.dims.iter().copied());
-    let scale = Feature { id: to.leaf(scale, Shape::new(dims.collect::<Vec<_>>()))?, batch: None, guessed: false };
+    let scale =
+        Feature { id: to.leaf(call, scale, Shape::new(dims.collect::<Vec<_>>()))?, batch: None, guessed: false };
     single(to.add_like(&format!("{name}_scaled"), Op::Binary(Binary::Mul), &[normal, scale])?)
 }
 

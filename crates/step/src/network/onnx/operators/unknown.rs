@@ -42,7 +42,12 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
             to.guessed.push(described(call.node));
         }
         let original = original::kept(to, call, index, batch, parameters).filter(|_| !guessed);
-        let macs = if guessed { 0 } else { macs(to, call, &shape) };
+        let macs = match (call.node.domain(), guessed) {
+            // What we wrote without knowing more says it.
+            (DOMAIN, _) => call.int("macs").and_then(|macs| u64::try_from(macs).ok()).unwrap_or(0),
+            (_, true) => 0,
+            (_, false) => macs(to, call, &shape),
+        };
         let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, original });
         let node = to.add(&to.name(call), op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
         for weight in &weights {

@@ -118,13 +118,9 @@ impl Writer<'_> {
     fn tells(&mut self, node: &Node, operator: &str, inputs: Vec<String>) {
         let said = format!("{}/said", node.name);
         self.step(&said, operator, inputs, vec![]);
-        if let Some(written) = self.graph.node.last_mut() {
-            written.name = Some(node.name.clone());
-        }
+        self.called(node.name.clone());
         self.step(&node.name, "Cast", vec![said], vec![with::int("to", DataType::Float as i64)]);
-        if let Some(written) = self.graph.node.last_mut() {
-            written.name = Some(format!("{}/number", node.name));
-        }
+        self.called(format!("{}/number", node.name));
     }
 
     pub(super) fn dropout(&mut self, node: &Node, rate: f32) {

@@ -125,8 +125,6 @@ impl Writer<'_> {
     /// A last step, which gives the node's result and has not its name.
     fn named(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
         self.emit(node, operator, inputs, attributes);
-        if let Some(written) = self.graph.node.last_mut() {
-            written.name = Some(format!("{}/batch_first", node.name));
-        }
+        self.called(format!("{}/batch_first", node.name));
     }
 }
