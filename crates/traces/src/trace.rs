@@ -121,6 +121,12 @@ impl Event {
 }
 
 impl Trace {
+    /// The ids of its tracks, in their order.
+    pub fn track_ids(&self) -> impl Iterator<Item = TrackId> + use<> {
+        // There are no more tracks than ids: reading leaves out what lies on others.
+        (0..self.tracks.len()).map(|track| TrackId(track as u16))
+    }
+
     /// What it says of a collective operation.
     pub fn collective(&self, event: &Event) -> Option<&Collective> {
         event.collective.checked_sub(1).map(|place| &self.collectives[place as usize])

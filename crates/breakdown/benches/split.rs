@@ -1,0 +1,2 @@
+//! Dividing a trace of a million events.
+fn main() {}

@@ -1,0 +1,35 @@
+//! Divides the iterations of traces and says how long that took:
+//! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
+
+use perf4sight_breakdown::{Breakdown, Metric, Options, RankBreakdown, Work};
+use std::time::Instant;
+
+fn main() -> Result<(), perf4sight_conventions::error::Error> {
+    for file in std::env::args().skip(1) {
+        let ranks = perf4sight_traces::read_ranks(&[file.clone().into()])?;
+        let begin = Instant::now();
+        let breakdown = Breakdown::of(&ranks, &Options::default())?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let events: usize = ranks.iter().map(|ranked| ranked.trace.events.len()).sum();
+        println!("{file}: {events} events in {seconds:.3} s {:?}", breakdown.warnings);
+        breakdown.ranks.iter().for_each(show);
+    }
+    Ok(())
+}
+
+fn show(rank: &RankBreakdown) {
+    println!("  rank {} by {:?}, {:?}, {:?}", rank.rank, rank.markers, rank.warm_up, rank.warnings);
+    for iteration in &rank.iterations {
+        let milliseconds = |nanoseconds: i64| nanoseconds as f64 / 1e6;
+        println!("    {}: {:.3} ms", iteration.name, milliseconds(iteration.sets.total()));
+        for (class, busy, nanoseconds) in iteration.sets.parts().filter(|(_, _, nanoseconds)| *nanoseconds > 0) {
+            let gpu = if busy { " with GPU" } else { "" };
+            println!("      {}{gpu} {:.3}", class.label(), milliseconds(nanoseconds));
+        }
+        let works = Work::ALL.map(|work| (work.label(), iteration.device.total(work), iteration.device.exposed(work)));
+        println!("      {works:?}");
+    }
+    for metric in Metric::ALL {
+        println!("    {} {:?}", metric.name(), rank.summary(|iteration| metric.of(&iteration.sets)));
+    }
+}

@@ -1,0 +1,156 @@
+//! The breakdown of one run: its ranks, and their iterations.
+
+use crate::device::{Device, DeviceTime};
+use crate::iterations::{self, Found, Mark, Markers};
+use crate::main_thread;
+use crate::sets::Sets;
+use crate::summary::Summary;
+use crate::threads::{Stretch, Thread, threads};
+use crate::warm_up::WarmUp;
+use perf4sight_conventions::error::Result;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Ranked, Trace, TrackId};
+
+/// What a user may ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The name of the events that are the iterations: of a range, a function or an operator.
+    pub iteration: Option<String>,
+}
+
+/// Where the iterations of a run spend their time.
+#[derive(Debug, Clone)]
+pub struct Breakdown {
+    /// Every rank, in order.
+    pub ranks: Vec<RankBreakdown>,
+    /// What a reader should know of the run as a whole, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// Where the iterations of one rank spend their time.
+#[derive(Debug, Clone)]
+pub struct RankBreakdown {
+    /// Which one.
+    pub rank: u32,
+    /// What tells iterations apart.
+    pub markers: Markers,
+    /// The iterations, in order.
+    pub iterations: Vec<Iteration>,
+    /// How many of them are left out as warm-up.
+    pub warm_up: WarmUp,
+    /// The thread that runs the script; none where no thread has any events.
+    pub main: Option<TrackId>,
+    /// All threads, and what each does.
+    pub threads: Vec<Thread>,
+    /// What the process does at each moment as seen from its main thread, others standing in while that is blocked.
+    pub timeline: Vec<Stretch>,
+    /// When its accelerators work.
+    pub device: Device,
+    /// What a reader should know, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// One iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Iteration {
+    /// What the trace calls it, or its number.
+    pub name: String,
+    /// Whose time it is.
+    pub sets: Sets,
+    /// What the accelerators do meanwhile.
+    pub device: DeviceTime,
+    /// Whether it is left out of summaries as warm-up.
+    pub warm_up: bool,
+}
+
+impl Breakdown {
+    /// Breaks traces of a run down, one of each rank.
+    ///
+    /// # Errors
+    /// Options that name what a trace does not have.
+    pub fn of(ranks: &[Ranked], options: &Options) -> Result<Self> {
+        let broken_down: Vec<RankBreakdown> =
+            ranks.iter().map(|ranked| RankBreakdown::of(ranked, options)).collect::<Result<_>>()?;
+        Ok(Breakdown { ranks: broken_down, warnings: apart(ranks).into_iter().collect() })
+    }
+}
+
+impl RankBreakdown {
+    fn of(ranked: &Ranked, options: &Options) -> Result<Self> {
+        let trace = &ranked.trace;
+        let found = iterations::find(trace, options.iteration.as_deref())?;
+        let (threads, device) = (threads(trace), Device::of(trace));
+        let main = main_thread::find(trace, &threads, found.track);
+        let python = main.is_some_and(|main| main_thread::has_python(trace, &threads[main]));
+        let timeline = main.map_or_else(Vec::new, |main| main_thread::timeline(trace, &threads, main));
+        let durations: Vec<i64> = found.marks.iter().map(|mark| mark.window.1 - mark.window.0).collect();
+        let warm_up = WarmUp::of(&durations);
+        let iteration = |(at, mark): (usize, &Mark)| Iteration {
+            name: mark.name.clone(),
+            sets: Sets::split(mark.window, &timeline, &device.busy, python),
+            device: device.within(mark.window),
+            warm_up: at < warm_up.iterations,
+        };
+        Ok(RankBreakdown {
+            rank: ranked.rank,
+            iterations: found.marks.iter().enumerate().map(iteration).collect(),
+            warm_up,
+            main: main.map(|main| threads[main].track),
+            warnings: warnings(trace, &found, &threads, python),
+            markers: found.markers,
+            threads,
+            timeline,
+            device,
+        })
+    }
+
+    /// The iterations that count: all but the warm-up.
+    pub fn counted(&self) -> impl Iterator<Item = &Iteration> {
+        self.iterations.iter().filter(|iteration| !iteration.warm_up)
+    }
+
+    /// What a number comes to over the iterations that count; none where any of them lacks it.
+    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+        Summary::of(&self.counted().map(number).collect::<Option<Vec<f64>>>()?)
+    }
+}
+
+fn warnings(trace: &Trace, found: &Found, threads: &[Thread], python: bool) -> Vec<String> {
+    let mut warnings = trace.damage.warnings();
+    let clipped: u64 = threads.iter().map(|thread| thread.clipped).sum();
+    if clipped > 0 {
+        warnings.push(format!("{clipped} events end after the one that they began in; they are taken to end with it"));
+    }
+    if found.overlapping > 0 {
+        warnings.push(format!("{} iterations begin before the one before them ends, which is cut there", found.overlapping));
+    }
+    if found.marks.is_empty() {
+        warnings.push("nothing of threads or accelerators is in the trace, so that there is no time to break down".to_owned());
+    } else if found.markers == Markers::WholeTrace {
+        warnings.push(
+            "no iterations are marked, so that the whole trace counts as one; name a range, a function or an operator".to_owned(),
+        );
+    }
+    if !python {
+        warnings.push(
+            "calls of Python are not in the trace (the profiler's with_stack=True records them), so that its share is unknown"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+/// A warning where some ranks have no moment in common, by the clocks that their traces tell.
+fn apart(ranks: &[Ranked]) -> Option<String> {
+    let extent = |ranked: &Ranked| -> Option<(u32, Interval)> {
+        let (start, end) = iterations::extent(&ranked.trace)?;
+        let base = ranked.trace.header.base;
+        Some((ranked.rank, (start.saturating_add(base), end.saturating_add(base))))
+    };
+    let extents: Vec<(u32, Interval)> = ranks.iter().filter_map(extent).collect();
+    let (last, (starts, _)) = extents.iter().max_by_key(|(_, (start, _))| *start)?;
+    let (first, (_, ends)) = extents.iter().min_by_key(|(_, (_, end))| *end)?;
+    (starts >= ends).then(|| {
+        format!("rank {last} begins after rank {first} has ended: they were not recorded together, or their clocks differ")
+    })
+}

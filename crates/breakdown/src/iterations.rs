@@ -1,0 +1,145 @@
+//! Where iterations begin and end.
+
+use crate::state::States;
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
+use std::collections::BTreeMap;
+
+/// The name of the ranges that `enable_profiling` begins and `disable_profiling` ends.
+pub const PROFILING_WINDOW: &str = "perf4sight.profiling";
+
+/// What tells iterations apart.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Markers {
+    /// Events of a name that the user gave.
+    Named(String),
+    /// Ranges that [`PROFILING_WINDOW`] names.
+    ProfilingWindows,
+    /// The steps of PyTorch's profiler, `ProfilerStep#`.
+    ProfilerSteps,
+    /// Steps of an optimizer, by the name of its event; an iteration goes from the end of one to the end of the next.
+    OptimizerSteps(String),
+    /// Nothing does: the whole trace is taken for one.
+    WholeTrace,
+}
+
+/// One iteration as marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub name: String,
+    pub window: Interval,
+}
+
+/// The iterations of a trace.
+pub(crate) struct Found {
+    pub markers: Markers,
+    pub marks: Vec<Mark>,
+    /// The thread that marks them.
+    pub track: Option<TrackId>,
+    /// Marks that began in another one, which was cut there or, where they ended in it too, were left out.
+    pub overlapping: usize,
+}
+
+/// Finds the iterations by the name given, else by what the trace has.
+///
+/// # Errors
+/// A name that no event has.
+pub(crate) fn find(trace: &Trace, named: Option<&str>) -> Result<Found> {
+    if let Some(name) = named {
+        let marks = [Category::Annotation, Category::Python, Category::Operator]
+            .into_iter()
+            .find_map(|category| ranges(trace, category, |other| other == name))
+            .ok_or_else(|| unknown(trace, name))?;
+        return Ok(marks.into_found(trace, Markers::Named(name.to_owned())));
+    }
+    let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, Category::Annotation, wanted);
+    if let Some(marks) = annotations(&|name| name == PROFILING_WINDOW) {
+        return Ok(marks.into_found(trace, Markers::ProfilingWindows));
+    }
+    if let Some(marks) = annotations(&|name| name.starts_with("ProfilerStep")) {
+        return Ok(marks.into_found(trace, Markers::ProfilerSteps));
+    }
+    let steps = annotations(&|name| name.starts_with("Optimizer.step#"));
+    Ok(steps.and_then(|steps| between_steps(trace, &steps)).unwrap_or_else(|| whole(trace)))
+}
+
+fn unknown(trace: &Trace, name: &str) -> Error {
+    let mut annotations: Vec<&str> =
+        trace.events.iter().filter(|event| event.category == Category::Annotation).map(|event| trace.name(event)).collect();
+    annotations.sort_unstable();
+    annotations.dedup();
+    let error = Error::input(format!("has no event named {name:?}")).file(&trace.file);
+    match annotations.as_slice() {
+        [] => error.expected("the name of a function, an operator or a range; the trace has no ranges"),
+        known => error.one_of(name, known.iter().copied().take(20)),
+    }
+}
+
+/// Ranges of one track, in order.
+struct Ranges<'a> {
+    track: TrackId,
+    events: Vec<&'a Event>,
+}
+
+/// The events of a category and of names on the track that has most of them.
+fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> Option<Ranges<'_>> {
+    let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
+    let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
+    for event in all.filter(|event| event.duration > 0 && wanted(trace.name(event))) {
+        tracks.entry(event.track).or_default().push(event);
+    }
+    let (track, events) = tracks.into_iter().rev().max_by_key(|(_, events)| events.len())?;
+    Some(Ranges { track, events })
+}
+
+impl Ranges<'_> {
+    fn into_found(self, trace: &Trace, markers: Markers) -> Found {
+        let mut marks: Vec<Mark> = Vec::new();
+        let mut overlapping = 0;
+        for event in self.events {
+            if let Some(last) = marks.last_mut().filter(|last| event.start < last.window.1) {
+                overlapping += 1;
+                if event.end() <= last.window.1 {
+                    continue;
+                }
+                last.window.1 = event.start;
+            }
+            marks.push(Mark { name: trace.name(event).to_owned(), window: (event.start, event.end()) });
+        }
+        marks.retain(|mark| mark.window.0 < mark.window.1);
+        Found { markers, marks, track: Some(self.track), overlapping }
+    }
+}
+
+/// From the end of each step of an optimizer to the end of the next; of several optimizers the one that steps first counts.
+fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
+    let optimizer = steps.events.first()?.name;
+    let ends: Vec<i64> = steps.events.iter().filter(|step| step.name == optimizer).map(|step| step.end()).collect();
+    let windows = ends.windows(2).filter_map(|pair| Some((pair[0], pair[1])).filter(is_window));
+    let marks: Vec<Mark> = windows.enumerate().map(|(at, window)| numbered(at, window)).collect();
+    let markers = Markers::OptimizerSteps(trace.names.get(optimizer).to_owned());
+    (!marks.is_empty()).then_some(Found { markers, marks, track: Some(steps.track), overlapping: 0 })
+}
+
+fn numbered(at: usize, window: Interval) -> Mark {
+    Mark { name: format!("iteration {}", at + 1), window }
+}
+
+/// Whether it has a length that can be counted.
+fn is_window(window: &Interval) -> bool {
+    window.1.checked_sub(window.0).is_some_and(|length| length > 0)
+}
+
+fn whole(trace: &Trace) -> Found {
+    let extent = extent(trace).filter(is_window);
+    let mark = |window| Mark { name: "whole trace".to_owned(), window };
+    Found { markers: Markers::WholeTrace, marks: extent.map(mark).into_iter().collect(), track: None, overlapping: 0 }
+}
+
+/// From the first to the last moment of all that threads and streams do.
+pub(crate) fn extent(trace: &Trace) -> Option<Interval> {
+    let mut states = States::of(trace);
+    let works = trace.events.iter().filter(|event| event.category.on_device() || states.get(event).is_some());
+    works.map(|event| (event.start, event.end())).reduce(|all, event| (all.0.min(event.0), all.1.max(event.1)))
+}

@@ -1,0 +1,35 @@
+//! Where the iterations of a training script spend their time, from traces of it: for every moment whether Python, C++, a CUDA call or
+//! waiting had the word, and whether a GPU was busy meanwhile.
+//!
+//! ```no_run
+//! use perf4sight_breakdown::{Breakdown, Class, Metric, Options};
+//!
+//! let ranks = perf4sight_traces::read_ranks(&["recording".into()])?;
+//! for rank in &Breakdown::of(&ranks, &Options::default()).ranks {
+//!     let python = rank.summary(|iteration| iteration.sets.class(Class::Python).map(|time| time as f64 / 1e6));
+//!     let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets));
+//!     println!("rank {}: {python:?} ms of Python, {speedup:?} times as fast without", rank.rank);
+//! }
+//! # Ok::<(), perf4sight_conventions::error::Error>(())
+//! ```
+
+mod breakdown;
+mod device;
+mod iterations;
+mod main_thread;
+mod metrics;
+mod sets;
+mod state;
+mod summary;
+mod threads;
+mod warm_up;
+
+pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
+pub use device::{Device, DeviceTime, Work};
+pub use iterations::{Markers, PROFILING_WINDOW};
+pub use metrics::Metric;
+pub use sets::Sets;
+pub use state::{Class, State};
+pub use summary::Summary;
+pub use threads::{Stretch, Thread, threads};
+pub use warm_up::WarmUp;

@@ -1,0 +1,98 @@
+//! The published metrics of an iteration, by their published names.
+//!
+//! The published toolkit subtracted sums that overlap only in part, so that a difference could be negative where GPU work outlives the
+//! call that began it, and time could be counted twice. Here each difference is one of sets: `CppTimeSec` is the time in calls *while* the
+//! GPU is idle, and so on.
+
+use crate::sets::Sets;
+use crate::state::Class;
+
+/// A published metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// The iteration.
+    TotalTimeSec,
+    /// In calls into the C library: C++ and the CUDA API, whatever the GPU does.
+    CppAndGPUTimeSec,
+    /// In such calls while the GPU is idle.
+    CppTimeSec,
+    /// In C++ while the GPU is idle.
+    FrameworkCppTimeSec,
+    /// In the CUDA API while the GPU is idle.
+    CudaCppTimeSec,
+    /// Any stream works.
+    GPUTimeSec,
+    /// In calls of the CUDA API, whatever the GPU does.
+    GPUAndCudaCppTimeSec,
+    /// How many times as fast the iteration were if only the calls into the C library took time.
+    TheoreticalSpeedup,
+    /// Python's share of the iteration, in percent.
+    PercentTimeInPython,
+    /// In Python, whatever the GPU does.
+    PythonTimeSec,
+    /// Python, in percent of the time in calls into the C library.
+    PythonOverheadPercent,
+}
+
+impl Metric {
+    /// All eleven, in the published order.
+    pub const ALL: [Metric; 11] = [
+        Metric::TotalTimeSec,
+        Metric::CppAndGPUTimeSec,
+        Metric::CppTimeSec,
+        Metric::FrameworkCppTimeSec,
+        Metric::CudaCppTimeSec,
+        Metric::GPUTimeSec,
+        Metric::GPUAndCudaCppTimeSec,
+        Metric::TheoreticalSpeedup,
+        Metric::PercentTimeInPython,
+        Metric::PythonTimeSec,
+        Metric::PythonOverheadPercent,
+    ];
+
+    /// Its published name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::TotalTimeSec => "TotalTimeSec",
+            Metric::CppAndGPUTimeSec => "CppAndGPUTimeSec",
+            Metric::CppTimeSec => "CppTimeSec",
+            Metric::FrameworkCppTimeSec => "FrameworkCppTimeSec",
+            Metric::CudaCppTimeSec => "CudaCppTimeSec",
+            Metric::GPUTimeSec => "GPUTimeSec",
+            Metric::GPUAndCudaCppTimeSec => "GPUAndCudaCppTimeSec",
+            Metric::TheoreticalSpeedup => "TheoreticalSpeedup",
+            Metric::PercentTimeInPython => "PercentTimeInPython",
+            Metric::PythonTimeSec => "PythonTimeSec",
+            Metric::PythonOverheadPercent => "PythonOverheadPercent",
+        }
+    }
+
+    /// Its value in seconds, percent or as a factor; none where the trace does not tell, as all that rests on the time in Python where
+    /// that is not recorded, and where it were a share of nothing.
+    pub fn of(self, sets: &Sets) -> Option<f64> {
+        let idle = |class| sets.get(class, false);
+        let calls = sets.class(Class::Cpp)? + sets.class(Class::CudaApi)?;
+        match self {
+            Metric::TotalTimeSec => Some(seconds(sets.total())),
+            Metric::CppAndGPUTimeSec => Some(seconds(calls)),
+            Metric::CppTimeSec => Some(seconds(idle(Class::Cpp)? + idle(Class::CudaApi)?)),
+            Metric::FrameworkCppTimeSec => idle(Class::Cpp).map(seconds),
+            Metric::CudaCppTimeSec => idle(Class::CudaApi).map(seconds),
+            Metric::GPUTimeSec => Some(seconds(sets.gpu_busy())),
+            Metric::GPUAndCudaCppTimeSec => sets.class(Class::CudaApi).map(seconds),
+            // Built-in functions are calls into the C library that only events of Python show.
+            Metric::TheoreticalSpeedup => sets.python_recorded.then(|| ratio(sets.total(), calls))?,
+            Metric::PercentTimeInPython => Some(100.0 * ratio(sets.class(Class::Python)?, sets.total())?),
+            Metric::PythonTimeSec => sets.class(Class::Python).map(seconds),
+            Metric::PythonOverheadPercent => Some(100.0 * ratio(sets.class(Class::Python)?, calls)?),
+        }
+    }
+}
+
+fn seconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+fn ratio(part: i64, whole: i64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

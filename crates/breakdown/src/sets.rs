@@ -1,0 +1,94 @@
+//! A window of time as disjoint sets: who had the word, and whether a GPU was busy.
+
+use crate::state::{Class, State};
+use crate::threads::Stretch;
+use perf4sight_traces::intervals::Interval;
+
+/// A window divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; they add up to it to the nanosecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sets {
+    /// The window, on the trace's clock.
+    pub window: Interval,
+    /// Nanoseconds by [`Class::index`], the GPU idle and busy.
+    nanoseconds: [[i64; 2]; 5],
+    /// Nanoseconds of the CUDA API in calls that wait for the GPU.
+    pub synchronising: i64,
+    /// Whether calls of Python were recorded.
+    pub python_recorded: bool,
+}
+
+impl Sets {
+    /// Divides a window by what a process does and when its GPUs are busy. What is not recorded is waiting, or where Python is not
+    /// recorded either, not told.
+    ///
+    /// `stretches` and `busy` are in order and do not overlap; a window is shorter than 292 years.
+    pub(crate) fn split(window: Interval, stretches: &[Stretch], busy: &[Interval], python_recorded: bool) -> Self {
+        let mut sets = Sets { window, nanoseconds: [[0; 2]; 5], synchronising: 0, python_recorded };
+        let (begin, end) = window;
+        let first = stretches.partition_point(|stretch| stretch.end <= begin);
+        let mut busy = &busy[busy.partition_point(|(_, busy_end)| *busy_end <= begin)..];
+        let unrecorded = if python_recorded { State::Waits } else { State::Untold };
+        let mut at = begin;
+        for stretch in stretches[first..].iter().take_while(|stretch| stretch.start < end) {
+            let (start, end) = (stretch.start.max(begin), stretch.end.min(end));
+            sets.add((at, start), unrecorded, &mut busy);
+            sets.add((start, end), stretch.state, &mut busy);
+            at = end;
+        }
+        sets.add((at, end), unrecorded, &mut busy);
+        assert_eq!(sets.total(), end - begin, "the sets of a window add up to it");
+        sets
+    }
+
+    /// Adds a part of the window; `busy` moves past what ends in it.
+    fn add(&mut self, (start, end): Interval, state: State, busy: &mut &[Interval]) {
+        let mut worked = 0;
+        while let [(busy_start, busy_end), rest @ ..] = *busy
+            && *busy_start < end
+        {
+            worked += (end.min(*busy_end) - start.max(*busy_start)).max(0);
+            if *busy_end > end {
+                break;
+            }
+            *busy = rest;
+        }
+        let [idle, with_gpu] = &mut self.nanoseconds[state.class().index()];
+        *idle += end - start - worked;
+        *with_gpu += worked;
+        if state == State::Synchronises {
+            self.synchronising += end - start;
+        }
+    }
+
+    /// Nanoseconds of the window.
+    pub fn total(&self) -> i64 {
+        self.nanoseconds.iter().flatten().sum()
+    }
+
+    /// Nanoseconds of a class while the GPU is busy or idle; none where the trace cannot tell: Python and waiting in a trace without
+    /// events of Python, where [`Class::PythonOrWait`] holds both.
+    pub fn get(&self, class: Class, gpu_busy: bool) -> Option<i64> {
+        let told = match class {
+            Class::Python | Class::Wait => self.python_recorded,
+            Class::PythonOrWait => !self.python_recorded,
+            Class::Cpp | Class::CudaApi => true,
+        };
+        told.then(|| self.nanoseconds[class.index()][usize::from(gpu_busy)])
+    }
+
+    /// Nanoseconds of a class, whatever the GPU does; none where the trace cannot tell.
+    pub fn class(&self, class: Class) -> Option<i64> {
+        Some(self.get(class, false)? + self.get(class, true)?)
+    }
+
+    /// Nanoseconds during which a GPU is busy.
+    pub fn gpu_busy(&self) -> i64 {
+        self.nanoseconds.iter().map(|[_, busy]| busy).sum()
+    }
+
+    /// All sets that the trace tells: class, whether the GPU is busy, nanoseconds. They add up to the window.
+    pub fn parts(&self) -> impl Iterator<Item = (Class, bool, i64)> {
+        let class = |class| [false, true].map(|busy| (class, busy));
+        Class::ALL.into_iter().flat_map(class).filter_map(|(class, busy)| Some((class, busy, self.get(class, busy)?)))
+    }
+}

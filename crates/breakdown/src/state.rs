@@ -1,0 +1,211 @@
+//! What a thread does while an event is its innermost one, told from the event's category and name.
+
+use perf4sight_traces::{Category, Event, NameId, Trace};
+
+/// Who has the word at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// A function written in Python; a call through ctypes makes no event of its own and counts here.
+    Python,
+    /// An operator of the framework, or a function that Python calls and that is not written in it.
+    Cpp,
+    /// The runtime or the driver of the accelerator.
+    CudaApi,
+    /// Nothing, or a call that waits.
+    Wait,
+    /// Python or waiting: the trace has no events of Python, so that it cannot tell them apart.
+    PythonOrWait,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// Runs Python.
+    Python,
+    /// Runs C++.
+    Cpp,
+    /// Sits in a call whose work other threads do: `run_backward`.
+    Delegates,
+    /// Calls the runtime or the driver of the accelerator.
+    CudaApi,
+    /// Waits in such a call for the accelerator.
+    Synchronises,
+    /// Waits.
+    Waits,
+    /// Runs Python or waits.
+    Untold,
+}
+
+impl Class {
+    /// All of them, as [`Class::index`] counts them.
+    pub const ALL: [Class; 5] = [Class::Python, Class::Cpp, Class::CudaApi, Class::Wait, Class::PythonOrWait];
+
+    /// Its place in [`Class::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What it is called where people read it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Class::Python => "Python",
+            Class::Cpp => "C++",
+            Class::CudaApi => "CUDA API",
+            Class::Wait => "wait",
+            Class::PythonOrWait => "Python or wait",
+        }
+    }
+}
+
+impl State {
+    /// The class that its time belongs to.
+    pub fn class(self) -> Class {
+        match self {
+            State::Python => Class::Python,
+            State::Cpp | State::Delegates => Class::Cpp,
+            State::CudaApi | State::Synchronises => Class::CudaApi,
+            State::Waits => Class::Wait,
+            State::Untold => Class::PythonOrWait,
+        }
+    }
+
+    /// Whether the thread itself works, rather than wait for something.
+    pub(crate) fn works(self) -> bool {
+        matches!(self, State::Python | State::Cpp | State::CudaApi)
+    }
+}
+
+/// Calls that wait, by what stands between `<built-in method` or `<method '` and what they belong to.
+const WAITING_CALLS: &[&str] = &[
+    "sleep", "acquire", "poll", "select", "epoll_wait", "kqueue", "accept", "recv", "recv_into", "recvmsg", "recvfrom", "waitpid",
+    "wait", "sigwait", "nanosleep", "clock_nanosleep",
+];
+
+/// What waits though it is called as much else is: the method, and the type it is one of.
+const WAITING_METHODS: &[(&str, &str)] = &[("get", "_queue.SimpleQueue"), ("join", "_thread._ThreadHandle")];
+
+/// Functions of Python that do nothing but wait, by the end of their file and their name. Where the profiler began after the call of
+/// the lock or the socket below, that call has no event, and these are the innermost ones.
+const WAITING_FUNCTIONS: &[(&str, &str)] = &[
+    ("threading.py", "wait"),
+    ("threading.py", "join"),
+    ("threading.py", "_wait_for_tstate_lock"),
+    ("queue.py", "get"),
+    ("multiprocessing/queues.py", "get"),
+    ("selectors.py", "select"),
+];
+
+/// Calls of runtimes that return when the accelerator has come to something, without the `cuda`, `hip` or `cu` they begin with.
+const SYNCHRONISING_CALLS: &[&str] =
+    &["DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize", "QueueSynchronize"];
+
+/// What an event of that category and name means for the thread it is on; none where it says nothing about it, as ranges that a script
+/// names.
+fn state_of(category: Category, name: &str) -> Option<State> {
+    match category {
+        Category::Python => Some(state_of_python(name)),
+        Category::Operator => Some(State::Cpp),
+        Category::Overhead => Some(State::CudaApi),
+        Category::Runtime => {
+            let call = ["cuda", "hip", "cu", "ze"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+            let waits = SYNCHRONISING_CALLS.iter().any(|known| call.starts_with(known));
+            Some(if waits { State::Synchronises } else { State::CudaApi })
+        }
+        _ => None,
+    }
+}
+
+fn state_of_python(name: &str) -> State {
+    let Some(call) = builtin(name) else {
+        return if waits_in_python(name) { State::Waits } else { State::Python };
+    };
+    let (method, of) = call.split_once(" of ").unwrap_or((call.trim_end_matches('>'), ""));
+    let method = method.trim_matches('\'');
+    let waits = WAITING_METHODS.iter().any(|(known, kind)| *known == method && of.trim_start_matches('\'').starts_with(kind));
+    match method {
+        "run_backward" => State::Delegates,
+        _ if waits || WAITING_CALLS.contains(&method) => State::Waits,
+        _ => State::Cpp,
+    }
+}
+
+/// What is behind `<built-in method `, `<built-in function ` or `<method `: `sleep>`, `acquire of _thread.lock object at 0x7f>`.
+fn builtin(name: &str) -> Option<&str> {
+    let call = name.strip_prefix("<built-in ").or_else(|| name.strip_prefix('<').filter(|call| call.starts_with("method ")))?;
+    Some(call.strip_prefix("method ").or_else(|| call.strip_prefix("function ")).unwrap_or(call))
+}
+
+/// Whether a function of Python, `threading.py(295): wait`, only waits.
+fn waits_in_python(name: &str) -> bool {
+    let Some((place, function)) = name.split_once("): ") else { return false };
+    let Some((file, _)) = place.rsplit_once('(') else { return false };
+    let known = |(known, waits): &(&str, &str)| {
+        function == *waits && file.strip_suffix(known).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
+    };
+    WAITING_FUNCTIONS.iter().any(known)
+}
+
+/// The states of a trace's events, asked for once a name instead of once an event.
+pub(crate) struct States<'a> {
+    trace: &'a Trace,
+    /// What the name means as a call in Python and as one of the runtime.
+    known: Vec<[Option<State>; 2]>,
+}
+
+impl<'a> States<'a> {
+    pub fn of(trace: &'a Trace) -> Self {
+        States { trace, known: vec![[None; 2]; trace.names.all().count()] }
+    }
+
+    /// What an event means for the thread it is on.
+    pub fn get(&mut self, event: &Event) -> Option<State> {
+        let place = match event.category {
+            Category::Python => 0,
+            Category::Runtime => 1,
+            category => return state_of(category, ""),
+        };
+        let name: NameId = event.name;
+        let known = &mut self.known[name.index()][place];
+        if known.is_none() {
+            *known = state_of(event.category, self.trace.names.get(name));
+        }
+        *known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names as PyTorch 2.11 on a CPU, and 2.x on an H100 and an MI300, wrote them.
+    #[test]
+    fn names_tell_what_a_thread_does() {
+        let python = |name| state_of(Category::Python, name).unwrap();
+        assert_eq!(python("e2e.py(5): py_busy"), State::Python);
+        assert_eq!(python("nn.Module: Linear_0"), State::Python);
+        assert_eq!(python("<string>(1): <lambda>"), State::Python);
+        assert_eq!(python("<frozen importlib._bootstrap>(405): parent"), State::Python);
+        assert_eq!(python("<built-in function pbkdf2_hmac>"), State::Cpp);
+        assert_eq!(python("<built-in method get of dict object at 0x7f95a6e4c8c0>"), State::Cpp);
+        assert_eq!(python("<built-in method join of str object at 0x7f95a6e4c8c0>"), State::Cpp);
+        assert_eq!(python("<built-in method run_backward of torch._C._EngineBase object at 0x7f>"), State::Delegates);
+        for waits in [
+            "<built-in function sleep>",
+            "<built-in method acquire of _thread.lock object at 0x7f95a6e4e6c0>",
+            "<built-in method poll of select.poll object at 0x7f95a6e29f80>",
+            "<built-in function select>",
+            "<method 'acquire' of '_thread.lock' objects>",
+            "<method 'get' of '_queue.SimpleQueue' objects>",
+            "threading.py(295): wait",
+            "multiprocessing/queues.py(98): get",
+            "/usr/lib/python3.11/queue.py(171): get",
+        ] {
+            assert_eq!(python(waits), State::Waits, "{waits}");
+        }
+        assert_eq!(python("my_queue.py(1): get"), State::Python);
+        assert_eq!(state_of(Category::Runtime, "cudaDeviceSynchronize"), Some(State::Synchronises));
+        assert_eq!(state_of(Category::Runtime, "hipStreamSynchronize"), Some(State::Synchronises));
+        assert_eq!(state_of(Category::Runtime, "cudaLaunchKernel"), Some(State::CudaApi));
+        assert_eq!(state_of(Category::Annotation, "ProfilerStep#6"), None);
+    }
+}
