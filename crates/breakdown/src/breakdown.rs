@@ -122,13 +122,19 @@ fn warnings(trace: &Trace, found: &Found, threads: &[Thread], python: bool) -> V
         warnings.push(format!("{clipped} events end after the one that they began in; they are taken to end with it"));
     }
     if found.overlapping > 0 {
-        warnings.push(format!("{} iterations begin before the one before them ends, which is cut there", found.overlapping));
+        warnings.push(format!(
+            "{} iterations begin before the one before them ends, which is cut there",
+            found.overlapping
+        ));
     }
     if found.marks.is_empty() {
-        warnings.push("nothing of threads or accelerators is in the trace, so that there is no time to break down".to_owned());
+        warnings.push(
+            "nothing of threads or accelerators is in the trace, so that there is no time to break down".to_owned(),
+        );
     } else if found.markers == Markers::WholeTrace {
         warnings.push(
-            "no iterations are marked, so that the whole trace counts as one; name a range, a function or an operator".to_owned(),
+            "no iterations are marked, so that the whole trace counts as one; name a range, a function or an operator"
+                .to_owned(),
         );
     }
     if !python {
@@ -151,6 +157,8 @@ fn apart(ranks: &[Ranked]) -> Option<String> {
     let (last, (starts, _)) = extents.iter().max_by_key(|(_, (start, _))| *start)?;
     let (first, (_, ends)) = extents.iter().min_by_key(|(_, (_, end))| *end)?;
     (starts >= ends).then(|| {
-        format!("rank {last} begins after rank {first} has ended: they were not recorded together, or their clocks differ")
+        format!(
+            "rank {last} begins after rank {first} has ended: they were not recorded together, or their clocks differ"
+        )
     })
 }

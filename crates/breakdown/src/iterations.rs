@@ -6,17 +6,12 @@ use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
 use std::collections::BTreeMap;
 
-/// The name of the ranges that `enable_profiling` begins and `disable_profiling` ends.
-pub const PROFILING_WINDOW: &str = "perf4sight.profiling";
-
 /// What tells iterations apart.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Markers {
     /// Events of a name that the user gave.
     Named(String),
-    /// Ranges that [`PROFILING_WINDOW`] names.
-    ProfilingWindows,
-    /// The steps of PyTorch's profiler, `ProfilerStep#`.
+    /// The steps of PyTorch's profiler, `ProfilerStep#`; what `enable_profiling` and `disable_profiling` enclose is named so too.
     ProfilerSteps,
     /// Steps of an optimizer, by the name of its event; an iteration goes from the end of one to the end of the next.
     OptimizerSteps(String),
@@ -54,9 +49,6 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>) -> Result<Found> {
         return Ok(marks.into_found(trace, Markers::Named(name.to_owned())));
     }
     let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, Category::Annotation, wanted);
-    if let Some(marks) = annotations(&|name| name == PROFILING_WINDOW) {
-        return Ok(marks.into_found(trace, Markers::ProfilingWindows));
-    }
     if let Some(marks) = annotations(&|name| name.starts_with("ProfilerStep")) {
         return Ok(marks.into_found(trace, Markers::ProfilerSteps));
     }
@@ -65,8 +57,12 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>) -> Result<Found> {
 }
 
 fn unknown(trace: &Trace, name: &str) -> Error {
-    let mut annotations: Vec<&str> =
-        trace.events.iter().filter(|event| event.category == Category::Annotation).map(|event| trace.name(event)).collect();
+    let mut annotations: Vec<&str> = trace
+        .events
+        .iter()
+        .filter(|event| event.category == Category::Annotation)
+        .map(|event| trace.name(event))
+        .collect();
     annotations.sort_unstable();
     annotations.dedup();
     let error = Error::input(format!("has no event named {name:?}")).file(&trace.file);

@@ -5,7 +5,7 @@
 //! use perf4sight_breakdown::{Breakdown, Class, Metric, Options};
 //!
 //! let ranks = perf4sight_traces::read_ranks(&["recording".into()])?;
-//! for rank in &Breakdown::of(&ranks, &Options::default()).ranks {
+//! for rank in &Breakdown::of(&ranks, &Options::default())?.ranks {
 //!     let python = rank.summary(|iteration| iteration.sets.class(Class::Python).map(|time| time as f64 / 1e6));
 //!     let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets));
 //!     println!("rank {}: {python:?} ms of Python, {speedup:?} times as fast without", rank.rank);
@@ -26,7 +26,7 @@ mod warm_up;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
 pub use device::{Device, DeviceTime, Work};
-pub use iterations::{Markers, PROFILING_WINDOW};
+pub use iterations::Markers;
 pub use metrics::Metric;
 pub use sets::Sets;
 pub use state::{Class, State};

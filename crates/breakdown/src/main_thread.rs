@@ -45,8 +45,9 @@ fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Cat
 
 /// Whether PyTorch's engine of backward passes works on a thread.
 fn runs_backward(trace: &Trace, thread: &Thread) -> bool {
-    events(trace, thread)
-        .any(|(category, name)| category == Category::Operator && name.starts_with("autograd::engine::evaluate_function"))
+    events(trace, thread).any(|(category, name)| {
+        category == Category::Operator && name.starts_with("autograd::engine::evaluate_function")
+    })
 }
 
 /// Stretches, and between them others of which nothing is told.

@@ -77,8 +77,22 @@ impl State {
 
 /// Calls that wait, by what stands between `<built-in method` or `<method '` and what they belong to.
 const WAITING_CALLS: &[&str] = &[
-    "sleep", "acquire", "poll", "select", "epoll_wait", "kqueue", "accept", "recv", "recv_into", "recvmsg", "recvfrom", "waitpid",
-    "wait", "sigwait", "nanosleep", "clock_nanosleep",
+    "sleep",
+    "acquire",
+    "poll",
+    "select",
+    "epoll_wait",
+    "kqueue",
+    "accept",
+    "recv",
+    "recv_into",
+    "recvmsg",
+    "recvfrom",
+    "waitpid",
+    "wait",
+    "sigwait",
+    "nanosleep",
+    "clock_nanosleep",
 ];
 
 /// What waits though it is called as much else is: the method, and the type it is one of.
@@ -121,7 +135,8 @@ fn state_of_python(name: &str) -> State {
     };
     let (method, of) = call.split_once(" of ").unwrap_or((call.trim_end_matches('>'), ""));
     let method = method.trim_matches('\'');
-    let waits = WAITING_METHODS.iter().any(|(known, kind)| *known == method && of.trim_start_matches('\'').starts_with(kind));
+    let waits =
+        WAITING_METHODS.iter().any(|(known, kind)| *known == method && of.trim_start_matches('\'').starts_with(kind));
     match method {
         "run_backward" => State::Delegates,
         _ if waits || WAITING_CALLS.contains(&method) => State::Waits,
@@ -131,7 +146,9 @@ fn state_of_python(name: &str) -> State {
 
 /// What is behind `<built-in method `, `<built-in function ` or `<method `: `sleep>`, `acquire of _thread.lock object at 0x7f>`.
 fn builtin(name: &str) -> Option<&str> {
-    let call = name.strip_prefix("<built-in ").or_else(|| name.strip_prefix('<').filter(|call| call.starts_with("method ")))?;
+    let call = name
+        .strip_prefix("<built-in ")
+        .or_else(|| name.strip_prefix('<').filter(|call| call.starts_with("method ")))?;
     Some(call.strip_prefix("method ").or_else(|| call.strip_prefix("function ")).unwrap_or(call))
 }
 

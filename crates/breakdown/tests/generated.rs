@@ -1,0 +1,235 @@
+//! Traces whose times are known because they were made up.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+mod invented;
+
+use invented::Invented;
+use perf4sight_breakdown::{Breakdown, Class, Markers, Metric, Options, RankBreakdown, State, Work};
+use perf4sight_traces::Ranked;
+use proptest::prelude::*;
+
+const SECOND: i64 = 1_000_000_000;
+
+fn broken_down(ranks: &[Ranked]) -> Breakdown {
+    Breakdown::of(ranks, &Options::default()).unwrap()
+}
+
+fn rank(trace: &Invented) -> RankBreakdown {
+    broken_down(&[trace.read(0)]).ranks.remove(0)
+}
+
+fn sets(rank: &RankBreakdown, iteration: usize) -> Vec<(Class, bool, i64)> {
+    rank.iterations[iteration].sets.parts().filter(|(_, _, time)| *time > 0).collect()
+}
+
+/// 5 s of Python, 5 s of C++, and 5 s of the GPU in each iteration: one second of those behind Python, two behind C++, one while the CUDA
+/// call waits for it, and one after the call when nothing is recorded.
+#[test]
+fn five_seconds_of_each_come_out_to_the_nanosecond() {
+    let mut trace = Invented::default();
+    for iteration in 0..3 {
+        let at = |seconds: i64| iteration * 12 * SECOND + seconds * SECOND;
+        trace
+            .main(("user_annotation", &format!("ProfilerStep#{iteration}")), [at(0), at(12)])
+            .main(("python_function", "train.py(1): step"), [at(0), at(11)])
+            .main(("python_function", "<built-in function linear>"), [at(3), at(9)])
+            .main(("cpu_op", "aten::linear"), [at(4), at(9)])
+            .main(("cuda_runtime", "cudaStreamSynchronize"), [at(8), at(9)])
+            .kernel("gemm", [at(2), at(4)])
+            .kernel("gemm", [at(7), at(9)])
+            .kernel("gemm", [at(11), at(12)]);
+    }
+    let rank = rank(&trace);
+    assert_eq!(rank.markers, Markers::ProfilerSteps);
+    for iteration in 0..3 {
+        let expected = [
+            (Class::Python, false, 4 * SECOND),
+            (Class::Python, true, SECOND),
+            (Class::Cpp, false, 3 * SECOND),
+            (Class::Cpp, true, 2 * SECOND),
+            (Class::CudaApi, true, SECOND),
+            (Class::Wait, true, SECOND),
+        ];
+        assert_eq!(sets(&rank, iteration), expected);
+        assert_eq!(rank.iterations[iteration].sets.synchronising, SECOND);
+    }
+    // By hand from the sets above.
+    let expected = [12.0, 6.0, 3.0, 3.0, 0.0, 5.0, 1.0, 2.0, 500.0 / 12.0, 5.0, 500.0 / 6.0];
+    for (metric, expected) in Metric::ALL.into_iter().zip(expected) {
+        let summary = rank.summary(|iteration| metric.of(&iteration.sets)).unwrap();
+        assert!((summary.mean - expected).abs() < 1e-12 && summary.count == 3, "{metric:?} {summary:?}");
+        assert_eq!(summary.interval, Some([summary.mean; 2]));
+    }
+}
+
+/// By hand: the main thread is in `run_backward` from 10 to 90 and works itself from 40 to 50. Autograd's thread, in process 9 too, works
+/// in Python from 20 to 30 and in C++ from 30 to 45; another one works from 60 to 65 only, and one of another process all the time.
+#[test]
+fn the_busiest_thread_stands_in_for_one_that_is_blocked() {
+    let mut trace = Invented::default();
+    trace
+        .main(("user_annotation", "ProfilerStep#1"), [0, 100])
+        .main(("python_function", "train.py(1): step"), [0, 100])
+        .main(("python_function", "<built-in method run_backward of torch._C._EngineBase object at 0x7f>"), [10, 90])
+        .main(("cuda_runtime", "cudaLaunchKernel"), [40, 50])
+        .event([9, 10], ("python_function", "hook.py(1): hook"), [20, 30])
+        .event([9, 10], ("cpu_op", "aten::mm"), [30, 45])
+        .event([9, 11], ("cpu_op", "aten::copy_"), [60, 65])
+        .event([8, 12], ("python_function", "other.py(1): f"), [0, 100]);
+    let rank = rank(&trace);
+    // 10 to 40 goes to autograd's thread: Python 10, C++ 10 and 10 that nobody works, which stay the engine's; 50 to 90 is C++ all along.
+    let expected = [(Class::Python, false, 30), (Class::Cpp, false, 60), (Class::CudaApi, false, 10)];
+    assert_eq!(sets(&rank, 0), expected);
+    let stands_in: Vec<[i64; 2]> =
+        rank.timeline.iter().filter(|stretch| stretch.state == State::Python).map(|one| [one.start, one.end]).collect();
+    assert_eq!(stands_in, [[0, 10], [20, 30], [90, 100]]);
+}
+
+/// Without events of Python the call of the backward pass is not to be seen; what its thread does while the main one shows nothing is.
+#[test]
+fn without_python_the_thread_of_a_backward_pass_stands_in_where_nothing_is_recorded() {
+    let mut trace = Invented::default();
+    trace
+        .main(("user_annotation", "ProfilerStep#1"), [0, 100])
+        .main(("cpu_op", "aten::mm"), [10, 20])
+        .event([9, 10], ("cpu_op", "autograd::engine::evaluate_function: MmBackward0"), [15, 50])
+        .event([9, 10], ("cuda_runtime", "cudaLaunchKernel"), [30, 40])
+        .event([9, 11], ("cpu_op", "aten::copy_"), [60, 65]);
+    let expected = [(Class::Cpp, false, 30), (Class::CudaApi, false, 10), (Class::PythonOrWait, false, 60)];
+    assert_eq!(sets(&rank(&trace), 0), expected);
+}
+
+/// By hand: kernels 0-10 and 20-30, a collective 5-25, a copy 24-40, another stream's memset 38-45.
+#[test]
+fn work_on_streams_that_overlaps_is_exposed_or_hidden() {
+    let mut trace = Invented::default();
+    trace
+        .main(("user_annotation", "ProfilerStep#1"), [0, 50])
+        .kernel("gemm", [0, 10])
+        .kernel("gemm", [20, 30])
+        .event([0, 8], ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"), [5, 25])
+        .event([0, 9], ("gpu_memcpy", "Memcpy HtoD"), [24, 40])
+        .event([0, 10], ("gpu_memset", "Memset"), [38, 45]);
+    let device = &rank(&trace).iterations[0].device;
+    assert_eq!([device.busy, device.idle], [45, 5]);
+    assert_eq!(Work::ALL.map(|work| device.total(work)), [20, 20, 16, 7]);
+    assert_eq!(Work::ALL.map(|work| device.exposed(work)), [20, 10, 10, 5]);
+    assert_eq!(device.hidden(Work::Collective), 10);
+    assert_eq!(device.streams.iter().map(|(_, time)| *time).collect::<Vec<_>>(), [20, 20, 16, 7]);
+}
+
+/// What other tools stumble over: an event of 10^18 ns, times before zero, one that ends before it begins, ranges that overlap, ranks
+/// that were not recorded together.
+#[test]
+fn extreme_times_are_divided_and_told() {
+    let mut trace = Invented::default();
+    trace
+        .main(("python_function", "train.py(1): step"), [-5 * SECOND, 1_000_000_000 * SECOND])
+        .main(("cpu_op", "aten::mm"), [-SECOND, SECOND])
+        .main(("cpu_op", "aten::add"), [5, 3])
+        .kernel("gemm", [0, 900_000_000 * SECOND]);
+    let rank = rank(&trace);
+    assert_eq!(rank.markers, Markers::WholeTrace);
+    assert_eq!(rank.iterations[0].sets.total(), 1_000_000_005 * SECOND);
+    assert_eq!(rank.iterations[0].sets.class(Class::Cpp), Some(2 * SECOND));
+    assert!(rank.warnings.iter().any(|warning| warning.contains("negative duration")), "{:?}", rank.warnings);
+
+    let mut widest = Invented::default();
+    widest.main(("cpu_op", "a"), [i64::MIN / 2 - 1, -1]).main(("cpu_op", "b"), [1, i64::MAX / 2 + 10]);
+    let widest = broken_down(&[widest.read(0)]).ranks.remove(0);
+    assert_eq!((widest.iterations.len(), widest.threads.len()), (0, 1));
+
+    let mut steps = Invented::default();
+    steps
+        .main(("user_annotation", "ProfilerStep#1"), [0, 12])
+        .main(("user_annotation", "ProfilerStep#2"), [10, 20])
+        .main(("user_annotation", "ProfilerStep#3"), [12, 15]);
+    let rank = broken_down(&[steps.read(0)]).ranks.remove(0);
+    assert_eq!(rank.iterations.iter().map(|one| one.sets.window).collect::<Vec<_>>(), [(0, 10), (10, 20)]);
+    assert!(rank.warnings.iter().any(|warning| warning.starts_with("2 iterations begin before")));
+
+    let mut later = Invented::default();
+    later.header("\"baseTimeNanoseconds\": 1000").main(("cpu_op", "aten::mm"), [0, 10]);
+    let mut first = Invented::default();
+    first.main(("cpu_op", "aten::mm"), [0, 10]);
+    let apart = broken_down(&[first.read(0), later.read(1)]);
+    assert!(apart.warnings[0].contains("rank 1 begins after rank 0 has ended"), "{:?}", apart.warnings);
+    assert!(broken_down(&[first.read(0), first.read(1)]).warnings.is_empty());
+    assert_eq!(rank_of_nothing().warnings.len(), 2);
+}
+
+fn rank_of_nothing() -> RankBreakdown {
+    let nothing = rank(&Invented::default());
+    assert_eq!((nothing.iterations.len(), nothing.main), (0, None));
+    assert_eq!(nothing.summary(|iteration| Some(iteration.device.busy as f64)), None);
+    nothing
+}
+
+#[test]
+fn iterations_go_by_a_name_and_a_name_that_is_none_is_refused() {
+    let mut trace = Invented::default();
+    trace
+        .main(("user_annotation", "ProfilerStep#1"), [0, 100])
+        .main(("user_annotation", "train_iter"), [5, 25])
+        .main(("user_annotation", "train_iter"), [30, 50])
+        .main(("python_function", "train.py(1): step"), [6, 24]);
+    let by = |name: &str| {
+        let options = Options { iteration: Some(name.to_owned()) };
+        Breakdown::of(&[trace.read(0)], &options).map(|mut found| found.ranks.remove(0).iterations)
+    };
+    let windows = |name| by(name).unwrap().iter().map(|one| one.sets.window).collect::<Vec<_>>();
+    assert_eq!(windows("train_iter"), [(5, 25), (30, 50)]);
+    assert_eq!(windows("train.py(1): step"), [(6, 24)]);
+    let refused = by("train_itr").unwrap_err().to_string();
+    assert!(refused.contains("did you mean \"train_iter\"?"), "{refused}");
+}
+
+/// What thread and GPU do at one moment, by the definition: the innermost event is the last begun of those that last, in the order of
+/// beginnings; one ends with those it began in.
+fn at_moment(events: &[(i64, i64, Class)], gpu: &[(i64, i64)], moment: i64) -> (Class, bool) {
+    let mut open: Vec<(i64, Class)> = Vec::new();
+    for &(start, end, class) in events.iter().filter(|(start, ..)| *start <= moment) {
+        open.retain(|(end, _)| *end > start);
+        let end = open.iter().map(|(end, _)| *end).fold(end, i64::min);
+        open.push((end, class));
+    }
+    open.retain(|(end, _)| *end > moment);
+    let class = open.last().map_or(Class::Wait, |(_, class)| *class);
+    (class, gpu.iter().any(|(start, end)| (*start..*end).contains(&moment)))
+}
+
+proptest! {
+    /// A second implementation that asks for each nanosecond.
+    #[test]
+    fn sets_are_those_of_every_single_moment(
+        host in prop::collection::vec((0i64..60, 1i64..40, 0usize..3), 1..12),
+        gpu in prop::collection::vec((0i64..70, 1i64..30), 0..8),
+        window in (0i64..40, 1i64..60),
+    ) {
+        let kinds = [("python_function", "f.py(1): f", Class::Python), ("cpu_op", "aten::mm", Class::Cpp), ("cuda_runtime", "cudaMalloc", Class::CudaApi)];
+        let (begin, end) = (window.0, window.0 + window.1);
+        let mut trace = Invented::default();
+        // Events of Python there are always, outside the window.
+        trace.main(("user_annotation", "ProfilerStep#1"), [begin, end]).main(("python_function", "f.py(1): f"), [1000, 1001]);
+        let mut events: Vec<(i64, i64, Class)> = Vec::new();
+        for (start, duration, kind) in host {
+            let (category, name, class) = kinds[kind];
+            trace.main((category, name), [start, start + duration]);
+            events.push((start, start + duration, class));
+        }
+        events.sort_by_key(|(start, end, _)| (*start, -end));
+        let gpu: Vec<(i64, i64)> = gpu.into_iter().map(|(start, duration)| (start, start + duration)).collect();
+        for (start, end) in &gpu {
+            trace.kernel("gemm", [*start, *end]);
+        }
+        let rank = rank(&trace);
+        let found = &rank.iterations[0].sets;
+        for class in [Class::Python, Class::Cpp, Class::CudaApi, Class::Wait] {
+            for busy in [false, true] {
+                let moments = (begin..end).filter(|moment| at_moment(&events, &gpu, *moment) == (class, busy)).count();
+                prop_assert_eq!(found.get(class, busy), Some(moments as i64), "{:?} {}", class, busy);
+            }
+        }
+    }
+}
