@@ -162,10 +162,10 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
     let node = to.builder.node(input.id);
     let (channels, rank) = (node.shape.channels(), node.shape.rank());
     let Op::GroupNorm { groups, affine } = node.op else { return false };
-    let next = match (affine, binary) {
-        (Affine::None, Binary::Mul) => Affine::Scale,
-        (Affine::Scale, Binary::Add) => Affine::ScaleAndShift,
-        _ => return false,
+    let next = match affine {
+        Affine::None if binary == Binary::Mul => Affine::Scale,
+        Affine::Scale if binary == Binary::Add => Affine::ScaleAndShift,
+        Affine::None | Affine::Scale | Affine::ScaleAndShift => return false,
     };
     let Some(place) = call.inputs.iter().position(|value| matches!(value, Value::Weight(_))) else { return false };
     let dims = call.input(place).fixed_dims().unwrap_or_default();
