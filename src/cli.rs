@@ -4,6 +4,7 @@ mod calibrate;
 mod check_noise;
 mod inspect;
 mod predict;
+mod record;
 mod sizes;
 mod words;
 
@@ -23,6 +24,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use inspect::Inspect;
 use predict::Predict;
+use record::Record;
 use std::env;
 use std::ffi::OsString;
 use std::io;
@@ -49,6 +51,7 @@ Examples:
   perf4sight predict nets/ --fingerprint fingerprinting/cpu/imagenet --bs 1,8 --csv > predictions.csv
   perf4sight calibrate mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --measure --save fingerprinting/mine
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
+  perf4sight record -- python3 train.py --epochs 1
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
 Exit codes:
@@ -122,6 +125,8 @@ enum Command {
     Predict(Predict),
     /// Refit stored fingerprints with a few measured rows of a new network, or say which to measure
     Calibrate(Calibrate),
+    /// Run a training script, record some of its iterations, and time as many without recording
+    Record(Record),
     /// Print a script that completes these arguments in a shell
     Completions {
         /// The shell
@@ -160,6 +165,7 @@ impl Command {
             Command::Profile(arguments) => Box::new(arguments.into_verb()?),
             Command::Predict(arguments) => Box::new(arguments.into_verb()?),
             Command::Calibrate(arguments) => Box::new(arguments.into_verb()?),
+            Command::Record(arguments) => Box::new(arguments.into_verb()),
             Command::Completions { shell } => {
                 context.console.line(completions(shell));
                 return Ok(Ending::Finished);

@@ -119,6 +119,18 @@ impl<'a> Values<'a> {
         parse(&self.get::<String>(key)?).map_err(|error| self.placed(key, error))
     }
 
+    /// A command as its words: one value is split at blanks, a list is taken as it is, so that words may hold blanks; none where it is unset.
+    ///
+    /// # Errors
+    /// See [`Values::get`].
+    pub fn command(&self, key: &str) -> Result<Vec<String>> {
+        let command: Vec<String> = self.get::<Option<Vec<String>>>(key)?.unwrap_or_default();
+        Ok(match command.as_slice() {
+            [line] => line.split_whitespace().map(str::to_owned).collect(),
+            _ => command,
+        })
+    }
+
     /// The words of a list, each turned into what it names.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod named;
 pub mod networks;
 pub mod predict;
 pub mod profile;
+pub mod record;
 mod temporary;
 
 use crate::frame::{Spec, Subject};
@@ -20,4 +21,5 @@ use crate::frame::{Spec, Subject};
 const NETWORKS: Subject = Subject { one: "network", several: "networks" };
 
 /// Every section there is.
-pub static SPECS: &[&Spec] = &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC, &predict::SPEC];
+pub static SPECS: &[&Spec] =
+    &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC, &predict::SPEC, &record::SPEC];

@@ -42,9 +42,16 @@ const BASE: &[&str] =
 const EFFECTS: &[(&[&str], &[&str])] = &[
     (&["clap::", "clap_complete::"], &["cli.rs", "cli/", "main.rs", "worker/src/main.rs"]),
     (&["env::current_exe"], &["cli.rs", "pipeline/"]),
-    (&["env::var", "env::vars", "env::var_os", "env::set_var"], &["cli.rs", "main.rs", "worker/"]),
+    // A user's own command gets our environment and our streams.
+    (
+        &["env::var", "env::vars", "env::var_os", "env::set_var"],
+        &["cli.rs", "main.rs", "worker/", "machine/src/foreground.rs"],
+    ),
     (&["print!", "println!", "eprint!", "eprintln!", "dbg!"], &["report/src/console.rs", "cli.rs", "main.rs"]),
-    (&["io::stdout", "io::stderr"], &["report/src/console.rs", "cli.rs", "main.rs", "worker/src/main.rs"]),
+    (
+        &["io::stdout", "io::stderr"],
+        &["report/src/console.rs", "cli.rs", "main.rs", "worker/src/main.rs", "machine/src/foreground.rs"],
+    ),
     // Text that templates do not escape: the stylesheet alone.
     (&["PreEscaped"], &["report/src/html.rs"]),
     (&["process::exit", "process::abort"], &["main.rs"]),

@@ -21,6 +21,8 @@ pub enum Kind {
     Io,
     /// Everything was done, and the answer is that a step may not fit.
     Unfit,
+    /// A user's own command failed, with this exit code.
+    Command(u8),
 }
 
 impl Kind {
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Device => 5,
             Kind::Io => 6,
             Kind::Unfit => 7,
+            Kind::Command(code) => code,
         }
     }
 }
@@ -89,6 +92,11 @@ impl Error {
     /// A step that may not fit, where only one that fits was wanted.
     pub fn unfit(problem: impl Into<String>) -> Self {
         Self::new(Kind::Unfit, problem)
+    }
+
+    /// A user's own command that failed with this exit code, which becomes ours.
+    pub fn command(code: u8, problem: impl Into<String>) -> Self {
+        Self::new(Kind::Command(code), problem)
     }
 
     /// A failed read or write; the operating system's own words are kept.

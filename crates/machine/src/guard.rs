@@ -14,8 +14,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Waits for the end of its input; then ends whatever carries the mark, and the group.
-const GUARD: &str = r#"read -r _
+/// Waits for the end of its input, also when the group is interrupted; then ends whatever carries the mark, and the group.
+const GUARD: &str = r#"trap '' INT
+read -r _
 [ -z "$1" ] || for file in $(grep -lsxzF "$1" /proc/[0-9]*/environ); do
     process=${file#/proc/}
     kill -KILL "${process%/environ}"
@@ -55,6 +56,14 @@ impl Guarded {
                 Err(cause)
             }
         }
+    }
+}
+
+impl Guarded {
+    /// Interrupts the group, as Ctrl-C would.
+    pub fn interrupt(&self) {
+        // It may have ended by itself meanwhile.
+        let _ = killpg(group(&self.guard), Signal::SIGINT);
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod cgroup;
 mod conditions;
 pub mod description;
+pub mod foreground;
 mod guard;
 pub mod linux;
 mod local;

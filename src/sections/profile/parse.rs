@@ -95,7 +95,7 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
     Ok(device::Options {
         kind: values.named("device", DeviceKind::parse)?,
         source: values.get("device_source")?,
-        worker: words(values.get::<Option<Vec<String>>>("worker")?.unwrap_or_default()),
+        worker: values.command("worker")?,
         routes: routes(values)?,
         gpu: device::GpuOptions {
             index: values.get("gpu_id")?,
@@ -126,14 +126,6 @@ fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
     let config: Option<PathBuf> = values.get("ssh_config")?;
     let patience = seconds(values, "reconnect")?;
     Ok(hosts.into_iter().map(|host| Route { host, config: config.clone(), patience }).collect())
-}
-
-/// A command as its words: one value is split at blanks, a list is taken as it is, so that words may hold blanks.
-fn words(command: Vec<String>) -> Vec<String> {
-    match command.as_slice() {
-        [line] => line.split_whitespace().map(str::to_owned).collect(),
-        _ => command,
-    }
 }
 
 fn seconds(values: &Values<'_>, key: &str) -> Result<Duration> {

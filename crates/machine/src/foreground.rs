@@ -1,0 +1,200 @@
+//! A command of the user's own: it has our streams, is interrupted as by Ctrl-C, and what it starts ends with it.
+
+use super::Watch;
+use super::guard::Guarded;
+use perf4sight_conventions::error::{Error, Result};
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often it is looked at: rarely enough not to disturb what is measured in it.
+const LOOK: Duration = Duration::from_millis(50);
+/// Time to end after Ctrl-C. The program itself takes five seconds at most.
+const GRACE_AFTER_CANCEL: Duration = Duration::from_secs(4);
+/// Time to end when nobody waits at the keyboard: a long trace takes a while to be written.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A command to run with our own streams, in a process group of its own. From a terminal it reads nothing: it would be stopped.
+#[derive(Debug, Clone, Copy)]
+pub struct Foreground<'a> {
+    /// The executable, then its arguments. No shell ever sees them.
+    pub words: &'a [String],
+    /// Variables of its environment.
+    pub environment: &'a [(&'a str, OsString)],
+    /// A variable that lists folders, and the folder to put before those in it.
+    pub first_folder: (&'a str, &'a Path),
+    /// Whether what it writes to its standard output goes to our standard error.
+    pub quiet: bool,
+    /// Time after which it is ended.
+    pub limit: Option<Duration>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// What it said at its end; none where it had to be killed.
+    pub status: Option<ExitStatus>,
+    /// Why it was asked to end; none where it ended by itself.
+    pub asked: Option<Asked>,
+}
+
+/// Why a command was asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// By Ctrl-C.
+    Cancelled,
+    /// Its time was up.
+    TimeUp,
+    /// It had done what was wanted.
+    Done,
+}
+
+impl Foreground<'_> {
+    /// Runs it until it ends; `done` is asked now and then whether that is enough.
+    ///
+    /// # Errors
+    /// A command that cannot be started.
+    pub fn run(&self, watch: &Watch<'_>, mut done: impl FnMut() -> bool) -> Result<Ended> {
+        let program = self.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
+        let started = Guarded::start(&mut self.command(program), true);
+        let mut guarded = started.map_err(|cause| {
+            Error::io(program, "start this command", &cause)
+                .help("name a program on the path, or a file with its folder")
+        })?;
+        let begun = Instant::now();
+        let lost = |cause| Error::io(program, "wait for this command", &cause);
+        loop {
+            if let Some(status) = guarded.child.try_wait().map_err(lost)? {
+                return Ok(Ended { status: Some(status), asked: None });
+            }
+            let asked = match self.limit {
+                _ if watch.cancelled() => Some(Asked::Cancelled),
+                Some(limit) if begun.elapsed() >= limit => Some(Asked::TimeUp),
+                _ => done().then_some(Asked::Done),
+            };
+            if let Some(asked) = asked {
+                return Ok(Ended { status: interrupt(&mut guarded, asked).map_err(lost)?, asked: Some(asked) });
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(&self.words[1..]).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let (list, folder) = self.first_folder;
+        let mut folders = folder.as_os_str().to_owned();
+        if let Some(others) = env::var_os(list).filter(|others| !others.is_empty()) {
+            folders.push(":");
+            folders.push(others);
+        }
+        command.env(list, folders);
+        if io::stdin().is_terminal() {
+            command.stdin(Stdio::null());
+        }
+        if self.quiet {
+            command.stdout(io::stderr());
+        }
+        command
+    }
+}
+
+/// Interrupts all of it, and waits a while for its end.
+fn interrupt(guarded: &mut Guarded, asked: Asked) -> io::Result<Option<ExitStatus>> {
+    guarded.interrupt();
+    let grace = match asked {
+        Asked::Cancelled => GRACE_AFTER_CANCEL,
+        Asked::TimeUp | Asked::Done => GRACE,
+    };
+    let until = Instant::now() + grace;
+    loop {
+        match guarded.child.try_wait()? {
+            None if Instant::now() < until => thread::sleep(LOOK),
+            ended => return Ok(ended),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::process::ExitStatusExt;
+    use std::sync::atomic::AtomicBool;
+    use tempfile::TempDir;
+
+    /// Runs lines of shell that find a folder in `$TOLD`; `done` may look into it.
+    fn run(lines: &str, limit: Option<Duration>, cancelled: bool, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
+        let told = TempDir::new().unwrap();
+        let words = ["/bin/sh", "-c", lines].map(str::to_owned);
+        let environment = [("TOLD", told.path().as_os_str().to_owned())];
+        let command = Foreground {
+            words: &words,
+            environment: &environment,
+            first_folder: ("PERF4SIGHT_TEST_PATH", told.path()),
+            quiet: true,
+            limit,
+        };
+        let ended = command.run(&Watch::quiet(&AtomicBool::new(cancelled)), || done(told.path())).unwrap();
+        (ended, told)
+    }
+
+    fn runs(process: &str) -> bool {
+        fs::read_to_string(format!("/proc/{}/stat", process.trim())).is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[test]
+    fn its_own_exit_code_and_signal_are_told() {
+        let (ended, _) = run("exit 7", None, false, |_| false);
+        assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(7), None));
+        let (ended, _) = run("kill -TERM $$", None, false, |_| false);
+        assert_eq!((ended.status.unwrap().signal(), ended.asked), (Some(15), None));
+    }
+
+    #[test]
+    fn a_folder_is_put_first() {
+        let (_, told) = run("echo \"$PERF4SIGHT_TEST_PATH\" > \"$TOLD/path\"", None, false, |_| false);
+        assert_eq!(fs::read_to_string(told.path().join("path")).unwrap(), format!("{}\n", told.path().display()));
+    }
+
+    #[test]
+    fn it_is_interrupted_as_by_the_keyboard_when_its_time_is_up() {
+        let lines = "trap 'exit 3' INT; while :; do sleep 0.02; done";
+        let (ended, _) = run(lines, Some(Duration::from_millis(200)), false, |_| false);
+        assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(3), Some(Asked::TimeUp)));
+        let (ended, _) = run(lines, None, false, |_| true);
+        assert_eq!(ended.asked, Some(Asked::Done));
+    }
+
+    #[test]
+    fn what_it_started_ends_with_it_though_it_left_the_group() {
+        let lines = "setsid sleep 60 & echo $! > \"$TOLD/stray\"; sleep 0.2; exit 0";
+        let (ended, told) = run(lines, None, false, |_| false);
+        assert!(ended.status.unwrap().success());
+        assert!(!runs(&fs::read_to_string(told.path().join("stray")).unwrap()));
+    }
+
+    #[test]
+    fn what_does_not_listen_to_ctrl_c_is_killed() {
+        let lines = "trap '' INT; echo $$ > \"$TOLD/process\"; while :; do sleep 0.02; done";
+        let begun = Instant::now();
+        let (ended, told) = run(lines, None, true, |_| false);
+        assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });
+        assert!(begun.elapsed() >= GRACE_AFTER_CANCEL);
+        let process = fs::read_to_string(told.path().join("process")).unwrap_or_default();
+        assert!(process.is_empty() || !runs(&process));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let words = ["no-such-program".to_owned()];
+        let folder = ("PERF4SIGHT_TEST_PATH", Path::new("/"));
+        let command = Foreground { words: &words, environment: &[], first_folder: folder, quiet: false, limit: None };
+        let error = command.run(&Watch::quiet(&AtomicBool::new(false)), || false).unwrap_err().to_string();
+        assert!(error.contains("no-such-program: cannot start this command"), "{error}");
+    }
+}

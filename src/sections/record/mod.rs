@@ -1,0 +1,149 @@
+//! `[record]` and `perf4sight record`: a training script runs as it is, and some of its iterations are recorded.
+//!
+//! Python loads the recorder (`workers/recorder`) before the script, from a folder in the one that is recorded into. It finds the
+//! iterations, starts PyTorch's profiler, ends the script, and tells in files what it does.
+
+mod keys;
+mod outcome;
+mod python;
+mod told;
+mod watcher;
+
+use crate::config::Values;
+use crate::error::{Error, Result};
+use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Subject, Summary, Verb};
+use crate::machine::Watch;
+use crate::machine::foreground::{Ended, Foreground};
+use outcome::Outcome;
+use python::Python;
+use serde_json::json;
+use std::fs;
+use std::path::{self, Path, PathBuf};
+use std::time::Duration;
+use watcher::Watcher;
+
+/// The section `[record]`.
+pub static SPEC: Spec = Spec {
+    table: keys::TABLE,
+    subject: Subject { one: "rank", several: "ranks" },
+    parse: |values| Ok(Box::new(Record::parse(values)?)),
+};
+
+/// What the recorder reads what is asked of it from (`workers/recorder/perf4sight_recorder/account.py`).
+const SETTINGS: &str = "PERF4SIGHT_RECORD";
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The command, as words.
+    pub command: Vec<String>,
+    /// How many iterations are recorded, and how many timed without.
+    pub iterations: u64,
+    /// How many iterations come before.
+    pub warm_up: u64,
+    /// Whether Python functions are recorded.
+    pub stacks: bool,
+    /// Folder for what is recorded.
+    pub out: PathBuf,
+    /// Time after which the command is ended.
+    pub time_limit: Option<Duration>,
+    /// Whether a recording in the folder is replaced.
+    pub overwrite: bool,
+}
+
+impl Verb for Record {
+    /// Runs the command until enough is recorded, or until it ends by itself.
+    ///
+    /// # Errors
+    /// A command that cannot be started or that is not recorded; a folder that holds a recording, or cannot be written to.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.check_room()?;
+        fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
+        let recorded = self.record(context).and_then(|outcome| outcome.summary(context));
+        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
+        let _ = fs::remove_dir(&self.out);
+        recorded
+    }
+}
+
+impl Section for Record {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check_room().map_err(Error::configured)?;
+        let step = format!("records {} iterations of {}, and times as many", self.iterations, self.command.join(" "));
+        Ok(Outline {
+            steps: vec![step],
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
+    }
+}
+
+impl Record {
+    fn parse(values: &Values<'_>) -> Result<Self> {
+        let limited = values.get::<Option<String>>("time_limit")?.is_some();
+        Ok(Record {
+            command: values.command("command")?,
+            iterations: values.get("iterations")?,
+            warm_up: values.get("warm_up")?,
+            stacks: values.get("stacks")?,
+            out: values.get("out")?,
+            time_limit: limited.then(|| values.named("time_limit", time_limit)).transpose()?,
+            overwrite: values.get("overwrite")?,
+        })
+    }
+
+    /// A recording is not replaced unasked: it may be the one to compare with.
+    fn check_room(&self) -> Result<()> {
+        match told::files(&self.out).first() {
+            Some(file) if !self.overwrite => Err(Error::usage("a recording lies here already")
+                .file(file)
+                .help("record into another folder (out), or replace this one (overwrite)")),
+            _ => Ok(()),
+        }
+    }
+
+    fn record(&self, context: &Context) -> Result<Outcome<'_>> {
+        let out = path::absolute(&self.out).map_err(|cause| Error::io(&self.out, "find this folder", &cause))?;
+        for file in told::files(&out) {
+            fs::remove_file(&file).map_err(|cause| Error::io(&file, "replace this recording", &cause))?;
+        }
+        let python = Python::write(&out)?;
+        let ended = self.run_command(&out, &python, context)?;
+        let told = told::read(&python.told());
+        Ok(Outcome { asked: self, ended, told, recordings: told::recordings(&out)? })
+    }
+
+    fn run_command(&self, out: &Path, python: &Python, context: &Context) -> Result<Ended> {
+        let settings = json!({
+            "iterations": self.iterations,
+            "warm_up": self.warm_up,
+            "stacks": self.stacks,
+            "out": out,
+            "told": python.told(),
+        });
+        let command = Foreground {
+            words: &self.command,
+            environment: &[(SETTINGS, settings.to_string().into())],
+            first_folder: ("PYTHONPATH", &python.modules()),
+            quiet: context.console.mode().is_json(),
+            limit: self.time_limit,
+        };
+        let mut watcher = Watcher::new(python.told(), context);
+        command.run(&Watch::quiet(&context.cancel), || watcher.look())
+    }
+}
+
+/// A time such as `90s` or `10min`; a number alone is seconds.
+///
+/// # Errors
+/// Whatever else, and no time at all.
+pub fn time_limit(text: &str) -> Result<Duration> {
+    let seconds = text.trim().parse::<f64>().ok().map(Duration::try_from_secs_f64);
+    let time = match seconds {
+        Some(seconds) => seconds.ok(),
+        None => humantime::parse_duration(text.trim()).ok(),
+    };
+    time.filter(|time| !time.is_zero()).ok_or_else(|| {
+        Error::usage(format!("\"{text}\" is no time")).expected("such as 90s or 10min; a number alone is seconds")
+    })
+}

@@ -1,0 +1,189 @@
+//! What came of a command: what was recorded, what was lost, or why nothing was recorded.
+
+use super::Record;
+use super::told::{Recording, Told};
+use crate::error::{Error, Result};
+use crate::frame::{Context, Summary};
+use crate::machine::foreground::{Asked, Ended};
+use crate::report::{Cell, Column, Table};
+use crate::stats::median;
+use crate::units::{Milliseconds, Percent};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+
+/// What a shell adds to the number of the signal that ended a command.
+const SIGNALLED: i32 = 128;
+
+pub(super) struct Outcome<'a> {
+    pub asked: &'a Record,
+    pub ended: Ended,
+    pub told: Vec<Told>,
+    pub recordings: Vec<Recording>,
+}
+
+impl Outcome<'_> {
+    /// Everything there is to say.
+    ///
+    /// # Errors
+    /// Nothing was recorded, though nobody interrupted it.
+    pub fn summary(&self, context: &mut Context) -> Result<Summary> {
+        if self.recordings.is_empty() {
+            let interrupted = self.ended.asked == Some(Asked::Cancelled);
+            let headline = "interrupted; nothing was recorded".to_owned();
+            return if interrupted { Ok(Summary { headline, ..Summary::default() }) } else { Err(self.nothing()) };
+        }
+        self.doubts().into_iter().for_each(|doubt| context.warn(doubt));
+        let table = self.table();
+        let json = json!({
+            "out": self.asked.out,
+            "ranks": table.to_json(),
+            "exit_code": self.exit_code(),
+            "warnings": context.warnings(),
+        });
+        let kept = |code| Error::command(code, format!("the command {}; what was recorded is kept", self.end()));
+        Ok(Summary {
+            headline: self.headline(),
+            tables: vec![table],
+            failure: self.exit_code().map(kept),
+            json,
+            ..Summary::default()
+        })
+    }
+
+    /// How the command failed by itself, as a shell would say it.
+    fn exit_code(&self) -> Option<u8> {
+        let status = self.ended.status.filter(|_| self.ended.asked.is_none())?;
+        let code = status.code().or_else(|| Some(SIGNALLED + status.signal()?))?;
+        u8::try_from(code).ok().filter(|&code| code != 0)
+    }
+
+    /// "ended with exit code 1"
+    fn end(&self) -> String {
+        let limit = humantime::format_duration(self.asked.time_limit.unwrap_or_default());
+        match (self.ended.asked, self.ended.status.and_then(|status| status.signal()), self.exit_code()) {
+            (Some(Asked::TimeUp), _, _) => format!("was ended by the time limit of {limit}"),
+            (Some(Asked::Cancelled), _, _) => "was interrupted".to_owned(),
+            (Some(Asked::Done), _, _) => "was ended, for it did not end by itself".to_owned(),
+            (None, Some(signal), _) => format!("was killed by signal {signal}"),
+            (None, None, Some(code)) => format!("ended with exit code {code}"),
+            (None, None, None) => "ended".to_owned(),
+        }
+    }
+
+    /// Processes with iterations and without a trace, and iterations that are missing.
+    fn doubts(&self) -> Vec<String> {
+        let begun = self.told.iter().filter(|told| told.iterations_are.is_some() && told.trace.is_none());
+        let lost = begun.map(|told| match &told.problem {
+            Some(problem) => format!("a process of {} was not recorded: {problem}", told.executable),
+            None => format!("a process of {} ended before its recording; what it had is lost", told.executable),
+        });
+        let asked = self.asked.iterations;
+        let short = self.recordings.iter().filter(|one| (one.plain().len() as u64) < asked).map(|one| {
+            let (recorded, plain) = (one.recorded.len(), one.plain().len());
+            format!(
+                "rank {}: {recorded} of {asked} iterations were recorded, and {plain} timed without: the command {}",
+                one.rank,
+                self.end()
+            )
+        });
+        lost.chain(short).collect()
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(
+            format!("Iterations of {}", self.asked.command.join(" ")),
+            [
+                Column::number("rank", "rank"),
+                Column::text("iterations_are", "iterations are"),
+                Column::number("recorded", "recorded"),
+                Column::number("recorded_ms", "median"),
+                Column::number("plain", "without recording"),
+                Column::number("plain_ms", "median"),
+                Column::number("overhead_percent", "recording costs"),
+                Column::text("trace", "trace"),
+            ],
+        );
+        for one in &self.recordings {
+            let (recorded, plain) = (middle(&one.recorded), middle(&one.plain()));
+            let overhead = recorded.zip(plain).map(|(recorded, plain)| Percent(100.0 * (recorded / plain - 1.0)));
+            table.row([
+                u64::from(one.rank).into(),
+                one.iterations_are.as_str().into(),
+                one.recorded.len().into(),
+                recorded.map(Milliseconds).into(),
+                one.plain().len().into(),
+                plain.map(Milliseconds).into(),
+                Cell::from(overhead),
+                one.trace.as_str().into(),
+            ]);
+        }
+        table
+    }
+
+    fn headline(&self) -> String {
+        let out = self.asked.out.display();
+        let ranks = match self.recordings.len() {
+            1 => String::new(),
+            ranks => format!(" of {ranks} ranks"),
+        };
+        let iterations: BTreeSet<usize> = self.recordings.iter().map(|one| one.recorded.len()).collect();
+        let iterations: Vec<String> = iterations.iter().map(ToString::to_string).collect();
+        let python = match self.asked.stacks {
+            true => "",
+            false => " (without --stacks the share of Python stays unknown)",
+        };
+        format!(
+            "{} iterations{ranks} are recorded in {out}{python}\nnext: perf4sight breakdown {out}",
+            iterations.join(" to ")
+        )
+    }
+
+    /// Why nothing was recorded.
+    fn nothing(&self) -> Error {
+        let failed = |why: &str| {
+            let problem = format!("nothing was recorded: {why}; the command {}", self.end());
+            match self.exit_code() {
+                Some(code) => Error::command(code, problem),
+                None => Error::device(problem),
+            }
+        };
+        let with_torch = || self.told.iter().filter(|told| told.torch.as_deref().is_some_and(|torch| torch != MISSING));
+        if let Some(problem) = self.told.iter().find_map(|told| told.problem.as_deref()) {
+            return failed(problem).help("where the script uses torch.profiler itself, give its trace to breakdown");
+        }
+        if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
+            return failed(&self.too_few(begun)).help("ask for fewer iterations, or for a shorter warm-up");
+        }
+        if with_torch().next().is_some() {
+            return failed("no step of an optimizer and no batch of a DataLoader was seen")
+                .help("put profiler.enable_profiling() and profiler.disable_profiling() around an iteration (docs/recording.md)");
+        }
+        match self.told.iter().find(|told| told.torch.is_some()) {
+            Some(without) => failed(&format!("{} has no PyTorch", without.executable))
+                .expected("a Python that can import torch, 1.8 or later")
+                .help("name that Python in the command, such as venv/bin/python train.py"),
+            None => failed("no Python of the command imported torch")
+                .expected("a command that runs a script with PyTorch here, on this machine and in no container")
+                .help("python -I, -E and -S load no recorder; leave them out"),
+        }
+    }
+
+    /// How far a process came that has no trace.
+    fn too_few(&self, begun: &Told) -> String {
+        let marks = begun.iterations_are.as_deref().unwrap_or_default();
+        let wanted = self.asked.warm_up + self.asked.iterations.div_ceil(2);
+        format!(
+            "{marks} were seen, but fewer than the {wanted} before the first recorded one, or what was recorded is lost"
+        )
+    }
+}
+
+/// What a process tells of PyTorch where there is none.
+const MISSING: &str = "missing";
+
+/// The median in milliseconds of times in nanoseconds.
+fn middle(times: &[u64]) -> Option<f64> {
+    let times: Vec<f64> = times.iter().map(|&time| time as f64 / 1e6).collect();
+    (!times.is_empty()).then(|| median(&times))
+}

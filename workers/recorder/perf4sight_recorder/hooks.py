@@ -1,0 +1,70 @@
+"""Where iterations end, heard from PyTorch: at the end of an optimizer's step, at the beginning of a DataLoader's next batch."""
+
+import functools
+
+
+def install(recorder):
+    """Has the recorder told of steps and batches; `torch` has just been imported."""
+    recorder.torch_is_here([hook_optimizers(recorder.stepped), hook_loaders(recorder.fetched)])
+
+
+def hook_optimizers(stepped):
+    """Calls `stepped(optimizer)` after each step of any optimizer; gives the name of what was hooked."""
+    from torch.optim import optimizer
+
+    if hasattr(optimizer, "register_optimizer_step_post_hook"):
+        optimizer.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stepped(optimizer))
+        return "torch.optim.optimizer.register_optimizer_step_post_hook"
+    wrap_optimizers(optimizer.Optimizer, stepped)
+    return "torch.optim.Optimizer.step"
+
+
+def wrap_optimizers(base, stepped):
+    """The same before PyTorch 2.0: each class of optimizers gets a step that tells, when the first of it is made."""
+    make = base.__init__
+
+    @functools.wraps(make)
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        wrap_step(type(self), stepped)
+
+    base.__init__ = __init__
+
+
+def wrap_step(kind, stepped):
+    step = kind.step
+    if getattr(step, "tells_perf4sight", False):
+        return
+
+    @functools.wraps(step)
+    def telling(self, *args, **kwargs):
+        # A step may call the one of its base class, which tells too: only the outermost ends an iteration.
+        outermost = not getattr(self, "_perf4sight_steps", False)
+        self._perf4sight_steps = True
+        try:
+            result = step(self, *args, **kwargs)
+        finally:
+            if outermost:
+                self._perf4sight_steps = False
+        if outermost:
+            stepped(self)
+        return result
+
+    telling.tells_perf4sight = True
+    kind.step = telling
+
+
+def hook_loaders(fetched):
+    """Calls `fetched()` before each batch of any DataLoader; gives the name of what was hooked."""
+    from torch.utils.data import dataloader
+
+    kind = dataloader._BaseDataLoaderIter
+    fetch = kind.__next__
+
+    @functools.wraps(fetch)
+    def __next__(self):
+        fetched()
+        return fetch(self)
+
+    kind.__next__ = __next__
+    return "torch.utils.data.dataloader._BaseDataLoaderIter.__next__"

@@ -1,0 +1,73 @@
+"""What `perf4sight record` has every Python of a command run before the script: it waits for PyTorch, then for iterations.
+
+Written for Python 3.6 and PyTorch 1.8 on. Nothing here may stop a script: what goes wrong is told to `perf4sight record`, which
+started the command and reads it.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+from perf4sight_recorder import account, hooks, recorder
+
+
+class TorchWatcher(object):
+    """Finds modules as the others do, and has the hooks installed when `torch` has been imported."""
+
+    def __init__(self, told):
+        self.told = told
+        self.asking = False
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch" or self.asking:
+            return None
+        self.asking = True
+        try:
+            spec = importlib.util.find_spec("torch")
+        finally:
+            self.asking = False
+        if spec is None or spec.loader is None:
+            self.told.tell(torch="missing")
+            return None
+        try:
+            then(spec.loader, self.imported)
+        except AttributeError as problem:
+            self.told.tell(problem="PyTorch is imported in an unknown way: %r" % (problem,))
+        return spec
+
+    def imported(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        try:
+            hooks.install(recorder.of_process(self.told))
+        except Exception as problem:
+            self.told.tell(problem="the hooks cannot be installed: %r" % (problem,))
+
+
+def then(loader, call):
+    """Calls `call` when the loader has run its module, and leaves the loader as it was."""
+    run = loader.exec_module
+
+    def exec_module(module):
+        del loader.exec_module
+        run(module)
+        call()
+
+    loader.exec_module = exec_module
+
+
+def chain():
+    """Runs the sitecustomize that this one stands before, under its name."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    others = [folder for folder in sys.path if os.path.abspath(folder) != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if account.SETTINGS in os.environ:
+    sys.meta_path.insert(0, TorchWatcher(account.Account.of_process()))
+chain()
