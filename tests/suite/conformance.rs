@@ -112,7 +112,7 @@ pub(crate) fn python_worker_file() -> String {
 }
 
 /// The first Python that has PyTorch; Debian's belongs to the system's Python, which may not be the first on the path.
-fn python() -> Option<&'static str> {
+pub(crate) fn python() -> Option<&'static str> {
     let has_torch = |python: &&str| {
         let import = Command::new(python).args(["-c", "import torch"]).stderr(Stdio::null()).status();
         import.is_ok_and(|status| status.success())

@@ -39,6 +39,7 @@ mod pipeline;
 mod predict;
 mod profile;
 mod pruning;
+mod record;
 mod records;
 mod remeasured;
 mod remote;

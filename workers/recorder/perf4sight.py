@@ -14,7 +14,7 @@ class Profiler(object):
     """Marks iterations. The arguments of the published class are taken and mean nothing: the command line says what is recorded."""
 
     def __init__(self, *args, **kwargs):
-        self._recorder = _recorder.current() if _recorder else None
+        self._recorder = _recorder.current() if _recorder is not None else None
         if self._recorder:
             self._recorder.announce_calls()
 

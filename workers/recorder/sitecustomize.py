@@ -9,14 +9,14 @@ import importlib.util
 import os
 import sys
 
-from perf4sight_recorder import account, hooks, recorder
+from perf4sight_recorder import hooks, recorder
 
 
 class TorchWatcher(object):
     """Finds modules as the others do, and has the hooks installed when `torch` has been imported."""
 
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, recorder):
+        self.recorder = recorder
         self.asking = False
 
     def find_spec(self, name, path=None, target=None):
@@ -28,21 +28,21 @@ class TorchWatcher(object):
         finally:
             self.asking = False
         if spec is None or spec.loader is None:
-            self.told.tell(torch="missing")
+            self.recorder.told.tell(torch="missing")
             return None
         try:
             then(spec.loader, self.imported)
         except AttributeError as problem:
-            self.told.tell(problem="PyTorch is imported in an unknown way: %r" % (problem,))
+            self.recorder.give_up("PyTorch is imported in an unknown way", problem)
         return spec
 
     def imported(self):
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         try:
-            hooks.install(recorder.of_process(self.told))
+            hooks.install(self.recorder)
         except Exception as problem:
-            self.told.tell(problem="the hooks cannot be installed: %r" % (problem,))
+            self.recorder.give_up("the hooks cannot be installed", problem)
 
 
 def then(loader, call):
@@ -68,6 +68,6 @@ def chain():
         spec.loader.exec_module(module)
 
 
-if account.SETTINGS in os.environ:
-    sys.meta_path.insert(0, TorchWatcher(account.Account.of_process()))
+if recorder.current() is not None:
+    sys.meta_path.insert(0, TorchWatcher(recorder.current()))
 chain()

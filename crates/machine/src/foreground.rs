@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// How often it is looked at: rarely enough not to disturb what is measured in it.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time to end after Ctrl-C. The program itself takes five seconds at most.
-const GRACE_AFTER_CANCEL: Duration = Duration::from_secs(4);
-/// Time to end when nobody waits at the keyboard: a long trace takes a while to be written.
-const GRACE: Duration = Duration::from_secs(30);
+/// Time to end after Ctrl-C, within the five seconds that the program itself takes at most.
+const GRACE: Duration = Duration::from_secs(4);
+/// Time to end when time is up: a command that was at work may have much to write.
+const LONG_GRACE: Duration = Duration::from_secs(30);
 
 /// A command to run with our own streams, in a process group of its own. From a terminal it reads nothing: it would be stopped.
 #[derive(Debug, Clone, Copy)]
@@ -107,8 +107,8 @@ impl Foreground<'_> {
 fn interrupt(guarded: &mut Guarded, asked: Asked) -> io::Result<Option<ExitStatus>> {
     guarded.interrupt();
     let grace = match asked {
-        Asked::Cancelled => GRACE_AFTER_CANCEL,
-        Asked::TimeUp | Asked::Done => GRACE,
+        Asked::TimeUp => LONG_GRACE,
+        Asked::Cancelled | Asked::Done => GRACE,
     };
     let until = Instant::now() + grace;
     loop {
@@ -184,7 +184,7 @@ mod tests {
         let begun = Instant::now();
         let (ended, told) = run(lines, None, true, |_| false);
         assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });
-        assert!(begun.elapsed() >= GRACE_AFTER_CANCEL);
+        assert!(begun.elapsed() >= GRACE);
         let process = fs::read_to_string(told.path().join("process")).unwrap_or_default();
         assert!(process.is_empty() || !runs(&process));
     }

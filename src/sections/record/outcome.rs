@@ -87,7 +87,13 @@ impl Outcome<'_> {
                 self.end()
             )
         });
-        lost.chain(short).collect()
+        let poor = self.recordings.iter().filter(|one| !one.kineto).map(|one| {
+            format!(
+                "rank {}: this PyTorch was built without Kineto, so its trace has operators alone: no GPU, no Python",
+                one.rank
+            )
+        });
+        lost.chain(short).chain(poor).collect()
     }
 
     fn table(&self) -> Table {

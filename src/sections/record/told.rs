@@ -53,6 +53,8 @@ pub(super) struct Recording {
     pub trace: String,
     pub rank: u32,
     pub iterations_are: String,
+    /// Whether the trace has more than operators.
+    pub kineto: bool,
     /// Nanoseconds of each iteration.
     pub plain_before: Vec<u64>,
     pub recorded: Vec<u64>,

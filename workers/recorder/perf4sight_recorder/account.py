@@ -52,11 +52,14 @@ class Account(object):
         """Waits until so many processes, at most those that were started here, are at their end too."""
         ranks = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
         until = time.time() + seconds
-        open(self.folder("%d.over" % os.getpid()), "w").close()
-        while sum(name.endswith(".over") for name in os.listdir(self.settings["told"])) < ranks:
-            if time.time() > until:
-                break
-            time.sleep(0.05)
+        try:
+            open(self.folder("%d.over" % os.getpid()), "w").close()
+            while sum(name.endswith(".over") for name in os.listdir(self.settings["told"])) < ranks:
+                if time.time() > until:
+                    break
+                time.sleep(0.05)
+        except OSError:
+            pass  # The folder is gone, and with it whoever waits for this process.
 
     def path(self, name):
         """A file among what is recorded."""

@@ -10,10 +10,13 @@ def install(recorder):
 
 def hook_optimizers(stepped):
     """Calls `stepped(optimizer)` after each step of any optimizer; gives the name of what was hooked."""
+    import torch
     from torch.optim import optimizer
 
     if hasattr(optimizer, "register_optimizer_step_post_hook"):
-        optimizer.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stepped(optimizer))
+        # Where a whole step is compiled, the hook is left as it is.
+        as_it_is = getattr(torch, "_disable_dynamo", lambda function: function)
+        optimizer.register_optimizer_step_post_hook(as_it_is(lambda optimizer, args, kwargs: stepped(optimizer)))
         return "torch.optim.optimizer.register_optimizer_step_post_hook"
     wrap_optimizers(optimizer.Optimizer, stepped)
     return "torch.optim.Optimizer.step"

@@ -3,7 +3,6 @@
 import atexit
 import os
 import threading
-import time
 
 from perf4sight_recorder import account, marks
 from perf4sight_recorder.recording import Recording
@@ -14,25 +13,17 @@ OTHERS = 30.0
 _current = None
 
 
-def of_process(told):
-    """The recorder of this process, made at the first call."""
-    global _current
-    if _current is None:
-        _current = Recorder(told)
-    return _current
-
-
 def current():
-    """The recorder of this process; none where nothing is recorded. `Profiler` calls may come before PyTorch does."""
+    """The recorder of this process, made at the first call; none where nothing is recorded."""
+    global _current
     if _current is None and account.SETTINGS in os.environ:
-        return of_process(account.Account.of_process())
+        _current = Recorder(account.Account.of_process())
     return _current
 
 
 class Recorder(object):
     def __init__(self, told):
         self.told = told
-        self.hooked = []
         self.enter_process()
 
     def enter_process(self):
@@ -40,14 +31,16 @@ class Recorder(object):
         self.marks = marks.Marks()
         self.restarts = -1
         self.recording = None
+        self.ranks = 1
         self.over = False
+        self.waited = False
 
     def torch_is_here(self, hooked):
         import torch
 
         self.told.tell(torch=str(torch.__version__), hooked=hooked)
         # After those of PyTorch, and so run before them.
-        atexit.register(self.leave_early)
+        atexit.register(self.end_early)
 
     # What is heard.
 
@@ -59,28 +52,35 @@ class Recorder(object):
         """A DataLoader is asked for a batch."""
         self.mark(marks.BATCHES)
 
+    def mark(self, kind, which=None):
+        """An iteration ends here and the next one begins."""
+        self.act(kind, which, [Recording.end, Recording.begin])
+
     def announce_calls(self):
         """A `Profiler` was made: only its calls count."""
-        if self.is_on():
-            self.counts(marks.CALLS)
+        self.act(marks.CALLS, None, [])
 
     def begin_call(self):
         """`enable_profiling`"""
-        if self.is_on() and self.counts(marks.CALLS):
-            self.guarded(self.recording.begin)
+        self.act(marks.CALLS, None, [Recording.begin])
 
     def end_call(self):
         """`disable_profiling`"""
-        if self.is_on() and self.recording is not None:
-            self.guarded(self.recording.end)
-        self.leave_if_over()
+        self.act(marks.CALLS, None, [Recording.end])
 
-    def mark(self, kind, which=None):
-        """An iteration ends here and the next one begins."""
-        if self.is_on() and self.counts(kind, which):
-            self.guarded(self.recording.end)
-            if not self.over:
-                self.guarded(self.recording.begin)
+    # What comes of it.
+
+    def act(self, kind, which, acts):
+        """Does what a mark asks for, if it counts. Nothing that fails here fails in the script: it ends the recording."""
+        try:
+            if self.is_on() and self.counts(kind, which):
+                for act in acts:
+                    if not self.recording.over:
+                        act(self.recording)
+                if self.recording.over:
+                    self.finish("as asked")
+        except Exception as problem:
+            self.give_up("the recorder failed", problem)
         self.leave_if_over()
 
     def is_on(self):
@@ -89,27 +89,15 @@ class Recorder(object):
             self.enter_process()
         return not self.over and os.getpid() == self.process
 
-    def counts(self, kind, which=None):
+    def counts(self, kind, which):
         counts, first = self.marks.heard(kind, which)
         if first:
             if self.recording is not None:
-                self.guarded(self.recording.stop)
+                self.recording.stop()
             self.restarts += 1
             self.told.tell(iterations_are=marks.NAMES[kind], restarts=self.restarts)
             self.recording = Recording(self.told.settings, self.tell_phase)
-        return counts and not self.over
-
-    # What comes of it.
-
-    def guarded(self, act):
-        """Does something that must not fail in the script: a failure ends the recording."""
-        try:
-            act()
-            if self.recording.over:
-                self.finish("as asked")
-        except Exception as problem:
-            self.over = True
-            self.told.tell(phase="finished", problem="%s: %s" % (type(problem).__name__, problem))
+        return counts
 
     def tell_phase(self, recording, now=False):
         if now:
@@ -127,34 +115,54 @@ class Recorder(object):
         self.told.tell(phase="finished")
 
     def write(self, ended):
-        rank, ranks = place()
+        rank, self.ranks = place()
         name = self.told.claim(rank)
         self.recording.write(self.told.path(name + ".json.gz"), self.told.settings["told"])
         words = dict((word, self.told.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
-        words.update(self.recording.times, format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=ranks)
-        words.update(account.software(), ended=ended, stacks=self.told.settings["stacks"])
+        words.update(self.recording.times, format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
+        words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.told.settings["stacks"])
         words.update(asked=self.told.settings["iterations"], warm_up=self.told.settings["warm_up"])
         account.save(self.told.path(name + ".recording.json"), words)
-        self.told.tell(trace=name + ".json.gz", recorded=len(self.recording.times["recorded"]))
+        self.told.tell(trace=name + ".json.gz")
+
+    def give_up(self, what, problem):
+        """Ends the recording for a reason that the user is told."""
+        self.over = True
+        try:
+            self.told.tell(phase="finished", problem="%s: %s: %s" % (what, type(problem).__name__, problem))
+        except OSError:
+            pass  # The folder is gone or full; `perf4sight record` finds no trace.
 
     def leave_if_over(self):
         """Ends the script as `sys.exit()` does. In another thread that would end the thread alone: `perf4sight record` then does it."""
         if not self.over or os.getpid() != self.process:
             return
-        self.told.wait_for_others(place()[1], OTHERS)
+        if not self.waited:
+            self.waited = True
+            self.told.wait_for_others(self.ranks, OTHERS)
         if threading.current_thread() is threading.main_thread():
             raise SystemExit(0)
 
-    def leave_early(self):
+    def end_early(self):
         """The script ends by itself: what was recorded until now is kept."""
-        if self.recording is not None and self.is_on():
-            self.guarded(lambda: self.finish("by itself"))
+        try:
+            if self.recording is not None and self.is_on():
+                self.finish("by itself")
+        except Exception as problem:
+            self.give_up("the recording cannot be written", problem)
 
 
 def is_loader_worker():
     from torch.utils.data import get_worker_info
 
     return get_worker_info() is not None
+
+
+def has_kineto():
+    """Whether the profiler tells of threads, GPUs and Python, as Kineto does; without it a trace has operators alone."""
+    import torch
+
+    return bool(torch.autograd.kineto_available())
 
 
 def place():

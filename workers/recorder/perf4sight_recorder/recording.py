@@ -120,5 +120,5 @@ def synchronise():
 
     for kind in ("cuda", "xpu"):
         device = getattr(torch, kind, None)
-        if device is not None and device.is_available() and device.is_initialized():
+        if device is not None and device.is_initialized():
             device.synchronize()

@@ -1,0 +1,365 @@
+//! `perf4sight record` with real scripts under the real PyTorch, where there is one.
+
+use crate::conformance::python;
+use crate::fixtures::{Outcome, Scene, runs, within_patience};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+/// A loop with an optimizer; `LATER` is what it does in each iteration beside training.
+const TRAIN: &str = r#"
+import os, sys, time, torch
+torch.set_num_threads(1)
+net = torch.nn.Linear(64, 10)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x, y = torch.randn(32, 64), torch.randint(0, 10, (32,))
+print("training", flush=True)
+for iteration in range(int(sys.argv[1]) if len(sys.argv) > 1 else 10**6):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    LATER
+print("trained", flush=True)
+"#;
+
+/// A scene with a training script, and the Python to run it with.
+fn scene(script: &str) -> Option<(Scene, &'static str)> {
+    Some((Scene::new().file("train.py", script).file("tmp/.keep", ""), python()?))
+}
+
+/// Records few iterations of a command in the scene, with the scene's temporary folder.
+fn record(scene: &Scene, options: &str, command: &str) -> Outcome {
+    let arguments = format!("record --iterations 4 --warm-up 2 {options} -- {command}");
+    Outcome::of(&arguments, recording(scene, &arguments).output().unwrap())
+}
+
+fn recording(scene: &Scene, arguments: &str) -> Command {
+    let mut command = scene.command();
+    command.args(arguments.split_whitespace()).env("TMPDIR", scene.path("tmp")).stdin(Stdio::null());
+    command
+}
+
+fn listed(scene: &Scene, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(scene.path(folder)).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The file beside a trace.
+fn told(scene: &Scene, name: &str) -> Value {
+    serde_json::from_str(&scene.read(&format!("recording/{name}.recording.json"))).unwrap()
+}
+
+/// How many iterations were timed before, recorded, and timed after.
+fn counts(told: &Value) -> [usize; 3] {
+    ["plain_before", "recorded", "plain_after"].map(|phase| {
+        let times = told[phase].as_array().unwrap();
+        assert!(times.iter().all(|time| time.as_u64().unwrap() > 0), "{told}");
+        times.len()
+    })
+}
+
+/// How many events of a trace have a name that begins so.
+fn events(python: &str, scene: &Scene, trace: &str, prefix: &str) -> usize {
+    let count = "import gzip, json, sys\n\
+        events = json.load(gzip.open(sys.argv[1]))['traceEvents']\n\
+        print(sum(event['ph'] == 'X' and event['name'].startswith(sys.argv[2]) for event in events))";
+    let file = scene.path(&format!("recording/{trace}.json.gz"));
+    let output = Command::new(python).args(["-c", count]).arg(file).arg(prefix).output().unwrap();
+    text(&output).trim().parse().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn an_unmodified_script_is_recorded_and_ended() {
+    let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
+    // PyTorch makes folders of its own, with or without us.
+    let mut alone = Command::new(python);
+    let alone = alone.args(["train.py", "3"]).current_dir(scene.folder()).env("TMPDIR", scene.path("tmp"));
+    assert_eq!(text(&alone.output().unwrap()), "training\ntrained\n");
+    let before = (listed(&scene, "tmp"), vec!["recording".to_owned(), "tmp".to_owned(), "train.py".to_owned()]);
+    let run = record(&scene, "", &format!("{python} train.py")).succeeds();
+    let run = run.prints("training\n").prints("optimizer steps").prints("next: perf4sight breakdown recording\n");
+    assert!(!run.stdout().contains("trained"), "{run}");
+    assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
+    assert_eq!((listed(&scene, "tmp"), listed(&scene, "")), before);
+    let told = told(&scene, "rank0");
+    assert_eq!(counts(&told), [2, 4, 2]);
+    for (word, value) in [("iterations_are", "optimizer steps"), ("ended", "as asked"), ("trace", "rank0.json.gz")] {
+        assert_eq!(told[word], value);
+    }
+    // The windows are what was timed; the profiler's own clock starts a little earlier and ends a little later.
+    assert_eq!(events(python, &scene, "rank0", "ProfilerStep#"), 4);
+    assert_eq!(events(python, &scene, "rank0", "train.py"), 0, "stacks were not asked for");
+}
+
+#[test]
+fn stacks_are_recorded_where_they_are_asked_for() {
+    let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
+    let run = record(&scene, "--stacks", &format!("{python} train.py")).succeeds();
+    assert!(!run.stdout().contains("stays unknown"), "{run}");
+    assert!(events(python, &scene, "rank0", "torch/nn/modules/") > 0);
+}
+
+#[test]
+fn a_recording_is_not_replaced_unasked() {
+    let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
+    let scene = scene.file("recording/rank1.json.gz", "older");
+    let command = format!("{python} train.py");
+    record(&scene, "", &command).fails(2).says("rank1.json.gz: a recording lies here already").says("overwrite");
+    record(&scene, "--overwrite", &command).succeeds();
+    assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
+}
+
+#[test]
+fn a_section_records_as_the_verb_does_and_json_stands_alone() {
+    let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
+    let config = format!("[record]\ncommand = {python} train.py\niterations = 4\nwarm_up = 2\ntime_limit = 5min\n");
+    let scene = scene.file("config.ini", config);
+    scene.run("config.ini --check").succeeds().prints("records 4 iterations of");
+    assert!(!scene.path("recording").exists());
+    let run = scene.run("config.ini --json").succeeds().says("training\n");
+    assert_eq!(run.json()["sections"]["record"]["ranks"][0]["recorded"], 4);
+    scene.run("config.ini --check").fails(3).says("a recording lies here already");
+    scene.run("config.ini --check --set record.time_limit=soon").fails(3).says("\"soon\" is no time").says("10min");
+}
+
+/// Batches are marks until an optimizer steps; workers of the loader are processes of their own, which record nothing.
+#[test]
+fn a_script_with_loaders_and_workers_is_recorded() {
+    let script = r#"
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.set_num_threads(1)
+net = torch.nn.Linear(8, 2)
+optimizer = torch.optim.Adam(net.parameters())
+data = TensorDataset(torch.randn(64, 8), torch.randint(0, 2, (64,)))
+for epoch in range(1000):
+    for batch, (x, y) in enumerate(DataLoader(data, batch_size=2, num_workers=2)):
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        if batch % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+"#;
+    let Some((scene, python)) = scene(script) else { return };
+    record(&scene, "", &format!("{python} train.py")).succeeds().prints("optimizer steps");
+    assert_eq!(counts(&told(&scene, "rank0")), [2, 4, 2]);
+    assert_eq!(listed(&scene, "recording").len(), 2);
+    // Four batches to a step, each with a backward pass; five steps with the profiler come before those that count.
+    let passes = events(python, &scene, "rank0", "autograd::engine::evaluate_function: AddmmBackward0");
+    assert!((4 * (5 + 4)..=4 * (5 + 4) + 1).contains(&passes), "{passes}");
+    let inference = script.replace("        if batch % 4 == 3:", "        if False:").replace(".backward()", "");
+    let scene = scene.file("train.py", inference);
+    record(&scene, "--overwrite", &format!("{python} train.py")).succeeds().prints("DataLoader batches");
+    assert_eq!(counts(&told(&scene, "rank0")), [2, 4, 2]);
+}
+
+/// A generator that steps once for every two steps of a discriminator: one of them marks iterations, not both.
+#[test]
+fn of_two_optimizers_one_marks_iterations() {
+    let script = TRAIN
+        .replace(
+            "print(\"training\"",
+            "other = torch.optim.Adam(torch.nn.Linear(2, 2).parameters())\nprint(\"training\"",
+        )
+        .replace("LATER", "other.step(); other.step()");
+    let Some((scene, python)) = scene(&script) else { return };
+    record(&scene, "", &format!("{python} train.py")).succeeds();
+    assert_eq!(told(&scene, "rank0")["restarts"], 0);
+    assert_eq!(events(python, &scene, "rank0", "Optimizer.step#Adam"), 2 * (5 + 4));
+}
+
+#[test]
+fn ranks_of_torchrun_have_a_trace_each() {
+    let script = r#"
+import torch, torch.distributed as distributed
+distributed.init_process_group("gloo")
+torch.set_num_threads(1)
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 10))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for iteration in range(10**6):
+    optimizer.zero_grad()
+    net(torch.randn(32, 64)).sum().backward()
+    optimizer.step()
+"#;
+    let Some((scene, python)) = scene(script) else { return };
+    let launch = format!("{python} -m torch.distributed.run --standalone --nproc-per-node 2 train.py");
+    let run = record(&scene, "--time-limit 2min", &launch).succeeds().prints("4 iterations of 2 ranks are recorded");
+    assert!(!run.stderr().contains("Traceback"), "{run}");
+    for rank in 0..2 {
+        let told = told(&scene, &format!("rank{rank}"));
+        assert_eq!((counts(&told), &told["rank"], &told["ranks"]), ([2, 4, 2], &rank.into(), &2.into()));
+        // A reduction for each iteration with the profiler; the first may have begun before it.
+        let reduced = events(python, &scene, &format!("rank{rank}"), "gloo:all_reduce");
+        assert!((4..=4 + 5).contains(&reduced), "{reduced}");
+    }
+}
+
+#[test]
+fn the_published_calls_mark_iterations_and_do_nothing_elsewhere() {
+    let script = r#"
+import time, torch
+from perf4sight import Profiler
+profiler = Profiler("name", directory="elsewhere")
+matrix = torch.randn(4, 4)
+for iteration in range(30):
+    time.sleep(0.1)
+    profiler.enable_profiling()
+    matrix @ matrix
+    profiler.disable_profiling()
+print("to the end")
+"#;
+    let Some((scene, python)) = scene(script) else { return };
+    let run = record(&scene, "", &format!("{python} train.py")).succeeds().prints("Profiler calls");
+    assert!(!run.stdout().contains("to the end"), "{run}");
+    let told = told(&scene, "rank0");
+    assert_eq!((counts(&told), events(python, &scene, "rank0", "ProfilerStep#")), ([2, 4, 2], 4));
+    // What lies outside the calls is no part of an iteration.
+    let least = |phase: &str| told[phase].as_array().unwrap().iter().map(|time| time.as_u64().unwrap()).min().unwrap();
+    assert!(least("plain_before").max(least("recorded")) < 100_000_000, "{told}");
+    let scene = scene.file("perf4sight.py", fs::read(recorder_file("perf4sight.py")).unwrap());
+    let alone = Command::new(python).arg("train.py").current_dir(scene.folder()).output().unwrap();
+    assert_eq!(text(&alone), "to the end\n");
+    record(&scene, "--overwrite", &format!("{python} train.py")).succeeds().prints("Profiler calls");
+}
+
+#[test]
+fn a_crash_keeps_its_traceback_its_exit_code_and_what_was_recorded() {
+    // Two iterations of warm-up, two that are timed, five that settle: the tenth and eleventh are recorded.
+    let crash = TRAIN.replace("LATER", "assert iteration < 11, 'torn'");
+    let Some((scene, python)) = scene(&crash) else { return };
+    let command = format!("{python} train.py");
+    let run = record(&scene, "", &command).fails(1).says("AssertionError: torn").says("what was recorded is kept");
+    run.says("2 of 4 iterations were recorded").prints("2 iterations are recorded");
+    let told = told(&scene, "rank0");
+    assert_eq!((counts(&told), &told["ended"]), ([2, 2, 0], &"by itself".into()));
+    // The trace holds the torn one, too.
+    assert_eq!(events(python, &scene, "rank0", "ProfilerStep#"), 3);
+    let early = scene.file("train.py", TRAIN.replace("LATER", "assert iteration < 3, 'torn'"));
+    let run = record(&early, "--out early", &command).fails(1).says("AssertionError: torn");
+    run.says("nothing was recorded: optimizer steps were seen, but fewer than the 4").says("fewer iterations");
+    assert!(!early.path("early").exists());
+}
+
+#[test]
+fn a_script_that_ends_by_itself_keeps_its_exit_code() {
+    let script = format!("{}sys.exit(3)\n", TRAIN.replace("LATER", "pass"));
+    let Some((scene, python)) = scene(&script) else { return };
+    let run = record(&scene, "", &format!("{python} train.py 12")).fails(3).prints("trained\n");
+    run.says("the command ended with exit code 3");
+    let killed = TRAIN.replace("LATER", "iteration < 10 or os.kill(os.getpid(), 9)");
+    let scene = scene.file("train.py", killed);
+    let run = record(&scene, "--out killed", &format!("{python} train.py")).fails(128 + 9);
+    run.says("or what was recorded is lost").says("the command was killed by signal 9");
+}
+
+/// `sys.exit` is an exception, which a script may catch.
+#[test]
+fn a_script_that_will_not_end_is_ended() {
+    let script = TRAIN.replace("    optimizer.step()\n", "    try: optimizer.step()\n    except BaseException: pass\n");
+    let Some((scene, python)) = scene(&script.replace("LATER", "time.sleep(0.01)")) else { return };
+    record(&scene, "", &format!("{python} train.py")).succeeds().prints("4 iterations are recorded");
+}
+
+#[test]
+fn a_python_without_pytorch_is_named() {
+    let script =
+        "import sys\nsys.path[:] = [path for path in sys.path if not path.endswith('-packages')]\nimport torch\n";
+    let scene = Scene::new().file("train.py", script).file("tmp/.keep", "").file("other.py", "print('no training')\n");
+    if Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("skipped: this test needs a python3");
+    }
+    let run = record(&scene, "", "python3 train.py").fails(1).says("ModuleNotFoundError").says("has no PyTorch");
+    run.says("a Python that can import torch");
+    let run = record(&scene, "", "python3 other.py").fails(5).prints("no training").says("imported torch");
+    run.says("expected: a command that runs a script with PyTorch");
+    record(&scene, "", "python3 -I other.py").fails(5).says("python -I, -E and -S load no recorder");
+    record(&scene, "", "no-such-python train.py").fails(6).says("no-such-python: cannot start this command");
+    assert!(!scene.path("recording").exists());
+}
+
+#[test]
+fn a_script_without_iterations_is_told_how_to_mark_them() {
+    let Some((scene, python)) = scene("import torch\n") else { return };
+    record(&scene, "", &format!("{python} train.py"))
+        .fails(5)
+        .says("no step of an optimizer")
+        .says("enable_profiling()");
+}
+
+#[test]
+fn a_sitecustomize_of_ones_own_runs_too() {
+    let own = "import sys\nprint('own', __name__, sys.modules['sitecustomize'].__file__, flush=True)\n";
+    let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
+    let scene = scene.file("site/sitecustomize.py", own);
+    let arguments = format!("record --iterations 2 -- {python} train.py");
+    let output = recording(&scene, &arguments).env("PYTHONPATH", scene.path("site")).output().unwrap();
+    let file = scene.path("site/sitecustomize.py");
+    Outcome::of(&arguments, output).succeeds().prints(&format!("own sitecustomize {}\n", file.display()));
+}
+
+#[test]
+fn a_time_limit_ends_the_command_and_keeps_what_is_recorded() {
+    // The limit leaves time to import PyTorch; the eleventh iteration takes longer than it.
+    let script = TRAIN.replace("LATER", "time.sleep(0.0 if iteration < 10 else 60)");
+    let Some((scene, python)) = scene(&script) else { return };
+    let command = format!("{python} train.py");
+    let run = record(&scene, "--time-limit 15", &command).succeeds().says("1 of 4 iterations were recorded");
+    run.says("was ended by the time limit of 15s");
+    assert_eq!(counts(&told(&scene, "rank0")), [2, 1, 0]);
+    record(&scene, "--time-limit soon", &command).fails(2).says("\"soon\" is no time");
+}
+
+#[test]
+fn ctrl_c_ends_the_command_with_all_that_it_started() {
+    let start = "import subprocess; print(subprocess.Popen(['sleep', '300'], start_new_session=True).pid, flush=True)";
+    let script = format!("{start}\n{}", TRAIN.replace("LATER", "time.sleep(0.05)"));
+    let Some((scene, python)) = scene(&script) else { return };
+    let mut run = recording(&scene, &format!("record --iterations 1000 -- {python} train.py"));
+    let log = scene.path("log");
+    let mut run = run.stdout(fs::File::create(&log).unwrap()).stderr(Stdio::piped()).spawn().unwrap();
+    within_patience("training", || fs::read_to_string(&log).unwrap().contains("training"));
+    let stray: i32 = fs::read_to_string(&log).unwrap().lines().next().unwrap().parse().unwrap();
+    kill(Pid::from_raw(run.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    assert!(fs::read_to_string(&log).unwrap().contains("interrupted; nothing was recorded"));
+    within_patience("the end of what was started", || !runs(stray));
+    assert!(!scene.path("recording").exists());
+}
+
+fn recorder_file(name: &str) -> String {
+    format!("{}/workers/recorder/{name}", crate::ROOT)
+}
+
+/// PyTorch up to 1.13 has no hook for all optimizers; there each class of them is wrapped.
+#[test]
+fn steps_are_heard_without_a_hook_for_all_optimizers() {
+    let script = r#"
+import torch
+from perf4sight_recorder import hooks
+steps = []
+hooks.wrap_optimizers(torch.optim.Optimizer, steps.append)
+class Own(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+weights = [torch.nn.Parameter(torch.ones(2))]
+first, second, own = torch.optim.SGD(weights, lr=0.1), torch.optim.SGD(weights, lr=0.1), Own(weights, lr=0.1)
+schedule = torch.optim.lr_scheduler.StepLR(first, 1)
+weights[0].grad = torch.ones(2)
+for optimizer in (first, own, second, own, first):
+    optimizer.step()
+schedule.step()
+print([(first, second, own).index(optimizer) for optimizer in steps])
+"#;
+    let Some((scene, python)) = scene(script) else { return };
+    let output =
+        Command::new(python).arg(scene.path("train.py")).env("PYTHONPATH", recorder_file("")).output().unwrap();
+    assert_eq!(text(&output), "[0, 2, 1, 2, 0]\n");
+}
