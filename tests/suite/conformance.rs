@@ -107,7 +107,7 @@ pub(crate) fn asked(words: &[&str]) -> Program {
 }
 
 /// The worker in plain Python.
-pub(crate) fn python_worker_file() -> String {
+fn python_worker_file() -> String {
     format!("{}/workers/torch_worker.py", crate::ROOT)
 }
 
