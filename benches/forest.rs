@@ -16,11 +16,11 @@ fn profile(rows: usize) -> Dataset<f64, f64, ndarray::Ix1> {
     let features = Array2::from_shape_fn((rows, 56), |(row, feature)| {
         size(row).powf(1.0 + feature as f64 / 28.0) * (1e4 + batch(row) * (1 + feature % 7) as f64)
     });
-    let platform = Array1::from_shape_fn(rows, |row| {
+    let targets = Array1::from_shape_fn(rows, |row| {
         let work = size(row) * batch(row);
         100.0 + work + 30.0 * (work / 50.0).sin()
     });
-    Dataset::new(features, platform)
+    Dataset::new(features, targets)
 }
 
 fn forest(criterion: &mut Criterion) {

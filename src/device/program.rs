@@ -134,11 +134,12 @@ impl std::fmt::Display for Program {
 
 /// Why a program that was asked about itself is no worker of ours.
 fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) -> Error {
-    let heard = match (&output.end, output.stdout.trim(), output.stderr.trim().lines().last()) {
-        (End::TimedOut, ..) => "no answer in time".to_owned(),
-        (_, "", Some(complaint)) => complaint.to_owned(),
-        (_, "", None) => "no answer".to_owned(),
-        _ => why.to_owned(),
+    let late = output.end == End::TimedOut;
+    let heard = match (output.stdout.trim(), output.stderr.trim().lines().last()) {
+        _ if late => "no answer in time",
+        ("", Some(complaint)) => complaint,
+        ("", None) => "no answer",
+        _ => why,
     };
     Error::device(format!("the worker `{}`{} does not say what it can do: {heard}", words.join(" "), machine.at()))
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))

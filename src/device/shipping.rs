@@ -42,7 +42,7 @@ pub(super) fn worker(words: &[String], executable: &Path, there: &Destination<'_
 /// `target/release/perf4sight`.
 fn compiled(executable: &Path, there: &Destination<'_>) -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", there.architecture);
-    let folder = executable.ancestors().nth(2).map(|platform| platform.join(format!("perf4sight-{triple}")));
+    let folder = executable.ancestors().nth(2).map(|target| target.join(format!("perf4sight-{triple}")));
     folder.filter(|folder| folder.is_dir()).ok_or_else(|| {
         let Destination { host, architecture, .. } = there;
         Error::device(format!("{host} has a {architecture} processor, and this program runs on {ARCH}")).help(format!(
@@ -84,19 +84,19 @@ mod tests {
 
     #[test]
     fn the_program_goes_along_if_it_runs_there_or_was_compiled_for_it() {
-        let platform = TempDir::new().unwrap();
-        let executable = platform.path().join("release/perf4sight");
-        fs::create_dir(platform.path().join("release")).unwrap();
+        let target = TempDir::new().unwrap();
+        let executable = target.path().join("release/perf4sight");
+        fs::create_dir(target.path().join("release")).unwrap();
         let missing = shipped(&[], &executable, ARCH).unwrap_err().to_string();
         assert!(missing.contains("release/perf4sight-worker is missing"), "{missing}");
-        fs::write(platform.path().join("release/perf4sight-worker"), "worker").unwrap();
+        fs::write(target.path().join("release/perf4sight-worker"), "worker").unwrap();
         let own = shipped(&[], &executable, ARCH).unwrap();
         assert_eq!((own.files(), own.command.len()), (1, 1));
         assert!(program::is_own(&own.command), "{:?}", own.command);
 
         let error = shipped(&[], &executable, "riscv64").unwrap_err().to_string();
         assert!(error.contains("riscv64 processor") && error.contains("./main cross riscv64-unknown"), "{error}");
-        let folder = platform.path().join("perf4sight-riscv64-unknown-linux-gnu");
+        let folder = target.path().join("perf4sight-riscv64-unknown-linux-gnu");
         fs::create_dir_all(&folder).unwrap();
         let error = shipped(&[folder.to_str().unwrap()], &executable, ARCH).unwrap_err().to_string();
         assert!(error.contains("without perf4sight"), "{error}");

@@ -65,7 +65,10 @@ impl Steps<'_> {
                     let amount = plan.rules[owner.index()].weights[index];
                     of_weights.push((index, self.recorder.allocate(amount, Role::WeightGradients, owner)));
                 }
-                other => borrow(other, &mut borrowed, id, &mut self.recorder),
+                Move::Take(_) | Move::Drop(_) => borrow(*step, &mut borrowed, id, &mut self.recorder),
+                Move::Output | Move::Reuse | Move::Resident | Move::Keep(_) => {
+                    unreachable!("no rule makes results in its backward")
+                }
             }
         }
         self.recorder.release(gradient);

@@ -36,7 +36,7 @@ use schedule::Schedule;
 /// use perf4sight::workload::{Stage, Step};
 ///
 /// let network = build("mobilenetv2", Dataset::Imagenet)?;
-/// let target = Platform::named("tx2")?;
+/// let platform = Platform::named("tx2")?;
 /// let simulation = Simulation::new(&network, Step::published(Stage::Training), &platform);
 /// let peak = simulation.peak(16);
 /// assert!(peak.reserved > peak.allocated);

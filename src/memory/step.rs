@@ -120,7 +120,10 @@ impl<'a> Steps<'a> {
                     result = self.resident[owner.index()].map(|tensor| recorder.hold(tensor));
                 }
                 Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
-                other => borrow(other, &mut borrowed, id, recorder),
+                Move::Take(_) | Move::Drop(_) => borrow(*step, &mut borrowed, id, recorder),
+                Move::InputGradient(_) | Move::PassGradient(_) | Move::WeightGradient(_) => {
+                    unreachable!("no rule makes gradients in its forward")
+                }
             }
         }
         let result = result.expect("every rule makes a result");
@@ -168,12 +171,10 @@ impl<'a> Steps<'a> {
 
 /// Borrows memory within one operation, or gives it back.
 pub(super) fn borrow(step: Move, borrowed: &mut Vec<TensorId>, id: NodeId, recorder: &mut Recorder) {
-    match step {
-        Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
-        Move::Drop(before) => {
-            let tensor = borrowed.remove(borrowed.len() - 1 - before);
-            recorder.release(tensor);
-        }
-        _ => unreachable!("a rule's forward makes no gradients, its backward no results"),
+    if let Move::Take(amount) = step {
+        borrowed.push(recorder.allocate(amount, Role::Workspace, id));
+    } else if let Move::Drop(before) = step {
+        let tensor = borrowed.remove(borrowed.len() - 1 - before);
+        recorder.release(tensor);
     }
 }

@@ -118,7 +118,7 @@ impl Plan for Visits {
         if open && !self.must_return(ledger, seconds) {
             match self.plan.next(ledger, seconds)? {
                 Turn::Stop(ending) => self.ended = Some(ending),
-                turn => return Ok(turn),
+                turn @ (Turn::Measure(_) | Turn::Visit { .. } | Turn::Skip(_) | Turn::Wait) => return Ok(turn),
             }
         }
         if let Some(place) = self.next_visit(ledger) {

@@ -3,17 +3,17 @@
 
 use crate::layering::{Source, sources_below};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::collections::BTreeSet;
 
-/// The enums that say what operations are; those of fingerprints and what they are fitted and judged by; what is asked, measured, kept in
-/// rows, and what measures.
-const ENUMS: &str = "Op Nature Coupling Spans Storage Gradient Needs Activation Binary Class Pass Access Route Workspace Depthwise \
-    Allocator Fit Fitted Method Quantity Edge Counts Call Basis Expected Unlike Levels Form Residual Reading Protocol \
-    Stage Variable Optimizer Precision Outcome Lacking Content Source DeviceKind Message RunOutcome";
+/// Enums that a match may take the rest of, with whatever stands beside them: what a file holds, where all but what was expected is refused.
+const OPEN: [&str; 1] = ["Value"];
 
 #[test]
 fn no_match_over_own_enums_has_a_wildcard() {
-    let found: Vec<String> =
-        ["src", "crates"].into_iter().flat_map(sources_below).flat_map(|source| silent(&source)).collect();
+    let sources: Vec<Source> = ["src", "crates"].into_iter().flat_map(sources_below).collect();
+    let enums: BTreeSet<String> = sources.iter().flat_map(|source| declared(source.code.clone())).collect();
+    let sources = sources.iter().filter(|source| !source.path.contains("/tests/"));
+    let found: Vec<String> = sources.flat_map(|source| silent(source, &enums)).collect();
     assert!(
         found.is_empty(),
         "name what is left, or ask for one of them with `matches!` or `if let`:\n{}",
@@ -21,16 +21,33 @@ fn no_match_over_own_enums_has_a_wildcard() {
     );
 }
 
-/// The arms of a source that take whatever is left.
-fn silent(source: &Source) -> Vec<String> {
+/// The names of the enums that a source declares.
+fn declared(code: TokenStream) -> Vec<String> {
+    let (mut names, mut follows) = (Vec::new(), false);
+    for token in code {
+        match &token {
+            TokenTree::Ident(name) if follows => names.push(name.to_string()),
+            TokenTree::Group(group) => names.extend(declared(group.stream())),
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+        follows = matches!(&token, TokenTree::Ident(word) if word == "enum");
+    }
+    names
+}
+
+/// The arms of a source that take whatever is left of an enum.
+fn silent(source: &Source, enums: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     visit(source.code.clone(), &mut |arms| {
-        if arms.iter().any(names_enum) {
-            let silent = arms.iter().filter(|arm| takes_all(arm));
-            found.extend(
-                silent.map(|arm| format!("{}: {} =>", source.path, arm.iter().cloned().collect::<TokenStream>())),
-            );
+        let open = BTreeSet::from(OPEN.map(String::from));
+        if arms.iter().any(|arm| named_enum(arm, &open).is_some()) {
+            return;
         }
+        let Some(name) = arms.iter().find_map(|arm| named_enum(arm, enums)) else { return };
+        let silent = arms.iter().filter(|arm| takes_all(arm));
+        let told =
+            |arm: &Pattern| format!("{}: {name}: {} =>", source.path, arm.iter().cloned().collect::<TokenStream>());
+        found.extend(silent.map(told));
     });
     found
 }
@@ -86,16 +103,16 @@ fn is_block(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
 }
 
-/// Whether a pattern names one of the enums, were it within a tuple.
-fn names_enum(pattern: &Pattern) -> bool {
-    let starts = |pair: &[TokenTree]| ENUMS.split(' ').any(|name| pair[0].to_string() == name) && is(&pair[1], ':');
+/// The first of the enums that a pattern names, were it within a tuple.
+fn named_enum(pattern: &Pattern, enums: &BTreeSet<String>) -> Option<String> {
+    let start = |pair: &[TokenTree]| Some(pair[0].to_string()).filter(|name| is(&pair[1], ':') && enums.contains(name));
     let within = |token: &TokenTree| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => {
-            names_enum(&group.stream().into_iter().collect())
+            named_enum(&group.stream().into_iter().collect(), enums)
         }
-        TokenTree::Group(_) | TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+        TokenTree::Group(_) | TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => None,
     };
-    pattern.windows(2).any(starts) || pattern.first().is_some_and(within)
+    pattern.windows(2).find_map(start).or_else(|| within(pattern.first()?))
 }
 
 /// Whether a pattern refuses nothing: `_`, a name, or a tuple of such.
@@ -113,7 +130,9 @@ fn takes_all(pattern: &Pattern) -> bool {
 
 #[test]
 fn what_is_silent_is_found_however_it_is_written() {
-    let found = |code: &str| silent(&Source { path: "here".into(), code: code.parse().unwrap() }).len();
+    let found = |code: &str| {
+        silent(&Source { path: "here".into(), code: code.parse().unwrap() }, &BTreeSet::from(["Op".into()])).len()
+    };
     assert_eq!(found("fn f() { match op { Op::Conv(c) => { 1 } Op::Flatten => 2, _ => 3 } }"), 1);
     assert_eq!(found("fn f() { let x = match &node.op { Op::Conv(c) | Op::Linear(c) => g(1, 2), other => 3 }; }"), 1);
     assert_eq!(found("fn f() { match (op, x) { (Op::Input(_), _) => 1, (_, None) => 2, (op, _) => 3 } }"), 1);

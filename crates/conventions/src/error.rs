@@ -153,10 +153,8 @@ impl Error {
     /// The same failure found in a configuration: what is wrong usage on a command line is a wrong value there.
     #[must_use]
     pub fn configured(self) -> Self {
-        match self.kind {
-            Kind::Usage => Error { kind: Kind::Config, ..self },
-            _ => self,
-        }
+        let kind = if self.kind == Kind::Usage { Kind::Config } else { self.kind };
+        Error { kind, ..self }
     }
 
     /// What the reader can do about it, where that was said.

@@ -245,7 +245,7 @@ fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind
     let duration = match (phase, nanoseconds(event.dur)) {
         (Phase::Complete, Some(duration)) => duration.ok_or(Kind::OutOfRange)?,
         (Phase::Complete, None) => return Err(Kind::Timeless),
-        _ => 0,
+        (Phase::FlowStart | Phase::FlowEnd | Phase::Instant, _) => 0,
     };
     match duration {
         ..0 => Err(Kind::NegativeDuration),

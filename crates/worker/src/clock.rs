@@ -65,7 +65,9 @@ impl Mark {
         match (self, earlier) {
             (Mark::Processor(now), Mark::Processor(then)) => Ok(*now - *then),
             (Mark::Gpu(now), Mark::Gpu(then)) => now.since(then),
-            _ => Err(TchError::Shape("moments of two clocks".to_owned())),
+            (Mark::Processor(_), Mark::Gpu(_)) | (Mark::Gpu(_), Mark::Processor(_)) => {
+                Err(TchError::Shape("moments of two clocks".to_owned()))
+            }
         }
     }
 }

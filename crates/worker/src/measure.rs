@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tch::{Device, TchError};
 
 /// Where a network runs: what holds its tensors, what times its steps, what counts their memory.
-struct Place {
+struct Instruments {
     device: Device,
     clock: Clock,
     memory: Box<dyn Memory>,
@@ -35,12 +35,12 @@ pub(super) fn measure(request: &Request, task: &StepTask, network: &Network, gpu
     tch::set_num_interop_threads(1);
     let bus = gpu.as_ref().map(|(_, gpu)| gpu.bus.clone());
     let start = moment(bus.as_deref());
-    let place = match Place::prepare(request, task, gpu) {
-        Ok(place) => place,
+    let instruments = match Instruments::prepare(request, task, gpu) {
+        Ok(instruments) => instruments,
         Err(problem) => return failed(&problem),
     };
     let began = Instant::now();
-    let outcome = run(request.threads, task, network, &place);
+    let outcome = run(request.threads, task, network, &instruments);
     let seconds = began.elapsed().as_secs_f64();
     let mut end = moment(bus.as_deref());
     if !bus.as_deref().is_none_or(nvml::lists_this) {
@@ -50,7 +50,7 @@ pub(super) fn measure(request: &Request, task: &StepTask, network: &Network, gpu
     let conditions = Box::new(Conditions { start, end });
     match outcome {
         Ok(Readings { latency, memory, layers }) => Reply::Measured { latency, memory, layers, seconds, conditions },
-        Err(_) if place.memory.refused() => match place.memory.reading() {
+        Err(_) if instruments.memory.refused() => match instruments.memory.reading() {
             Ok(memory) => Reply::OutOfMemory { memory, seconds },
             Err(problem) => failed(&problem),
         },
@@ -68,46 +68,46 @@ fn moment(bus: Option<&str>) -> Moment {
     moment
 }
 
-impl Place {
+impl Instruments {
     fn prepare(request: &Request, task: &StepTask, gpu: Option<(usize, Gpu)>) -> Result<Self, TchError> {
         let Some((index, gpu)) = gpu else {
             // Before memory is counted: libtorch looks for every kind of device it might seed, 34 MiB of code.
             tch::manual_seed(request.seed as i64);
             let memory = Box::new(ProcessMemory::begin(request.mem_limit, task.memory));
-            return Ok(Place { device: Device::Cpu, clock: Clock::Processor, memory });
+            return Ok(Instruments { device: Device::Cpu, clock: Clock::Processor, memory });
         };
         let handle = Handle::take(index, &gpu, request, task)?;
         tch::manual_seed(request.seed as i64);
         let memory = Box::new(GpuMemory::begin(gpu, handle)?);
-        Ok(Place { device: Device::Cuda(index), clock: Clock::Gpu(handle), memory })
+        Ok(Instruments { device: Device::Cuda(index), clock: Clock::Gpu(handle), memory })
     }
 }
 
 /// A warm-up, in which memory is read where it was asked for, then the timed steps.
-fn run(threads: usize, task: &StepTask, network: &Network, place: &Place) -> Result<Readings, TchError> {
-    let mut step = Step::new(network, task.workload, place.device)?;
+fn run(threads: usize, task: &StepTask, network: &Network, instruments: &Instruments) -> Result<Readings, TchError> {
+    let mut step = Step::new(network, task.workload, instruments.device)?;
     // The first step allocates optimizer state, compiles oneDNN's kernels and faults its memory in.
     step.run()?;
     let mut readings = Readings::default();
     if task.memory {
-        readings.memory = Some(memory(&mut step, place)?);
+        readings.memory = Some(memory(&mut step, instruments)?);
     }
     if task.latency || task.layers {
-        place.memory.begin_timing();
-        warm_up(&task.steps, || place.clock.time(|| step.run()))?;
-        let threads = place.clock.threads(threads);
-        (readings.latency, readings.layers) = time(threads, task, network, &mut step, place.clock)?;
-        readings.memory = readings.memory.map(|memory| MemoryReading { heap: place.memory.heap(), ..memory });
+        instruments.memory.begin_timing();
+        warm_up(&task.steps, || instruments.clock.time(|| step.run()))?;
+        let threads = instruments.clock.threads(threads);
+        (readings.latency, readings.layers) = time(threads, task, network, &mut step, instruments.clock)?;
+        readings.memory = readings.memory.map(|memory| MemoryReading { heap: instruments.memory.heap(), ..memory });
     }
     Ok(readings)
 }
 
 /// Memory is the highest peak of all steps. The published tool averages the peaks of a warm-up, which has no optimizer state yet,
 /// and three steps; the highest is what has to fit, and it repeats to the byte. The second step has it: from then on steps are alike.
-fn memory(step: &mut Step, place: &Place) -> Result<MemoryReading, TchError> {
+fn memory(step: &mut Step, instruments: &Instruments) -> Result<MemoryReading, TchError> {
     step.run()?;
-    place.clock.settle()?;
-    place.memory.reading()
+    instruments.clock.settle()?;
+    instruments.memory.reading()
 }
 
 /// Times plain steps, and between them steps in laps, so that whatever the machine does falls on both.

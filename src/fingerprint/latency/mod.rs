@@ -49,6 +49,7 @@ use terms::Rules;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LatencyModel {
+    #[serde(rename = "target")]
     platform: Platform,
     /// What is believed of the parameters, and how firmly: all that a later refit needs of the rows.
     belief: Belief,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stored {
+    #[serde(rename = "target")]
     platform: Platform,
     seed: u64,
     curve: Curve,

@@ -179,10 +179,11 @@ impl Plan for Adaptive {
             return Ok(Turn::Stop(ending));
         }
         self.learn(&seen);
-        Ok(match self.choose(ledger, &seen, measured)? {
-            Some(chosen) if ledger.decide(&chosen) != Decision::UnderWay => Turn::Measure(chosen),
-            _ if ledger.is_under_way() => Turn::Wait,
-            _ => Turn::Stop(Ending::Complete),
+        let chosen = self.choose(ledger, &seen, measured)?;
+        Ok(match chosen.filter(|chosen| ledger.decide(chosen) != Decision::UnderWay) {
+            Some(chosen) => Turn::Measure(chosen),
+            None if ledger.is_under_way() => Turn::Wait,
+            None => Turn::Stop(Ending::Complete),
         })
     }
 

@@ -30,12 +30,12 @@ int cuGetErrorName(int code, const char **name) { *name = "CUDA_ERROR_OF_A_TEST"
 
 /// Builds a shared library in the scene's folder.
 fn library(scene: &Scene, name: &str, source: &str, defines: &[&str]) {
-    let platform = scene.path(name);
-    std::fs::create_dir_all(platform.parent().unwrap()).unwrap();
+    let library = scene.path(name);
+    std::fs::create_dir_all(library.parent().unwrap()).unwrap();
     let code = scene.path("source.c");
     std::fs::write(&code, source).unwrap();
     let built =
-        Command::new("cc").args(["-shared", "-fPIC", "-w", "-o"]).arg(&platform).arg(&code).args(defines).status();
+        Command::new("cc").args(["-shared", "-fPIC", "-w", "-o"]).arg(&library).arg(&code).args(defines).status();
     assert!(built.unwrap().success());
 }
 

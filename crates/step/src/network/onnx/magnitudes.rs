@@ -18,7 +18,7 @@ const WITH_WEIGHTS: &str =
     "export with the weights: torch.onnx.export(..., export_params=True), and keep a .data file beside the .onnx file";
 
 /// Where the elements of a weight are stored.
-enum Place {
+enum Payload {
     /// In this file, at these bytes.
     Bytes(PathBuf, Range<u64>),
     /// In the message itself.
@@ -69,9 +69,9 @@ fn values(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
     let elements = dims(tensor).map(|dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim as u64)));
     let elements = elements.ok_or("they have an impossible shape")?;
-    let values = match place(path, tensor, payload.clone())? {
-        Place::Message => super::tensor::Constant::from_message(tensor).map(|constant| constant.values),
-        Place::Bytes(file, bytes) => {
+    let values = match stored(path, tensor, payload.clone())? {
+        Payload::Message => super::tensor::Constant::from_message(tensor).map(|constant| constant.values),
+        Payload::Bytes(file, bytes) => {
             // Two bytes an element at least, eight at most: a length that does not fit is refused before it is read.
             if bytes.end - bytes.start > elements.saturating_mul(8) {
                 return Err(format!("{} bytes are stored for {elements} elements", bytes.end - bytes.start));
@@ -83,12 +83,12 @@ fn values(path: &Path, Initializer { tensor, payload }: &Initializer) -> Result<
     values.filter(|values| values.len() as u64 == elements).ok_or_else(|| "their payload is empty or cut off".into())
 }
 
-fn place(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<Place, String> {
+fn stored(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Result<Payload, String> {
     if let Some(bytes) = payload {
-        return Ok(Place::Bytes(path.into(), bytes));
+        return Ok(Payload::Bytes(path.into(), bytes));
     }
     let external = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
-    let Some(location) = external("location") else { return Ok(Place::Message) };
+    let Some(location) = external("location") else { return Ok(Payload::Message) };
     // The specification allows only files beside the network; anything else could read what the user never meant to give.
     if Path::new(location).components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(format!("their file \"{location}\" lies outside the network's folder"));
@@ -104,7 +104,7 @@ fn place(path: &Path, tensor: &TensorProto, payload: Option<Range<u64>>) -> Resu
             .len()
             .saturating_sub(start),
     };
-    Ok(Place::Bytes(file, start..start.saturating_add(length)))
+    Ok(Payload::Bytes(file, start..start.saturating_add(length)))
 }
 
 fn bytes_of(path: &Path, bytes: Range<u64>) -> std::io::Result<Vec<u8>> {

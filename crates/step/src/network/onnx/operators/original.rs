@@ -32,10 +32,7 @@ pub(super) fn kept(
     open_batch(to, call, batch?, &mut operands);
     operands
         .extend(axes.map(|axes| Operand::Integers(vec![axes.len()], axes.into_iter().map(|axis| [0, axis]).collect())));
-    let trained = operands.iter().map(|operand| match operand {
-        Operand::Weight(dims) => elements(dims),
-        _ => 0,
-    });
+    let trained = operands.iter().map(|operand| if let Operand::Weight(dims) = operand { elements(dims) } else { 0 });
     if trained.fold(0, u64::saturating_add) != parameters {
         return None;
     }

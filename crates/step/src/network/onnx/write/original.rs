@@ -13,13 +13,14 @@ impl Writer<'_> {
         let mut read = node.inputs.iter();
         let mut input = Vec::new();
         for (place, operand) in original.operands.iter().enumerate() {
-            input.push(match operand {
+            input.push(if let Operand::Node(layout) = operand {
                 // There are as many as nodes it reads.
-                Operand::Node(layout) => read.next().map_or(String::new(), |&id| {
+                read.next().map_or(String::new(), |&id| {
                     let source = self.network.node(id);
                     self.laid_out(node, place, (&source.name, &source.shape), *layout)
-                }),
-                operand => self.operand(node, place, operand),
+                })
+            } else {
+                self.operand(node, place, operand)
             });
         }
         let first = original.layout == Layout::Alone(0);
