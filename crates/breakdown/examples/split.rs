@@ -2,6 +2,7 @@
 //! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
 
 use perf4sight_breakdown::{Breakdown, Metric, Options, RankBreakdown, Work};
+use perf4sight_traces::Names;
 use std::time::Instant;
 
 fn main() -> Result<(), perf4sight_conventions::error::Error> {
@@ -12,12 +13,12 @@ fn main() -> Result<(), perf4sight_conventions::error::Error> {
         let seconds = begin.elapsed().as_secs_f64();
         let events: usize = ranks.iter().map(|ranked| ranked.trace.events.len()).sum();
         println!("{file}: {events} events in {seconds:.3} s {:?}", breakdown.warnings);
-        breakdown.ranks.iter().for_each(show);
+        breakdown.ranks.iter().zip(&ranks).for_each(|(rank, ranked)| show(rank, &ranked.trace.names));
     }
     Ok(())
 }
 
-fn show(rank: &RankBreakdown) {
+fn show(rank: &RankBreakdown, names: &Names) {
     println!("  rank {} by {:?}, {:?}, {:?}", rank.rank, rank.markers, rank.warm_up, rank.warnings);
     for iteration in &rank.iterations {
         let milliseconds = |nanoseconds: i64| nanoseconds as f64 / 1e6;
@@ -25,6 +26,9 @@ fn show(rank: &RankBreakdown) {
         for (class, busy, nanoseconds) in iteration.sets.parts().filter(|(_, _, nanoseconds)| *nanoseconds > 0) {
             let gpu = if busy { " with GPU" } else { "" };
             println!("      {}{gpu} {:.3}", class.label(), milliseconds(nanoseconds));
+        }
+        for (operation, sets) in &iteration.operations {
+            println!("      {}: {:.3}", operation.label(names), milliseconds(sets.total()));
         }
         let works = Work::ALL.map(|work| (work.label(), iteration.device.total(work), iteration.device.exposed(work)));
         println!("      {works:?}");

@@ -3,6 +3,7 @@
 use crate::device::{Device, DeviceTime};
 use crate::iterations::{self, Found, Mark, Markers};
 use crate::main_thread;
+use crate::operations::{self, Operation};
 use crate::sets::Sets;
 use crate::summary::Summary;
 use crate::threads::{Stretch, Thread, threads};
@@ -10,6 +11,7 @@ use crate::warm_up::WarmUp;
 use perf4sight_conventions::error::Result;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Ranked, Trace, TrackId};
+use std::collections::BTreeMap;
 
 /// What a user may ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub struct RankBreakdown {
     pub threads: Vec<Thread>,
     /// What the process does at each moment as seen from its main thread, others standing in while that is blocked.
     pub timeline: Vec<Stretch>,
+    /// The operation that the script is in at each moment, where it is in any.
+    pub operations: Vec<(Interval, Operation)>,
     /// When its accelerators work.
     pub device: Device,
     /// What a reader should know, in sentences.
@@ -55,8 +59,12 @@ pub struct RankBreakdown {
 pub struct Iteration {
     /// What the trace calls it, or its number.
     pub name: String,
+    /// From when to when, on the trace's clock.
+    pub window: Interval,
     /// Whose time it is.
     pub sets: Sets,
+    /// The same by operation; they add up to all of it.
+    pub operations: BTreeMap<Operation, Sets>,
     /// What the accelerators do meanwhile.
     pub device: DeviceTime,
     /// Whether it is left out of summaries as warm-up.
@@ -85,9 +93,14 @@ impl RankBreakdown {
         let timeline = main.map_or_else(Vec::new, |main| main_thread::timeline(trace, &threads, main));
         let durations: Vec<i64> = found.marks.iter().map(|mark| mark.window.1 - mark.window.0).collect();
         let warm_up = WarmUp::of(&durations);
+        let operations =
+            main.map_or_else(Vec::new, |main| operations::find(trace, threads[main].track, &found, python));
+        let split = |window| Sets::split(window, &timeline, &device.busy, python);
         let iteration = |(at, mark): (usize, &Mark)| Iteration {
             name: mark.name.clone(),
-            sets: Sets::split(mark.window, &timeline, &device.busy, python),
+            window: mark.window,
+            sets: split(mark.window),
+            operations: operations::split(mark.window, &operations, split),
             device: device.within(mark.window),
             warm_up: at < warm_up.iterations,
         };
@@ -100,6 +113,7 @@ impl RankBreakdown {
             markers: found.markers,
             threads,
             timeline,
+            operations,
             device,
         })
     }

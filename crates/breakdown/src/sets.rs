@@ -3,12 +3,12 @@
 use crate::state::{Class, State};
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::Interval;
+use std::ops::AddAssign;
 
-/// A window divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; they add up to it to the nanosecond.
+/// Time divided into {Python, C++, CUDA API, wait} x {GPU busy, GPU idle}; of a window they add up to it to the
+/// nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sets {
-    /// The window, on the trace's clock.
-    pub window: Interval,
     /// Nanoseconds by [`Class::index`], the GPU idle and busy.
     nanoseconds: [[i64; 2]; 5],
     /// Nanoseconds of the CUDA API in calls that wait for the GPU.
@@ -18,13 +18,22 @@ pub struct Sets {
 }
 
 impl Sets {
+    /// No time.
+    pub(crate) fn none(python_recorded: bool) -> Self {
+        Sets { nanoseconds: [[0; 2]; 5], synchronising: 0, python_recorded }
+    }
+
     /// Divides a window by what a process does and when its GPUs are busy. What is not recorded is waiting, or where Python is not
     /// recorded either, not told.
     ///
     /// `stretches` and `busy` are in order and do not overlap; a window is shorter than 292 years.
-    pub(crate) fn split(window: Interval, stretches: &[Stretch], busy: &[Interval], python_recorded: bool) -> Self {
-        let mut sets = Sets { window, nanoseconds: [[0; 2]; 5], synchronising: 0, python_recorded };
-        let (begin, end) = window;
+    pub(crate) fn split(
+        (begin, end): Interval,
+        stretches: &[Stretch],
+        busy: &[Interval],
+        python_recorded: bool,
+    ) -> Self {
+        let mut sets = Sets::none(python_recorded);
         let first = stretches.partition_point(|stretch| stretch.end <= begin);
         let mut busy = &busy[busy.partition_point(|(_, busy_end)| *busy_end <= begin)..];
         let unrecorded = if python_recorded { State::Waits } else { State::Untold };
@@ -60,7 +69,7 @@ impl Sets {
         }
     }
 
-    /// Nanoseconds of the window.
+    /// Nanoseconds of all sets together.
     pub fn total(&self) -> i64 {
         self.nanoseconds.iter().flatten().sum()
     }
@@ -86,9 +95,17 @@ impl Sets {
         self.nanoseconds.iter().map(|[_, busy]| busy).sum()
     }
 
-    /// All sets that the trace tells: class, whether the GPU is busy, nanoseconds. They add up to the window.
+    /// All sets that the trace tells: class, whether the GPU is busy, nanoseconds. They add up to [`Sets::total`].
     pub fn parts(&self) -> impl Iterator<Item = (Class, bool, i64)> {
         let class = |class| [false, true].map(|busy| (class, busy));
         Class::ALL.into_iter().flat_map(class).filter_map(|(class, busy)| Some((class, busy, self.get(class, busy)?)))
+    }
+}
+
+impl AddAssign for Sets {
+    fn add_assign(&mut self, other: Self) {
+        let both = self.nanoseconds.iter_mut().flatten().zip(other.nanoseconds.iter().flatten());
+        both.for_each(|(sum, more)| *sum += more);
+        self.synchronising += other.synchronising;
     }
 }

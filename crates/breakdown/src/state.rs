@@ -131,7 +131,7 @@ fn state_of(category: Category, name: &str) -> Option<State> {
 
 fn state_of_python(name: &str) -> State {
     let Some(call) = builtin(name) else {
-        return if waits_in_python(name) { State::Waits } else { State::Python };
+        return if is_function(name, WAITING_FUNCTIONS) { State::Waits } else { State::Python };
     };
     let (method, of) = call.split_once(" of ").unwrap_or((call.trim_end_matches('>'), ""));
     let method = method.trim_matches('\'');
@@ -152,14 +152,13 @@ fn builtin(name: &str) -> Option<&str> {
     Some(call.strip_prefix("method ").or_else(|| call.strip_prefix("function ")).unwrap_or(call))
 }
 
-/// Whether a function of Python, `threading.py(295): wait`, only waits.
-fn waits_in_python(name: &str) -> bool {
+/// Whether an event's name, `threading.py(295): wait`, is of one of some functions of Python, by the end of the file and the function.
+pub(crate) fn is_function(name: &str, known: &[(&str, &str)]) -> bool {
     let Some((place, function)) = name.split_once("): ") else { return false };
     let Some((file, _)) = place.rsplit_once('(') else { return false };
-    let known = |(known, waits): &(&str, &str)| {
-        function == *waits && file.strip_suffix(known).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
-    };
-    WAITING_FUNCTIONS.iter().any(known)
+    known.iter().any(|(end, known)| {
+        function == *known && file.strip_suffix(end).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
+    })
 }
 
 /// The states of a trace's events, asked for once a name instead of once an event.

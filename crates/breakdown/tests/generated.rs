@@ -119,6 +119,66 @@ fn work_on_streams_that_overlaps_is_exposed_or_hidden() {
     assert_eq!(device.streams.iter().map(|(_, time)| *time).collect::<Vec<_>>(), [20, 20, 16, 7]);
 }
 
+fn operations(trace: &Invented) -> Vec<(String, i64)> {
+    let ranks = [trace.read(0)];
+    let iteration = broken_down(&ranks).ranks.remove(0).iterations.remove(0);
+    let operations = iteration.operations.iter();
+    operations.map(|(operation, sets)| (operation.label(&ranks[0].trace.names).to_owned(), sets.total())).collect()
+}
+
+fn owned(expected: &[(&str, i64)]) -> Vec<(String, i64)> {
+    expected.iter().map(|(label, time)| ((*label).to_owned(), *time)).collect()
+}
+
+/// By hand: the innermost range counts; of modules the outermost is the forward pass, and one in the backward pass belongs to that.
+#[test]
+fn time_goes_to_the_innermost_operation() {
+    let mut trace = Invented::default();
+    let backward = ("python_function", "<built-in method run_backward of torch._C._EngineBase object at 0x7f>");
+    trace
+        .main(("user_annotation", "ProfilerStep#1"), [0, 100])
+        .main(("python_function", "train.py(1): step"), [0, 100])
+        .main(("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"), [2, 10])
+        .main(("user_annotation", "Optimizer.zero_grad#SGD.zero_grad"), [10, 11])
+        .main(("python_function", "nn.Module: Net_0"), [20, 40])
+        .main(("python_function", "nn.Module: Linear_0"), [22, 38])
+        .main(("user_annotation", "attention"), [25, 31])
+        .main(("python_function", "torch/_tensor.py(553): backward"), [50, 80])
+        .main(backward, [55, 78])
+        .main(("python_function", "nn.Module: Linear_0"), [60, 65])
+        .main(("user_annotation", "Optimizer.step#SGD.step"), [80, 90]);
+    let expected = [
+        ("forward", 14),
+        ("backward", 30),
+        ("optimizer", 10),
+        ("data loading", 8),
+        ("zero_grad", 1),
+        ("attention", 6),
+        ("other", 31),
+    ];
+    assert_eq!(operations(&trace), owned(&expected));
+}
+
+/// By hand: the forward pass goes from the first operator with a backward to the last, the backward pass from the first node to the copy
+/// of the gradients, though nobody does anything between 60 and 70.
+#[test]
+fn without_python_passes_are_told_by_their_operators() {
+    let mut trace = Invented::default();
+    trace
+        .main(("user_annotation", "ProfilerStep#1"), [0, 100])
+        .main(("cpu_op", "aten::mm"), [10, 15])
+        .arrow(11)
+        .main(("cpu_op", "aten::empty"), [17, 18])
+        .main(("cpu_op", "aten::sum"), [20, 25])
+        .arrow(20)
+        .main(("cpu_op", "autograd::engine::evaluate_function: SumBackward0"), [40, 50])
+        .main(("cpu_op", "autograd::engine::evaluate_function: MmBackward0"), [52, 60])
+        .main(("cpu_op", "torch::distributed::reducer::copy_bucket_to_grad"), [70, 71])
+        .main(("user_annotation", "Optimizer.step#SGD.step"), [80, 90]);
+    let expected = [("forward", 15), ("backward", 31), ("optimizer", 10), ("other", 44)];
+    assert_eq!(operations(&trace), owned(&expected));
+}
+
 /// What other tools stumble over: an event of 10^18 ns, times before zero, one that ends before it begins, ranges that overlap, ranks
 /// that were not recorded together.
 #[test]
@@ -146,7 +206,7 @@ fn extreme_times_are_divided_and_told() {
         .main(("user_annotation", "ProfilerStep#2"), [10, 20])
         .main(("user_annotation", "ProfilerStep#3"), [12, 15]);
     let rank = broken_down(&[steps.read(0)]).ranks.remove(0);
-    assert_eq!(rank.iterations.iter().map(|one| one.sets.window).collect::<Vec<_>>(), [(0, 10), (10, 20)]);
+    assert_eq!(rank.iterations.iter().map(|one| one.window).collect::<Vec<_>>(), [(0, 10), (10, 20)]);
     assert!(rank.warnings.iter().any(|warning| warning.starts_with("2 iterations begin before")));
 
     let mut later = Invented::default();
@@ -178,7 +238,7 @@ fn iterations_go_by_a_name_and_a_name_that_is_none_is_refused() {
         let options = Options { iteration: Some(name.to_owned()) };
         Breakdown::of(&[trace.read(0)], &options).map(|mut found| found.ranks.remove(0).iterations)
     };
-    let windows = |name| by(name).unwrap().iter().map(|one| one.sets.window).collect::<Vec<_>>();
+    let windows = |name| by(name).unwrap().iter().map(|one| one.window).collect::<Vec<_>>();
     assert_eq!(windows("train_iter"), [(5, 25), (30, 50)]);
     assert_eq!(windows("train.py(1): step"), [(6, 24)]);
     let refused = by("train_itr").unwrap_err().to_string();

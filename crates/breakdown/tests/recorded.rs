@@ -190,11 +190,16 @@ fn check(ranks: &[Ranked]) -> usize {
         for (rank, iteration) in
             breakdown.ranks.iter().flat_map(|rank| rank.iterations.iter().map(move |one| (rank, one)))
         {
-            let (begin, end) = iteration.sets.window;
+            let (begin, end) = iteration.window;
             let place = format!("{} {}", trace.file.display(), iteration.name);
             assert_eq!(iteration.sets.parts().map(|(_, _, time)| time).sum::<i64>(), end - begin, "{place}");
             assert!(iteration.sets.parts().all(|(_, _, time)| time >= 0), "{place}");
             assert_eq!(iteration.sets.gpu_busy(), iteration.device.busy, "{place}");
+            let operations = iteration.operations.values().copied().reduce(|mut all, one| {
+                all += one;
+                all
+            });
+            assert_eq!(operations, Some(iteration.sets), "{place}");
             assert_eq!(Work::ALL.map(|work| iteration.device.exposed(work)).iter().sum::<i64>(), iteration.device.busy);
             let published = |metric: Metric| metric.of(&iteration.sets);
             assert!(Metric::ALL.into_iter().filter_map(published).all(|value| value >= 0.0), "{place}");

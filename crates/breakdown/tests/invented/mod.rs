@@ -34,6 +34,29 @@ impl Invented {
         self
     }
 
+    /// The beginning of an arrow from an operator of the main thread to its backward.
+    pub fn arrow(&mut self, moment: i64) -> &mut Self {
+        let [process, thread] = Self::MAIN;
+        let text = format!(
+            r#"{{"ph": "s", "id": 1, "cat": "fwdbwd", "name": "fwdbwd", "pid": {process}, "tid": {thread}, "ts": 0.{moment:03}}}"#
+        );
+        self.events.push(text);
+        self
+    }
+
+    /// A call of the runtime on the main thread, and the kernel of stream 7 that it launches.
+    pub fn launch(&mut self, correlation: u32, call: [i64; 2], kernel: [i64; 2]) -> &mut Self {
+        self.main(("cuda_runtime", "cudaLaunchKernel"), call).correlated(correlation);
+        self.kernel("gemm", kernel).correlated(correlation)
+    }
+
+    fn correlated(&mut self, correlation: u32) -> &mut Self {
+        let event = self.events.last_mut().unwrap();
+        event.truncate(event.len() - 1);
+        write!(event, r#", "args": {{"correlation": {correlation}}}}}"#).unwrap();
+        self
+    }
+
     /// What an accelerator's stream 7 does.
     pub fn kernel(&mut self, name: &str, times: [i64; 2]) -> &mut Self {
         self.event([0, 7], ("kernel", name), times)

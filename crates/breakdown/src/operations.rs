@@ -1,0 +1,198 @@
+//! The operations of a training step, the second axis of a breakdown: forward, backward, optimizer, data loading, `zero_grad`, and all
+//! that the script named itself.
+
+use crate::iterations::Found;
+use crate::nest::Nest;
+use crate::sets::Sets;
+use crate::state::is_function;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, NameId, Names, Phase, Trace, TrackId};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What a training script is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Modules of the network, and operators that a backward belongs to.
+    Forward,
+    /// The backward pass.
+    Backward,
+    /// A step of an optimizer.
+    Optimizer,
+    /// The next batch from a data loader.
+    DataLoading,
+    /// Gradients set to zero.
+    ZeroGrad,
+    /// A range that the script named.
+    Named(NameId),
+    /// None of these.
+    Other,
+}
+
+impl Operation {
+    /// What it is called where people read it; `names` are the trace's.
+    pub fn label(self, names: &Names) -> &str {
+        match self {
+            Operation::Forward => "forward",
+            Operation::Backward => "backward",
+            Operation::Optimizer => "optimizer",
+            Operation::DataLoading => "data loading",
+            Operation::ZeroGrad => "zero_grad",
+            Operation::Named(name) => names.get(name),
+            Operation::Other => "other",
+        }
+    }
+
+    /// What a range is, as PyTorch or the script named it.
+    fn of_range(name: NameId, names: &Names) -> Self {
+        let text = names.get(name);
+        match text.trim_matches(['#', ' ']) {
+            "forward" | "DistributedDataParallel.forward" => Operation::Forward,
+            "backward" => Operation::Backward,
+            "optimizer" => Operation::Optimizer,
+            "zero_grad" => Operation::ZeroGrad,
+            "data_load" => Operation::DataLoading,
+            _ if text.starts_with("Optimizer.step#") => Operation::Optimizer,
+            _ if text.starts_with("Optimizer.zero_grad#") => Operation::ZeroGrad,
+            _ if text.starts_with("enumerate(DataLoader)#") => Operation::DataLoading,
+            _ => Operation::Named(name),
+        }
+    }
+}
+
+/// Functions of Python that run a backward pass.
+const BACKWARD: &[(&str, &str)] = &[("torch/_tensor.py", "backward"), ("torch/autograd/__init__.py", "backward")];
+
+/// What the names of operators of a backward pass begin with: the nodes that PyTorch's engine runs, and its copies into buckets of
+/// gradients and out of them, between which it may wait for other ranks.
+const NODES: &[&str] = &["autograd::engine::evaluate_function", "torch::distributed::reducer::"];
+
+/// When the script is in which operation; of those inside each other, in the innermost. A module that runs in a backward pass, as with
+/// checkpoints of activations, belongs to that.
+pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) -> Vec<(Interval, Operation)> {
+    let mut spans = ranges(trace, main, found);
+    spans.extend(if python { calls(trace, main) } else { passes(trace, main, &spans) });
+    spans.sort_by_key(|((start, end), _)| (*start, Reverse(*end)));
+    let mut nest = Nest::new();
+    let mut backward = i64::MIN;
+    for (window, operation) in spans {
+        match operation {
+            Operation::Forward if window.0 < backward => continue,
+            Operation::Backward => backward = backward.max(window.1),
+            _ => {}
+        }
+        nest.begin(window, operation);
+    }
+    nest.finish().0
+}
+
+/// The sets of a window by operation.
+pub(crate) fn split(
+    (begin, end): Interval,
+    operations: &[(Interval, Operation)],
+    sets: impl Fn(Interval) -> Sets,
+) -> BTreeMap<Operation, Sets> {
+    let mut found: BTreeMap<Operation, Sets> = BTreeMap::new();
+    let mut add = |window: Interval, operation| {
+        if window.0 < window.1 {
+            let part = sets(window);
+            found.entry(operation).and_modify(|sum| *sum += part).or_insert(part);
+        }
+    };
+    let first = operations.partition_point(|((_, stops), _)| *stops <= begin);
+    let mut at = begin;
+    for &((start, stop), operation) in operations[first..].iter().take_while(|((start, _), _)| *start < end) {
+        let (start, stop) = (start.max(begin), stop.min(end));
+        add((at, start), Operation::Other);
+        add((start, stop), operation);
+        at = stop;
+    }
+    add((at, end), Operation::Other);
+    found
+}
+
+fn window(event: &Event) -> Interval {
+    (event.start, event.end())
+}
+
+fn on(trace: &Trace, track: TrackId, category: Category) -> impl Iterator<Item = &Event> {
+    let complete = move |event: &&Event| {
+        event.track == track && event.category == category && event.phase == Phase::Complete && event.duration > 0
+    };
+    trace.events.iter().filter(complete)
+}
+
+/// The ranges that are named, but those that tell iterations apart.
+fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operation)> {
+    let marks =
+        |name: &str| name.starts_with("ProfilerStep") || found.marks.first().is_some_and(|mark| mark.name == name);
+    let ranges = on(trace, main, Category::Annotation).filter(|event| !marks(trace.name(event)));
+    ranges.map(|event| (window(event), Operation::of_range(event.name, &trace.names))).collect()
+}
+
+/// Calls of Python that are a forward or a backward pass; of modules the outermost.
+fn calls(trace: &Trace, main: TrackId) -> Vec<(Interval, Operation)> {
+    let mut forward = i64::MIN;
+    let call = |event: &Event| {
+        let name = trace.name(event);
+        if name.starts_with("nn.Module: ") && event.start >= forward {
+            forward = event.end();
+            return Some((window(event), Operation::Forward));
+        }
+        let backward = name.starts_with("<built-in method run_backward ") || is_function(name, BACKWARD);
+        backward.then_some((window(event), Operation::Backward))
+    };
+    on(trace, main, Category::Python).filter_map(call).collect()
+}
+
+/// Forward and backward passes in a trace without Python: from the first to the last of the operators that belong to one, whatever
+/// operators lie between, unless another pass or another operation does.
+fn passes(trace: &Trace, main: TrackId, ranges: &[(Interval, Operation)]) -> Vec<(Interval, Operation)> {
+    let mut parts: Vec<(Interval, Operation)> = backward_nodes(trace).chain(forward_operators(trace, main)).collect();
+    let other = [Operation::Optimizer, Operation::DataLoading, Operation::ZeroGrad];
+    parts.extend(ranges.iter().filter(|(_, operation)| other.contains(operation)));
+    let steps = on(trace, main, Category::Annotation).filter(|event| trace.name(event).starts_with("ProfilerStep"));
+    parts.extend(steps.map(|step| ((step.start, step.start), Operation::Other)));
+    parts.sort_by_key(|((start, end), _)| (*start, Reverse(*end)));
+    let mut passes: Vec<(Interval, Operation)> = Vec::new();
+    for ((start, end), operation) in parts {
+        match passes.last_mut() {
+            Some((last, before)) if *before == operation => last.1 = last.1.max(end),
+            _ => passes.push(((start, end), operation)),
+        }
+    }
+    passes.retain(|(_, operation)| matches!(operation, Operation::Forward | Operation::Backward));
+    passes
+}
+
+fn is_node(trace: &Trace, event: &Event) -> bool {
+    NODES.iter().any(|known| trace.name(event).starts_with(known))
+}
+
+/// The nodes of backward passes, whichever threads run them.
+fn backward_nodes(trace: &Trace) -> impl Iterator<Item = (Interval, Operation)> {
+    let operators =
+        trace.events.iter().filter(|event| event.category == Category::Operator && event.phase == Phase::Complete);
+    operators.filter(|event| is_node(trace, event)).map(|event| (window(event), Operation::Backward))
+}
+
+/// The outermost operators that an arrow to their backward begins in.
+fn forward_operators(trace: &Trace, main: TrackId) -> impl Iterator<Item = (Interval, Operation)> {
+    let arrows = move |event: &&Event| {
+        event.track == main && event.category == Category::ForwardBackward && event.phase == Phase::FlowStart
+    };
+    let mut arrows = trace.events.iter().filter(arrows).map(|event| event.start).peekable();
+    let mut outermost = i64::MIN;
+    on(trace, main, Category::Operator).filter_map(move |event| {
+        if event.start < outermost {
+            return None;
+        }
+        outermost = event.end();
+        // What a node of a backward pass runs forward again, as with checkpoints of activations, is that pass's.
+        if is_node(trace, event) {
+            return None;
+        }
+        while arrows.next_if(|arrow| *arrow < event.start).is_some() {}
+        arrows.next_if(|arrow| *arrow < event.end()).map(|_| (window(event), Operation::Forward))
+    })
+}
