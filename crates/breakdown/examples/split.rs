@@ -1,7 +1,7 @@
 //! Divides the iterations of traces and says how long that took:
 //! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
 
-use perf4sight_breakdown::{Breakdown, Metric, Options, RankBreakdown, Work};
+use perf4sight_breakdown::{Breakdown, Idle, Metric, Options, RankBreakdown, Work};
 use perf4sight_traces::Names;
 use std::time::Instant;
 
@@ -29,6 +29,9 @@ fn show(rank: &RankBreakdown, names: &Names) {
         }
         for (operation, sets) in &iteration.operations {
             println!("      {}: {:.3}", operation.label(names), milliseconds(sets.total()));
+        }
+        if let Some(idle) = iteration.idle {
+            println!("      idle {:?}", Idle::ALL.map(|cause| (cause.label(), milliseconds(idle[cause.index()]))));
         }
         let works = Work::ALL.map(|work| (work.label(), iteration.device.total(work), iteration.device.exposed(work)));
         println!("      {works:?}");

@@ -1,6 +1,7 @@
 //! The breakdown of one run: its ranks, and their iterations.
 
 use crate::device::{Device, DeviceTime};
+use crate::idle::Causes;
 use crate::iterations::{self, Found, Mark, Markers};
 use crate::main_thread;
 use crate::operations::{self, Operation};
@@ -67,6 +68,9 @@ pub struct Iteration {
     pub operations: BTreeMap<Operation, Sets>,
     /// What the accelerators do meanwhile.
     pub device: DeviceTime,
+    /// Nanoseconds during which no stream works, by [`Idle::index`](crate::Idle::index); none where the trace has nothing of accelerators. They add up to
+    /// [`DeviceTime::idle`].
+    pub idle: Option<[i64; 4]>,
     /// Whether it is left out of summaries as warm-up.
     pub warm_up: bool,
 }
@@ -95,6 +99,7 @@ impl RankBreakdown {
         let warm_up = WarmUp::of(&durations);
         let operations =
             main.map_or_else(Vec::new, |main| operations::find(trace, threads[main].track, &found, python));
+        let causes = Causes::of(trace, &timeline, main.map(|main| threads[main].track));
         let split = |window| Sets::split(window, &timeline, &device.busy, python);
         let iteration = |(at, mark): (usize, &Mark)| Iteration {
             name: mark.name.clone(),
@@ -102,6 +107,7 @@ impl RankBreakdown {
             sets: split(mark.window),
             operations: operations::split(mark.window, &operations, split),
             device: device.within(mark.window),
+            idle: device.is_recorded().then(|| causes.within(mark.window, &device)),
             warm_up: at < warm_up.iterations,
         };
         Ok(RankBreakdown {

@@ -15,6 +15,7 @@
 
 mod breakdown;
 mod device;
+mod idle;
 mod iterations;
 mod main_thread;
 mod metrics;
@@ -28,6 +29,7 @@ mod warm_up;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
 pub use device::{Device, DeviceTime, Work};
+pub use idle::Idle;
 pub use iterations::Markers;
 pub use metrics::Metric;
 pub use operations::Operation;

@@ -119,6 +119,25 @@ fn work_on_streams_that_overlaps_is_exposed_or_hidden() {
     assert_eq!(device.streams.iter().map(|(_, time)| *time).collect::<Vec<_>>(), [20, 20, 16, 7]);
 }
 
+/// By hand: nothing is asked for until 10, the kernel begins at 14; from 20 on the process synchronises to 30 although there is nothing
+/// to wait for, waits for other ranks from 35 to 45, and asks at 50 for what begins behind the window.
+#[test]
+fn accelerators_are_idle_for_a_cause() {
+    let mut trace = Invented::default();
+    let barrier = ("python_function", "<built-in method wait of torch._C._distributed_c10d.Work object at 0x7f>");
+    trace
+        .main(("user_annotation", "ProfilerStep#1"), [0, 60])
+        .main(("python_function", "train.py(1): step"), [0, 70])
+        .launch(1, [10, 12], [14, 20])
+        .main(("cuda_runtime", "cudaDeviceSynchronize"), [18, 30])
+        .main(barrier, [35, 45])
+        .launch(2, [50, 52], [65, 80]);
+    let iteration = rank(&trace).iterations.remove(0);
+    // Host: 0-10, 30-35, 45-50. Launch: 10-14, 50-60.
+    assert_eq!(iteration.idle, Some([20, 14, 10, 10]));
+    assert_eq!(iteration.device.idle, 54);
+}
+
 fn operations(trace: &Invented) -> Vec<(String, i64)> {
     let ranks = [trace.read(0)];
     let iteration = broken_down(&ranks).ranks.remove(0).iterations.remove(0);

@@ -195,6 +195,8 @@ fn check(ranks: &[Ranked]) -> usize {
             assert_eq!(iteration.sets.parts().map(|(_, _, time)| time).sum::<i64>(), end - begin, "{place}");
             assert!(iteration.sets.parts().all(|(_, _, time)| time >= 0), "{place}");
             assert_eq!(iteration.sets.gpu_busy(), iteration.device.busy, "{place}");
+            let idle = iteration.idle.map_or(end - begin, |causes| causes.iter().sum());
+            assert_eq!(idle, iteration.device.idle, "{place}");
             let operations = iteration.operations.values().copied().reduce(|mut all, one| {
                 all += one;
                 all

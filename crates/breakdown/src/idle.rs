@@ -1,0 +1,128 @@
+//! Why no stream of an accelerator works.
+
+use crate::device::{Device, during};
+use crate::state::{State, is_function};
+use crate::threads::Stretch;
+use perf4sight_traces::intervals::{Interval, partition, union};
+use perf4sight_traces::{Category, Trace, TrackId};
+use std::collections::HashMap;
+
+/// Why no stream works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Idle {
+    /// The process has not asked for anything yet.
+    Host,
+    /// What comes next was asked for and has not begun.
+    KernelLaunch,
+    /// The process is in a call that waits for the accelerator, which has nothing left to do.
+    Synchronisation,
+    /// The process waits for another rank.
+    AnotherRank,
+}
+
+impl Idle {
+    /// All of them, as [`Idle::index`] counts them.
+    pub const ALL: [Idle; 4] = [Idle::Host, Idle::KernelLaunch, Idle::Synchronisation, Idle::AnotherRank];
+
+    /// Its place in [`Idle::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What it is called where people read it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Idle::Host => "host",
+            Idle::KernelLaunch => "kernel launch",
+            Idle::Synchronisation => "synchronisation",
+            Idle::AnotherRank => "another rank",
+        }
+    }
+}
+
+/// What tells why accelerators are idle.
+pub(crate) struct Causes {
+    /// When something begins on a stream and when it was asked for, by beginnings.
+    launches: Vec<(i64, i64)>,
+    /// When the process is in a call that waits for the accelerator.
+    synchronises: Vec<Interval>,
+    /// When it waits for another rank.
+    waits_for_rank: Vec<Interval>,
+}
+
+impl Causes {
+    pub fn of(trace: &Trace, timeline: &[Stretch], main: Option<TrackId>) -> Self {
+        let synchronises = timeline.iter().filter(|stretch| stretch.state == State::Synchronises);
+        let calls = trace.events.iter().filter(|event| event.category == Category::Runtime && event.correlation != 0);
+        let calls: HashMap<u64, i64> = calls.map(|event| (event.correlation, event.start)).collect();
+        let work = trace.events.iter().filter(|event| event.category.on_device());
+        let ranks = trace.events.iter().filter(|event| Some(event.track) == main);
+        let ranks = ranks.filter(|event| waits_for_rank(event.category, trace.name(event)));
+        Causes {
+            launches: work.filter_map(|event| Some((event.start, *calls.get(&event.correlation)?))).collect(),
+            synchronises: union(synchronises.map(|stretch| (stretch.start, stretch.end))),
+            waits_for_rank: union(ranks.map(|event| (event.start, event.end()))),
+        }
+    }
+
+    /// The idle nanoseconds of a window by [`Idle::index`].
+    pub fn within(&self, window: Interval, device: &Device) -> [i64; 4] {
+        let mut idle = [0; 4];
+        let behind = device.busy.partition_point(|(_, stops)| *stops <= window.0);
+        let mut at = window.0;
+        for &(start, stop) in device.busy[behind..].iter().take_while(|(start, _)| *start < window.1) {
+            self.add((at, start), self.asked(start), &mut idle);
+            at = stop;
+        }
+        let next = device.busy[behind..].iter().map(|(start, _)| *start).find(|start| *start >= window.1);
+        self.add((at, window.1), next.and_then(|next| self.asked(next)), &mut idle);
+        idle
+    }
+
+    /// When what begins at a moment was asked for; the first of several.
+    fn asked(&self, begins: i64) -> Option<i64> {
+        let first = self.launches.partition_point(|(start, _)| *start < begins);
+        self.launches[first..].iter().take_while(|(start, _)| *start == begins).map(|(_, asked)| *asked).min()
+    }
+
+    fn add(&self, (start, end): Interval, asked: Option<i64>, idle: &mut [i64; 4]) {
+        if start >= end {
+            return;
+        }
+        let asked = asked.unwrap_or(end).clamp(start, end);
+        idle[Idle::KernelLaunch.index()] += end - asked;
+        let sets = [&self.waits_for_rank, &self.synchronises].map(|set| during(set, (start, asked)).to_vec());
+        for (holds, nanoseconds) in partition((start, asked), &sets) {
+            let cause = match holds {
+                0 => Idle::Host,
+                2 => Idle::Synchronisation,
+                _ => Idle::AnotherRank,
+            };
+            idle[cause.index()] += nanoseconds;
+        }
+    }
+}
+
+/// Functions of Python that wait for other ranks.
+const WAITING_FOR_RANKS: &[(&str, &str)] = &[
+    ("torch/distributed/distributed_c10d.py", "barrier"),
+    ("torch/distributed/distributed_c10d.py", "monitored_barrier"),
+];
+
+/// Calls that do, by the beginnings of their names.
+const CALLS_FOR_RANKS: &[&str] = &[
+    "<built-in method wait of torch._C._distributed_c10d.",
+    "<built-in method barrier of torch._C._distributed_c10d.",
+    "<built-in method monitored_barrier of torch._C._distributed_c10d.",
+    "c10d::barrier",
+    "c10d::monitored_barrier",
+];
+
+fn waits_for_rank(category: Category, name: &str) -> bool {
+    let call = CALLS_FOR_RANKS.iter().any(|known| name.starts_with(known));
+    match category {
+        Category::Python => call || is_function(name, WAITING_FOR_RANKS),
+        Category::Operator => call,
+        _ => false,
+    }
+}
