@@ -70,7 +70,7 @@ pub struct Iteration {
     pub device: DeviceTime,
     /// Nanoseconds during which no stream works, by [`Idle::index`](crate::Idle::index); none where the trace has nothing of accelerators. They add up to
     /// [`DeviceTime::idle`].
-    pub idle: Option<[i64; 4]>,
+    pub idle: Option<[i64; 5]>,
     /// Whether it is left out of summaries as warm-up.
     pub warm_up: bool,
 }

@@ -18,11 +18,13 @@ pub enum Idle {
     Synchronisation,
     /// The process waits for another rank.
     AnotherRank,
+    /// The trace does not tell when what comes next was asked for.
+    Untold,
 }
 
 impl Idle {
     /// All of them, as [`Idle::index`] counts them.
-    pub const ALL: [Idle; 4] = [Idle::Host, Idle::KernelLaunch, Idle::Synchronisation, Idle::AnotherRank];
+    pub const ALL: [Idle; 5] = [Idle::Host, Idle::KernelLaunch, Idle::Synchronisation, Idle::AnotherRank, Idle::Untold];
 
     /// Its place in [`Idle::ALL`].
     pub fn index(self) -> usize {
@@ -36,6 +38,7 @@ impl Idle {
             Idle::KernelLaunch => "kernel launch",
             Idle::Synchronisation => "synchronisation",
             Idle::AnotherRank => "another rank",
+            Idle::Untold => "not told",
         }
     }
 }
@@ -66,16 +69,19 @@ impl Causes {
     }
 
     /// The idle nanoseconds of a window by [`Idle::index`].
-    pub fn within(&self, window: Interval, device: &Device) -> [i64; 4] {
-        let mut idle = [0; 4];
+    pub fn within(&self, window: Interval, device: &Device) -> [i64; 5] {
+        let mut idle = [0; 5];
         let behind = device.busy.partition_point(|(_, stops)| *stops <= window.0);
         let mut at = window.0;
-        for &(start, stop) in device.busy[behind..].iter().take_while(|(start, _)| *start < window.1) {
-            self.add((at, start), self.asked(start), &mut idle);
+        for &(start, stop) in &device.busy[behind..] {
+            self.add((at, start.min(window.1)), self.asked(start), &mut idle);
             at = stop;
+            if at >= window.1 {
+                return idle;
+            }
         }
-        let next = device.busy[behind..].iter().map(|(start, _)| *start).find(|start| *start >= window.1);
-        self.add((at, window.1), next.and_then(|next| self.asked(next)), &mut idle);
+        // Nothing comes any more, so that nothing was asked for.
+        self.add((at, window.1), Some(window.1), &mut idle);
         idle
     }
 
@@ -85,16 +91,18 @@ impl Causes {
         self.launches[first..].iter().take_while(|(start, _)| *start == begins).map(|(_, asked)| *asked).min()
     }
 
-    fn add(&self, (start, end): Interval, asked: Option<i64>, idle: &mut [i64; 4]) {
+    fn add(&self, (start, end): Interval, asked: Option<i64>, idle: &mut [i64; 5]) {
         if start >= end {
             return;
         }
+        let known = asked.is_some();
         let asked = asked.unwrap_or(end).clamp(start, end);
         idle[Idle::KernelLaunch.index()] += end - asked;
         let sets = [&self.waits_for_rank, &self.synchronises].map(|set| during(set, (start, asked)).to_vec());
         for (holds, nanoseconds) in partition((start, asked), &sets) {
             let cause = match holds {
-                0 => Idle::Host,
+                0 if known => Idle::Host,
+                0 => Idle::Untold,
                 2 => Idle::Synchronisation,
                 _ => Idle::AnotherRank,
             };

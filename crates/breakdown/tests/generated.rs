@@ -134,8 +134,12 @@ fn accelerators_are_idle_for_a_cause() {
         .launch(2, [50, 52], [65, 80]);
     let iteration = rank(&trace).iterations.remove(0);
     // Host: 0-10, 30-35, 45-50. Launch: 10-14, 50-60.
-    assert_eq!(iteration.idle, Some([20, 14, 10, 10]));
+    assert_eq!(iteration.idle, Some([20, 14, 10, 10, 0]));
     assert_eq!(iteration.device.idle, 54);
+    // The same without the call: until 20, nobody knows.
+    let mut untold = Invented::default();
+    untold.main(("user_annotation", "ProfilerStep#1"), [0, 60]).kernel("gemm", [20, 30]);
+    assert_eq!(rank(&untold).iterations[0].idle, Some([30, 0, 0, 0, 20]));
 }
 
 fn operations(trace: &Invented) -> Vec<(String, i64)> {
