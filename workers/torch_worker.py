@@ -171,8 +171,8 @@ def joined(nodes):
 # Networks in torch.
 
 OVERWRITABLE = ("Conv", "Gemm", "Linear", "MatMul", "BatchNormalization", "LayerNormalization", "GroupNormalization", "MaxPool", "AveragePool",
-                "GlobalAveragePool", "AdaptiveAveragePool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin",
-                "ReduceL1", "ReduceL2", "ReduceProd", "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod", "Concat", "ConvTranspose", "Resize",
+                "GlobalAveragePool", "AdaptiveAveragePool", "ReduceMean", "ReduceSum", "Add", "Sub", "Mul", "Div", "Max",
+                "Min", "Mod", "Concat", "ConvTranspose", "Resize",
                 "Pad", "Gather", "Where")
 
 

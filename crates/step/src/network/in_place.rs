@@ -31,7 +31,7 @@ impl Network {
 
 #[cfg(test)]
 mod tests {
-    use crate::network::{Activation, Binary, Conv, NetworkBuilder, Op, Shape, Window};
+    use crate::network::{Activation, Binary, Conv, NetworkBuilder, Op, Reduction, Shape, Window};
 
     #[test]
     fn a_relu_spares_what_others_still_need() {
@@ -50,5 +50,19 @@ mod tests {
             network.iter().filter(|(id, _)| in_place[id.index()]).map(|(_, node)| node.name.as_str()).collect();
         // The input stays for the next step, conv is read twice, and a ReLU's gradient is read off its result.
         assert_eq!(named, ["of_sum"]);
+    }
+
+    #[test]
+    fn a_relu_spares_what_gradients_are_read_off() {
+        // linalg_vector_norm and pow of two tensors need their results (tools/autograd/derivatives.yaml); a mean does not.
+        let overwritten = |op: Op, inputs: usize| {
+            let mut builder = NetworkBuilder::new("read_off", Shape::new([3, 8, 8]));
+            let read = builder.add("read", op, &vec![builder.input(); inputs]).unwrap();
+            let relu = builder.add("relu", Op::Activation(Activation::Relu), &[read]).unwrap();
+            builder.finish(relu).in_place()[2]
+        };
+        let reduced = |reduction| Op::Reduce { reduction, axes: vec![1], keep: true };
+        assert!(!overwritten(reduced(Reduction::L2), 1) && !overwritten(Op::Binary(Binary::Pow), 2));
+        assert!(overwritten(reduced(Reduction::Mean), 1));
     }
 }

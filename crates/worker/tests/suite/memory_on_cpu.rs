@@ -17,6 +17,7 @@ use perf4sight::records::Variant;
 use perf4sight::stats::Scores;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Stage, Step, Workload};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -117,4 +118,27 @@ fn the_whole_zoo() {
         }
     }
     println!("\n{:?}", check(&all));
+}
+
+/// Networks with the operations that the zoo has none of: the exports of `tests/suite/exports`.
+#[test]
+#[ignore = "a table to look at; run with: cargo test -p perf4sight-worker exports_as_pytorch -- --ignored --nocapture"]
+fn exports_as_pytorch_writes_them() {
+    println!("| network | stage | batch 1 | batch 4 |\n|---|---|---|---|");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/suite/exports");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with(".legacy.onnx")).collect();
+    files.sort();
+    let mut errors = Vec::new();
+    for file in files {
+        let network = onnx::read(&file).unwrap().network;
+        for stage in Stage::ALL {
+            let pairs = compare(&network, 0, stage, &[1, 4]);
+            let cells = pairs.iter().map(|pair| format!("{:.1} MiB, {:+.2} %", pair.counted.mib(), pair.error()));
+            println!("| {} | {stage} | {} |", network.name(), cells.collect::<Vec<_>>().join(" | "));
+            errors.extend(pairs.iter().map(|pair| pair.error().abs()));
+        }
+    }
+    let worst = errors.iter().copied().fold(0.0, f64::max);
+    println!("off by {:.2} % on average, {worst:.2} % at worst", errors.iter().sum::<f64>() / errors.len() as f64);
 }

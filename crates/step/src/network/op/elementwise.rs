@@ -233,6 +233,7 @@ impl Binary {
             Binary::Add | Binary::Sub => (Needs::Nothing, Gradient::Passed),
             Binary::Mul | Binary::Div | Binary::Mod if operands < 2 => (Needs::Nothing, Gradient::Made),
             Binary::Mul | Binary::Div | Binary::Mod => (Needs::Inputs, Gradient::Made),
+            Binary::Pow if operands > 1 => (Needs::All, Gradient::Made),
             Binary::Pow | Binary::Max | Binary::Min => (Needs::Inputs, Gradient::Made),
             // Truth has none.
             Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => {
@@ -267,7 +268,8 @@ impl Binary {
             ..Traffic::of(operands.iter().sum::<f64>() + outputs, 0.0)
         };
         let (needs, gradient) = self.backward(operands.len());
-        Facts { needs, traffic, ..Facts::of(Nature::Arithmetic(self), Coupling::Tied, gradient) }
+        let storage = if self == Binary::Pow { Storage::Needed } else { Storage::Own };
+        Facts { needs, storage, traffic, ..Facts::of(Nature::Arithmetic(self), Coupling::Tied, gradient) }
     }
 }
 

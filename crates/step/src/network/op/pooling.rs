@@ -1,6 +1,6 @@
 //! Windows that move over an image, what reduces windows, whole images or axes to a number, and images at another size.
 
-use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Traffic};
+use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
 use crate::network::Shape;
 
 /// How a kernel moves over an image; pairs are height, width.
@@ -159,11 +159,13 @@ pub(super) fn reduced_shape(input: &Shape, axes: &[usize], keep: bool) -> Result
 
 pub(super) fn reduced<'a>(reduction: Reduction, axes: &'a [usize], keep: bool, at: At) -> Facts<'a> {
     // amax, amin, linalg_vector_norm and prod in derivatives.yaml.
-    let needs = match reduction {
-        Reduction::Mean | Reduction::Sum => Needs::Nothing,
-        Reduction::Max | Reduction::Min | Reduction::L1 | Reduction::L2 | Reduction::Product => Needs::All,
+    let (needs, storage) = match reduction {
+        Reduction::Mean | Reduction::Sum => (Needs::Nothing, Storage::Own),
+        Reduction::Max | Reduction::Min | Reduction::L1 | Reduction::L2 | Reduction::Product => {
+            (Needs::All, Storage::Needed)
+        }
     };
-    Facts { needs, traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
+    Facts { needs, storage, traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
 }
 
 /// Where the numbers of an image at another size come from.
