@@ -90,8 +90,9 @@ impl Breakdown {
 impl RankBreakdown {
     fn of(ranked: &Ranked, options: &Options) -> Result<Self> {
         let trace = &ranked.trace;
-        let found = iterations::find(trace, options.iteration.as_deref())?;
         let (threads, device) = (threads(trace), Device::of(trace));
+        let likely = main_thread::find(trace, &threads, None).map(|thread| threads[thread].track);
+        let found = iterations::find(trace, options.iteration.as_deref(), likely)?;
         let main = main_thread::find(trace, &threads, found.track);
         let python = main.is_some_and(|main| main_thread::has_python(trace, &threads[main]));
         let timeline = main.map_or_else(Vec::new, |main| main_thread::timeline(trace, &threads, main));
@@ -153,9 +154,15 @@ fn warnings(trace: &Trace, found: &Found, threads: &[Thread], python: bool) -> V
         );
     } else if found.markers == Markers::WholeTrace {
         warnings.push(
-            "no iterations are marked, so that the whole trace counts as one; name a range, a function or an operator"
+            "no iterations are marked and nothing repeats, so that the whole trace counts as one; name a range, a function or an operator"
                 .to_owned(),
         );
+    }
+    if let Markers::Period { event, certainty } = &found.markers {
+        let percent = 100.0 * certainty;
+        warnings.push(format!(
+            "no iterations are marked; they are taken to begin with {event:?}, with a certainty of {percent:.0} %"
+        ));
     }
     if !python {
         warnings.push(

@@ -69,7 +69,16 @@ impl Work {
             Category::Kernel => Some(Work::Kernel),
             Category::Copy => Some(Work::Copy),
             Category::Set => Some(Work::Set),
-            _ => None,
+            Category::Annotation
+            | Category::Operator
+            | Category::Python
+            | Category::Runtime
+            | Category::DeviceAnnotation
+            | Category::Synchronisation
+            | Category::Overhead
+            | Category::ForwardBackward
+            | Category::Launch
+            | Category::Other => None,
         }
     }
 }

@@ -128,9 +128,6 @@ const CALLS_FOR_RANKS: &[&str] = &[
 
 fn waits_for_rank(category: Category, name: &str) -> bool {
     let call = CALLS_FOR_RANKS.iter().any(|known| name.starts_with(known));
-    match category {
-        Category::Python => call || is_function(name, WAITING_FOR_RANKS),
-        Category::Operator => call,
-        _ => false,
-    }
+    let python = category == Category::Python;
+    (python && is_function(name, WAITING_FOR_RANKS)) || (call && (python || category == Category::Operator))
 }

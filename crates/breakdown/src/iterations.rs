@@ -1,5 +1,6 @@
 //! Where iterations begin and end.
 
+use crate::period;
 use crate::state::States;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
@@ -15,7 +16,14 @@ pub enum Markers {
     ProfilerSteps,
     /// Steps of an optimizer, by the name of its event; an iteration goes from the end of one to the end of the next.
     OptimizerSteps(String),
-    /// Nothing does: the whole trace is taken for one.
+    /// Nothing does: an event that begins stretches of time that are alike.
+    Period {
+        /// Its name.
+        event: String,
+        /// From 0 to 1: the share of events that neighbouring iterations have in common, times that of all events that lie in iterations.
+        certainty: f64,
+    },
+    /// Nothing does, and nothing repeats: the whole trace is taken for one.
     WholeTrace,
 }
 
@@ -36,11 +44,11 @@ pub(crate) struct Found {
     pub overlapping: usize,
 }
 
-/// Finds the iterations by the name given, else by what the trace has.
+/// Finds the iterations by the name given, else by what the trace has, else by what repeats on a thread.
 ///
 /// # Errors
 /// A name that no event has.
-pub(crate) fn find(trace: &Trace, named: Option<&str>) -> Result<Found> {
+pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<Found> {
     if let Some(name) = named {
         let marks = [Category::Annotation, Category::Python, Category::Operator]
             .into_iter()
@@ -53,7 +61,9 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>) -> Result<Found> {
         return Ok(marks.into_found(trace, Markers::ProfilerSteps));
     }
     let steps = annotations(&|name| name.starts_with("Optimizer.step#"));
-    Ok(steps.and_then(|steps| between_steps(trace, &steps)).unwrap_or_else(|| whole(trace)))
+    let between = steps.and_then(|steps| between_steps(trace, &steps));
+    let repeating = || period::find(trace, thread?);
+    Ok(between.or_else(repeating).unwrap_or_else(|| whole(trace)))
 }
 
 fn unknown(trace: &Trace, name: &str) -> Error {

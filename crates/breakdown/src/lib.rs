@@ -21,6 +21,7 @@ mod main_thread;
 mod metrics;
 mod nest;
 mod operations;
+mod period;
 mod sets;
 mod state;
 mod summary;

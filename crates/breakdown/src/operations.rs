@@ -76,10 +76,11 @@ pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) ->
     let mut nest = Nest::new();
     let mut backward = i64::MIN;
     for (window, operation) in spans {
-        match operation {
-            Operation::Forward if window.0 < backward => continue,
-            Operation::Backward => backward = backward.max(window.1),
-            _ => {}
+        if operation == Operation::Forward && window.0 < backward {
+            continue;
+        }
+        if operation == Operation::Backward {
+            backward = backward.max(window.1);
         }
         nest.begin(window, operation);
     }

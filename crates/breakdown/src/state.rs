@@ -125,7 +125,15 @@ fn state_of(category: Category, name: &str) -> Option<State> {
             let waits = SYNCHRONISING_CALLS.iter().any(|known| call.starts_with(known));
             Some(if waits { State::Synchronises } else { State::CudaApi })
         }
-        _ => None,
+        Category::Annotation
+        | Category::Kernel
+        | Category::Copy
+        | Category::Set
+        | Category::DeviceAnnotation
+        | Category::Synchronisation
+        | Category::ForwardBackward
+        | Category::Launch
+        | Category::Other => None,
     }
 }
 
@@ -175,11 +183,10 @@ impl<'a> States<'a> {
 
     /// What an event means for the thread it is on.
     pub fn get(&mut self, event: &Event) -> Option<State> {
-        let place = match event.category {
-            Category::Python => 0,
-            Category::Runtime => 1,
-            category => return state_of(category, ""),
-        };
+        if !matches!(event.category, Category::Python | Category::Runtime) {
+            return state_of(event.category, "");
+        }
+        let place = usize::from(event.category == Category::Runtime);
         let name: NameId = event.name;
         let known = &mut self.known[name.index()][place];
         if known.is_none() {

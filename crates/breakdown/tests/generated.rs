@@ -202,6 +202,27 @@ fn without_python_passes_are_told_by_their_operators() {
     assert_eq!(operations(&trace), owned(&expected));
 }
 
+/// Six iterations of four layers each, the last of which is followed by an update: layers repeat more often than iterations, but what lies
+/// between two of them is not always the same.
+#[test]
+fn iterations_are_what_repeats_and_not_the_layers_in_them() {
+    let mut trace = Invented::default();
+    for iteration in 0..6 {
+        let at = iteration * 100;
+        trace.main(("cpu_op", "aten::embedding"), [at, at + 5]);
+        for layer in 0..4 {
+            let at = at + 10 + layer * 15;
+            trace.main(("cpu_op", "aten::linear"), [at, at + 10]).main(("cpu_op", "aten::relu"), [at + 10, at + 12]);
+        }
+        trace.main(("cpu_op", "aten::mse_loss"), [at + 75, at + 80]).main(("cpu_op", "aten::add_"), [at + 85, at + 90]);
+    }
+    let found = rank(&trace);
+    let Markers::Period { event, certainty } = &found.markers else { panic!("{:?}", found.markers) };
+    assert_eq!((event.as_str(), *certainty), ("aten::embedding", 1.0));
+    assert_eq!(found.iterations.iter().map(|one| one.window.0).collect::<Vec<_>>(), [0, 100, 200, 300, 400]);
+    assert!(found.warnings.iter().any(|warning| warning.contains("with a certainty of 100 %")), "{:?}", found.warnings);
+}
+
 /// What other tools stumble over: an event of 10^18 ns, times before zero, one that ends before it begins, ranges that overlap, ranks
 /// that were not recorded together.
 #[test]

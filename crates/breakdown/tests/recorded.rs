@@ -157,6 +157,28 @@ fn a_share_of_python_that_was_not_recorded_is_unknown() {
     assert!(named.summary(|iteration| Metric::PercentTimeInPython.of(&iteration.sets)).is_some());
 }
 
+/// Without the ranges that mark them, the iterations of these recordings are as many, and as long at the median, as with them; recorded were
+/// 20, 20, 8 and 5.
+#[test]
+fn unmarked_iterations_are_found_by_what_repeats() {
+    for (name, recorded) in [("mlp_stack", 20), ("mlp_nostack", 20), ("loader_stack", 8), ("r18_stack", 5)] {
+        let Some(file) = shared(&format!("own/{name}.json.gz")) else { return };
+        let marked = broken_down(&file, &Options::default());
+        let mut trace = read(&file).unwrap();
+        trace.events.retain(|event| event.category != Category::Annotation);
+        let found = Breakdown::of(&[Ranked { rank: 0, trace }], &Options::default()).unwrap().ranks.remove(0);
+        let Markers::Period { event, certainty } = &found.markers else { panic!("{name}: {:?}", found.markers) };
+        assert!(*certainty > 0.8 && *certainty <= 1.0, "{name}: {event} {certainty}");
+        assert_eq!(found.iterations.len(), recorded - 1, "{name}: {event} {certainty}");
+        let median = |rank: &RankBreakdown| {
+            let total = |iteration: &Iteration| Some(iteration.sets.total() as f64);
+            rank.summary(total).unwrap().median
+        };
+        let (expected, median) = (median(&marked), median(&found));
+        assert!((median / expected - 1.0).abs() < 0.05, "{name}: {event} {median} {expected}");
+    }
+}
+
 /// The sets of every step, of every range that a script named and of every step between two of an optimizer.
 #[test]
 fn every_window_of_every_trace_is_the_sum_of_its_sets() {
