@@ -51,7 +51,7 @@ class Recording(object):
     def begin(self):
         """An iteration begins here."""
         if self.runs and self.done >= 0:
-            self.annotation = annotation("ProfilerStep#%d" % self.done)
+            self.annotation = annotation(step_name(self.done))
         self.began = time.perf_counter()
 
     def end(self):
@@ -102,9 +102,24 @@ class Recording(object):
         self.profiler.export_chrome_trace(plain)
         unfinished = plain + ".gz"
         with open(plain, "rb") as source, gzip.open(unfinished, "wb", COMPRESSION) as target:
-            shutil.copyfileobj(source, target, 1 << 20)
+            if self.annotation is None:
+                shutil.copyfileobj(source, target, 1 << 20)
+            else:
+                target.writelines(self.without_torn(source))
         os.remove(plain)
         os.replace(unfinished, path)
+
+
+    def without_torn(self, lines):
+        """The lines of a trace that ends within an iteration, which the profiler ends there too: it is none."""
+        name = ('"%s"' % step_name(self.done)).encode()
+        for line in lines:
+            yield line.replace(name, b'"torn iteration"')
+
+
+def step_name(number):
+    """What an iteration is called in a trace, as PyTorch's own schedules call it."""
+    return "ProfilerStep#%d" % number
 
 
 def annotation(name):
