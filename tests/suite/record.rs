@@ -92,6 +92,7 @@ fn an_unmodified_script_is_recorded_and_ended() {
     assert_eq!((listed(&scene, "tmp"), listed(&scene, "")), before);
     let told = told(&scene, "rank0");
     assert_eq!(counts(&told), [2, 4, 2]);
+    assert_eq!(counts(&told["processor"]), [2, 4, 2]);
     for (word, value) in [("iterations_are", "optimizer steps"), ("ended", "as asked"), ("trace", "rank0.json.gz")] {
         assert_eq!(told[word], value);
     }

@@ -119,6 +119,7 @@ class Recorder(object):
         name = self.told.claim(rank)
         self.recording.write(self.told.path(name + ".json.gz"), self.told.settings["told"])
         words = dict((word, self.told.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
+        words["processor"] = self.recording.worked
         words.update(self.recording.times, format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.told.settings["stacks"])
         words.update(asked=self.told.settings["iterations"], warm_up=self.told.settings["warm_up"])

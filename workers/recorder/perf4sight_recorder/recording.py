@@ -30,10 +30,12 @@ class Recording(object):
         self.stacks = settings["stacks"]
         self.tell = tell
         self.times = dict((phase, []) for phase in TIMED)
+        self.worked = dict((phase, []) for phase in TIMED)
         self.profiler = None
         self.runs = False
         self.annotation = None
         self.began = None
+        self.worked_before = None
         self.over = False
         self.next_phase()
 
@@ -52,6 +54,7 @@ class Recording(object):
         """An iteration begins here."""
         if self.runs and self.done >= 0:
             self.annotation = annotation(step_name(self.done))
+        self.worked_before = time.process_time()
         self.began = time.perf_counter()
 
     def end(self):
@@ -61,12 +64,14 @@ class Recording(object):
         if self.done + 1 in (0, self.count):
             synchronise()
         took = time.perf_counter() - self.began
+        worked = time.process_time() - self.worked_before
         self.began = None
         if self.annotation is not None:
             self.annotation.__exit__(None, None, None)
             self.annotation = None
         if self.done >= 0:
-            self.times[self.phase].append(int(round(took * 1e9)))
+            self.times[self.phase].append(nanoseconds(took))
+            self.worked[self.phase].append(nanoseconds(worked))
         self.done += 1
         if self.done == self.count:
             self.stop()
@@ -115,6 +120,10 @@ class Recording(object):
         name = ('"%s"' % step_name(self.done)).encode()
         for line in lines:
             yield line.replace(name, b'"torn iteration"')
+
+
+def nanoseconds(seconds):
+    return int(round(seconds * 1e9))
 
 
 def step_name(number):
