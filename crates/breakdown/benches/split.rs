@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use perf4sight_breakdown::{Breakdown, Options};
-use perf4sight_traces::Ranked;
+use perf4sight_traces::{Category, Ranked};
 use std::hint::black_box;
 
 #[allow(dead_code)] // tests use all of it
@@ -50,6 +50,11 @@ fn split(criterion: &mut Criterion) {
     group.sample_size(10).throughput(Throughput::Elements(events as u64));
     group.bench_function(format!("{events} events into {ITERATIONS} iterations"), |bench| {
         bench.iter(|| Breakdown::of(black_box(&ranks), &Options::default()).expect("it has steps"))
+    });
+    let mut unmarked = ranks.clone();
+    unmarked[0].trace.events.retain(|event| event.category != Category::Annotation);
+    group.bench_function("the same without marks, by what repeats", |bench| {
+        bench.iter(|| Breakdown::of(black_box(&unmarked), &Options::default()).expect("no name is asked for"))
     });
     group.finish();
 }
