@@ -11,8 +11,8 @@ use crate::workload::{Pass, Stage, Variable, Workload};
 use Lacking::{Assumed, Refused, Unknown};
 use std::path::PathBuf;
 
-/// No step has more samples.
-const LARGEST_BATCH: u64 = 1 << 32;
+/// What reads as more is damage: rows of others may have been measured at any size that a step can be asked for, and more.
+const LARGEST_READ: u64 = 1 << 32;
 
 /// What a row of any file says.
 pub(super) struct Line {
@@ -216,7 +216,7 @@ fn check_variable(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
 }
 
 fn read_batch(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
-    let batch = cell.text.parse().ok().filter(|batch| (1..=LARGEST_BATCH).contains(batch));
+    let batch = cell.text.parse().ok().filter(|batch| (1..=LARGEST_READ).contains(batch));
     line.record.workload.batch = batch.ok_or_else(|| cell.wrong("a batch size of 1 or more"))?;
     Ok(())
 }

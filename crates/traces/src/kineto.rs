@@ -159,16 +159,25 @@ impl Reader {
         self.find_event();
     }
 
-    /// Moves to the next object that is an event; there may be others, such as arguments of a damaged one.
+    /// Moves to the next object that is an event, and counts damaged ones before it: an element of an array is one, the value of a
+    /// member, such as the arguments of a damaged event, is not.
     fn find_event(&mut self) {
-        while self.window.skip_to(b'{') {
-            self.window.back();
+        let begin = self.window.at();
+        while let Some(before) = self.window.next_object() {
+            let at = self.window.at();
             match self.window.looks_like::<Events>() {
                 Parsed::Value(()) => return,
                 Parsed::Endless | Parsed::Cut => self.window.abandon(),
-                Parsed::Wrong(bytes) => self.window.skip(bytes),
+                Parsed::Wrong(bytes) => {
+                    if matches!(before, b',' | b'[') {
+                        self.trace.damage.note(Kind::Unreadable, at);
+                    }
+                    self.window.skip(bytes);
+                }
             }
         }
+        let told = || format!("no event could be read from byte {begin} of the JSON on");
+        self.trace.damage.truncated.get_or_insert_with(told);
     }
 
     fn finish(self) -> Trace {

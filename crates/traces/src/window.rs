@@ -81,18 +81,21 @@ impl Window {
         self.start = (self.start + bytes).min(self.buffer.len());
     }
 
-    /// Moves to just behind the next of some bytes; false at the end.
-    pub fn skip_to(&mut self, byte: u8) -> bool {
+    /// Moves to the next brace that opens; the byte before it that is no white space, or none at the end.
+    pub fn next_object(&mut self) -> Option<u8> {
+        let mut before = b' ';
         loop {
-            if let Some(at) = self.buffer[self.start..].iter().position(|&other| other == byte) {
-                self.start += at + 1;
-                return true;
+            while let Some(&byte) = self.buffer.get(self.start) {
+                match byte {
+                    b'{' => return Some(before),
+                    _ if byte.is_ascii_whitespace() => {}
+                    _ => before = byte,
+                }
+                self.start += 1;
             }
             if self.ended {
-                self.start = self.buffer.len();
-                return false;
+                return None;
             }
-            self.start = self.buffer.len();
             self.fill();
         }
     }
@@ -135,11 +138,6 @@ impl Window {
         let parsed = self.value::<S, _>(|_| ());
         self.start = (at - self.before) as usize;
         parsed
-    }
-
-    /// Moves back onto the byte that was skipped to.
-    pub fn back(&mut self) {
-        self.start -= 1;
     }
 
     /// Leaves out all that is in memory.

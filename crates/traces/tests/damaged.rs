@@ -91,6 +91,20 @@ fn damaged_events_are_counted_and_the_others_read() {
 }
 
 #[test]
+fn every_one_of_many_damaged_events_is_counted() {
+    let folder = Folder::new("many");
+    // Half of a surrogate pair is no text.
+    let bad = r#"{"ph": "X", "name": "\ud800", "pid": 1, "tid": 1, "ts": 1, "dur": 1, "args": {"External id": 1}}"#;
+    let good = event("op", "5", "1");
+    let trace = folder.trace(&format!("{good}, {}, {good}", [bad; 200].join(", ")));
+    assert_eq!((trace.events.len(), trace.damage.events[&Kind::Unreadable].0), (2, 200));
+    assert!(trace.damage.truncated.is_none());
+    let trace = folder.trace(&[bad; 3].join(", "));
+    assert_eq!(trace.damage.events[&Kind::Unreadable].0, 3);
+    assert!(trace.damage.truncated.unwrap().starts_with("no event could be read from byte"));
+}
+
+#[test]
 fn endless_nesting_and_names_of_megabytes_take_bounded_time_and_memory() {
     let folder = Folder::new("endless");
     let name = "x".repeat(1 << 20);

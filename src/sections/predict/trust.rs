@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::sentence::listed;
-use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, Prediction, Unlike};
+use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, Prediction, Unlike};
 use crate::units::{Percent, grouped};
 use crate::workload::Quantity;
 
@@ -14,7 +14,7 @@ pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<Stri
     let quantities: Vec<Quantity> =
         fingerprints.iter().map(Fingerprint::subject).map(|subject| subject.quantity).collect();
     let mut lines: Vec<String> = match answers {
-        [answer] => largest_batch(answer).into_iter().chain(unlike(answer)).collect(),
+        [answer] => largest_batch(answer, fingerprints).into_iter().chain(unlike(answer)).collect(),
         answers => answers.iter().filter_map(shortly).collect(),
     };
     for of in [basis, expectation] {
@@ -24,9 +24,16 @@ pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<Stri
     lines
 }
 
-fn largest_batch(answer: &Answer) -> Option<String> {
-    let max = answer.max_batch?;
-    Some(format!("largest batch: {} is safe, {} as likely to fit as not", grouped(max.safe), grouped(max.likely)))
+fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String> {
+    let MaxBatch { safe, likely } = answer.max_batch?;
+    let told = match (safe, likely) {
+        (0, 0) => "none fits".to_owned(),
+        _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped(safe)),
+        _ => format!("{} is safe, {} as likely to fit as not", grouped(safe), grouped(likely)),
+    };
+    let profiled = fingerprints.memory.as_ref().map(Fingerprint::largest_batch).filter(|profiled| *profiled < likely);
+    let beyond = profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped(profiled)));
+    Some(format!("largest batch: {told}{beyond}"))
 }
 
 /// Everything that sets a network apart.
