@@ -86,7 +86,7 @@ fn an_unmodified_script_is_recorded_and_ended() {
     assert_eq!(text(&alone.output().unwrap()), "training\ntrained\n");
     let before = (listed(&scene, "tmp"), vec!["recording".to_owned(), "tmp".to_owned(), "train.py".to_owned()]);
     let run = record(&scene, "", &format!("{python} train.py")).succeeds();
-    let run = run.prints("training\n").prints("optimizer steps").prints("next: perf4sight breakdown recording\n");
+    let run = run.prints("training\n").prints("optimizer steps").prints("are recorded in recording");
     assert!(!run.stdout().contains("trained"), "{run}");
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
     assert_eq!((listed(&scene, "tmp"), listed(&scene, "")), before);
@@ -115,6 +115,9 @@ fn a_recording_is_not_replaced_unasked() {
     let scene = scene.file("recording/rank1.json.gz", "older");
     let command = format!("{python} train.py");
     record(&scene, "", &command).fails(2).says("rank1.json.gz: a recording lies here already").says("overwrite");
+    // A command that records nothing leaves what there was.
+    record(&scene, "--overwrite", &format!("{python} -c pass")).fails(5).says("nothing was recorded");
+    assert_eq!(listed(&scene, "recording"), ["rank1.json.gz"]);
     record(&scene, "--overwrite", &command).succeeds();
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
 }

@@ -18,8 +18,10 @@ use outcome::Outcome;
 use python::Python;
 use serde_json::json;
 use std::fs;
+use std::io;
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
+use tempfile::TempDir;
 use watcher::Watcher;
 
 /// The section `[record]`.
@@ -104,13 +106,14 @@ impl Record {
 
     fn record(&self, context: &Context) -> Result<Outcome<'_>> {
         let out = path::absolute(&self.out).map_err(|cause| Error::io(&self.out, "find this folder", &cause))?;
-        for file in told::files(&out) {
-            fs::remove_file(&file).map_err(|cause| Error::io(&file, "replace this recording", &cause))?;
-        }
         let python = Python::write(&out)?;
-        let ended = self.run_command(&out, &python, context)?;
-        let told = told::read(&python.told());
-        Ok(Outcome { asked: self, ended, told, recordings: told::recordings(&out)? })
+        let replaced = Replaced::set_aside(&out)?;
+        let ended = self.run_command(&out, &python, context);
+        let recordings = told::recordings(&out)?;
+        if recordings.is_empty() {
+            replaced.put_back(&out)?;
+        }
+        Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings })
     }
 
     fn run_command(&self, out: &Path, python: &Python, context: &Context) -> Result<Ended> {
@@ -130,6 +133,35 @@ impl Record {
         };
         let mut watcher = Watcher::new(python.told(), context);
         command.run(&Watch::quiet(&context.cancel), || watcher.look())
+    }
+}
+
+/// An older recording while it may be replaced; it goes when a new one is there.
+struct Replaced(Option<TempDir>);
+
+impl Replaced {
+    fn set_aside(out: &Path) -> Result<Self> {
+        let files = told::files(out);
+        if files.is_empty() {
+            return Ok(Replaced(None));
+        }
+        let failed = |cause: io::Error| Error::io(out, "set the older recording aside", &cause);
+        let folder = tempfile::Builder::new().prefix("replaced.").tempdir_in(out).map_err(failed)?;
+        for file in &files {
+            let name = file.file_name().unwrap_or_default();
+            fs::rename(file, folder.path().join(name)).map_err(failed)?;
+        }
+        Ok(Replaced(Some(folder)))
+    }
+
+    fn put_back(self, out: &Path) -> Result<()> {
+        let Some(folder) = self.0 else { return Ok(()) };
+        let failed = |cause: io::Error| Error::io(out, "put the older recording back", &cause);
+        for entry in fs::read_dir(folder.path()).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            fs::rename(entry.path(), out.join(entry.file_name())).map_err(failed)?;
+        }
+        Ok(())
     }
 }
 

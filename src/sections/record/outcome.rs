@@ -139,10 +139,7 @@ impl Outcome<'_> {
             true => "",
             false => " (without --stacks the share of Python stays unknown)",
         };
-        format!(
-            "{} iterations{ranks} are recorded in {out}{python}\nnext: perf4sight breakdown {out}",
-            iterations.join(" to ")
-        )
+        format!("{} iterations{ranks} are recorded in {out}{python}", iterations.join(" to "))
     }
 
     /// Why nothing was recorded.
@@ -156,7 +153,7 @@ impl Outcome<'_> {
         };
         let with_torch = || self.told.iter().filter(|told| told.torch.as_deref().is_some_and(|torch| torch != MISSING));
         if let Some(problem) = self.told.iter().find_map(|told| told.problem.as_deref()) {
-            return failed(problem).help("where the script uses torch.profiler itself, give its trace to breakdown");
+            return failed(problem).help("where the script uses torch.profiler itself, it has a trace already");
         }
         if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
             return failed(&self.too_few(begun)).help("ask for fewer iterations, or for a shorter warm-up");
