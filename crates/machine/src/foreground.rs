@@ -124,11 +124,21 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::process::ExitStatusExt;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use tempfile::TempDir;
 
     /// Runs lines of shell that find a folder in `$TOLD`; `done` may look into it.
-    fn run(lines: &str, limit: Option<Duration>, cancelled: bool, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
+    fn run(lines: &str, limit: Option<Duration>, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
+        run_until(&AtomicBool::new(false), lines, limit, done)
+    }
+
+    /// The same, while nobody cancels it.
+    fn run_until(
+        cancel: &AtomicBool,
+        lines: &str,
+        limit: Option<Duration>,
+        done: impl Fn(&Path) -> bool,
+    ) -> (Ended, TempDir) {
         let told = TempDir::new().unwrap();
         let words = ["/bin/sh", "-c", lines].map(str::to_owned);
         let environment = [("TOLD", told.path().as_os_str().to_owned())];
@@ -139,7 +149,7 @@ mod tests {
             quiet: true,
             limit,
         };
-        let ended = command.run(&Watch::quiet(&AtomicBool::new(cancelled)), || done(told.path())).unwrap();
+        let ended = command.run(&Watch::quiet(cancel), || done(told.path())).unwrap();
         (ended, told)
     }
 
@@ -149,31 +159,31 @@ mod tests {
 
     #[test]
     fn its_own_exit_code_and_signal_are_told() {
-        let (ended, _) = run("exit 7", None, false, |_| false);
+        let (ended, _) = run("exit 7", None, |_| false);
         assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(7), None));
-        let (ended, _) = run("kill -TERM $$", None, false, |_| false);
+        let (ended, _) = run("kill -TERM $$", None, |_| false);
         assert_eq!((ended.status.unwrap().signal(), ended.asked), (Some(15), None));
     }
 
     #[test]
     fn a_folder_is_put_first() {
-        let (_, told) = run("echo \"$PERF4SIGHT_TEST_PATH\" > \"$TOLD/path\"", None, false, |_| false);
+        let (_, told) = run("echo \"$PERF4SIGHT_TEST_PATH\" > \"$TOLD/path\"", None, |_| false);
         assert_eq!(fs::read_to_string(told.path().join("path")).unwrap(), format!("{}\n", told.path().display()));
     }
 
     #[test]
     fn it_is_interrupted_as_by_the_keyboard_when_its_time_is_up() {
         let lines = "trap 'exit 3' INT; while :; do sleep 0.02; done";
-        let (ended, _) = run(lines, Some(Duration::from_millis(200)), false, |_| false);
+        let (ended, _) = run(lines, Some(Duration::from_secs(1)), |_| false);
         assert_eq!((ended.status.unwrap().code(), ended.asked), (Some(3), Some(Asked::TimeUp)));
-        let (ended, _) = run(lines, None, false, |_| true);
+        let (ended, _) = run(lines, None, |_| true);
         assert_eq!(ended.asked, Some(Asked::Done));
     }
 
     #[test]
     fn what_it_started_ends_with_it_though_it_left_the_group() {
         let lines = "setsid sleep 60 & echo $! > \"$TOLD/stray\"; sleep 0.2; exit 0";
-        let (ended, told) = run(lines, None, false, |_| false);
+        let (ended, told) = run(lines, None, |_| false);
         assert!(ended.status.unwrap().success());
         assert!(!runs(&fs::read_to_string(told.path().join("stray")).unwrap()));
     }
@@ -181,12 +191,16 @@ mod tests {
     #[test]
     fn what_does_not_listen_to_ctrl_c_is_killed() {
         let lines = "trap '' INT; echo $$ > \"$TOLD/process\"; while :; do sleep 0.02; done";
-        let begun = Instant::now();
-        let (ended, told) = run(lines, None, true, |_| false);
+        let (cancel, begun) = (AtomicBool::new(false), Instant::now());
+        // Cancelled once it listens no more.
+        let listens = |told: &Path| !told.join("process").exists();
+        let (ended, told) = run_until(&cancel, lines, None, |told| {
+            cancel.fetch_or(!listens(told), Ordering::Relaxed);
+            false
+        });
         assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });
         assert!(begun.elapsed() >= GRACE);
-        let process = fs::read_to_string(told.path().join("process")).unwrap_or_default();
-        assert!(process.is_empty() || !runs(&process));
+        assert!(!runs(&fs::read_to_string(told.path().join("process")).unwrap()));
     }
 
     #[test]
