@@ -14,7 +14,7 @@ mod summary;
 
 pub use context::Context;
 pub use outline::{Foreseen, KeyedPath, Outline};
-pub use summary::{Finding, Subject, Summary};
+pub use summary::{Finding, Noun, Summary};
 
 use crate::config::{Table, Values};
 use crate::error::Result;
@@ -24,7 +24,7 @@ pub struct Spec {
     /// Its name, its one line, its keys.
     pub table: Table,
     /// What its findings are about.
-    pub subject: Subject,
+    pub subject: Noun,
     /// Turns checked values into the section; refuses what their kinds alone cannot tell.
     pub parse: fn(&Values) -> Result<Box<dyn Section>>,
 }

@@ -23,9 +23,9 @@ pub struct Summary {
     pub failure: Option<Error>,
 }
 
-/// What findings are about: `network` and `networks`. Sections with the same subject share a closing table.
+/// What findings are about: `network` and `networks`. Sections with the same noun share a closing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subject {
+pub struct Noun {
     /// The word for one, which heads the first column of the closing table.
     pub one: &'static str,
     /// The word for several, which is the key of the findings in the run's JSON summary.

@@ -2,7 +2,7 @@
 
 use super::Ending;
 use super::findings::Findings;
-use crate::frame::{Context, Subject, Summary};
+use crate::frame::{Context, Noun, Summary};
 use crate::report::Console;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub(super) struct Closing {
 
 impl Closing {
     /// Nothing yet of sections with these subjects.
-    pub fn of(subjects: impl Iterator<Item = Subject>) -> Self {
+    pub fn of(subjects: impl Iterator<Item = Noun>) -> Self {
         let mut findings: Vec<Findings> = Vec::new();
         for subject in subjects {
             if findings.iter().all(|findings| findings.subject != subject) {
@@ -26,7 +26,7 @@ impl Closing {
         Closing { findings, files: Vec::new(), sections: Map::new() }
     }
 
-    pub fn add(&mut self, section: &str, subject: Subject, summary: Summary) {
+    pub fn add(&mut self, section: &str, subject: Noun, summary: Summary) {
         let own = self.findings.iter_mut().filter(|findings| findings.subject == subject);
         own.for_each(|findings| findings.all.extend(summary.findings.iter().cloned()));
         self.files.extend(summary.files);

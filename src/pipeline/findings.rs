@@ -1,12 +1,12 @@
 //! What several sections found about the same subjects, side by side.
 
-use crate::frame::{Finding, Subject};
+use crate::frame::{Finding, Noun};
 use crate::report::{Cell, Column, Table};
 use serde_json::{Value, json};
 
 /// All findings about subjects of one kind.
 pub(super) struct Findings {
-    pub subject: Subject,
+    pub subject: Noun,
     /// In the order in which they came up.
     pub all: Vec<Finding>,
 }

@@ -15,10 +15,10 @@ pub mod profile;
 pub mod record;
 mod temporary;
 
-use crate::frame::{Spec, Subject};
+use crate::frame::{Noun, Spec};
 
 /// What the sections here tell of.
-const NETWORKS: Subject = Subject { one: "network", several: "networks" };
+const NETWORKS: Noun = Noun { one: "network", several: "networks" };
 
 /// Every section there is.
 pub static SPECS: &[&Spec] =

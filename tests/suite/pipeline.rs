@@ -4,7 +4,7 @@
 use crate::fixtures::{Scene, Sink, context};
 use perf4sight::config::{Key, Kind, Missing, Table, Values};
 use perf4sight::error::{Error, Result};
-use perf4sight::frame::{Context, Finding, Foreseen, KeyedPath, Outline, Section, Spec, Subject, Summary, Verb};
+use perf4sight::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use perf4sight::pipeline::{self, Ending, Options};
 use perf4sight::report::{Column, Mode};
 use serde_json::json;
@@ -28,11 +28,11 @@ static READ: Spec = Spec {
 /// The same about something else than networks.
 static CHECK: Spec = Spec {
     table: Table { section: "check", about: "checks a file", keys: &[FILE] },
-    subject: Subject { one: "job", several: "jobs" },
+    subject: Noun { one: "job", several: "jobs" },
     parse: READ.parse,
 };
 
-const NETWORKS: Subject = Subject { one: "network", several: "networks" };
+const NETWORKS: Noun = Noun { one: "network", several: "networks" };
 const FILE: Key = Key { name: "file", kind: Kind::Path, default: Missing::Required, help: "the file" };
 const TEXT: Key = Key { name: "text", kind: Kind::Text, default: Missing::Literal("written"), help: "what to write" };
 

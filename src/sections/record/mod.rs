@@ -11,7 +11,7 @@ mod watcher;
 
 use crate::config::Values;
 use crate::error::{Error, Result};
-use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Subject, Summary, Verb};
+use crate::frame::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use crate::machine::Watch;
 use crate::machine::foreground::{Ended, Foreground};
 use outcome::Outcome;
@@ -27,7 +27,7 @@ use watcher::Watcher;
 /// The section `[record]`.
 pub static SPEC: Spec = Spec {
     table: keys::TABLE,
-    subject: Subject { one: "rank", several: "ranks" },
+    subject: Noun { one: "rank", several: "ranks" },
     parse: |values| Ok(Box::new(Record::parse(values)?)),
 };
 
