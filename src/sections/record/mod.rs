@@ -18,10 +18,8 @@ use outcome::Outcome;
 use python::Python;
 use serde_json::json;
 use std::fs;
-use std::io;
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
-use tempfile::TempDir;
 use watcher::Watcher;
 
 /// The section `[record]`.
@@ -109,11 +107,12 @@ impl Record {
         let python = Python::write(&out)?;
         let replaced = Replaced::set_aside(&out)?;
         let ended = self.run_command(&out, &python, context);
-        let recordings = told::recordings(&out)?;
-        if recordings.is_empty() {
-            replaced.put_back(&out)?;
+        let recordings = told::recordings(&out);
+        match recordings.as_ref().is_ok_and(|recordings| !recordings.is_empty()) {
+            true => replaced.remove()?,
+            false => replaced.put_back(&out)?,
         }
-        Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings })
+        Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings: recordings? })
     }
 
     fn run_command(&self, out: &Path, python: &Python, context: &Context) -> Result<Ended> {
@@ -136,8 +135,8 @@ impl Record {
     }
 }
 
-/// An older recording while it may be replaced; it goes when a new one is there.
-struct Replaced(Option<TempDir>);
+/// The folder of an older recording while it may be replaced; it goes only when a new one is there, whatever fails.
+struct Replaced(Option<PathBuf>);
 
 impl Replaced {
     fn set_aside(out: &Path) -> Result<Self> {
@@ -145,24 +144,34 @@ impl Replaced {
         if files.is_empty() {
             return Ok(Replaced(None));
         }
-        let failed = |cause: io::Error| Error::io(out, "set the older recording aside", &cause);
-        let folder = tempfile::Builder::new().prefix("replaced.").tempdir_in(out).map_err(failed)?;
-        for file in &files {
-            let name = file.file_name().unwrap_or_default();
-            fs::rename(file, folder.path().join(name)).map_err(failed)?;
+        let folder = tempfile::Builder::new().prefix("replaced.").tempdir_in(out);
+        let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?.keep();
+        let set_aside = move_into(&folder, files);
+        let replaced = Replaced(Some(folder));
+        match set_aside {
+            Ok(()) => Ok(replaced),
+            Err(error) => replaced.put_back(out).and(Err(error)),
         }
-        Ok(Replaced(Some(folder)))
     }
 
     fn put_back(self, out: &Path) -> Result<()> {
         let Some(folder) = self.0 else { return Ok(()) };
-        let failed = |cause: io::Error| Error::io(out, "put the older recording back", &cause);
-        for entry in fs::read_dir(folder.path()).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            fs::rename(entry.path(), out.join(entry.file_name())).map_err(failed)?;
-        }
-        Ok(())
+        move_into(out, told::files(&folder))?;
+        fs::remove_dir(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
     }
+
+    fn remove(self) -> Result<()> {
+        let Some(folder) = self.0 else { return Ok(()) };
+        fs::remove_dir_all(&folder).map_err(|cause| Error::io(&folder, "remove the older recording", &cause))
+    }
+}
+
+fn move_into(folder: &Path, files: Vec<PathBuf>) -> Result<()> {
+    for file in files {
+        let name = file.file_name().unwrap_or_default();
+        fs::rename(&file, folder.join(name)).map_err(|cause| Error::io(&file, "move this recording", &cause))?;
+    }
+    Ok(())
 }
 
 /// A time such as `90s` or `10min`; a number alone is seconds.

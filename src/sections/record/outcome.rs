@@ -1,12 +1,11 @@
 //! What came of a command: what was recorded, what was lost, or why nothing was recorded.
 
 use super::Record;
-use super::told::{Recording, Told};
+use super::told::{Recording, Told, middle};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary};
 use crate::machine::foreground::{Asked, Ended};
 use crate::report::{Cell, Column, Table};
-use crate::stats::median;
 use crate::units::{Milliseconds, Percent};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -93,7 +92,14 @@ impl Outcome<'_> {
                 one.rank
             )
         });
-        lost.chain(short).chain(poor).collect()
+        let unquiet = self.recordings.iter().filter(|one| one.cost().is_none() && !one.plain().is_empty()).map(|one| {
+            format!(
+                "rank {}: iterations without recording took no less than recorded ones, so that what recording costs cannot be told: \
+                 something else uses the machine",
+                one.rank
+            )
+        });
+        lost.chain(short).chain(poor).chain(unquiet).collect()
     }
 
     fn table(&self) -> Table {
@@ -112,7 +118,6 @@ impl Outcome<'_> {
         );
         for one in &self.recordings {
             let (recorded, plain) = (middle(&one.recorded), middle(&one.plain()));
-            let overhead = recorded.zip(plain).map(|(recorded, plain)| Percent(100.0 * (recorded / plain - 1.0)));
             table.row([
                 u64::from(one.rank).into(),
                 one.iterations_are.as_str().into(),
@@ -120,7 +125,7 @@ impl Outcome<'_> {
                 recorded.map(Milliseconds).into(),
                 one.plain().len().into(),
                 plain.map(Milliseconds).into(),
-                Cell::from(overhead),
+                Cell::from(one.cost().map(Percent)),
                 one.trace.as_str().into(),
             ]);
         }
@@ -184,9 +189,3 @@ impl Outcome<'_> {
 
 /// What a process tells of PyTorch where there is none.
 const MISSING: &str = "missing";
-
-/// The median in milliseconds of times in nanoseconds.
-fn middle(times: &[u64]) -> Option<f64> {
-    let times: Vec<f64> = times.iter().map(|&time| time as f64 / 1e6).collect();
-    (!times.is_empty()).then(|| median(&times))
-}

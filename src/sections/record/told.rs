@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::input_file;
+use crate::stats::median;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,10 +63,26 @@ pub(super) struct Recording {
 }
 
 impl Recording {
+    /// How much longer a recorded iteration took, in percent, by medians; none where those without recording, before or after, took no
+    /// less, as on a machine that others use: then it cannot be told.
+    pub fn cost(&self) -> Option<f64> {
+        let recorded = middle(&self.recorded)?;
+        let slower =
+            [&self.plain_before, &self.plain_after].into_iter().filter_map(|plain| middle(plain)).reduce(f64::max)?;
+        let plain = middle(&self.plain())?;
+        (recorded > slower).then(|| 100.0 * (recorded / plain - 1.0))
+    }
+
     /// Nanoseconds of the iterations without recording.
     pub fn plain(&self) -> Vec<u64> {
         self.plain_before.iter().chain(&self.plain_after).copied().collect()
     }
+}
+
+/// The median in milliseconds of times in nanoseconds.
+pub(super) fn middle(times: &[u64]) -> Option<f64> {
+    let times: Vec<f64> = times.iter().map(|&time| time as f64 / 1e6).collect();
+    (!times.is_empty()).then(|| median(&times))
 }
 
 /// What the processes told until now, those that began earlier first as far as their numbers say so.
@@ -110,5 +127,27 @@ fn recording(file: &Path) -> Result<Recording> {
     match recording.format {
         1..=FORMAT => Ok(recording),
         other => Err(wrong(format!("has format {other}")).expected(format!("format {FORMAT} or earlier"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_recording_costs_is_told_only_where_it_took_longer_than_before_and_after() {
+        let recording = |before: u64, after: u64| Recording {
+            format: FORMAT,
+            trace: String::new(),
+            rank: 0,
+            iterations_are: String::new(),
+            kineto: true,
+            plain_before: vec![before; 3],
+            recorded: vec![120; 3],
+            plain_after: vec![after; 3],
+        };
+        // 120 beside 100 is a fifth more.
+        assert!((recording(100, 100).cost().unwrap() - 20.0).abs() < 1e-9);
+        assert_eq!([recording(100, 130).cost(), recording(130, 100).cost()], [None; 2]);
     }
 }
