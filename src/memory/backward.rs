@@ -3,7 +3,7 @@
 use super::amount::Amount;
 use super::event::{Role, TensorId};
 use super::rule::Move;
-use super::step::{Loss, Steps, borrow};
+use super::step::{Loss, Steps, give_back};
 use crate::network::NodeId;
 use crate::platform::Gradients;
 
@@ -65,7 +65,8 @@ impl Steps<'_> {
                     let amount = plan.rules[owner.index()].weights[index];
                     of_weights.push((index, self.recorder.allocate(amount, Role::WeightGradients, owner)));
                 }
-                Move::Take(_) | Move::Drop(_) => borrow(*step, &mut borrowed, id, &mut self.recorder),
+                Move::Take(amount) => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
+                Move::Drop(before) => give_back(before, &mut borrowed, &mut self.recorder),
                 Move::Output | Move::Reuse | Move::Resident | Move::Keep(_) => {
                     unreachable!("no rule makes results in its backward")
                 }

@@ -120,7 +120,8 @@ impl<'a> Steps<'a> {
                     result = self.resident[owner.index()].map(|tensor| recorder.hold(tensor));
                 }
                 Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
-                Move::Take(_) | Move::Drop(_) => borrow(*step, &mut borrowed, id, recorder),
+                Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
+                Move::Drop(before) => give_back(before, &mut borrowed, recorder),
                 Move::InputGradient(_) | Move::PassGradient(_) | Move::WeightGradient(_) => {
                     unreachable!("no rule makes gradients in its forward")
                 }
@@ -169,12 +170,8 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Borrows memory within one operation, or gives it back.
-pub(super) fn borrow(step: Move, borrowed: &mut Vec<TensorId>, id: NodeId, recorder: &mut Recorder) {
-    if let Move::Take(amount) = step {
-        borrowed.push(recorder.allocate(amount, Role::Workspace, id));
-    } else if let Move::Drop(before) = step {
-        let tensor = borrowed.remove(borrowed.len() - 1 - before);
-        recorder.release(tensor);
-    }
+/// Gives back what one operation borrowed: the latest still held, or so many before it.
+pub(super) fn give_back(before: usize, borrowed: &mut Vec<TensorId>, recorder: &mut Recorder) {
+    let tensor = borrowed.remove(borrowed.len() - 1 - before);
+    recorder.release(tensor);
 }

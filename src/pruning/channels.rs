@@ -235,10 +235,10 @@ impl Follower<'_> {
         let outer: usize = dims[..input.axis].iter().product();
         let inner: usize = dims[input.axis + 1..].iter().product();
         let length = input.ids.len();
-        let platform = node.shape.dims();
-        for (axis, &dim) in platform.iter().enumerate() {
-            let before: usize = platform[..axis].iter().product();
-            let after: usize = platform[axis + 1..].iter().product();
+        let reshaped = node.shape.dims();
+        for (axis, &dim) in reshaped.iter().enumerate() {
+            let before: usize = reshaped[..axis].iter().product();
+            let after: usize = reshaped[axis + 1..].iter().product();
             if outer.is_multiple_of(before)
                 && inner.is_multiple_of(after)
                 && before * dim * after == outer * length * inner
@@ -246,11 +246,11 @@ impl Follower<'_> {
                 return Some(Channels { axis, ids: repeat(&input.ids, outer / before, inner / after) });
             }
         }
-        let parts = parts(platform, [outer, length, inner]);
+        let parts = parts(reshaped, [outer, length, inner]);
         let innermost = parts.first().filter(|part| part.each == 1);
         let beside = parts.iter().find(|part| !self.multiplied[id.index()][part.axis]);
         if let Some(&Part { axis, each }) = innermost.map(|innermost| beside.unwrap_or(innermost)) {
-            return Some(Channels { axis, ids: self.fold(&input.ids, platform[axis], each) });
+            return Some(Channels { axis, ids: self.fold(&input.ids, reshaped[axis], each) });
         }
         self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
         None
@@ -351,7 +351,7 @@ fn parts(dims: &[usize], [outer, length, inner]: [usize; 3]) -> Vec<Part> {
         let before: usize = dims[..axis].iter().product();
         let after: usize = dims[axis + 1..].iter().product();
         let within = before.is_multiple_of(outer) && after.is_multiple_of(inner) && length.is_multiple_of(dims[axis]);
-        (dims[axis] > 1 && within).then_some(Part { axis, each: after / inner })
+        (dims[axis] > 1 && within).then(|| Part { axis, each: after / inner })
     };
     (0..dims.len()).rev().filter_map(part).collect()
 }

@@ -3,25 +3,15 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
+#[path = "../../traces/tests/shared/mod.rs"]
+mod shared;
+
 use perf4sight_breakdown::{Breakdown, Class, Device, Iteration, Markers, Metric, Options, RankBreakdown, Work};
 use perf4sight_traces::{Category, Ranked, read, read_ranks};
+use shared::{files, shared};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-fn shared(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
-    if !path.exists() {
-        eprintln!("skipped: this test reads ../shared/traces/{name}, which is absent here");
-    }
-    path.exists().then_some(path)
-}
-
-fn files(folder: &str) -> Vec<PathBuf> {
-    let Some(folder) = shared(folder) else { return Vec::new() };
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|file| file.to_string_lossy().ends_with(".json.gz")).collect()
-}
 
 fn named(iteration: &str) -> Options {
     Options { iteration: Some(iteration.to_owned()) }

@@ -193,9 +193,8 @@ mod tests {
         let lines = "trap '' INT; echo $$ > \"$TOLD/process\"; while :; do sleep 0.02; done";
         let (cancel, begun) = (AtomicBool::new(false), Instant::now());
         // Cancelled once it listens no more.
-        let listens = |told: &Path| !told.join("process").exists();
         let (ended, told) = run_until(&cancel, lines, None, |told| {
-            cancel.fetch_or(!listens(told), Ordering::Relaxed);
+            cancel.fetch_or(told.join("process").exists(), Ordering::Relaxed);
             false
         });
         assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });

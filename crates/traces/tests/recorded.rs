@@ -2,24 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
+mod shared;
+
 use perf4sight_traces::intervals::{length, union};
 use perf4sight_traces::{Category, Trace, read};
+use shared::{files, shared};
 use std::fs;
-use std::path::{Path, PathBuf};
-
-fn shared(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
-    if !path.exists() {
-        eprintln!("skipped: this test reads ../shared/traces/{name}, which is absent here");
-    }
-    path.exists().then_some(path)
-}
-
-fn files(folder: &str) -> Vec<PathBuf> {
-    let Some(folder) = shared(folder) else { return Vec::new() };
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|file| file.to_string_lossy().ends_with(".json.gz")).collect()
-}
 
 /// Nanoseconds during which any stream works.
 fn busy(trace: &Trace) -> i64 {
