@@ -13,16 +13,20 @@
 //! # Ok::<(), perf4sight_conventions::error::Error>(())
 //! ```
 
+mod ancestry;
 mod breakdown;
 mod device;
 mod idle;
 mod iterations;
+mod longest;
 mod main_thread;
 mod metrics;
 mod nest;
 mod operations;
 mod period;
+mod rows;
 mod sets;
+mod stacks;
 mod state;
 mod summary;
 mod threads;
@@ -32,9 +36,12 @@ pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
 pub use device::{Device, DeviceTime, Work};
 pub use idle::Idle;
 pub use iterations::Markers;
+pub use longest::{Cost, WorkCost, work_costs};
 pub use metrics::Metric;
 pub use operations::Operation;
+pub use rows::{Row, RowOf, RowSpan, What, rows};
 pub use sets::Sets;
+pub use stacks::{Frame, Stacks};
 pub use state::{Class, State};
 pub use summary::Summary;
 pub use threads::{Stretch, Thread, threads};

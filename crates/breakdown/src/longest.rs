@@ -1,0 +1,77 @@
+//! What takes longest, by name: functions, operators and calls as they had the word, and what accelerators worked on.
+
+use crate::breakdown::RankBreakdown;
+use crate::device::Work;
+use crate::stacks::{Stacks, label};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Trace};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+/// What everything of one name takes in the iterations that count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// What it is called.
+    pub name: String,
+    /// Nanoseconds while it was the innermost that had the word.
+    pub own: i64,
+    /// Nanoseconds with all that it called; of calls of itself in itself the outermost count.
+    pub total: i64,
+    /// How many calls.
+    pub calls: u64,
+}
+
+/// What all that streams do under one name takes in the iterations that count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkCost {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub work: Work,
+    /// Nanoseconds, those of all streams added up.
+    pub total: i64,
+    /// How many.
+    pub calls: u64,
+}
+
+impl Stacks {
+    /// The costs of a kind of calls, the largest of their own first.
+    pub fn costs(&self, category: Category) -> Vec<Cost> {
+        let mut costs: BTreeMap<&str, Cost> = BTreeMap::new();
+        for frame in self.frames().iter().filter(|frame| frame.category == category) {
+            let name = self.name(frame);
+            let cost = costs.entry(name).or_insert_with(|| Cost { name: name.to_owned(), own: 0, total: 0, calls: 0 });
+            cost.own += frame.own;
+            cost.calls += frame.calls;
+            let callers = std::iter::successors(frame.parent, |at| self.frames()[*at as usize].parent);
+            let mut callers = callers.map(|at| &self.frames()[at as usize]);
+            if !callers.any(|caller| (caller.name, caller.category) == (frame.name, category)) {
+                cost.total += frame.total;
+            }
+        }
+        let mut costs: Vec<Cost> = costs.into_values().collect();
+        costs.sort_by_key(|cost| Reverse((cost.own, cost.total)));
+        costs
+    }
+}
+
+/// What the accelerators of a rank worked on in the iterations that count, the longest first.
+pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
+    let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
+    let mut costs: HashMap<(u32, Work), (i64, u64)> = HashMap::new();
+    for event in trace.events.iter().filter(|event| event.category.on_device()) {
+        let Some(work) = Work::of(trace, event) else { continue };
+        let first = windows.partition_point(|(_, end)| *end <= event.start);
+        let during = windows[first..].iter().take_while(|(begin, _)| *begin < event.end());
+        let time: i64 = during.map(|(begin, end)| event.end().min(*end) - event.start.max(*begin)).sum();
+        if time > 0 {
+            let cost = costs.entry((event.name.index() as u32, work)).or_default();
+            *cost = (cost.0 + time, cost.1 + 1);
+        }
+    }
+    let names: Vec<&str> = trace.names.all().map(|(_, name)| name).collect();
+    let cost = |((name, work), (total, calls))| WorkCost { name: label(names[name as usize]), work, total, calls };
+    let mut costs: Vec<WorkCost> = costs.into_iter().map(cost).collect();
+    costs.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| (&a.name, a.work).cmp(&(&b.name, b.work))));
+    costs
+}

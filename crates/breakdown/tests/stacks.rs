@@ -1,0 +1,137 @@
+//! Stacks of calls, what takes longest, and the rows of an iteration, of traces whose times are known because they were made up.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+#[allow(dead_code)] // other tests use the rest
+mod invented;
+
+use invented::Invented;
+use perf4sight_breakdown::{
+    Breakdown, Class, Cost, Operation, Options, RankBreakdown, RowOf, Stacks, What, Work, WorkCost, rows, work_costs,
+};
+use perf4sight_traces::{Category, Ranked};
+
+fn broken_down(trace: &Invented) -> (Ranked, RankBreakdown) {
+    let ranked = trace.read(0);
+    let rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+    (ranked, rank)
+}
+
+fn folded(stacks: &Stacks) -> Vec<String> {
+    let mut out = Vec::new();
+    stacks.write_folded(&mut out).unwrap();
+    String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Two steps of 100 ns. In the first, `step` calls itself and a built-in that runs an operator that calls the runtime; then it waits in
+/// `run_backward` while autograd's thread runs an operator. The second has nothing but `step`.
+fn steps() -> Invented {
+    let (mut trace, autograd) = (Invented::default(), [9, 10]);
+    trace
+        .main(("user_annotation", "ProfilerStep#0"), [0, 100])
+        .main(("python_function", "train.py(1): step"), [0, 90])
+        .main(("python_function", "train.py(1): step"), [5, 50])
+        .main(("python_function", "<built-in method linear of object at 0x7f01ab>"), [10, 40])
+        .main(("cpu_op", "aten::linear"), [12, 38])
+        .main(("cuda_runtime", "cudaLaunchKernel"), [20, 25])
+        .main(("python_function", "<built-in method run_backward of torch._C._EngineBase object at 0x7f>"), [50, 80])
+        .event(autograd, ("cpu_op", "aten::mm"), [55, 70])
+        .event([0, 7], ("kernel", "gemm"), [22, 34])
+        .event([0, 8], ("kernel", "gemm"), [30, 36])
+        .event([0, 7], ("gpu_memset", "Memset"), [95, 105])
+        .main(("user_annotation", "ProfilerStep#1"), [100, 200])
+        .main(("python_function", "train.py(1): step"), [100, 150]);
+    trace
+}
+
+/// By hand from [`steps`]. What is recorded in neither step, 90 to 100 and 150 to 200, is in no stack.
+#[test]
+fn stacks_hold_the_time_that_each_call_had_the_word() {
+    let (ranked, rank) = broken_down(&steps());
+    let stacks = Stacks::of(&ranked.trace, &rank);
+    let step = "train.py(1): step";
+    let backward = "<built-in method run_backward of torch._C._EngineBase object>";
+    let mut expected = vec![
+        format!("{step} {}", 10 + 50 + 5),
+        format!("{step};{step} {}", 5 + 10),
+        format!("{step};{step};<built-in method linear of object> 4"),
+        format!("{step};{step};<built-in method linear of object>;aten::linear 21"),
+        format!("{step};{step};<built-in method linear of object>;aten::linear;cudaLaunchKernel 5"),
+        format!("{step};{backward} 15"),
+        format!("{step};{backward};aten::mm 15"),
+    ];
+    expected.sort();
+    let mut found = folded(&stacks);
+    found.sort();
+    assert_eq!(found, expected);
+    assert_eq!((stacks.window, stacks.iterations, stacks.merged), (200, 2, 0));
+    // Whatever has no stack is not recorded: 10 and 50.
+    assert_eq!(stacks.frames().iter().map(|frame| frame.own).sum::<i64>(), 200 - 60);
+}
+
+/// By hand from [`steps`]: `step` is called three times, of which one in another; its outermost calls take 90 and 50.
+#[test]
+fn the_longest_are_told_by_name() {
+    let (ranked, rank) = broken_down(&steps());
+    let stacks = Stacks::of(&ranked.trace, &rank);
+    let cost = |name: &str, [own, total]: [i64; 2], calls| Cost { name: name.into(), own, total, calls };
+    let functions = [
+        cost("train.py(1): step", [80, 140], 3),
+        cost("<built-in method run_backward of torch._C._EngineBase object>", [15, 30], 1),
+        cost("<built-in method linear of object>", [4, 30], 1),
+    ];
+    assert_eq!(stacks.costs(Category::Python), functions);
+    assert_eq!(stacks.costs(Category::Operator), [cost("aten::linear", [21, 26], 1), cost("aten::mm", [15, 15], 1)]);
+    assert_eq!(stacks.costs(Category::Runtime), [cost("cudaLaunchKernel", [5, 5], 1)]);
+    // Kernels on two streams add up; the memset lies in both steps.
+    let work = |name: &str, work, total, calls| WorkCost { name: name.into(), work, total, calls };
+    let expected = [work("gemm", Work::Kernel, 18, 2), work("Memset", Work::Set, 10, 1)];
+    assert_eq!(work_costs(&ranked.trace, &rank), expected);
+}
+
+#[test]
+fn rows_show_who_has_the_word_and_what_threads_and_streams_do() {
+    let (ranked, rank) = broken_down(&steps());
+    let rows = rows(&ranked.trace, &rank, &rank.iterations[0]);
+    let times = |row: usize| rows[row].spans.iter().map(|span| (span.time, span.what)).collect::<Vec<_>>();
+    let class = What::Class;
+    assert_eq!(
+        times(0),
+        [
+            ((0, 10), class(Class::Python)),
+            ((10, 20), class(Class::Cpp)),
+            ((20, 25), class(Class::CudaApi)),
+            ((25, 40), class(Class::Cpp)),
+            ((40, 50), class(Class::Python)),
+            ((50, 80), class(Class::Cpp)),
+            ((80, 90), class(Class::Python)),
+            ((90, 100), class(Class::Wait)),
+        ]
+    );
+    assert_eq!(times(1), [((22, 36), What::Busy), ((95, 100), What::Busy)]);
+    assert_eq!(times(2), [((50, 80), What::Operation(Operation::Backward))]);
+    let of: Vec<&RowOf> = rows.iter().map(|row| &row.of).collect();
+    assert!(matches!(of[3..], [RowOf::Thread(_), RowOf::Thread(_), RowOf::Stream(_), RowOf::Stream(_)]), "{of:?}");
+    // Autograd's thread, then the stream that works longer.
+    assert_eq!(times(4), [((55, 70), class(Class::Cpp))]);
+    assert_eq!(times(5), [((22, 34), What::Work(Work::Kernel)), ((95, 100), What::Work(Work::Set))]);
+}
+
+/// Names of a megabyte, names that would be lines or frames of their own, and a recursion that goes on for ever.
+#[test]
+fn hostile_names_and_depths_stay_bounded() {
+    let mut trace = Invented::default();
+    trace.main(("user_annotation", "ProfilerStep#0"), [0, 100_000]);
+    trace.main(("python_function", &"x".repeat(1 << 20)), [0, 100_000]);
+    trace.main(("cpu_op", "a;b\nc 7"), [0, 99_999]);
+    (0..20_000).for_each(|deep| {
+        trace.main(("python_function", "deeper"), [deep + 1, 99_990 - deep]);
+    });
+    let (ranked, rank) = broken_down(&trace);
+    let stacks = Stacks::of(&ranked.trace, &rank);
+    let lines = folded(&stacks);
+    assert_eq!(lines.iter().map(|line| line.rsplit_once(' ').unwrap().1.parse::<i64>().unwrap()).sum::<i64>(), 100_000);
+    assert!(lines.iter().all(|line| line.len() < 2000), "{:?}", lines.iter().map(String::len).max());
+    assert_eq!((stacks.frames().len(), stacks.merged), (128, 20_002 - 128));
+    assert_eq!(lines[..2], [format!("{}… 1", "x".repeat(200)), format!("{}…;a:b c 7 10", "x".repeat(200))]);
+}
