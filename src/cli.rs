@@ -1,5 +1,6 @@
 //! Arguments to a plain struct to a run.
 
+mod breakdown;
 mod calibrate;
 mod check_noise;
 mod inspect;
@@ -17,6 +18,7 @@ use crate::report::{Console, Mode, Settings};
 use crate::sections::SPECS;
 use crate::sections::fingerprints::Fingerprints;
 use crate::sections::networks::Networks;
+use breakdown::Breakdown;
 use calibrate::Calibrate;
 use check_noise::CheckNoise;
 use clap::error::ErrorKind;
@@ -52,6 +54,7 @@ Examples:
   perf4sight calibrate mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --measure --save fingerprinting/mine
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
   perf4sight record -- python3 train.py --epochs 1
+  perf4sight breakdown recording/
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
 Exit codes:
@@ -127,6 +130,8 @@ enum Command {
     Calibrate(Calibrate),
     /// Run a training script, record some of its iterations, and time as many without recording
     Record(Record),
+    /// Show where the iterations of recorded traces spend their time, and what changed between two recordings
+    Breakdown(Breakdown),
     /// Print a script that completes these arguments in a shell
     Completions {
         /// The shell
@@ -166,6 +171,7 @@ impl Command {
             Command::Predict(arguments) => Box::new(arguments.into_verb()?),
             Command::Calibrate(arguments) => Box::new(arguments.into_verb()?),
             Command::Record(arguments) => Box::new(arguments.into_verb()),
+            Command::Breakdown(arguments) => Box::new(arguments.into_verb()),
             Command::Completions { shell } => {
                 context.console.line(completions(shell));
                 return Ok(Ending::Finished);

@@ -45,7 +45,9 @@ pub mod sections;
 pub mod trees;
 
 // What lies below, in crates of its own, under the names that it has here.
+pub use perf4sight_breakdown as breakdown;
 pub use perf4sight_conventions::{checksum, error, input_file, private_folder, stats, units, whole_file};
 pub use perf4sight_machine as machine;
 pub use perf4sight_report as report;
 pub use perf4sight_step::{network, workload};
+pub use perf4sight_traces as traces;

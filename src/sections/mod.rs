@@ -3,6 +3,7 @@
 //! To add a section: a file here with its `SPEC`, and one line in [`SPECS`]. To add a verb: a file here with a struct of plain options
 //! that is a [`Verb`](crate::frame::Verb), and a file in `cli/` with its arguments, which one variant of `cli::Command` names.
 
+pub mod breakdown;
 pub mod calibrate;
 pub mod create_network_dataset;
 pub mod fingerprint;
@@ -21,5 +22,11 @@ use crate::frame::{Noun, Spec};
 const NETWORKS: Noun = Noun { one: "network", several: "networks" };
 
 /// Every section there is.
-pub static SPECS: &[&Spec] =
-    &[&create_network_dataset::SPEC, &profile::SPEC, &fingerprint::SPEC, &predict::SPEC, &record::SPEC];
+pub static SPECS: &[&Spec] = &[
+    &create_network_dataset::SPEC,
+    &profile::SPEC,
+    &fingerprint::SPEC,
+    &predict::SPEC,
+    &record::SPEC,
+    &breakdown::SPEC,
+];

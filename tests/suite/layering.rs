@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every module with what it may use beside the base. A row names only modules of earlier rows, so there is no cycle. `machine`
-/// and `report` are crates; `network`, `protocol` and `sampling` lie in the crate `step`.
+/// Every module with what it may use beside the base. A row names only modules of earlier rows, so there is no cycle. `machine`,
+/// `report`, `traces` and `breakdown` are crates; `network`, `protocol` and `sampling` lie in the crate `step`.
 const MODULES: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("report", &[]),
     ("frame", &["config", "report"]),
     ("pipeline", &["config", "frame", "report"]),
     ("machine", &[]),
+    ("traces", &[]),
+    ("breakdown", &["traces"]),
     ("network", &[]),
     ("protocol", &[]),
     ("sampling", &[]),

@@ -10,9 +10,10 @@ use crate::summary::Summary;
 use crate::threads::{Stretch, Thread, threads};
 use crate::warm_up::WarmUp;
 use perf4sight_conventions::error::Result;
+use perf4sight_conventions::stats;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Ranked, Trace, TrackId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a user may ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,6 +86,34 @@ impl Breakdown {
             ranks.iter().map(|ranked| RankBreakdown::of(ranked, options)).collect::<Result<_>>()?;
         Ok(Breakdown { ranks: broken_down, warnings: apart(ranks).into_iter().collect() })
     }
+
+    /// The iterations that count on every rank, each as its parts by rank, in order. One is the same on several ranks where they call it
+    /// the same, and as often before.
+    pub fn together(&self) -> Vec<Vec<&Iteration>> {
+        let Some((first, others)) = self.ranks.split_first() else { return Vec::new() };
+        let others: Vec<HashMap<(&str, usize), &Iteration>> =
+            others.iter().map(|rank| rank.counted_by_name().collect()).collect();
+        let everywhere = |(key, own)| {
+            let parts = others.iter().map(|other| other.get(&key).copied());
+            std::iter::once(Some(own)).chain(parts).collect::<Option<Vec<&Iteration>>>()
+        };
+        first.counted_by_name().filter_map(everywhere).collect()
+    }
+
+    /// A number of each iteration of [`Breakdown::together`], the mean of the ranks; none where one lacks it, or no iteration is on all.
+    pub fn values(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Vec<f64>> {
+        let mean = |parts: Vec<&Iteration>| {
+            let values: Option<Vec<f64>> = parts.into_iter().map(&number).collect();
+            values.map(|values| stats::mean(&values))
+        };
+        self.together().into_iter().map(mean).collect::<Option<Vec<f64>>>().filter(|values| !values.is_empty())
+    }
+
+    /// What a number comes to over the iterations that count on every rank. Ranks of a run wait for each other, so that each iteration is
+    /// one value and not one of each rank.
+    pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
+        Summary::of(&self.values(number)?)
+    }
 }
 
 impl RankBreakdown {
@@ -123,6 +152,18 @@ impl RankBreakdown {
             operations,
             device,
         })
+    }
+
+    /// Those that count by their names, and how often the name came before.
+    fn counted_by_name(&self) -> impl Iterator<Item = ((&str, usize), &Iteration)> {
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let key = move |iteration| {
+            let iteration: &Iteration = iteration;
+            let times = seen.entry(&iteration.name).or_default();
+            *times += 1;
+            ((iteration.name.as_str(), *times), iteration)
+        };
+        self.iterations.iter().map(key).filter(|(_, iteration)| !iteration.warm_up)
     }
 
     /// The iterations that count: all but the warm-up.

@@ -1,0 +1,66 @@
+//! The traces of one run, read and broken down.
+
+use crate::breakdown::{Breakdown, Options, RankBreakdown};
+use crate::error::Result;
+use crate::report::Progress;
+use crate::traces::{self, Ranked};
+use std::path::PathBuf;
+
+/// The traces of one run and what they come to, rank by rank.
+pub(super) struct Run {
+    /// By rank.
+    pub traces: Vec<Ranked>,
+    /// As many ranks in the same order.
+    pub breakdown: Breakdown,
+}
+
+impl Run {
+    /// Reads files and folders, and breaks them down.
+    ///
+    /// # Errors
+    /// See [`traces::read_ranks`] and [`Breakdown::of`].
+    pub fn read(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Self> {
+        progress.doing("reading traces");
+        let traces = traces::read_ranks(paths)?;
+        progress.advance(1);
+        progress.doing("breaking traces down");
+        let breakdown = Breakdown::of(&traces, options)?;
+        progress.advance(1);
+        Ok(Run { traces, breakdown })
+    }
+
+    /// Each rank with its trace.
+    pub fn ranks(&self) -> impl Iterator<Item = (&Ranked, &RankBreakdown)> {
+        self.traces.iter().zip(&self.breakdown.ranks)
+    }
+
+    /// Whether any rank's trace has something of accelerators.
+    pub fn has_accelerators(&self) -> bool {
+        self.breakdown.ranks.iter().any(|rank| rank.device.is_recorded())
+    }
+
+    /// What a reader should know; what is true of several ranks is said once.
+    pub fn warnings(&self) -> Vec<String> {
+        let ranks = &self.breakdown.ranks;
+        let mut told: Vec<(&str, Vec<u32>)> = Vec::new();
+        for (warning, rank) in ranks.iter().flat_map(|rank| rank.warnings.iter().map(|warning| (warning, rank.rank))) {
+            match told.iter_mut().find(|(known, _)| known == warning) {
+                Some((_, of)) => of.push(rank),
+                None => told.push((warning, vec![rank])),
+            }
+        }
+        let of_ranks = |(warning, of): (&str, Vec<u32>)| match of.as_slice() {
+            _ if ranks.len() == 1 => warning.to_owned(),
+            all if all.len() == ranks.len() => format!("all ranks: {warning}"),
+            [rank] => format!("rank {rank}: {warning}"),
+            [first, .., last] => format!("{} ranks from {first} to {last}: {warning}", of.len()),
+            [] => warning.to_owned(),
+        };
+        let mut warnings: Vec<String> = told.into_iter().map(of_ranks).collect();
+        warnings.extend(self.breakdown.warnings.iter().cloned());
+        if self.breakdown.together().is_empty() && ranks.len() > 1 {
+            warnings.push("no iteration is on all ranks, so that nothing is told of all together".to_owned());
+        }
+        warnings
+    }
+}
