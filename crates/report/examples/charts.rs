@@ -1,8 +1,8 @@
 //! Every kind of chart on a page, and each as SVG and PNG: `cargo run -p perf4sight-report --example charts -- FOLDER`.
 
 use perf4sight_report::{
-    Axis, Bars, Block, Chart, Colour, Content, Group, HeatCell, Heatmap, Histogram, Line, Page, Plot, Point, Reference,
-    Scatter, Series, Sign, Span, StackedBars, Texture, Theme, Timeline, Value, Whole,
+    Axis, Bars, Block, Call, Chart, Colour, Content, Flame, Group, HeatCell, Heatmap, Histogram, Line, Page, Plot,
+    Point, Reference, Scatter, Series, Sign, Span, StackedBars, Texture, Theme, Timeline, Value, Whole,
 };
 use std::error::Error;
 use std::path::PathBuf;
@@ -41,6 +41,8 @@ pub fn charts() -> Vec<(&'static str, Chart)> {
         ("heatmap", heatmap()),
         ("map", map()),
         ("timeline", timeline()),
+        ("operations", operations()),
+        ("flame", flame()),
     ]
 }
 
@@ -118,8 +120,47 @@ fn stacked(whole: Whole) -> Chart {
         Whole::Share => ("share of the time (%)", "The same, each bar in shares of its own.", Vec::new()),
     };
     let groups = (0..2).map(group).collect();
-    let plot = StackedBars { groups, value: Axis::linear(label), series, whole, intervals };
+    let plot = StackedBars { groups, value: Axis::linear(label), series, whole, keys: Vec::new(), intervals };
     Chart::new("Whose time it is", caption, Plot::StackedBars(plot))
+}
+
+/// Colour and texture each tell something of their own.
+fn operations() -> Chart {
+    let operations = ["forward", "backward", "optimizer", "data loading"];
+    let classes = [("Python", Texture::Rising), ("C++", Texture::Crossed), ("GPU", Texture::Plain)];
+    let key = |name: &str, colour, texture| Series::<f64>::new(name, [0.0; 0]).coloured(colour).textured(texture);
+    let colours = operations.iter().enumerate().map(|(i, name)| key(name, Colour::Nth(i), Texture::Plain));
+    let textures = classes.iter().map(|(name, texture)| key(name, Colour::Subject, *texture));
+    let part = |(i, (operation, class)): (usize, (usize, usize))| {
+        let lengths = [0, 1].map(|bar| 3.0 + 20.0 * error(i * 11 + bar * 5));
+        let (name, texture) = classes[class];
+        Series::new(format!("{}, {name}", operations[operation]), lengths)
+            .coloured(Colour::Nth(operation))
+            .textured(texture)
+    };
+    let pairs = (0..operations.len()).flat_map(|operation| (0..classes.len()).map(move |class| (operation, class)));
+    let plot = StackedBars {
+        groups: vec![Group { name: String::new(), bars: vec!["before".into(), "after".into()] }],
+        value: Axis::linear("time per iteration (s)"),
+        series: pairs.enumerate().map(part).collect(),
+        whole: Whole::Sum,
+        keys: colours.chain(textures).collect(),
+        intervals: Vec::new(),
+    };
+    Chart::new("Operations", "The colour is the operation, the texture whose time it is.", Plot::StackedBars(plot))
+}
+
+/// A call that makes three others, of which the first does the same, and so on.
+fn flame() -> Chart {
+    let name = |i: usize| ["train", "forward", "linear", "aten::addmm", "cudaLaunchKernel"][i % 5].to_string();
+    let call = |number: usize| {
+        let (own, remark) = (0.2 + 2.0 * error(number).abs(), format!("{number} times"));
+        Call { number, under: number.checked_sub(1).map(|i| i / 3), name: name(number), own, remark }
+    };
+    let class = |name: &str, class: usize| Series::new(name, (0..200).filter(|i| i % 3 == class).map(call));
+    let series = ["Python", "C++", "CUDA API"].iter().enumerate().map(|(i, name)| class(name, i)).collect();
+    let plot = Flame { value: Axis::linear("time (ms)"), whole: 120.0, series };
+    Chart::new("Who calls what", "Each call lies below the one that makes it.", Plot::Flame(plot))
 }
 
 fn heatmap() -> Chart {

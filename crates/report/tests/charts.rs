@@ -6,8 +6,8 @@
 mod gallery;
 
 use perf4sight_report::{
-    Axis, Bars, Chart, Content, Group, HeatCell, Heatmap, Histogram, Line, Plot, Point, Reference, Scatter, Series,
-    Sign, Span, StackedBars, Theme, Timeline, Value, Whole,
+    Axis, Bars, Call, Chart, Content, Flame, Group, HeatCell, Heatmap, Histogram, Line, Plot, Point, Reference,
+    Scatter, Series, Sign, Span, StackedBars, Theme, Timeline, Value, Whole,
 };
 use roxmltree::{Document, Node};
 use tiny_skia::Pixmap;
@@ -77,6 +77,7 @@ fn charts_of(text: &str, numbers: &[f64]) -> Vec<Chart> {
         bars(text, numbers, first),
         histogram(text, numbers),
         timeline(text, numbers),
+        flame(text, numbers),
         stacked(text, numbers, Whole::Sum),
         stacked(text, numbers, Whole::Share),
         Plot::Heatmap(Heatmap { printed: true, ..heatmap(text, numbers, x()) }),
@@ -127,12 +128,23 @@ fn timeline(text: &str, numbers: &[f64]) -> Plot {
     Plot::Timeline(Timeline { time: Axis::linear(text), tracks: vec![text.into()], series })
 }
 
+/// Calls that make each other, themselves, and none that there is.
+fn flame(text: &str, numbers: &[f64]) -> Plot {
+    let call = |(number, own): (usize, f64)| {
+        let under = (number % 3 > 0).then_some((number * 7) % 5);
+        Call { number, under, name: text.into(), own, remark: text.into() }
+    };
+    let series = vec![Series::new(text, numbers.iter().copied().enumerate().map(call))];
+    Plot::Flame(Flame { value: Axis::linear(text), whole: numbers.iter().sum(), series })
+}
+
 fn stacked(text: &str, numbers: &[f64], whole: Whole) -> Plot {
     Plot::StackedBars(StackedBars {
         groups: vec![Group { name: text.into(), bars: names(text, numbers) }],
         value: Axis::linear(text),
         series: vec![Series::new(text, numbers.to_vec()), Series::new(text, numbers.to_vec())],
         whole,
+        keys: Vec::new(),
         intervals: pairs(numbers).map(Some).take(numbers.len()).collect(),
     })
 }
@@ -188,7 +200,17 @@ fn what_is_too_large_for_a_picture_says_so() {
 fn area(document: &Document, fill: &str) -> f64 {
     let filled = document.descendants().filter(|node| node.has_tag_name("rect") || node.tag_name().name() == "rect");
     let own = filled.filter(|node| node.attribute("fill") == Some(fill) && number(node, "y") > 60.0);
-    own.map(|node| number(&node, "width") * number(&node, "height")).sum()
+    let alone: f64 = own.map(|node| number(&node, "width") * number(&node, "height")).sum();
+    let paths = document.descendants().filter(|node| node.attribute("fill") == Some(fill));
+    let boxes = paths.filter_map(|node| node.attribute("d")).flat_map(|path| path.split_terminator('z'));
+    alone + boxes.map(of_box).sum::<f64>()
+}
+
+/// The area of `M10 20h3v4h-3`.
+fn of_box(path: &str) -> f64 {
+    let [width, height] = ['h', 'v'].map(|side| path.split(side).nth(1).unwrap());
+    let digits = |text: &str| text.split(|c: char| c != '.' && !c.is_ascii_digit()).next().unwrap().to_owned();
+    digits(width).parse::<f64>().unwrap() * digits(height).parse::<f64>().unwrap()
 }
 
 #[test]
@@ -207,7 +229,7 @@ fn thousands_of_short_spans_take_the_room_of_their_time() {
     let svg = svg(Plot::Timeline(plot));
     let document = Document::parse(&svg).unwrap();
     let rects = document.descendants().filter(|node| node.tag_name().name() == "rect").count();
-    assert!(rects < 2000, "{rects} rectangles for 40,000 spans");
+    assert!(rects < 10 && svg.len() < 40_000, "{rects} rectangles, {} bytes for 40,000 spans", svg.len());
     // The palette's first two colours. 20,000 x 0.02 against 20,000 x 0.01 of the time.
     let (a, b) = (area(&document, "#0072b2"), area(&document, "#bd5300"));
     assert!((a / b - 2.0).abs() < 0.1, "{a} and {b}");
@@ -247,6 +269,55 @@ fn spans_lie_below_those_they_begin_in_and_what_is_too_deep_is_counted() {
     assert!(y("from 30") > y("from 0") && y("from 60") == y("from 0"));
 }
 
+/// By hand: `main` and what it makes take 100: `run` all but 0.2 of it, of which `a` takes 60 with 40 in `c`, and `b` 38.
+#[test]
+fn calls_lie_below_those_that_make_them_as_wide_as_their_time() {
+    let call = |number: usize, under: usize, name: &str, own: f64| Call {
+        number,
+        under: Some(under),
+        name: name.into(),
+        own,
+        remark: String::new(),
+    };
+    let calls = [
+        Call { under: None, ..call(0, 0, "main", 0.2) },
+        call(1, 0, "run", 1.8),
+        call(2, 1, "b", 38.0),
+        call(3, 1, "a", 20.0),
+        call(4, 3, "c", 40.0),
+        call(5, 3, "hidden", 0.01),
+    ];
+    let flame = Flame { value: Axis::linear("ms"), whole: 200.0, series: vec![Series::new("Python", calls)] };
+    let svg = svg(Plot::Flame(flame));
+    let document = Document::parse(&svg).unwrap();
+    let titled = document.descendants().filter(|node| node.tag_name().name() == "rect" && node.has_children());
+    let told: Vec<(String, [f64; 3])> = titled
+        .map(|node| {
+            (node.first_child().unwrap().text().unwrap().into(), ["x", "y", "width"].map(|at| number(&node, at)))
+        })
+        .collect();
+    let of = |tip: &str| told.iter().find(|(told, _)| told == tip).unwrap_or_else(|| panic!("{tip}: {told:?}")).1;
+    // What does nothing but call another is drawn with it; the longest stand first.
+    let [main, a] = ["main > run (Python): 100 (50.0 %)", "a (Python): 60.0 (30.0 %)"].map(of);
+    let [b, c] = ["b (Python): 38.0 (19.0 %)", "c (Python): 40.0 (20.0 %)"].map(of);
+    let widths = [a[2] / main[2], b[2] / main[2], c[2] / main[2]];
+    for (width, expected) in widths.into_iter().zip([0.6, 0.38, 0.4]) {
+        assert!((width - expected).abs() < 0.005, "{widths:?}");
+    }
+    assert!(main[0] == a[0] && a[0] == c[0] && b[0] > a[0] && a[1] == b[1] && c[1] == a[1] + 18.0 && a[1] > main[1]);
+    assert_eq!(told.len(), 4);
+    assert!(svg.contains("Stacks too narrow or too deep to be seen, 0.00500 % of the time, are not drawn."));
+}
+
+#[test]
+fn keys_take_the_place_of_series_in_a_legend() {
+    let operations = gallery::charts().into_iter().find(|(name, _)| *name == "operations").unwrap().1;
+    let svg = operations.to_svg(Theme::Light);
+    for (text, count) in [(">data loading</text>", 1), (">GPU</text>", 1), ("data loading, GPU</text>", 0)] {
+        assert_eq!(svg.matches(text).count(), count, "{text}");
+    }
+}
+
 #[test]
 fn shares_fill_the_bar_and_sums_their_length() {
     let plot = |whole| {
@@ -255,6 +326,7 @@ fn shares_fill_the_bar_and_sums_their_length() {
             value: Axis::linear("ms"),
             series: vec![Series::new("a", [30.0, 10.0]), Series::new("b", [10.0, 10.0])],
             whole,
+            keys: Vec::new(),
             intervals: Vec::new(),
         })
     };
@@ -318,6 +390,7 @@ fn every_chart_tells_its_numbers() {
     for (name, count) in counts {
         assert_eq!(lines(name), count, "{name}");
     }
+    assert_eq!((lines("flame"), lines("operations")), (200, 2));
     assert_eq!(lines("timeline"), 3 + 40 + 2300 + 900 + 2);
     let counted: u64 =
         csv("histogram").lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum();

@@ -58,7 +58,7 @@ fn every_tag_is_closed_and_every_drawing_described() {
     }
     let described = html.matches("role=\"img\" aria-label=").count();
     // The timeline is drawn for wide and for narrow pages.
-    assert_eq!(described, gallery::charts().len() + 1);
+    assert_eq!(described, gallery::charts().len() + 2);
     assert_eq!(html.matches("<svg ").count(), described + html.matches("aria-hidden=\"true\"").count());
 }
 

@@ -1,6 +1,7 @@
 //! A chart as data: what is plotted against what, never how many pixels it takes.
 
 mod bars;
+mod flame;
 pub(crate) mod heatmap;
 mod histogram;
 mod line;
@@ -9,6 +10,7 @@ mod stacked_bars;
 mod timeline;
 
 pub use bars::Bars;
+pub use flame::{Call, Flame};
 pub use heatmap::{Content, HeatCell, Heatmap, Sign};
 pub use histogram::Histogram;
 pub use line::{Line, Reference, Value};
@@ -46,6 +48,8 @@ pub enum Plot {
     Heatmap(Heatmap),
     /// What happened when, side by side.
     Timeline(Timeline),
+    /// Who calls what, and how long it takes.
+    Flame(Flame),
     /// How often values occur.
     Histogram(Histogram),
 }
@@ -194,6 +198,7 @@ impl Plot {
             Plot::Bars(plot) => plot,
             Plot::StackedBars(plot) => plot,
             Plot::Heatmap(plot) => plot,
+            Plot::Flame(plot) => plot,
             Plot::Histogram(plot) => plot,
             Plot::Timeline(plot) => plot,
         }

@@ -16,6 +16,8 @@ pub struct StackedBars {
     pub series: Vec<Series<f64>>,
     /// What the bars' lengths show.
     pub whole: Whole,
+    /// What colours and textures stand for, where each tells something of its own; empty where every series stands for itself.
+    pub keys: Vec<Series<f64>>,
     /// For each bar the smallest and the largest that its sum may be, drawn as a whisker below it; empty where nobody knows.
     pub intervals: Vec<Option<(f64, f64)>>,
 }
@@ -134,7 +136,7 @@ impl Draw for StackedBars {
     }
 
     fn legend(&self) -> Vec<Entry> {
-        filled_legend(&self.series)
+        filled_legend(if self.keys.is_empty() { &self.series } else { &self.keys })
     }
 
     fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {

@@ -1,7 +1,7 @@
 //! What happened when, on several tracks: threads, streams, machines. Thousands of spans take no more room than pixels.
 
 use super::{Axis, COLUMN, Draw, Entry, Series, filled_legend};
-use crate::drawing::{Area, Drawing, Frame, Ruler, Texture, cut};
+use crate::drawing::{Area, Drawing, Frame, Mark, Ruler, cut};
 use crate::table::{Cell, Column, significant};
 
 /// Spans of time on tracks, one below the other.
@@ -46,6 +46,14 @@ type Level<'a> = Vec<Placed<'a>>;
 struct Placed<'a> {
     class: usize,
     span: &'a Span,
+}
+
+/// Spans of a class that are drawn together.
+#[derive(Default, Clone)]
+struct Merged {
+    count: usize,
+    took: f64,
+    areas: Vec<Area>,
 }
 
 /// What was left out or merged.
@@ -140,6 +148,7 @@ impl Timeline {
             wide if wide >= SEEN => None,
             _ => Some((x(placed.span.start) / SEEN).floor() as i64),
         };
+        let mut merged: Vec<Merged> = vec![Merged::default(); self.series.len()];
         for together in level.chunk_by(|a, b| bin(a).is_some() && bin(a) == bin(b)) {
             match together {
                 [one] if bin(one).is_none() => {
@@ -153,35 +162,33 @@ impl Timeline {
                 }
                 many => {
                     told.together += many.len();
-                    self.draw_together(drawing, frame, (top, many));
+                    self.place_together(frame, (top, many), &mut merged);
                 }
             }
+        }
+        for (i, (class, merged)) in self.series.iter().zip(merged).enumerate().filter(|(_, (_, own))| own.count > 0) {
+            let (count, took) = (merged.count, significant(merged.took));
+            let spans = if count == 1 { "a span" } else { "spans" };
+            let tip = format!("{}: {count} {spans} too short to be seen alone, together {took}", class.name);
+            drawing.add(Mark::rects(merged.areas, class.ink(i)).tip(tip));
         }
     }
 
     /// Spans too short to be seen: each class as high as its share of the time, so that areas stay what they were.
-    fn draw_together(&self, drawing: &mut Drawing, frame: &Frame, (top, many): (f64, &[Placed])) {
+    fn place_together(&self, frame: &Frame, (top, many): (f64, &[Placed]), merged: &mut [Merged]) {
         let x = |time: f64| frame.at_position(time, 0.0).0;
         let from = many.iter().map(|placed| placed.span.start).fold(f64::INFINITY, f64::min);
         let to = many.iter().map(|placed| placed.span.end).fold(f64::NEG_INFINITY, f64::max);
         let (left, right) = (x(from), x(to).max(x(from) + 1.0));
         let mut bottom = top + LEVEL - 0.5;
-        for (i, class) in self.series.iter().enumerate() {
-            let own: Vec<&Placed> = many.iter().filter(|placed| placed.class == i).collect();
-            let took: f64 = own.iter().map(|placed| placed.span.end - placed.span.start).sum();
+        for (i, merged) in merged.iter_mut().enumerate() {
+            let own = many.iter().filter(|placed| placed.class == i);
+            let took: f64 = own.clone().map(|placed| placed.span.end - placed.span.start).sum();
             let high = (LEVEL - 1.0) * (x(from + took) - x(from)) / (right - left);
-            if let [first, ..] = own[..] {
-                let tip = match own.len() {
-                    1 => self.tip(first, frame),
-                    count => format!(
-                        "{}: {count} spans, together {} between {} and {}",
-                        class.name,
-                        significant(took),
-                        frame.x.near(from),
-                        frame.x.near(to)
-                    ),
-                };
-                drawing.fill(Area::new((left, bottom - high), (right, bottom)), (class.ink(i), Texture::Plain), tip);
+            if took > 0.0 {
+                merged.count += own.count();
+                merged.took += took;
+                merged.areas.push(Area::new((left, bottom - high), (right, bottom)));
                 bottom -= high;
             }
         }

@@ -47,6 +47,8 @@ pub struct Mark {
 pub enum Shape {
     /// Filled.
     Rect(Area),
+    /// Filled, all of them one shape: hundreds take little room in a page.
+    Rects(Vec<Area>),
     /// Filled, with its centre and radius.
     Circle(Point, f64),
     /// Filled.
@@ -106,6 +108,10 @@ impl Area {
         Area { left: x(self.left), top: y(self.top), right: x(self.right), bottom: y(self.bottom) }
     }
 
+    fn moved(self, (right, down): Point) -> Self {
+        Area::new((self.left + right, self.top + down), (self.right + right, self.bottom + down))
+    }
+
     /// Smaller by so much on every side.
     pub fn inset(self, by: f64) -> Self {
         Area { left: self.left + by, top: self.top + by, right: self.right - by, bottom: self.bottom - by }
@@ -115,8 +121,10 @@ impl Area {
 impl Shape {
     fn lies_somewhere(&self) -> bool {
         let finite = |(x, y): &Point| x.is_finite() && y.is_finite();
+        let whole = |area: &Area| finite(&(area.left, area.top)) && finite(&(area.right, area.bottom));
         match self {
-            Shape::Rect(area) => finite(&(area.left, area.top)) && finite(&(area.right, area.bottom)),
+            Shape::Rect(area) => whole(area),
+            Shape::Rects(areas) => areas.iter().all(whole),
             Shape::Circle(at, _) | Shape::Text { at, .. } => finite(at),
             Shape::Polygon(points) => points.iter().all(finite),
             Shape::Lines(lines, _) => lines.iter().flatten().all(finite),
@@ -127,6 +135,10 @@ impl Shape {
 impl Mark {
     pub fn rect(area: Area, ink: Ink) -> Self {
         Self::new(Shape::Rect(area), ink)
+    }
+
+    pub fn rects(areas: Vec<Area>, ink: Ink) -> Self {
+        Self::new(Shape::Rects(areas), ink)
     }
 
     pub fn circle(centre: Point, radius: f64, ink: Ink) -> Self {
@@ -188,10 +200,8 @@ impl Mark {
     fn moved(mut self, (right, down): Point) -> Self {
         let shift = |(x, y): &mut Point| (*x, *y) = (*x + right, *y + down);
         match &mut self.shape {
-            Shape::Rect(area) => {
-                let Area { left, top, right: other, bottom } = *area;
-                *area = Area::new((left + right, top + down), (other + right, bottom + down));
-            }
+            Shape::Rect(area) => *area = area.moved((right, down)),
+            Shape::Rects(areas) => areas.iter_mut().for_each(|area| *area = area.moved((right, down))),
             Shape::Circle(at, _) | Shape::Text { at, .. } => shift(at),
             Shape::Polygon(points) => points.iter_mut().for_each(shift),
             Shape::Lines(lines, _) => lines.iter_mut().flatten().for_each(shift),

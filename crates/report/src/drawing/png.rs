@@ -1,7 +1,7 @@
 //! A drawing as pixels.
 
 use super::svg::baseline;
-use super::{Anchor, Drawing, Mark, Point, Shape, font, text_width};
+use super::{Anchor, Area, Drawing, Mark, Point, Shape, font, text_width};
 use crate::theme::{Ink, Theme};
 use perf4sight_conventions::error::{Error, Result};
 use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash, Transform};
@@ -44,10 +44,8 @@ impl Mark {
             }
         };
         match &self.shape {
-            Shape::Rect(area) => {
-                let [left, top, right, bottom] = [area.left, area.top, area.right, area.bottom].map(|edge| edge as f32);
-                fill(Rect::from_ltrb(left, top, right, bottom).map(PathBuilder::from_rect));
-            }
+            Shape::Rect(area) => fill(outline(std::slice::from_ref(area))),
+            Shape::Rects(areas) => fill(outline(areas)),
             Shape::Circle((x, y), radius) => fill(PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32)),
             Shape::Polygon(points) => fill(through(std::slice::from_ref(points), true)),
             Shape::Text { text, at, anchor, size } => fill(letters(text, start(text, *at, *anchor, *size), *size)),
@@ -65,6 +63,17 @@ impl Mark {
 fn colour(ink: Ink, alpha: f64, theme: Theme) -> Color {
     let [red, green, blue] = ink.rgb(theme);
     Color::from_rgba8(red, green, blue, (alpha * 255.0).round() as u8)
+}
+
+fn outline(areas: &[Area]) -> Outline {
+    let mut path = PathBuilder::new();
+    for area in areas {
+        let [left, top, right, bottom] = [area.left, area.top, area.right, area.bottom].map(|edge| edge as f32);
+        if let Some(rect) = Rect::from_ltrb(left, top, right, bottom) {
+            path.push_rect(rect);
+        }
+    }
+    path.finish()
 }
 
 fn through(lines: &[Vec<Point>], closed: bool) -> Outline {

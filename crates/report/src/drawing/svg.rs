@@ -1,7 +1,7 @@
 //! A drawing as SVG: inside a page in the page's colours, as a file in fixed ones.
 
 use super::font::FAMILY;
-use super::{Anchor, Drawing, FONT, Mark, Point, Shape};
+use super::{Anchor, Area, Drawing, FONT, Mark, Point, Shape};
 use crate::theme::Theme;
 use maud::{Markup, Render, html};
 use std::fmt::Write;
@@ -56,6 +56,7 @@ impl Mark {
             Shape::Rect(area) => html! {
                 rect x=(Px(area.left)) y=(Px(area.top)) width=(Px(area.width())) height=(Px(area.height())) fill=(ink) opacity=[alpha] { (tip) }
             },
+            Shape::Rects(areas) => html! { path d=(Boxes(areas)) fill=(ink) opacity=[alpha] { (tip) } },
             Shape::Circle((x, y), radius) => html! {
                 circle cx=(Px(*x)) cy=(Px(*y)) r=(Px(*radius)) fill=(ink) opacity=[alpha] { (tip) }
             },
@@ -84,6 +85,23 @@ impl Anchor {
             Anchor::Start => None,
             Anchor::Middle => Some("middle"),
             Anchor::End => Some("end"),
+        }
+    }
+}
+
+/// Rectangles as one path.
+struct Boxes<'a>(&'a [Area]);
+
+impl Render for Boxes<'_> {
+    fn render_to(&self, out: &mut String) {
+        for area in self.0 {
+            let edges =
+                [("M", area.left), (" ", area.top), ("h", area.width()), ("v", area.height()), ("h", -area.width())];
+            for (command, length) in edges {
+                out.push_str(command);
+                Px(length).render_to(out);
+            }
+            out.push('z');
         }
     }
 }
