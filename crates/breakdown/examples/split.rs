@@ -1,7 +1,7 @@
 //! Divides the iterations of traces and says how long that took:
 //! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
 
-use perf4sight_breakdown::{Breakdown, Idle, Metric, Options, RankBreakdown, Work};
+use perf4sight_breakdown::{Breakdown, Class, Idle, Iteration, Metric, Options, RankBreakdown, Recording, Sets, Work};
 use perf4sight_traces::Names;
 use std::time::Instant;
 
@@ -9,10 +9,13 @@ fn main() -> Result<(), perf4sight_conventions::error::Error> {
     for file in std::env::args().skip(1) {
         let ranks = perf4sight_traces::read_ranks(&[file.clone().into()])?;
         let begin = Instant::now();
-        let breakdown = Breakdown::of(&ranks, &Options::default())?;
+        let mut breakdown = Breakdown::of(&ranks, &Options::default())?;
         let seconds = begin.elapsed().as_secs_f64();
         let events: usize = ranks.iter().map(|ranked| ranked.trace.events.len()).sum();
         println!("{file}: {events} events in {seconds:.3} s {:?}", breakdown.warnings);
+        for (rank, ranked) in breakdown.ranks.iter_mut().zip(&ranks) {
+            rank.correct(&ranked.trace, Recording::beside(&ranked.trace.file)?.as_ref());
+        }
         breakdown.ranks.iter().zip(&ranks).for_each(|(rank, ranked)| show(rank, &ranked.trace.names));
     }
     Ok(())
@@ -35,6 +38,16 @@ fn show(rank: &RankBreakdown, names: &Names) {
         }
         let works = Work::ALL.map(|work| (work.label(), iteration.device.total(work), iteration.device.exposed(work)));
         println!("      {works:?}");
+    }
+    println!("    {:?}", rank.overhead);
+    for class in Class::ALL {
+        let mean = |sets: &dyn Fn(&Iteration) -> Option<Sets>| {
+            let summary =
+                rank.summary(|iteration| sets(iteration)?.class(class).map(|nanoseconds| nanoseconds as f64 / 1e6));
+            summary.map(|summary| summary.mean)
+        };
+        let corrected = mean(&|iteration| iteration.corrected.as_ref().map(|corrected| corrected.sets));
+        println!("    {} {:?} ms, corrected {corrected:?}", class.label(), mean(&|iteration| Some(iteration.sets)));
     }
     for metric in Metric::ALL {
         println!("    {} {:?}", metric.name(), rank.summary(|iteration| metric.of(&iteration.sets)));

@@ -1,10 +1,12 @@
 //! The breakdown of one run: its ranks, and their iterations.
 
+use crate::correction::Corrected;
 use crate::device::{Device, DeviceTime};
 use crate::idle::Causes;
 use crate::iterations::{self, Found, Mark, Markers};
 use crate::main_thread;
 use crate::operations::{self, Operation};
+use crate::overhead::Overhead;
 use crate::sets::Sets;
 use crate::summary::Summary;
 use crate::threads::{Stretch, Thread, threads};
@@ -52,6 +54,8 @@ pub struct RankBreakdown {
     pub operations: Vec<(Interval, Operation)>,
     /// When its accelerators work.
     pub device: Device,
+    /// What recording adds to an iteration, where that was measured ([`RankBreakdown::correct`]).
+    pub overhead: Option<Overhead>,
     /// What a reader should know, in sentences.
     pub warnings: Vec<String>,
 }
@@ -72,6 +76,8 @@ pub struct Iteration {
     /// Nanoseconds during which no stream works, by [`Idle::index`](crate::Idle::index); none where the trace has nothing of accelerators. They add up to
     /// [`DeviceTime::idle`].
     pub idle: Option<[i64; 5]>,
+    /// Whose time it were without recording; none where that is not known ([`RankBreakdown::correct`]).
+    pub corrected: Option<Corrected>,
     /// Whether it is left out of summaries as warm-up.
     pub warm_up: bool,
 }
@@ -138,6 +144,7 @@ impl RankBreakdown {
             operations: operations::split(mark.window, &operations, split),
             device: device.within(mark.window),
             idle: device.is_recorded().then(|| causes.within(mark.window, &device)),
+            corrected: None,
             warm_up: at < warm_up.iterations,
         };
         Ok(RankBreakdown {
@@ -151,6 +158,7 @@ impl RankBreakdown {
             timeline,
             operations,
             device,
+            overhead: None,
         })
     }
 

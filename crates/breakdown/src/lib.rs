@@ -15,6 +15,7 @@
 
 mod ancestry;
 mod breakdown;
+mod correction;
 mod device;
 mod idle;
 mod iterations;
@@ -23,7 +24,9 @@ mod main_thread;
 mod metrics;
 mod nest;
 mod operations;
+mod overhead;
 mod period;
+mod recording;
 mod rows;
 mod sets;
 mod stacks;
@@ -33,12 +36,15 @@ mod threads;
 mod warm_up;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
+pub use correction::Corrected;
 pub use device::{Device, DeviceTime, Work};
 pub use idle::Idle;
 pub use iterations::Markers;
 pub use longest::{Cost, WorkCost, work_costs};
 pub use metrics::Metric;
 pub use operations::Operation;
+pub use overhead::{Clock, Overhead};
+pub use recording::{Recording, Times};
 pub use rows::{Row, RowOf, RowSpan, What, rows};
 pub use sets::Sets;
 pub use stacks::{Frame, Stacks};

@@ -69,6 +69,18 @@ impl Sets {
         }
     }
 
+    /// Nanoseconds of a class while the GPU is idle; none is 0.
+    pub(crate) fn idle(&self, class: Class) -> i64 {
+        self.nanoseconds[class.index()][0]
+    }
+
+    /// Takes nanoseconds, of which it has as many, from a class while the GPU is idle.
+    pub(crate) fn shorten(&mut self, class: Class, nanoseconds: i64) {
+        self.nanoseconds[class.index()][0] -= nanoseconds;
+        let [idle, busy] = self.nanoseconds[Class::CudaApi.index()];
+        self.synchronising = self.synchronising.min(idle + busy);
+    }
+
     /// Nanoseconds of all sets together.
     pub fn total(&self) -> i64 {
         self.nanoseconds.iter().flatten().sum()

@@ -1,0 +1,220 @@
+//! What recording adds to iterations, taken out of them: where the events lie that it spent the time on.
+
+use crate::breakdown::{Iteration, RankBreakdown};
+use crate::iterations::Markers;
+use crate::operations::Operation;
+use crate::overhead::Overhead;
+use crate::recording::Recording;
+use crate::sets::Sets;
+use crate::state::{Class, State};
+use crate::threads::Stretch;
+use perf4sight_conventions::stats::mean;
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Category, Event, Phase, Trace};
+use std::collections::BTreeMap;
+
+/// An iteration as it were without the profiler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Corrected {
+    /// Whose time it is; the accelerators are busy as long as measured.
+    pub sets: Sets,
+    /// The same by operation; they add up to all of it.
+    pub operations: BTreeMap<Operation, Sets>,
+}
+
+/// Costs of recording by the operation and the class that they fall into, the GPU idle.
+type Costs = BTreeMap<Operation, [f64; 5]>;
+
+/// What one event costs beside others, in microseconds: operators 0.35 to 0.47, functions of Python 0.22 to 0.26 and built-in ones 0.09
+/// on one machine (`docs/recording.md`). Only their proportions count, for all of them together take what the recording tells. Calls of a
+/// runtime and ranges are taken for as much as operators.
+fn cost(trace: &Trace, event: &Event) -> Option<f64> {
+    match event.category {
+        Category::Operator | Category::Runtime | Category::Annotation => Some(0.4),
+        Category::Python if trace.name(event).starts_with('<') => Some(0.09),
+        Category::Python => Some(0.24),
+        Category::Kernel
+        | Category::Copy
+        | Category::Set
+        | Category::DeviceAnnotation
+        | Category::Synchronisation
+        | Category::Overhead
+        | Category::ForwardBackward
+        | Category::Launch
+        | Category::Other => None,
+    }
+}
+
+impl RankBreakdown {
+    /// Takes what recording adds out of the iterations, into [`Iteration::corrected`], as far as what is told beside the trace allows it;
+    /// where it does not, a warning says why.
+    pub fn correct(&mut self, trace: &Trace, recording: Option<&Recording>) {
+        self.overhead = recording.and_then(Overhead::of);
+        let doubts = self.overhead.iter().flat_map(|overhead| overhead.doubts.clone());
+        self.warnings.extend(doubts);
+        match self.added(recording) {
+            Ok(added) => self.take_out(added, trace),
+            Err(why) => self.warnings.push(format!("what recording itself takes is in these times: {why}")),
+        }
+    }
+
+    /// Nanoseconds that an iteration's window is longer than an iteration without the profiler, or why that is not known.
+    fn added(&self, recording: Option<&Recording>) -> Result<f64, String> {
+        let recording = recording
+            .ok_or("nothing tells how long iterations take without it, as what perf4sight record writes does")?;
+        let overhead = self.overhead.as_ref().ok_or("no iterations were timed without it")?;
+        if self.markers != Markers::ProfilerSteps {
+            return Err("these iterations are not those that were timed without it".to_owned());
+        }
+        if !overhead.is_certain() {
+            let [low, high] = overhead.interval.map(|nanoseconds| overhead.percent(nanoseconds));
+            return Err(format!("between {low:+.1} and {high:+.1} % of an iteration, which may be nothing"));
+        }
+        // The range that marks an iteration begins before its time is taken, and ends afterwards.
+        let timed: Vec<u64> = recording.wall.recorded.iter().flatten().copied().collect();
+        let longer = |iteration: &Iteration| {
+            let number: usize = iteration.name.strip_prefix("ProfilerStep#")?.parse().ok()?;
+            Some(iteration.sets.total() as f64 - *timed.get(number)? as f64)
+        };
+        let longer: Option<Vec<f64>> = self.iterations.iter().map(longer).collect();
+        let longer = longer.filter(|all| !all.is_empty()).ok_or("its iterations are not those of the trace")?;
+        Ok(overhead.added + mean(&longer))
+    }
+
+    /// Takes so much out of the mean iteration, and out of each by what it cost.
+    fn take_out(&mut self, added: f64, trace: &Trace) {
+        let costs = costs(self, trace);
+        let sums: Vec<f64> = costs.iter().map(|costs| costs.values().flatten().sum()).collect();
+        let scale = added / mean(&sums);
+        for ((iteration, costs), sum) in self.iterations.iter_mut().zip(&costs).zip(sums) {
+            // Where no event costs anything, all iterations are alike.
+            let nanoseconds = if scale.is_finite() { scale * sum } else { added };
+            iteration.corrected = Some(Corrected::of(iteration, costs, nanoseconds.round() as i64));
+        }
+    }
+}
+
+impl Corrected {
+    /// An iteration without so many nanoseconds, as they cost where the GPU is idle: what it does takes as long with a profiler or without.
+    fn of(iteration: &Iteration, costs: &Costs, nanoseconds: i64) -> Self {
+        let (mut sets, mut operations) = (iteration.sets, iteration.operations.clone());
+        let cells: Vec<(Operation, Class)> =
+            operations.keys().flat_map(|&operation| Class::ALL.map(|class| (operation, class))).collect();
+        let cell = |(operation, class): &(Operation, Class)| Cell {
+            holds: operations[operation].idle(*class),
+            costs: costs.get(operation).map_or(0.0, |costs| costs[class.index()]),
+        };
+        let taken = take(nanoseconds, &cells.iter().map(cell).collect::<Vec<_>>());
+        for ((operation, class), taken) in cells.into_iter().zip(taken) {
+            sets.shorten(class, taken);
+            if let Some(sets) = operations.get_mut(&operation) {
+                sets.shorten(class, taken);
+            }
+        }
+        Corrected { sets, operations }
+    }
+}
+
+/// A part of an iteration that time is taken from.
+struct Cell {
+    /// Nanoseconds that it has.
+    holds: i64,
+    /// What recording it cost beside others.
+    costs: f64,
+}
+
+/// Nanoseconds to take from each of some cells, so many together: as they cost, never more than one has, and what those that cost do not
+/// have, from all as they hold.
+fn take(nanoseconds: i64, cells: &[Cell]) -> Vec<i64> {
+    let mut taken = vec![0; cells.len()];
+    let mut left = nanoseconds.clamp(0, cells.iter().map(|cell| cell.holds).sum());
+    while left > 0 {
+        let open = |costly: bool| {
+            let open =
+                cells.iter().zip(&taken).map(move |(cell, taken)| cell.holds > *taken && (!costly || cell.costs > 0.0));
+            open.collect::<Vec<bool>>()
+        };
+        let costly = open(true).contains(&true);
+        let weight = |(cell, open): (&Cell, bool)| match (open, costly) {
+            (false, _) => 0.0,
+            (true, true) => cell.costs,
+            (true, false) => cell.holds as f64,
+        };
+        let weights: Vec<f64> = cells.iter().zip(open(costly)).map(weight).collect();
+        let (share, before) = (left as f64 / weights.iter().sum::<f64>(), left);
+        for ((cell, taken), weight) in cells.iter().zip(&mut taken).zip(&weights) {
+            let more = ((share * weight) as i64).min(cell.holds - *taken).min(left);
+            *taken += more;
+            left -= more;
+        }
+        // Less than a nanosecond for each: the one that costs most gives one.
+        let most = (0..cells.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b]).then(b.cmp(&a)));
+        if let Some(most) = most.filter(|_| left == before) {
+            taken[most] += 1;
+            left -= 1;
+        }
+    }
+    taken
+}
+
+/// What the events of each iteration cost, by where they do: half of it at the beginning and half at the end, half before that moment and
+/// half after.
+fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
+    let mut moments: Vec<(i64, f64)> = Vec::new();
+    for event in trace.events.iter().filter(|event| event.phase == Phase::Complete && is_seen(rank, trace, event)) {
+        if let Some(cost) = cost(trace, event) {
+            moments.extend(
+                [event.start, event.end()]
+                    .iter()
+                    .flat_map(|&at| [(at.saturating_sub(1), cost / 4.0), (at, cost / 4.0)]),
+            );
+        }
+    }
+    moments.sort_by_key(|(moment, _)| *moment);
+    let mut timeline = Cursor { spans: &rank.timeline, interval: |stretch: &Stretch| (stretch.start, stretch.end) };
+    let mut operations = Cursor { spans: &rank.operations, interval: |(interval, _)| *interval };
+    let mut busy = Cursor { spans: &rank.device.busy, interval: |interval| *interval };
+    let mut costs_of = |iteration: &Iteration| {
+        let (begin, end) = iteration.window;
+        let first = moments.partition_point(|(moment, _)| *moment < begin);
+        let unrecorded = if iteration.sets.python_recorded { State::Waits } else { State::Untold };
+        let mut costs = Costs::new();
+        for &(moment, cost) in moments[first..].iter().take_while(|(moment, _)| *moment < end) {
+            if busy.at(moment).is_none() {
+                let operation = operations.at(moment).map_or(Operation::Other, |(_, operation)| *operation);
+                let state = timeline.at(moment).map_or(unrecorded, |stretch| stretch.state);
+                costs.entry(operation).or_default()[state.class().index()] += cost;
+            }
+        }
+        costs
+    };
+    rank.iterations.iter().map(&mut costs_of).collect()
+}
+
+/// Whether recording an event made the iteration longer: it is of the main thread, or of one that stands in for it.
+fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &Event) -> bool {
+    let stands_in = || {
+        let shown = rank.timeline.partition_point(|stretch| stretch.end <= event.start);
+        let shown = rank.timeline.get(shown).filter(|stretch| stretch.start <= event.start);
+        shown.and_then(|stretch| stretch.event).is_some_and(|shown| trace.events[shown as usize].track == event.track)
+    };
+    Some(event.track) == rank.main || stands_in()
+}
+
+/// Spans in order that do not overlap, asked for moments in order.
+struct Cursor<'a, T> {
+    spans: &'a [T],
+    interval: fn(&T) -> Interval,
+}
+
+impl<'a, T> Cursor<'a, T> {
+    /// The one that holds a moment.
+    fn at(&mut self, moment: i64) -> Option<&'a T> {
+        while let [first, later @ ..] = self.spans
+            && (self.interval)(first).1 <= moment
+        {
+            self.spans = later;
+        }
+        self.spans.first().filter(|span| (self.interval)(span).0 <= moment)
+    }
+}

@@ -1,0 +1,200 @@
+//! What recording adds to an iteration, as far as a recording tells: iterations with the profiler held against those without it.
+
+use crate::recording::{Recording, Times};
+use crate::summary::Summary;
+use perf4sight_conventions::stats::mean;
+
+/// What recording adds to an iteration of a script.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overhead {
+    /// Mean nanoseconds of an iteration without the profiler, on the wall's clock.
+    pub plain: f64,
+    /// Mean nanoseconds of one with it, timed in the same way.
+    pub recorded: f64,
+    /// Nanoseconds that recording adds, by [`Overhead::clock`].
+    pub added: f64,
+    /// Where those lie, with 95 %.
+    pub interval: [f64; 2],
+    /// What they are told by.
+    pub clock: Clock,
+    /// How far recorded iterations are off plain ones when what half of the plain ones tell is taken out of them: their mean, in percent of
+    /// the other half's, the worse of both ways. None where there are too few.
+    pub off: Option<f64>,
+    /// What speaks against these numbers, in sentences.
+    pub doubts: Vec<String>,
+}
+
+/// What time is told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The clock on the wall.
+    Wall,
+    /// The processor time of the process. Where a script keeps one processor busy it is what the iterations take, but for what other
+    /// programs on the machine take from them.
+    Processor,
+}
+
+/// A script keeps one processor busy where its processor time is such a share of the time on the wall. Its clock is read at another moment
+/// than the wall's, so that the share may be above 1.
+const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
+/// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
+const DOUBTFUL: f64 = 0.05;
+/// Fewer recorded periods do not tell how much they differ among themselves.
+const PERIODS: usize = 3;
+
+impl Overhead {
+    /// What a recording tells of it; none where it has no iterations with the profiler, or none without.
+    pub fn of(recording: &Recording) -> Option<Self> {
+        let wall = Added::of(&recording.wall)?;
+        let processor = recording.processor.as_ref().filter(|times| is_one_processor(&recording.wall, times));
+        let of_processor = processor.and_then(Added::of);
+        let clock = if of_processor.is_some() { Clock::Processor } else { Clock::Wall };
+        let times = processor.unwrap_or(&recording.wall);
+        let off = off(&recording.wall, times);
+        let added = of_processor.as_ref().unwrap_or(&wall);
+        let doubts =
+            [others(&wall, added), added.change.and_then(|change| drift(change / added.plain)), off.and_then(missed)];
+        Some(Overhead {
+            plain: wall.plain,
+            recorded: wall.recorded,
+            added: added.mean,
+            interval: added.interval,
+            clock,
+            off,
+            doubts: doubts.into_iter().flatten().collect(),
+        })
+    }
+
+    /// Whether recording is sure to have taken time, so that it can be taken out.
+    pub fn is_certain(&self) -> bool {
+        self.interval[0] > 0.0
+    }
+
+    /// Nanoseconds as percent of a plain iteration.
+    pub fn percent(&self, nanoseconds: f64) -> f64 {
+        100.0 * nanoseconds / self.plain
+    }
+}
+
+/// What is added by one clock.
+struct Added {
+    plain: f64,
+    recorded: f64,
+    mean: f64,
+    interval: [f64; 2],
+    /// Nanoseconds that the last plain iterations took longer than the first, where nothing else tells how speed changed meanwhile.
+    change: Option<f64>,
+}
+
+impl Added {
+    fn of(times: &Times) -> Option<Self> {
+        let periods: Vec<[f64; 2]> = (0..times.recorded.len()).filter_map(|at| period(times, at)).collect();
+        let added = Summary::of(&periods.iter().map(|[plain, recorded]| recorded - plain).collect::<Vec<_>>())?;
+        let [plain, recorded] = [0, 1].map(|side| mean(&periods.iter().map(|period| period[side]).collect::<Vec<_>>()));
+        let among = added.interval.filter(|_| added.count >= PERIODS).map(|[low, high]| (high - low) / 2.0);
+        let change = change(times).filter(|_| among.is_none());
+        // Speed may change at any moment between two plain periods, and so the recorded one between them may be as fast as either.
+        let unsure = among.unwrap_or_else(|| scatter(times) + change.unwrap_or(0.0).abs() / 2.0);
+        Some(Added { plain, recorded, mean: added.mean, interval: [added.mean - unsure, added.mean + unsure], change })
+    }
+}
+
+/// The means of the plain periods next to a recorded one, and of that; none where there is not one of each.
+fn period(times: &Times, at: usize) -> Option<[f64; 2]> {
+    let recorded = average(times.recorded.get(at)?)?;
+    let around: Vec<f64> = times.plain.iter().skip(at).take(2).filter_map(|plain| average(plain)).collect();
+    (!around.is_empty()).then(|| [mean(&around), recorded])
+}
+
+fn average(times: &[u64]) -> Option<f64> {
+    (!times.is_empty()).then(|| mean(&floats(times)))
+}
+
+fn floats<'a>(times: impl IntoIterator<Item = &'a u64>) -> Vec<f64> {
+    times.into_iter().map(|&time| time as f64).collect()
+}
+
+fn change(times: &Times) -> Option<f64> {
+    let means: Vec<f64> = times.plain.iter().filter_map(|plain| average(plain)).collect();
+    match means.as_slice() {
+        [first, .., last] => Some(last - first),
+        _ => None,
+    }
+}
+
+/// Half of the interval of the difference, if the iterations of a period were independent of each other.
+fn scatter(times: &Times) -> f64 {
+    let half = |period: &Vec<u64>| {
+        // A single value tells nothing of it: it may be as wrong as it is large.
+        let half = |summary: Summary| summary.interval.map_or(summary.mean, |[low, high]| (high - low) / 2.0);
+        Summary::of(&floats(period)).map(half)
+    };
+    let of_mean = |periods: &[Vec<u64>]| {
+        let halves: Vec<f64> = periods.iter().filter_map(half).collect();
+        halves.iter().fold(0.0, |sum: f64, half| sum.hypot(*half)) / halves.len().max(1) as f64
+    };
+    of_mean(&times.plain).hypot(of_mean(&times.recorded))
+}
+
+fn is_one_processor(wall: &Times, processor: &Times) -> bool {
+    let share = |(wall, processor): (&Vec<u64>, &Vec<u64>)| {
+        let [wall, processor] = [wall, processor].map(|times| times.iter().sum::<u64>() as f64);
+        (wall > 0.0).then(|| processor / wall)
+    };
+    // Other programs make the share smaller, and nothing makes it larger.
+    let shares = wall.plain.iter().zip(&processor.plain).filter_map(share);
+    shares.reduce(f64::max).is_some_and(|share| ONE_PROCESSOR.contains(&share))
+}
+
+/// The larger error, in percent, of calibrating by one half of the plain iterations and looking at the other.
+fn off(wall: &Times, told_by: &Times) -> Option<f64> {
+    let recorded = Summary::of(&floats(wall.recorded.iter().flatten()))?.mean;
+    let with_profiler = Summary::of(&floats(told_by.recorded.iter().flatten()))?.mean;
+    let (calibrations, truths) = (halves(told_by)?, halves(wall)?);
+    let error = |calibration: f64, truth: f64| 100.0 * ((recorded - (with_profiler - calibration)) / truth - 1.0);
+    let errors = [error(calibrations[0], truths[1]), error(calibrations[1], truths[0])];
+    errors.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
+}
+
+/// The means of one half of the plain iterations and of the other, which were in the middle of all at the same time: every other period,
+/// or of two, what lies next to the recorded ones and what lies further away.
+fn halves(times: &Times) -> Option<[f64; 2]> {
+    let [first, second]: [Vec<&[u64]>; 2] = match times.plain.as_slice() {
+        [before, after] => {
+            let (far_before, near_before) = before.split_at(before.len() / 2);
+            let (near_after, far_after) = after.split_at(after.len().div_ceil(2));
+            [vec![near_before, near_after], vec![far_before, far_after]]
+        }
+        periods => [0, 1].map(|half| periods.iter().skip(half).step_by(2).map(Vec::as_slice).collect()),
+    };
+    let half = |periods: Vec<&[u64]>| {
+        let means: Vec<f64> = periods.into_iter().filter_map(average).collect();
+        (!means.is_empty()).then(|| mean(&means))
+    };
+    Some([half(first)?, half(second)?])
+}
+
+fn others(wall: &Added, told_by: &Added) -> Option<String> {
+    let more = (wall.mean - told_by.mean) / wall.plain;
+    (more.abs() > DOUBTFUL).then(|| {
+        format!(
+            "recording makes iterations {:.0} % longer by the clock on the wall and {:.0} % by processor time: other programs used the \
+             machine, and what those took is not taken out",
+            100.0 * wall.mean / wall.plain,
+            100.0 * told_by.mean / told_by.plain
+        )
+    })
+}
+
+fn drift(change: f64) -> Option<String> {
+    (change.abs() > DOUBTFUL).then(|| {
+        let percent = 100.0 * change;
+        format!("iterations without recording took {percent:+.0} % after the recorded ones as against before: speed changed meanwhile")
+    })
+}
+
+fn missed(off: f64) -> Option<String> {
+    (off.abs() > 100.0 * DOUBTFUL).then(|| {
+        format!("corrected by half of the plain iterations, the recorded ones are {off:+.0} % off the other half")
+    })
+}

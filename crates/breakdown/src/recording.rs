@@ -1,0 +1,90 @@
+//! What `perf4sight record` tells beside a trace: how long iterations took, with the profiler and without it.
+
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_conventions::input_file;
+use perf4sight_traces::RECORDING;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// The newest format of these files.
+const FORMAT: u32 = 1;
+
+/// The file beside a trace, described in `docs/recording.md`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Recording {
+    /// Its format.
+    pub format: u32,
+    /// The name of the trace.
+    pub trace: String,
+    /// Whose it is.
+    pub rank: u32,
+    /// What marks iterations, in words.
+    pub iterations_are: String,
+    /// Whether the trace has more than operators.
+    pub kineto: bool,
+    /// How long iterations took.
+    #[serde(flatten)]
+    pub wall: Times,
+    /// Processor time of the same iterations, all threads of the process together; the first recordings lack it.
+    #[serde(default)]
+    pub processor: Option<Times>,
+}
+
+/// Nanoseconds of each iteration, by periods that take turns.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "Told")]
+pub struct Times {
+    /// Without the profiler: a period before each recorded one, and one behind the last; a script that ends early leaves fewer.
+    pub plain: Vec<Vec<u64>>,
+    /// With it: the first of the first is `ProfilerStep#0` of the trace.
+    pub recorded: Vec<Vec<u64>>,
+}
+
+/// Times as they are written.
+#[derive(Deserialize)]
+struct Told {
+    plain_before: Vec<u64>,
+    recorded: Vec<u64>,
+    plain_after: Vec<u64>,
+}
+
+impl From<Told> for Times {
+    fn from(told: Told) -> Self {
+        Times { plain: vec![told.plain_before, told.plain_after], recorded: vec![told.recorded] }
+    }
+}
+
+impl Recording {
+    /// Reads such a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that is none of a known format.
+    pub fn read(file: &Path) -> Result<Self> {
+        let text = input_file::text(file, "read this recording")?;
+        let wrong = |problem: String| Error::input(problem).file(file).help("record again");
+        let recording: Recording =
+            serde_json::from_str(&text).map_err(|cause| wrong(format!("tells of no recording: {cause}")))?;
+        match recording.format {
+            1..=FORMAT => Ok(recording),
+            other => Err(wrong(format!("has format {other}")).expected(format!("format {FORMAT} or earlier"))),
+        }
+    }
+
+    /// What is told beside a trace; none where nothing is, as beside those that others recorded.
+    ///
+    /// # Errors
+    /// As [`Recording::read`].
+    pub fn beside(trace: &Path) -> Result<Option<Self>> {
+        match beside(trace).filter(|file| file.exists()) {
+            Some(file) => Self::read(&file).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// `rank0.recording.json` of `rank0.json.gz`.
+fn beside(trace: &Path) -> Option<PathBuf> {
+    let name = trace.file_name()?.to_str()?;
+    let stem = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json"))?;
+    Some(trace.with_file_name(format!("{stem}{RECORDING}")))
+}

@@ -1,0 +1,165 @@
+//! What recording costs, taken out of iterations whose times and costs are known because they were made up.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+#[allow(dead_code)] // other tests use all of it
+mod invented;
+
+use invented::Invented;
+use perf4sight_breakdown::{Breakdown, Class, Clock, Operation, Options, Overhead, RankBreakdown, Recording};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// What `perf4sight record` tells: nanoseconds before, with the profiler, and after, by the wall and by the processor.
+fn recording(wall: [&[u64]; 3], processor: Option<[&[u64]; 3]>) -> Recording {
+    let times = |[before, recorded, after]: [&[u64]; 3]| json!({ "plain_before": before, "recorded": recorded, "plain_after": after });
+    let mut told = json!({
+        "format": 1, "trace": "rank0.json.gz", "rank": 0, "iterations_are": "optimizer steps", "kineto": true,
+        "processor": processor.map(times),
+    });
+    let words: Value = times(wall);
+    told.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
+    serde_json::from_value(told).unwrap()
+}
+
+fn corrected(trace: &Invented, recording: Option<&Recording>) -> RankBreakdown {
+    let ranked = trace.read(0);
+    let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+    rank.correct(&ranked.trace, recording);
+    rank
+}
+
+/// Iterations of 100 us in Python, 20 of them in an operator.
+fn iterations(count: i64) -> Invented {
+    let mut trace = Invented::default();
+    for iteration in 0..count {
+        let at = |microseconds: i64| iteration * 100_000 + microseconds * 1000;
+        trace
+            .main(("user_annotation", &format!("ProfilerStep#{iteration}")), [at(0), at(100)])
+            .main(("python_function", "train.py(1): step"), [at(0), at(100)])
+            .main(("cpu_op", "aten::mm"), [at(40), at(60)]);
+    }
+    trace
+}
+
+/// By hand: ten of 100 us are recording's. Each event costs a quarter before and after its beginning and its end: a range and an operator
+/// 0.4, a function 0.24. Of the range and the function two quarters lie in the iteration, and two in the one before or after it, all in
+/// Python, so that an iteration in the middle has 4; the first and the last one have 3. The operator has two in Python and two in C++.
+#[test]
+fn what_recording_costs_is_taken_from_where_events_are() {
+    let plain = [90_000; 4];
+    let rank = corrected(&iterations(2), Some(&recording([&plain, &[100_000; 2], &plain], None)));
+    let overhead = rank.overhead.as_ref().unwrap();
+    assert_eq!((overhead.plain, overhead.added, overhead.interval), (90_000.0, 10_000.0, [10_000.0; 2]));
+    for iteration in &rank.iterations {
+        let corrected = iteration.corrected.as_ref().unwrap();
+        let (python, cpp) = (3.0 * 0.64 / 4.0 + 0.2, 0.2);
+        let expected = [(Class::Python, 80_000.0, python), (Class::Cpp, 20_000.0, cpp)];
+        for (class, measured, costs) in expected {
+            let expected = measured - 10_000.0 * costs / (python + cpp);
+            let found = corrected.sets.class(class).unwrap() as f64;
+            assert!((found - expected).abs() < 1.0, "{class:?}: {found}, not {expected}");
+        }
+        assert_eq!((iteration.sets.total(), corrected.sets.total()), (100_000, 90_000));
+    }
+    assert!(!rank.warnings.iter().any(|warning| warning.contains("recording itself")), "{:?}", rank.warnings);
+}
+
+/// The window is 2 us longer than what was timed of it: those are recording's as well.
+#[test]
+fn what_the_range_of_an_iteration_adds_to_it_is_taken_out_too() {
+    let plain = [90_000; 4];
+    let rank = corrected(&iterations(2), Some(&recording([&plain, &[98_000; 2], &plain], None)));
+    assert!(rank.iterations.iter().all(|iteration| iteration.corrected.as_ref().unwrap().sets.total() == 90_000));
+}
+
+#[test]
+fn what_is_not_known_is_not_taken_out_and_said() {
+    let cases = [
+        (None, "nothing tells"),
+        (Some(recording([&[100_000; 3], &[120_000; 2], &[140_000; 3]], None)), "may be nothing"),
+        (Some(recording([&[], &[120_000; 2], &[]], None)), "no iterations were timed"),
+        (Some(recording([&[90_000; 3], &[100_000; 2], &[90_000; 3]], None)), "not those of the trace"),
+    ];
+    for (recording, why) in cases {
+        let rank = corrected(&iterations(3), recording.as_ref());
+        assert!(rank.iterations.iter().all(|iteration| iteration.corrected.is_none()), "{why}");
+        assert!(rank.warnings.iter().any(|warning| warning.contains(why)), "{why}: {:?}", rank.warnings);
+    }
+}
+
+/// By hand: the means are 100 before and 106 after, so 103; recorded ones took 120, which is 17 more, and between 14 and 20 where speed may
+/// have changed at any time between. Nothing scatters.
+#[test]
+fn speed_that_changed_meanwhile_makes_it_less_sure() {
+    let overhead = Overhead::of(&recording([&[100; 3], &[120; 4], &[106; 3]], None)).unwrap();
+    assert_eq!((overhead.added, overhead.interval, overhead.clock), (17.0, [14.0, 20.0], Clock::Wall));
+    assert!(overhead.is_certain() && overhead.doubts.len() == 1, "{overhead:?}");
+}
+
+/// By hand: calibrated by the halves next to the recorded ones, 110, these are 110 too; the other halves are 90, and so they are off by
+/// two ninths.
+#[test]
+fn it_says_how_far_off_what_half_of_the_iterations_tell_is() {
+    let overhead = Overhead::of(&recording([&[90, 110], &[150; 4], &[110, 90]], None)).unwrap();
+    assert!((overhead.off.unwrap() - 200.0 / 9.0).abs() < 1e-9);
+    assert!(overhead.doubts.iter().any(|doubt| doubt.contains("+22 % off")), "{:?}", overhead.doubts);
+}
+
+/// Times that were measured beside other programs: 1.69 ms without recording, 3.79 ms with, of processor time 1.66 and 2.09 ms.
+#[test]
+fn what_other_programs_take_is_not_recordings() {
+    let (plain, recorded) = ([1_690_000; 5], [3_790_000; 5]);
+    let (plain_works, recorded_works) = ([1_660_000; 5], [2_090_000; 5]);
+    let recording = recording([&plain, &recorded, &plain], Some([&plain_works, &recorded_works, &plain_works]));
+    let overhead = Overhead::of(&recording).unwrap();
+    assert_eq!((overhead.added, overhead.clock), (430_000.0, Clock::Processor));
+    // What others took stays in the corrected iteration, which is 3.79 - 0.43 = 3.36 ms, and that is nearly 1.99 times the plain one.
+    assert!((overhead.off.unwrap() - 100.0 * (3.36 / 1.69 - 1.0)).abs() < 1e-6);
+    assert!(
+        overhead.doubts[0].contains("124 % longer by the clock on the wall and 26 % by processor time"),
+        "{overhead:?}"
+    );
+}
+
+/// A script that waits, or that works in several threads, is told by the wall's clock.
+#[test]
+fn processor_time_counts_where_one_processor_is_kept_busy() {
+    for processor in [40, 180] {
+        let [plain, recorded] = [processor; 2].map(|time| [time; 5]);
+        let told = recording([&[100; 5], &[120; 5], &[100; 5]], Some([&plain, &recorded, &plain]));
+        assert_eq!(Overhead::of(&told).unwrap().clock, Clock::Wall);
+    }
+}
+
+proptest! {
+    /// However much is taken out, no set is below nothing, they add up, operations add up to them, and the GPU is as busy as before.
+    #[test]
+    fn corrected_sets_add_up(
+        events in prop::collection::vec((0..4usize, 0..900i64, 1..300i64), 1..40),
+        plain in 1..1000u64,
+        recorded in 900..1100u64,
+    ) {
+        let mut trace = Invented::default();
+        trace.main(("user_annotation", "ProfilerStep#0"), [0, 1000]);
+        for (kind, start, duration) in events {
+            let event = [("python_function", "train.py(1): f"), ("cpu_op", "aten::mm"), ("cuda_runtime", "cudaStreamSynchronize"), ("user_annotation", "mine")][kind];
+            trace.main(event, [start, start + duration]).kernel("gemm", [start + 50, start + 100]);
+        }
+        let told = recording([&[plain; 3], &[recorded; 2], &[plain; 3]], None);
+        let rank = corrected(&trace, Some(&told));
+        let iteration = &rank.iterations[0];
+        if let Some(corrected) = &iteration.corrected {
+            let sets = &corrected.sets;
+            prop_assert!(sets.parts().all(|(_, _, time)| time >= 0) && sets.synchronising >= 0);
+            prop_assert_eq!(sets.gpu_busy(), iteration.sets.gpu_busy());
+            let idle = iteration.sets.total() - sets.gpu_busy();
+            // One that is not long enough is left with what the GPU is busy.
+            prop_assert_eq!(sets.total(), iteration.sets.total() - idle.min(1000 - plain as i64));
+            let total = |operations: &std::collections::BTreeMap<Operation, perf4sight_breakdown::Sets>| -> i64 {
+                operations.values().map(perf4sight_breakdown::Sets::total).sum()
+            };
+            prop_assert_eq!(total(&corrected.operations), sets.total());
+        }
+    }
+}
