@@ -25,9 +25,13 @@ pub struct Corrected {
 /// Costs of recording by the operation and the class that they fall into, the GPU idle.
 type Costs = BTreeMap<Operation, [f64; 5]>;
 
-/// What one event costs beside others, in microseconds: operators 0.35 to 0.47, functions of Python 0.22 to 0.26 and built-in ones 0.09
-/// on one machine (`docs/recording.md`). Only their proportions count, for all of them together take what the recording tells. Calls of a
-/// runtime and ranges are taken for as much as operators.
+/// Microseconds that an event costs within itself: what its two looks at the clock take, as long as operators and calls that do nothing
+/// are recorded to last, 0.01 to 0.03.
+const WITHIN: f64 = 0.02;
+
+/// Microseconds that one event costs, before it begins and after it ends but for [`WITHIN`]: operators 0.35 to 0.47, functions of Python
+/// 0.22 to 0.26 and built-in ones 0.09 on one machine (`docs/recording.md`). Only their proportions count, for all of them together take
+/// what the recording tells. Calls of a runtime and ranges are taken for as much as operators.
 fn cost(trace: &Trace, event: &Event) -> Option<f64> {
     match event.category {
         Category::Operator | Category::Runtime | Category::Annotation => Some(0.4),
@@ -43,6 +47,13 @@ fn cost(trace: &Trace, event: &Event) -> Option<f64> {
         | Category::Launch
         | Category::Other => None,
     }
+}
+
+/// What an event costs at the moments around its beginning and its end.
+fn moments(event: &Event, cost: f64) -> [(i64, f64); 4] {
+    let (within, around) = (WITHIN / 2.0, (cost - WITHIN) / 2.0);
+    let (begin, end) = (event.start, event.end());
+    [(begin.saturating_sub(1), around), (begin, within), (end.saturating_sub(1), within), (end, around)]
 }
 
 impl RankBreakdown {
@@ -157,19 +168,11 @@ fn take(nanoseconds: i64, cells: &[Cell]) -> Vec<i64> {
     taken
 }
 
-/// What the events of each iteration cost, by where they do: half of it at the beginning and half at the end, half before that moment and
-/// half after.
+/// What recording each iteration cost, by where it did.
 fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
-    let mut moments: Vec<(i64, f64)> = Vec::new();
-    for event in trace.events.iter().filter(|event| event.phase == Phase::Complete && is_seen(rank, trace, event)) {
-        if let Some(cost) = cost(trace, event) {
-            moments.extend(
-                [event.start, event.end()]
-                    .iter()
-                    .flat_map(|&at| [(at.saturating_sub(1), cost / 4.0), (at, cost / 4.0)]),
-            );
-        }
-    }
+    let seen = trace.events.iter().filter(|event| event.phase == Phase::Complete && is_seen(rank, trace, event));
+    let costly = seen.filter_map(|event| Some(moments(event, cost(trace, event)?)));
+    let mut moments: Vec<(i64, f64)> = costly.flatten().collect();
     moments.sort_by_key(|(moment, _)| *moment);
     let mut timeline = Cursor { spans: &rank.timeline, interval: |stretch: &Stretch| (stretch.start, stretch.end) };
     let mut operations = Cursor { spans: &rank.operations, interval: |(interval, _)| *interval };
