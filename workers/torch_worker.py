@@ -152,13 +152,27 @@ class Graph(object):
             self.uses[name] = self.uses.get(name, 0) + 1
 
 
+# What stands in a file beside an attention and beside a dropping of whole samples, by crates/step/src/network/onnx/write.
+PARTS = ("scale", "query", "turned", "key", "scores", "sum", "weights",
+         "drawn_batch", "ones", "rate", "keep", "shape", "one", "drawn", "above", "kept", "scaled")
+
+
 def joined(nodes):
-    """The nodes with those that ONNX writes as two, and PyTorch runs as one, joined: SiLU, and linear layers with a bias."""
+    """The nodes with those that ONNX writes as several, and PyTorch runs as one, joined: SiLU, linear layers with a bias, attention, and
+    whole samples that are dropped."""
     makers, kept = {node.output: node for node in nodes}, []
     for node in nodes:
         gate = makers.get(node.output + "/gate")
         product = makers.get(node.output + "/product")
-        if node.kind == "Mul" and gate:
+        parts = {part: makers.get(node.output + "/" + part) for part in PARTS}
+        if node.kind == "MatMul" and parts["weights"]:
+            added = parts["sum"].inputs[1:] if parts["sum"] else []
+            node.kind, node.inputs = "Attention", parts["query"].inputs[:1] + parts["turned"].inputs + node.inputs[1:] + added
+            kept = [other for other in kept if other not in parts.values()]
+        elif node.kind == "Mul" and parts["drawn"]:
+            node.kind, node.inputs, node.attributes = "DropPath", node.inputs[:1], {"keep": parts["keep"].attributes["value"]}
+            kept = [other for other in kept if other not in parts.values()]
+        elif node.kind == "Mul" and gate:
             kept.remove(gate)
             node.kind, node.inputs = "Silu", gate.inputs
         elif node.kind == "Add" and product:
@@ -557,6 +571,20 @@ class Network(object):
 
     def op_ReduceMean(self, node, x, axes):
         return x.mean(axes, bool(node.attributes["keepdims"]))
+
+    def op_Attention(self, node, query, key, value, added=None):
+        if hasattr(functional, "scaled_dot_product_attention"):
+            return functional.scaled_dot_product_attention(query, key, value, added)
+        # Before PyTorch 2.0 there was none.
+        scores = torch.matmul(query / math.sqrt(query.shape[-1]), key.transpose(-2, -1))
+        return torch.matmul(torch.softmax(scores if added is None else scores + added, -1), value)
+
+    def op_DropPath(self, node, x):
+        keep = node.attributes["keep"]
+        if not self.training or keep == 1:
+            return x
+        kept = x.new_empty([x.shape[0]] + [1] * (x.dim() - 1)).bernoulli_(keep)
+        return x * (kept.div_(keep) if keep > 0 else kept)
 
     def op_Dropout(self, node, x, rate, _):
         return functional.dropout(x, rate, self.training)

@@ -4,6 +4,7 @@
 
 mod allocator;
 mod amount;
+mod attention;
 mod backward;
 mod blocked;
 mod convolution;

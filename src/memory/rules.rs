@@ -4,6 +4,7 @@
 //! in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
 
 use super::amount::{Amount, INDEX, product};
+use super::attention;
 use super::convolution;
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
@@ -24,8 +25,9 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
         Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, &facts),
         Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, &facts),
-        Nature::Dropout => dropout(rule, operation),
+        Nature::Dropout => dropout(rule, operation, &facts),
         Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul => plain(rule, operation, &facts),
+        Nature::Attention => attention::rule(rule, operation, &facts),
         Nature::Normalisation | Nature::Softmax | Nature::Activation(_) => plain(rule, operation, &facts),
         Nature::Transposed(_) | Nature::Choice => plain(rule, operation, &facts),
         Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => plain(rule, operation, &facts),
@@ -56,7 +58,8 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 /// What is made beside a result.
 fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
     match facts.beside {
-        None => Vec::new(),
+        // Attention and dropout have rules of their own.
+        None | Some(Beside::Sums(_) | Beside::Draw) => Vec::new(),
         Some(Beside::Statistics(rows)) => {
             vec![Keep(Amount::per_sample(product([operation.step.activation(), rows]))); 2]
         }
@@ -111,11 +114,12 @@ fn overwriting(rule: Rule, operation: Operation, activation: Activation) -> Rule
     rule.forward([Reuse]).saves([Saved::Output])
 }
 
-fn dropout(rule: Rule, operation: Operation) -> Rule {
+fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     if !operation.step.trains() {
         return rule.forward([Reuse]);
     }
     let mask = match operation.platform.framework.dropout {
+        _ if facts.beside == Some(Beside::Draw) => Amount::per_sample(operation.step.activation()),
         Mask::Floats => operation.output(),
         Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
     };

@@ -211,19 +211,27 @@ impl Follower<'_> {
             let axis = channels.axis + rank - self.network.node(id).shape.rank();
             Some(Channels { axis, ..channels })
         };
-        let operands = [0, 1].map(|input| aligned(node.inputs[input]));
-        match operands {
-            [Some(left), Some(right)]
-                if left.axis == right.axis && left.axis + 2 < rank && left.ids.len() == right.ids.len() =>
-            {
-                self.union.join_all(&left.ids, &right.ids);
-                Some(left)
-            }
-            _ => {
-                self.fix_inputs(node, Reason::MatrixProduct(node.name.as_str().into()));
-                None
+        // What an attention adds to its scores is its fourth.
+        let (factors, added) = node.inputs.split_at(node.inputs.len().min(3));
+        let operands: Option<Vec<Channels>> = factors.iter().map(|&id| aligned(id)).collect();
+        let heads = operands.filter(|operands| {
+            let first = &operands[0];
+            let alike = |one: &Channels| one.axis == first.axis && one.ids.len() == first.ids.len();
+            first.axis + 2 < rank && operands.iter().all(alike)
+        });
+        let Some(heads) = heads else {
+            self.fix_inputs(node, Reason::MatrixProduct(node.name.as_str().into()));
+            return None;
+        };
+        heads[1..].iter().for_each(|other| self.union.join_all(&heads[0].ids, &other.ids));
+        for &id in added {
+            let spans = self.network.node(id).shape.dims()[heads[0].axis] > 1;
+            let ids = self.fix_elsewhere(id, spans.then_some(heads[0].axis), node);
+            if spans {
+                self.union.join_all(&heads[0].ids, &ids);
             }
         }
+        heads.into_iter().next()
     }
 
     /// Follows channels into a merged axis (each repeated along what it merges with) or a split one, of whose parts one shrinks: the

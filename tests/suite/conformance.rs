@@ -337,6 +337,9 @@ fn every_operation() -> Network {
         (Op::Softmax { axis: 0 }, vec![input]),
         (Op::Dropout { rate: 0.5 }, vec![input]),
         (Op::Dropout { rate: 0.0 }, vec![input]),
+        (Op::DropPath { rate: 0.2 }, vec![input]),
+        (Op::Attention, vec![input, normalised, input]),
+        (Op::Attention, vec![input, input, normalised, token]),
     ];
     let sizes = of_other_sizes([input, normalised, token, scale]).into_iter().chain(normalisations(input));
     let reductions =

@@ -55,6 +55,7 @@ fn everything() -> Network {
         Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift },
         Op::Dropout { rate: 0.2 },
         Op::Dropout { rate: 0.0 },
+        Op::DropPath { rate: 0.011764706 },
         Op::Slice { axis: 1, start: 1, length: 2 },
         Op::Transpose { order: vec![2, 0, 1] },
         Op::Reshape(Shape::new([4, 4, 4])),
@@ -66,6 +67,9 @@ fn everything() -> Network {
     }
     let token = builder.add("token", Op::Parameter(Shape::new([1, 4, 4])), &[]).unwrap();
     let product = builder.add("product", Op::MatMul, &[last, last]).unwrap();
+    let product = builder.add("attention", Op::Attention, &[product, last, product]).unwrap();
+
+    let product = builder.add("biased", Op::Attention, &[product, last, last, token]).unwrap();
     let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, token]).unwrap();
     let sum = builder.add("choice", Op::Where, &[sum, token, sum]).unwrap();
     let joined = builder.add("joined", Op::Concat { axis: 0 }, &[sum, token]).unwrap();

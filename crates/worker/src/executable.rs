@@ -165,6 +165,9 @@ mod tests {
             (Op::Softmax { axis: 0 }, 1),
             (Op::Dropout { rate: 0.5 }, 1),
             (Op::Dropout { rate: 0.0 }, 1),
+            (Op::DropPath { rate: 0.2 }, 1),
+            (Op::DropPath { rate: 1.0 }, 1),
+            (Op::Attention, 3),
         ];
         for (op, inputs) in activations.into_iter().chain(binaries).chain(others).chain(reductions) {
             let network = alone(op, inputs, &image);

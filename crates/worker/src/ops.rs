@@ -58,8 +58,10 @@ impl Call<'_> {
             Op::Where => self.chosen(),
             Op::Resize { image, interpolation, corners } => self.resized(*image, *interpolation, *corners),
             Op::MatMul => self.inputs[0].f_matmul(&self.inputs[1]),
+            Op::Attention => self.attended(),
             Op::Softmax { axis } => self.inputs[0].f_softmax(behind_batch(*axis), None),
             Op::Dropout { rate } => self.inputs[0].f_dropout(f64::from(*rate), self.training),
+            Op::DropPath { rate } => self.dropped(f64::from(*rate)),
             Op::Unknown(_) => Err(TchError::Shape(format!("{} cannot run", self.node.op.kind()))),
         }
     }
@@ -138,6 +140,27 @@ impl Call<'_> {
         };
         // These modes know images, whose last two axes they pad.
         input.f_pad(pads(first.max(1)), mode, None)
+    }
+
+    /// PyTorch's own choice of a kernel: without numbers to train among the scores the one that never holds all of them.
+    fn attended(&self) -> Result<Tensor, TchError> {
+        let [query, key, value] = [0, 1, 2].map(|place| &self.inputs[place]);
+        let added = self.inputs.get(3);
+        Tensor::f_scaled_dot_product_attention(query, key, value, added, 0.0, false, None, false)
+    }
+
+    /// As torchvision's `stochastic_depth` and timm's `drop_path` write it.
+    fn dropped(&self, rate: f64) -> Result<Tensor, TchError> {
+        let input = &self.inputs[0];
+        if !self.training || rate == 0.0 {
+            return Ok(input.shallow_clone());
+        }
+        let size: Vec<i64> = input.size().iter().take(1).copied().chain(vec![1; input.dim() - 1]).collect();
+        let mut kept = input.f_new_empty(size, (input.kind(), input.device()))?.f_bernoulli_float_(1.0 - rate)?;
+        if rate < 1.0 {
+            drop(kept.f_divide_scalar_(1.0 - rate)?);
+        }
+        input.f_mul(&kept)
     }
 
     fn chosen(&self) -> Result<Tensor, TchError> {

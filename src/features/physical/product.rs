@@ -50,3 +50,28 @@ pub(super) fn add_matmul(layer: &mut Layer) {
         }
     }
 }
+
+/// Adds the two products of an attention and the five of its gradients, for which the scores are computed once more
+/// (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp). Scores stay in caches.
+pub(super) fn add_attention(layer: &mut Layer) {
+    let sides = |input: usize| layer.network.input_of(layer.node, input).image().map(|side| side as f64);
+    let [[rows, inner], [keys, columns]] = [0, 2].map(sides);
+    let blocks = layer.outputs() / (rows * columns);
+    let product = |rows, columns, inner| Product {
+        rows: Amount::fixed(rows),
+        columns: Amount::fixed(columns),
+        inner: Amount::fixed(inner),
+        blocks: Amount::per_sample(blocks),
+    };
+    let traffic = Amount::per_sample(layer.bytes(blocks * (rows + keys) * (inner + columns) / 2.0));
+    let (scores, mixed) = (product(rows, keys, inner), product(rows, columns, keys));
+    for forward in [scores, mixed] {
+        layer.multiplies(Pass::Forward, Class::MatMul, forward, traffic);
+    }
+    if layer.passes_on() {
+        let gradients = [product(keys, columns, rows), product(rows, keys, columns), product(rows, inner, keys)];
+        for gradient in gradients.into_iter().chain([scores, product(keys, inner, rows)]) {
+            layer.multiplies(Pass::InputGradient, Class::MatMul, gradient, traffic);
+        }
+    }
+}

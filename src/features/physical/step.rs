@@ -38,6 +38,7 @@ impl Layer<'_> {
             Nature::Transposed(transposed) => return convolution::add_transposed(self, &transposed.conv),
             Nature::Linear(linear) => return product::add_linear(self, linear),
             Nature::MatMul => return product::add_matmul(self),
+            Nature::Attention => return product::add_attention(self),
             Nature::Input | Nature::Parameter => return,
             Nature::Normalisation => Class::Normalisation,
             Nature::Softmax => Class::Softmax,

@@ -60,7 +60,7 @@ fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
     let general = kernels(network, step).iter().any(|kernel| is_general(kernel, platform.speed.depthwise));
     let kinds: [(f64, Is); 10] = [
         (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm { .. })),
-        (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul)),
+        (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul | Op::Attention)),
         (GLOBAL_MEAN, &|node| matches!(node.op, Op::AdaptiveAvgPool { .. } | Op::Reduce { .. })),
         (ADD, &|node| matches!(node.op, Op::Binary(Binary::Add))),
         (MAX_POOL, &|node| matches!(node.op, Op::MaxPool(_))),

@@ -35,7 +35,7 @@ fn form(network: &Network, node: &Node) -> String {
         }
         Nature::Linear(linear) => format!("{}", linear.bias),
         // What they read and give says the rest.
-        Nature::Input | Nature::Parameter | Nature::MatMul | Nature::Pooling(None) => String::new(),
+        Nature::Input | Nature::Parameter | Nature::MatMul | Nature::Attention | Nature::Pooling(None) => String::new(),
         // Where it drops nothing it costs nothing, at whatever width.
         Nature::Dropout if matches!(node.op, Op::Dropout { rate: 0.0 }) => "nothing".to_owned(),
         Nature::Normalisation | Nature::Softmax | Nature::Activation(_) | Nature::Dropout => String::new(),

@@ -62,6 +62,8 @@ impl Network {
         let gradients = self.gradients();
         let times = |node: &Node| {
             let inputs = node.inputs.iter().filter(|id| gradients[id.index()]).count() as u64;
+            // Each of the two products of an attention has two factors.
+            let inputs = if node.op == Op::Attention { inputs.min(2) } else { inputs };
             u64::from(self.trains(node)) + inputs
         };
         self.nodes().iter().map(|node| self.macs_of(node).saturating_mul(times(node))).collect()

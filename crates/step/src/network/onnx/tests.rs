@@ -231,17 +231,56 @@ fn dropout_in_all_its_forms() {
     let old = Draft::opset(11).image().node("Dropout", &["x"], "y", vec![with::float("ratio", 0.25)]).also(&["mask"]);
     let new = Draft::new().number("ratio", 0.25).node("Dropout", &["x", "ratio"], "y", vec![]).also(&["mask"]);
     // Stochastic depth as torchvision exports it: survival 0.75, the kept samples scaled up.
-    let depth = Draft::new().node("Shape", &["x"], "s", vec![]).number("0.75", 0.75);
-    let depth = depth.node("ConstantOfShape", &["s"], "e", vec![]).node("RandomUniformLike", &["e"], "u", vec![]);
-    let depth = depth.node("Less", &["u", "0.75"], "l", vec![]).node("Cast", &["l"], "k", vec![with::int("to", 1)]);
-    let depth = depth.node("Div", &["k", "0.75"], "n", vec![]).node("Mul", &["x", "n"], "y", vec![]);
-    for draft in [old, new, depth] {
+    let depth = |drawn: Draft| {
+        let depth = drawn.number("0.75", 0.75).node("ConstantOfShape", &["s"], "e", vec![]);
+        let depth = depth.node("RandomUniformLike", &["e"], "u", vec![]).node("Less", &["u", "0.75"], "l", vec![]);
+        let depth = depth.node("Cast", &["l"], "k", vec![with::int("to", 1)]).node("Div", &["k", "0.75"], "n", vec![]);
+        depth.node("Mul", &["x", "n"], "y", vec![])
+    };
+    let all = Draft::new().node("Shape", &["x"], "s", vec![]);
+    for draft in [old, new, depth(all)] {
         assert_eq!(draft.output("y").ops(), [Op::Dropout { rate: 0.25 }]);
     }
+    let batch = Draft::new().node("Shape", &["x"], "b", vec![with::int("start", 0), with::int("end", 1)]);
+    let batch = batch.numbers("ones", &[1, 1, 1]).node("Concat", &["b", "ones"], "s", vec![with::int("axis", 0)]);
+    assert_eq!(depth(batch).output("y").ops(), [Op::DropPath { rate: 0.25 }]);
     // One that drops nothing is not one that says nothing, which drops half.
     let none = Draft::new().number("ratio", 0.0).node("Dropout", &["x", "ratio"], "y", vec![]);
     assert_eq!(none.output("y").ops(), [Op::Dropout { rate: 0.0 }]);
     assert_eq!(Draft::new().node("Dropout", &["x"], "y", vec![]).output("y").ops(), [Op::Dropout { rate: 0.5 }]);
+}
+
+/// `softmax(x x^T) x` with what is done to either factor before, and to the scores.
+fn looked_up(query: &str, key: &str, mask: &str) -> Draft {
+    let draft = Draft::new().number("s", 0.59).weight("attn.bias", [1, 3, 8, 8]);
+    let draft = draft.node("Mul", &["x", "s"], "q", vec![]).node(
+        "Transpose",
+        &["x"],
+        "t",
+        vec![with::ints("perm", vec![0, 1, 3, 2])],
+    );
+    let draft = draft.node("Mul", &["t", "s"], "k", vec![]).node("MatMul", &[query, key], "scores", vec![]);
+    let draft = draft.node("Add", &["scores", "attn.bias"], "sum", vec![]);
+    draft
+        .node("Softmax", &[mask], "w", vec![with::int("axis", -1)])
+        .node("MatMul", &["w", "x"], "y", vec![])
+        .output("y")
+}
+
+#[test]
+fn attention_is_one_operation_where_it_was_one_in_pytorch() {
+    // As torch/onnx/_internal/torchscript_exporter/symbolic_opset14.py writes scaled_dot_product_attention.
+    assert_eq!(looked_up("q", "k", "scores").ops(), [Op::Attention]);
+    assert_eq!(looked_up("q", "k", "sum").ops(), [Op::Parameter(Shape::new([3, 8, 8])), Op::Attention]);
+    // What scales once was spelled out by the network.
+    for (query, key) in [("q", "t"), ("x", "k"), ("x", "t")] {
+        assert!(!looked_up(query, key, "scores").ops().contains(&Op::Attention), "{query} {key}");
+    }
+    let scaled = |number| vec![with::float("scale", number)];
+    let whole = Draft::opset(23).image().node("Attention", &["x", "x", "x"], "y", scaled(0.35)).output("y");
+    assert_eq!(whole.ops(), [Op::Attention]);
+    // 8 queries and 8 keys of 8 features, and as many products with the values, for each of 3 heads.
+    assert_eq!(whole.load().network.macs(), 3 * 2 * 8 * 8 * 8);
 }
 
 #[test]

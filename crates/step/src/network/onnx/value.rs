@@ -18,10 +18,19 @@ pub(super) enum Value {
     Opaque(Vec<usize>),
     /// Values in a row that are no tensor, as SplitToSequence gives them.
     Sequence(Rc<[Value]>),
-    /// Random numbers, and the share of them that a comparison keeps.
-    Random(Option<f64>),
+    /// Random numbers.
+    Random(Random),
     /// An input left out, or an output nobody should read.
     Absent,
+}
+
+/// What is known of random numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Random {
+    /// The share of them that a comparison keeps.
+    pub keep: Option<f64>,
+    /// Whether there is one for every sample.
+    pub each_sample: bool,
 }
 
 /// The output of a node.

@@ -1,5 +1,6 @@
 //! Writes networks as weightless ONNX: weights are graph inputs with a shape, the batch is symbolic, equal networks give equal bytes.
 
+mod attention;
 mod elementwise;
 mod normalisation;
 mod original;
@@ -94,10 +95,12 @@ impl Writer<'_> {
             Op::Pad { sides, fill } => self.pad(node, sides, *fill),
             Op::Expand(shape) => self.expand(node, shape),
             Op::Resize { image, interpolation, corners } => self.resize(node, *image, *interpolation, *corners),
+            Op::Attention => self.attention(node),
             Op::MatMul => self.push(node, "MatMul", vec![]),
             Op::Softmax { axis } => self.push(node, "Softmax", vec![with::int("axis", behind_batch(*axis))]),
             Op::Reduce { reduction, axes, keep } => self.reduce(node, *reduction, axes, *keep),
             Op::Dropout { rate } => self.dropout(node, *rate),
+            Op::DropPath { rate } => self.drop_path(node, *rate),
             Op::Unknown(unknown) => self.unknown(node, unknown),
         }
     }

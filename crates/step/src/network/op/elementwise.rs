@@ -1,6 +1,6 @@
 //! Functions of one element and of two, choices, and dropout.
 
-use super::facts::{At, Backward, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
+use super::facts::{At, Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Storage, Traffic};
 use crate::network::Shape;
 
 /// Element-wise functions.
@@ -290,6 +290,14 @@ pub(super) fn choice<'a>(at: At) -> Facts<'a> {
         ..Traffic::of(read + outputs, 0.0)
     };
     Facts { needs: Needs::First, traffic, ..Facts::of(Nature::Choice, Coupling::Tied, Gradient::Made) }
+}
+
+/// Draws a number for every sample in training: torchvision's `stochastic_depth` and timm's `drop_path` multiply with it, for whose gradient
+/// the numbers drawn are enough.
+pub(super) fn drop_path<'a>(rate: f32, at: At) -> Facts<'a> {
+    let outputs = at.outputs();
+    let traffic = Traffic { inference: 0.0, ..Traffic::of(2.0 * outputs, 2.0 * outputs) };
+    Facts { traffic, beside: Some(Beside::Draw), ..dropout(rate, at) }
 }
 
 /// Axes of length 1 stretch. The ranks must be equal: with the batch in front, shorter shapes would meet the wrong axes.

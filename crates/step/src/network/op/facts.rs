@@ -43,6 +43,7 @@ pub enum Nature<'a> {
     Transposed(&'a ConvTranspose),
     Linear(&'a Linear),
     MatMul,
+    Attention,
     Normalisation,
     Softmax,
     Activation(Activation),
@@ -144,6 +145,10 @@ pub enum Beside {
     Statistics(u64),
     /// An index for every element of the result.
     Indices,
+    /// The logarithm of a sum for each of so many.
+    Sums(u64),
+    /// A number drawn for every sample.
+    Draw,
 }
 
 /// What an operation makes of the gradient that comes in.
@@ -217,7 +222,8 @@ pub enum Coupling<'a> {
         /// Whether they stay with a length of 1.
         keep: bool,
     },
-    /// Those of the axes before the last two, which run side by side; the last two are multiplied.
+    /// Those of the axes before the last two of every input, which run side by side; the last two are multiplied. What is added to products
+    /// stretches.
     Multiplied,
     /// Nobody knows.
     Unknown(&'a Unknown),

@@ -128,6 +128,9 @@ pub enum Op {
     Expand(Shape),
     /// Matrix product of two inputs over their last two axes; those in front stretch where they are of length 1.
     MatMul,
+    /// Attention as frameworks compute it in one operation: `softmax(query x key^T / sqrt(features)) x value`, each of heads, tokens,
+    /// features; a fourth input, where there is one, is added to the scores.
+    Attention,
     /// Softmax along `axis`.
     Softmax {
         /// The normalised axis.
@@ -145,6 +148,11 @@ pub enum Op {
     /// Dropout in training, nothing in inference or with a rate of 0.
     Dropout {
         /// Share of elements set to zero.
+        rate: f32,
+    },
+    /// Whole samples set to zero in training (stochastic depth), nothing in inference or with a rate of 0.
+    DropPath {
+        /// Share of samples set to zero.
         rate: f32,
     },
     /// An operation this crate does not know: counted, named, never fatal.
@@ -174,6 +182,7 @@ impl Op {
             Op::Transpose { .. } => "transpose",
             Op::Slice { .. } => "slice",
             Op::MatMul => "matmul",
+            Op::Attention => "attention",
             Op::Softmax { .. } => "softmax",
             Op::Reduce { reduction, .. } => reduction.name(),
             Op::Where => "where",
@@ -183,6 +192,7 @@ impl Op {
             Op::Pad { .. } => "pad",
             Op::Expand(_) => "expand",
             Op::Dropout { .. } => "dropout",
+            Op::DropPath { .. } => "drop-path",
             Op::Unknown(unknown) => &unknown.op_type,
         }
     }
@@ -214,6 +224,7 @@ impl Op {
             Op::Transpose { order } => movement::transpose(order, at),
             Op::Slice { axis, start, length } => movement::slice([*axis, *start, *length], at),
             Op::MatMul => product::matmul(at),
+            Op::Attention => product::attention(at),
             Op::Softmax { .. } => normalisation::softmax(at),
             Op::Reduce { reduction, axes, keep } => pooling::reduced(*reduction, axes, *keep, at),
             Op::Where => elementwise::choice(at),
@@ -223,6 +234,7 @@ impl Op {
             Op::Pad { .. } => movement::pad(at),
             Op::Expand(_) => movement::expand(at),
             Op::Dropout { rate } => elementwise::dropout(*rate, at),
+            Op::DropPath { rate } => elementwise::drop_path(*rate, at),
             Op::Unknown(unknown) => unknown.facts(at),
         }
     }
@@ -243,6 +255,7 @@ impl Op {
             Op::Transpose { order } => movement::transpose_shape(order, one(inputs)?)?,
             Op::Slice { axis, start, length } => movement::slice_shape([*axis, *start, *length], one(inputs)?)?,
             Op::MatMul => product::matmul_shape(inputs)?,
+            Op::Attention => product::attention_shape(inputs)?,
             Op::Reduce { axes, keep, .. } => pooling::reduced_shape(one(inputs)?, axes, *keep)?,
             Op::Where => elementwise::choice_shape(inputs)?,
             Op::Resize { image, .. } => pooling::adaptive_shape(*image, one(inputs)?)?,
@@ -253,7 +266,7 @@ impl Op {
             Op::LayerNorm { axis, .. } | Op::Softmax { axis } => normalisation::shape(*axis, one(inputs)?)?,
             Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one(inputs)?)?,
             Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one(inputs)?)?,
-            Op::Activation(_) | Op::Dropout { .. } => one(inputs)?.clone(),
+            Op::Activation(_) | Op::Dropout { .. } | Op::DropPath { .. } => one(inputs)?.clone(),
             Op::Unknown(unknown) => unknown.shape.clone(),
         };
         if shape.dims().contains(&0) {

@@ -1,6 +1,6 @@
 //! Convolutions, fully connected layers and products of two tensors: what multiplies matrices.
 
-use super::facts::{At, Coupling, Facts, Gradient, Nature, Needs, Spans, Weight};
+use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Weight};
 use super::pooling::{Window, image};
 use super::two;
 use crate::network::Shape;
@@ -152,4 +152,41 @@ pub(super) fn matmul_shape(inputs: &[&Shape]) -> Result<Shape, String> {
 pub(super) fn matmul<'a>(at: At) -> Facts<'a> {
     let macs = at.output().elements().saturating_mul(at.input(0).features() as u64);
     Facts { macs, needs: Needs::Inputs, ..Facts::of(Nature::MatMul, Coupling::Multiplied, Gradient::Made) }
+}
+
+/// Queries, keys and values of as many heads, and numbers for the scores, of which axes of length 1 stretch.
+pub(super) fn attention_shape(inputs: &[&Shape]) -> Result<Shape, String> {
+    let ([query, key, value] | [query, key, value, _]) = *inputs else {
+        return Err(format!("takes three or four inputs, has {}", inputs.len()));
+    };
+    let misfit = || format!("cannot look {query} up in {key} for {value}");
+    let (&[heads, rows, features], &[_, keys, _], &[.., columns]) = (query.dims(), key.dims(), value.dims()) else {
+        return Err(misfit());
+    };
+    if key.dims() != [heads, keys, features] || value.dims() != [heads, keys, columns] {
+        return Err(misfit());
+    }
+    if let Some(added) = inputs.get(3) {
+        let scores = Shape::new([heads, rows, keys]);
+        let fits = |(&dim, &score): (&usize, &usize)| dim == score || dim == 1;
+        if added.rank() != 3 || !added.dims().iter().zip(scores.dims()).all(fits) {
+            return Err(format!("cannot add {added} to scores of {scores}"));
+        }
+    }
+    Ok(Shape::new([heads, rows, columns]))
+}
+
+/// PyTorch's flash attention keeps what it reads, what it gives, and one number for each query
+/// (`_scaled_dot_product_flash_attention_for_cpu` in tools/autograd/derivatives.yaml), never all scores.
+pub(super) fn attention<'a>(at: At) -> Facts<'a> {
+    let queries = at.output().elements() / at.output().features() as u64;
+    let keys = at.input(1).image()[0] as u64;
+    let multiplied = (at.input(0).features() + at.output().features()) as u64;
+    Facts {
+        macs: queries.saturating_mul(keys).saturating_mul(multiplied),
+        needs: Needs::All,
+        storage: Storage::Needed,
+        beside: Some(Beside::Sums(queries)),
+        ..Facts::of(Nature::Attention, Coupling::Multiplied, Gradient::Made)
+    }
 }

@@ -8,7 +8,7 @@ use crate::network::onnx::exporter::reads_parameter;
 use crate::network::onnx::fold;
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, own_name, single};
-use crate::network::onnx::value::{Feature, Value, elements};
+use crate::network::onnx::value::{Feature, Random, Value, elements};
 use crate::network::{Activation, Binary, Linear, Op};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
@@ -230,9 +230,10 @@ fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
 }
 
 fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature, other: &Value) -> Outcome {
-    if let (Value::Random(keep), Binary::Mul) = (other, binary) {
+    if let (&Value::Random(Random { keep, each_sample }), Binary::Mul) = (other, binary) {
         let rate = keep.map_or(0.5, |keep| 1.0 - keep) as f32;
-        return single(to.add_like(own_name(call), Op::Dropout { rate }, &[input])?);
+        let op = if each_sample { Op::DropPath { rate } } else { Op::Dropout { rate } };
+        return single(to.add_like(own_name(call), op, &[input])?);
     }
     if let Value::Constant(constant) = other
         && let Ok((function, number)) = numbers(call.node.op_type(), constant)
@@ -263,11 +264,19 @@ pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(&to.name(call), Op::Dropout { rate }, &[call.feature(0)?])?)
 }
 
-/// Random numbers of the shape of an input; what a comparison with them keeps makes a dropout (stochastic depth).
-pub(super) fn random(call: &Call) -> Outcome {
+/// Random numbers of the shape of an input; what a comparison with them keeps makes a dropout, of whole samples where there is one for each
+/// (stochastic depth).
+pub(super) fn random(to: &Translation, call: &Call) -> Outcome {
     let keep = match call.node.op_type() {
         "Bernoulli" => call.constant(0).and_then(Constant::uniform),
         _ => None,
     };
-    Ok(vec![Value::Random(keep)])
+    let drawn = to.input_dims(call.input(0), to.batch).or_else(|| {
+        let declared = to.declared.get(call.node.output.first()?.as_str())?;
+        Some(declared.iter().map(|dim| dim.unwrap_or(to.batch)).collect())
+    });
+    let each_sample = drawn.is_some_and(|dims| {
+        dims.split_first().is_some_and(|(&batch, rest)| batch == to.batch && rest.iter().all(|&dim| dim == 1))
+    });
+    Ok(vec![Value::Random(Random { keep, each_sample })])
 }

@@ -5,14 +5,14 @@ use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, own_name};
-use crate::network::onnx::value::{Feature, Value, Weight, elements};
+use crate::network::onnx::value::{Feature, Random, Value, Weight, elements};
 use crate::network::onnx::{infer, rearrange};
 use crate::network::{MAX_ELEMENTS, Op, Shape};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     let operator = call.node.op_type();
     if operator.starts_with("Random") || operator == "Bernoulli" {
-        return super::elementwise::random(call);
+        return super::elementwise::random(to, call);
     }
     if let Some(random) = call.inputs.iter().find_map(|input| randomness(call, input)) {
         return Ok(vec![random]);
@@ -99,14 +99,15 @@ fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
 
 /// What arithmetic makes of random numbers: the share that a comparison keeps, or `floor(share + uniform)`.
 fn randomness(call: &Call, input: &Value) -> Option<Value> {
-    let Value::Random(keep) = input else { return None };
+    let Value::Random(Random { keep, each_sample }) = *input else { return None };
     let number = || call.inputs.iter().find_map(|input| input.as_constant().and_then(Constant::uniform));
-    Some(Value::Random(match call.node.op_type() {
-        "Less" | "LessOrEqual" => number().or(*keep),
-        "Greater" | "GreaterOrEqual" => number().map(|bound| 1.0 - bound).or(*keep),
-        "Add" => number().or(*keep),
-        _ => *keep,
-    }))
+    let keep = match call.node.op_type() {
+        "Less" | "LessOrEqual" => number().or(keep),
+        "Greater" | "GreaterOrEqual" => number().map(|bound| 1.0 - bound).or(keep),
+        "Add" => number().or(keep),
+        _ => keep,
+    };
+    Some(Value::Random(Random { keep, each_sample }))
 }
 
 /// One copy of a tensor per sample, such as a class token; other copies are computed like anything else.

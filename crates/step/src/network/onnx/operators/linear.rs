@@ -34,6 +34,9 @@ pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
             if a.batch != b.batch || a.batch.is_some_and(|batch| batch.axis == last || batch.axis == second) {
                 return Err(Misfit::Unsupported);
             }
+            if let Some(attention) = super::attention::fused(to, call, a, b)? {
+                return single(attention);
+            }
             single(to.add_like(own_name(call), Op::MatMul, &[a, b])?)
         }
     }

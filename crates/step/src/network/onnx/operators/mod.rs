@@ -1,5 +1,6 @@
 //! What each ONNX operator becomes, by topic.
 
+mod attention;
 mod convolution;
 mod einsum;
 mod elementwise;
@@ -47,6 +48,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "ReduceProd" => pooling::reduce(to, call, Reduction::Product),
         "Gemm" => linear::gemm(to, call),
         "MatMul" => linear::matmul(to, call),
+        "Attention" => attention::whole(to, call),
         "Einsum" => einsum::einsum(to, call),
         "BatchNormalization" => normalisation::batch(to, call),
         "LayerNormalization" => normalisation::layer(to, call),
@@ -71,7 +73,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
             call.inputs.first().cloned().map(|input| vec![input]).ok_or(Misfit::Unsupported)
         }
         "Dropout" => elementwise::dropout(to, call),
-        "RandomUniformLike" | "RandomNormalLike" | "Bernoulli" => elementwise::random(call),
+        "RandomUniformLike" | "RandomNormalLike" | "Bernoulli" => elementwise::random(to, call),
         _ => elementwise::translate(to, call),
     }
 }

@@ -249,7 +249,7 @@ fn operands(to: &Translation, node: NodeId, op: &Op) -> Option<[NodeId; 2]> {
 }
 
 /// The one input of a node of that kind.
-fn step(to: &Translation, node: NodeId, kind: &str) -> Option<NodeId> {
+pub(super) fn step(to: &Translation, node: NodeId, kind: &str) -> Option<NodeId> {
     let node = to.builder.node(node);
     match node.inputs.as_slice() {
         [input] if node.op.kind().eq_ignore_ascii_case(kind) => Some(*input),

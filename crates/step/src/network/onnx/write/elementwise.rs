@@ -123,6 +123,23 @@ impl Writer<'_> {
         self.called(format!("{}/number", node.name));
     }
 
+    /// A uniform number for every sample, which is kept above the rate: much as exporters write `torch.bernoulli_`.
+    pub(super) fn drop_path(&mut self, node: &Node, rate: f32) {
+        let batch = self.batch(node, "drawn");
+        let rest = self.integers(node, "ones", vec![1; node.shape.rank()]);
+        let [rate, keep] =
+            [("rate", rate), ("keep", 1.0 - rate)].map(|(what, value)| self.constant(node, what, with::scalar(value)));
+        let name = |part: &str| format!("{}/{part}", node.name);
+        self.step(&name("shape"), "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
+        self.step(&name("one"), "ConstantOfShape", vec![name("shape")], vec![]);
+        self.step(&name("drawn"), "RandomUniformLike", vec![name("one")], vec![]);
+        self.step(&name("above"), "Greater", vec![name("drawn"), rate], vec![]);
+        self.step(&name("kept"), "Cast", vec![name("above")], vec![with::int("to", DataType::Float as i64)]);
+        self.step(&name("scaled"), "Div", vec![name("kept"), keep], vec![]);
+        let inputs = self.inputs(node).into_iter().chain([name("scaled")]).collect();
+        self.emit(node, "Mul", inputs, vec![]);
+    }
+
     pub(super) fn dropout(&mut self, node: &Node, rate: f32) {
         let rate = self.constant(node, "ratio", with::scalar(rate));
         let training = self.constant(node, "training", with::truth(true));

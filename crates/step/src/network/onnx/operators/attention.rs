@@ -1,0 +1,89 @@
+//! Attention that PyTorch computes in one operation, as its exporters take it apart.
+//!
+//! `scaled_dot_product_attention` comes out of both of PyTorch's exporters as `softmax((s q) (s k^T) [+ mask]) v` with `s` the root of the
+//! scale (symbolic_opset14.py; onnxscript's `aten_scaled_dot_product_attention`), for operator sets from 23 on as `Attention`. What
+//! networks spell out themselves scales once: the queries (timm without fused attention, Swin) or the scores. So an attention both of whose
+//! factors are scaled, the keys after they were turned, is the one operation; any other stays taken apart, as it runs. A module that
+//! itself scales both factors so would be taken for it.
+
+use super::normalisation::step;
+use crate::network::onnx::call::{Call, Misfit, Outcome};
+use crate::network::onnx::translate::{Translation, own_name, single};
+use crate::network::onnx::value::Feature;
+use crate::network::{Binary, NodeId, Op};
+
+/// What an attention reads beside its values.
+struct Scores {
+    query: NodeId,
+    /// The keys, as columns.
+    turned: NodeId,
+    added: Option<NodeId>,
+}
+
+/// The attention whose last product this is, of these weights and values.
+pub(super) fn fused(
+    to: &mut Translation,
+    call: &Call,
+    weights: Feature,
+    value: Feature,
+) -> Result<Option<Feature>, Misfit> {
+    // Operands of three axes PyTorch takes apart itself (`check_tensor_shapes` of sdp_utils_cpp.h); there the batch shares its axis with the
+    // heads.
+    let apart = !value.batch.is_some_and(|batch| batch.alone());
+    let read_once = call.node.input.first().is_some_and(|name| to.readers.get(name.as_str()) == Some(&1));
+    let Some(scores) = scores(to, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
+    let Scores { query, turned, added } = scores;
+    let like = |id: NodeId| Feature { id, ..value };
+    let key = turned_back(to, call, like(turned))?;
+    let inputs: Vec<Feature> = [query, key.id, value.id].into_iter().chain(added).map(like).collect();
+    // Heads that are repeated, and masks for the whole batch, are more than one operation.
+    let fits = {
+        let shapes: Vec<_> = inputs.iter().map(|input| to.builder.shape(input.id)).collect();
+        Op::Attention.shape(&shapes).is_ok()
+    };
+    if fits { to.add_like(own_name(call), Op::Attention, &inputs).map(Some) } else { Ok(None) }
+}
+
+/// An `Attention` with a batch and heads. A mask for the keys that come later costs nothing worth a number.
+pub(super) fn whole(to: &mut Translation, call: &Call) -> Outcome {
+    let [query, key, value] = [call.feature(0)?, call.feature(1)?, call.feature(2)?];
+    let more = (4..call.inputs.len()).any(|input| !call.is_absent(input)) || call.node.output.len() > 1;
+    let held = |input: &Feature| input.batch.is_some_and(|batch| batch.alone()) && to.dims(*input).len() == 4;
+    if more || ![query, key, value].iter().all(held) {
+        return Err(Misfit::Unsupported);
+    }
+    let added = call.feature(3).ok().filter(|added| to.dims(*added).len() == 4);
+    let inputs: Vec<Feature> = [query, key, value].into_iter().chain(added).collect();
+    single(to.add_like(own_name(call), Op::Attention, &inputs)?)
+}
+
+/// What weights are the softmax of.
+fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
+    let last = to.builder.shape(weights).rank().checked_sub(1)?;
+    let Op::Softmax { axis } = to.builder.node(weights).op else { return None };
+    let scores = to.builder.node(step(to, weights, "softmax").filter(|_| axis == last)?);
+    let sum = scores.op == Op::Binary(Binary::Add);
+    let (product, added) = match *scores.inputs.as_slice() {
+        // A mask that the file holds is no operand, as any constant.
+        [product] if sum => (to.builder.node(product), None),
+        [product, added] if sum => (to.builder.node(product), Some(added)),
+        _ => (scores, None),
+    };
+    let (Op::MatMul, &[query, key]) = (&product.op, product.inputs.as_slice()) else { return None };
+    Some(Scores { query: step(to, query, "mul")?, turned: step(to, key, "mul")?, added })
+}
+
+/// The keys as rows: what was turned for the product, or that turned once more.
+fn turned_back(to: &mut Translation, call: &Call, turned: Feature) -> Result<Feature, Misfit> {
+    let node = to.builder.node(turned.id);
+    let (source, mut order) = match node.inputs.as_slice() {
+        &[source] if let Op::Transpose { order } = &node.op => (Feature { id: source, ..turned }, order.clone()),
+        _ => (turned, (0..node.shape.rank()).collect()),
+    };
+    let last = order.len().checked_sub(2).ok_or(Misfit::Unsupported)?;
+    order.swap(last, last + 1);
+    match order.is_sorted() {
+        true => Ok(source),
+        false => to.add_like(&format!("{}_keys", own_name(call)), Op::Transpose { order }, &[source]),
+    }
+}

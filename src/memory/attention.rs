@@ -1,0 +1,43 @@
+//! Attention in one operation: what PyTorch's two kernels for it on processors take (aten/src/ATen/native/transformers/attention.cpp).
+
+use super::amount::{Amount, product};
+use super::operation::Operation;
+use super::rule::Move::{Drop, InputGradient, Keep, Output, Take};
+use super::rule::{Rule, Saved};
+use crate::network::{Beside, Facts};
+
+/// The rule of an attention. The kernel that never holds all scores cannot give a gradient to what is added to them
+/// (`check_attn_mask_shape` of sdp_utils_cpp.cpp); then it is computed step by step.
+pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let trained = operation.node.inputs.len() > 3 && operation.tracked(3);
+    if operation.step.trains() && trained { apart(rule, operation) } else { flash(rule, operation, facts) }
+}
+
+/// `_scaled_dot_product_flash_attention_for_cpu`: it saves what it reads, its result and a logarithm for every query.
+fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let sums = match facts.beside {
+        Some(Beside::Sums(queries)) => Some(Keep(Amount::per_sample(product([operation.step.activation(), queries])))),
+        None | Some(Beside::Statistics(_) | Beside::Indices | Beside::Draw) => None,
+    };
+    let read = (0..operation.node.inputs.len()).map(Saved::Input);
+    rule.forward([Output]).forward(sums).saves(read.chain([Saved::Output])).backward([0, 1, 2].map(InputGradient))
+}
+
+/// `_scaled_dot_product_attention_math`: copies of queries, keys and values in one row of heads, and the weights, are saved; the mask is
+/// added in place.
+fn apart(rule: Rule, operation: Operation) -> Rule {
+    let [query, key, value] = [0, 1, 2].map(|input| operation.input(input));
+    let scores = scores(operation);
+    let gradients = [InputGradient(2), Take(scores), Take(scores), Drop(1), InputGradient(3), InputGradient(0)];
+    rule.forward([Take(query), Take(key), Keep(query), Keep(key), Drop(0), Drop(0)])
+        .forward([Take(scores), Keep(scores), Take(scores), Drop(0), Drop(0), Keep(value), Output])
+        .backward(gradients)
+        .backward([InputGradient(1), Drop(0)])
+}
+
+/// Every query beside every key.
+fn scores(operation: Operation) -> Amount {
+    let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
+    let sides = [query.channels(), query.image()[0], key.image()[0]].map(|side| side as u64);
+    Amount::per_sample(product([operation.step.activation()].into_iter().chain(sides)))
+}
