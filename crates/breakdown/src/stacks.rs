@@ -2,6 +2,7 @@
 
 use crate::ancestry::Ancestry;
 use crate::breakdown::RankBreakdown;
+use crate::state::{Class, State, States};
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
@@ -33,6 +34,8 @@ pub struct Frame {
     pub(crate) name: u32,
     /// What kind of thing is called.
     pub category: Category,
+    /// Who has the word while it is the innermost.
+    pub class: Class,
     /// Nanoseconds while it was the innermost.
     pub own: i64,
     /// Nanoseconds with all that it calls.
@@ -107,6 +110,7 @@ struct Growing<'a> {
     /// The place of each of the trace's names.
     labels: Vec<Option<u32>>,
     refused: BTreeSet<u32>,
+    states: States<'a>,
 }
 
 /// Stands for no frame.
@@ -127,6 +131,7 @@ impl<'a> Growing<'a> {
             known: HashMap::new(),
             labels: vec![None; trace.names.all().count()],
             refused: BTreeSet::new(),
+            states: States::of(trace),
         }
     }
 
@@ -175,7 +180,8 @@ impl<'a> Growing<'a> {
 
     /// Counts a call that a frame makes; its frame, or that which calls it where there are too many.
     fn call(&mut self, parent: u32, event: u32) -> u32 {
-        let Event { name, category, .. } = self.trace.events[event as usize];
+        let event_of = &self.trace.events[event as usize];
+        let Event { name, category, .. } = *event_of;
         let key = (parent, self.label(name), category);
         let frame = match self.children.get(&key) {
             Some(&frame) => frame,
@@ -187,7 +193,8 @@ impl<'a> Growing<'a> {
                 let frame = self.frames.len() as u32;
                 self.children.insert(key, frame);
                 let parent = Some(parent).filter(|parent| *parent != ROOT);
-                self.frames.push(Frame { parent, name: key.1, category, own: 0, total: 0, calls: 0 });
+                let class = self.states.get(event_of).map_or(Class::Wait, State::class);
+                self.frames.push(Frame { parent, name: key.1, category, class, own: 0, total: 0, calls: 0 });
                 frame
             }
         };

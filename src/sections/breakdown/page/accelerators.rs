@@ -1,0 +1,130 @@
+//! What accelerators work on, what of it is hidden, and why they are idle.
+
+use super::colours::of_work;
+use super::milliseconds;
+use super::times::{mean, rank_name};
+use crate::breakdown::{Idle, RankBreakdown, Work};
+use crate::report::{Axis, Block, Chart, Colour, Column, Group, Plot, Series, StackedBars, Table, Texture, Whole};
+use crate::sections::breakdown::run::Run;
+use crate::traces::Trace;
+use crate::units::{Milliseconds, Percent};
+use std::collections::BTreeMap;
+
+/// Ranks beyond these are left out of charts.
+const RANKS: usize = 64;
+/// Streams that are named.
+const STREAMS: usize = 40;
+
+/// Charts of work and of idle time, and a table of streams.
+pub(super) fn blocks(run: &Run) -> Vec<Block> {
+    vec![Block::Chart(work(run)), Block::Chart(idle(run)), Block::Table(streams(run))]
+}
+
+fn bars(run: &Run, series: Vec<Series<f64>>) -> StackedBars {
+    let ranks = run.breakdown.ranks.iter().take(RANKS).map(rank_name).collect();
+    StackedBars {
+        groups: vec![Group { name: String::new(), bars: ranks }],
+        value: Axis::linear("time per iteration (ms)"),
+        series: series.into_iter().filter(|series| series.data.iter().any(|time| *time > 0.0)).collect(),
+        whole: Whole::Sum,
+        keys: Vec::new(),
+        intervals: Vec::new(),
+    }
+}
+
+fn work(run: &Run) -> Chart {
+    let ranks = || run.breakdown.ranks.iter().take(RANKS);
+    let exposed = Work::ALL.map(|work| {
+        let times = ranks().map(|rank| mean(rank, |own| Some(own.device.exposed(work) as f64)).unwrap_or(0.0));
+        Series::new(work.label(), times).coloured(of_work(work)).textured(Texture::Plain)
+    });
+    let idle = ranks().map(|rank| mean(rank, |own| Some(own.device.idle as f64)).unwrap_or(0.0));
+    let idle = Series::new("idle", idle).coloured(Colour::Rival).textured(Texture::Level);
+    let plot = bars(run, exposed.into_iter().chain([idle]).collect());
+    let hidden = Work::ALL.map(|work| {
+        let all: f64 = ranks().filter_map(|rank| mean(rank, |own| Some(own.device.hidden(work) as f64))).sum();
+        (work.label(), all / ranks().count().max(1) as f64)
+    });
+    let hidden: Vec<String> = hidden
+        .into_iter()
+        .filter(|(_, time)| *time > 0.0)
+        .map(|(work, time)| format!("{} of {work}", Milliseconds(time)))
+        .collect();
+    let hidden = match hidden.as_slice() {
+        [] => String::new(),
+        some => format!(" Hidden behind what stands further left, in the mean: {}.", some.join(", ")),
+    };
+    let caption = format!("What streams work on; of what goes on at once, only what stands furthest left.{hidden}");
+    Chart::new("What accelerators work on", caption, Plot::StackedBars(plot))
+}
+
+fn idle(run: &Run) -> Chart {
+    let time = |(place, cause): (usize, Idle)| {
+        let of_rank =
+            |rank: &RankBreakdown| mean(rank, |own| own.idle.map(|idle| idle[cause.index()] as f64)).unwrap_or(0.0);
+        let times = run.breakdown.ranks.iter().take(RANKS).map(of_rank);
+        let texture = [Texture::Plain, Texture::Rising, Texture::Falling, Texture::Crossed, Texture::Level][place];
+        Series::new(cause.label(), times).coloured(of_cause(cause)).textured(texture)
+    };
+    let plot = bars(run, Idle::ALL.into_iter().enumerate().map(time).collect());
+    let caption = "Why no stream works: the host has asked for nothing yet, what it asked for has not begun, it waits for the accelerator or for another rank.";
+    Chart::new("Why accelerators are idle", caption, Plot::StackedBars(plot))
+}
+
+fn of_cause(cause: Idle) -> Colour {
+    match cause {
+        Idle::Host => Colour::Nth(7),
+        Idle::KernelLaunch => Colour::Nth(2),
+        Idle::Synchronisation => Colour::Variation,
+        Idle::AnotherRank => Colour::Nth(4),
+        Idle::Untold => Colour::Rival,
+    }
+}
+
+/// How long each stream works.
+fn streams(run: &Run) -> Table {
+    let columns = [
+        Column::number("rank", "rank"),
+        Column::text("stream", "stream"),
+        Column::number("busy_ms", "works"),
+        Column::number("percent", "share"),
+    ];
+    let mut rows = Vec::new();
+    for (ranked, rank) in run.ranks() {
+        let mut works: BTreeMap<_, i64> = BTreeMap::new();
+        let mut all = 0;
+        for iteration in rank.counted() {
+            all += iteration.sets.total();
+            iteration.device.streams.iter().for_each(|(track, time)| *works.entry(*track).or_default() += time);
+        }
+        let count = rank.counted().count().max(1) as f64;
+        rows.extend(works.into_iter().map(|(track, time)| {
+            let share = (all > 0).then(|| Percent(100.0 * time as f64 / all as f64));
+            let name = name_of_stream(&ranked.trace, track);
+            (
+                time,
+                [
+                    u64::from(rank.rank).into(),
+                    name.into(),
+                    Milliseconds(milliseconds(time as f64 / count)).into(),
+                    share.into(),
+                ],
+            )
+        }));
+    }
+    let title = match rows.len().saturating_sub(STREAMS) {
+        0 => "Streams, per iteration".to_owned(),
+        more => format!("Streams, per iteration; {more} more, which work less, are not listed"),
+    };
+    rows.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    rows.truncate(STREAMS);
+    let mut table = Table::new(title, columns);
+    rows.into_iter().for_each(|(_, row)| table.row(row));
+    table
+}
+
+/// `stream 7 of GPU 0`.
+pub(super) fn name_of_stream(trace: &Trace, track: crate::traces::TrackId) -> String {
+    let track = &trace.tracks[track.index()];
+    super::names::cut(&format!("stream {} of GPU {}", track.thread.trim_start_matches("stream "), track.process), 40)
+}

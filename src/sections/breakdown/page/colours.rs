@@ -1,0 +1,51 @@
+//! What colours and textures stand for throughout the page.
+
+use crate::breakdown::{Class, Operation, Work};
+use crate::report::{Colour, Series, Texture};
+
+/// The colour of who has the word.
+pub(super) fn of_class(class: Class) -> Colour {
+    match class {
+        Class::Cpp => Colour::Nth(0),
+        Class::Python => Colour::Nth(1),
+        Class::CudaApi => Colour::Nth(2),
+        Class::Wait => Colour::Rival,
+        Class::PythonOrWait => Colour::Nth(7),
+    }
+}
+
+/// The colour of whatever a GPU does.
+pub(super) const GPU: Colour = Colour::Nth(3);
+
+/// The colour of what a stream works on.
+pub(super) fn of_work(work: Work) -> Colour {
+    match work {
+        Work::Kernel => GPU,
+        Work::Collective => Colour::Nth(4),
+        Work::Copy => Colour::Nth(6),
+        Work::Set => Colour::Truth,
+    }
+}
+
+/// The colour of what the script is at; ranges that it named have those behind, by their place.
+pub(super) fn of_operation(operation: Operation, place: usize) -> Colour {
+    match operation {
+        Operation::Forward => Colour::Nth(0),
+        Operation::Backward => Colour::Nth(1),
+        Operation::Optimizer => Colour::Nth(2),
+        Operation::DataLoading => Colour::Nth(3),
+        Operation::ZeroGrad => Colour::Nth(4),
+        Operation::Named(_) => Colour::Nth(5 + place % 3),
+        Operation::Other => Colour::Rival,
+    }
+}
+
+/// Time while a GPU works is striped.
+pub(super) fn of_gpu(busy: bool) -> Texture {
+    if busy { Texture::Rising } else { Texture::Plain }
+}
+
+/// An entry of a legend.
+pub(super) fn key(name: &str, colour: Colour, texture: Texture) -> Series<f64> {
+    Series::new(name, [0.0; 0]).coloured(colour).textured(texture)
+}

@@ -1,0 +1,169 @@
+//! `report.html`: the sentence that says what dominates, and what it rests on, from whole runs down to single calls.
+
+mod accelerators;
+mod calls;
+mod colours;
+mod iteration;
+mod longest;
+mod names;
+mod origin;
+mod over_time;
+mod times;
+
+use super::run::Run;
+use super::{Shown, answer, tables};
+use crate::breakdown::{Class, Iteration, Metric, RankBreakdown, Stacks, Summary};
+use crate::report::{Block, Cell, Fact, Page};
+use crate::traces::Ranked;
+use crate::units::{Milliseconds, Percent};
+use tables::Whose;
+
+/// The whole page.
+pub(super) fn of(shown: &Shown) -> Page {
+    let run = &shown.run;
+    let mut page = Page::new(format!("Where an iteration of {} spends its time", origin::name(run)), subtitle(run));
+    page.chapter("What takes the time", answers(shown));
+    let Some(typical) = Typical::of(run) else {
+        page.chapter("Traces", origin::blocks(run));
+        return page;
+    };
+    page.chapter("Whose time it is", times::by_class(run));
+    page.chapter("By operation", times::by_operation(run));
+    if run.has_accelerators() {
+        page.chapter("Accelerators", accelerators::blocks(run));
+    }
+    page.chapter("One iteration", [iteration::chart(&typical)].map(Block::Chart));
+    page.chapter("What takes longest", longest::blocks(run, &typical));
+    page.chapter("Who calls what", calls::blocks(&typical));
+    page.chapter("Iterations over time", over_time::blocks(run, &typical));
+    page.chapter("Published metrics", [Block::Table(metrics(run))]);
+    page.chapter("Traces", origin::blocks(run));
+    page
+}
+
+/// What is shown in full of a run: one rank, and one iteration of it.
+struct Typical<'a> {
+    ranked: &'a Ranked,
+    rank: &'a RankBreakdown,
+    /// That of median length.
+    iteration: &'a Iteration,
+    stacks: Stacks,
+    /// Whether there are other ranks.
+    of_several: bool,
+}
+
+impl<'a> Typical<'a> {
+    /// Of the rank whose iterations take longest, for the others wait for it.
+    fn of(run: &'a Run) -> Option<Self> {
+        let mean = |rank: &RankBreakdown| rank.summary(length).map_or(0.0, |summary| summary.mean);
+        let counting = run.ranks().filter(|(_, rank)| rank.counted().next().is_some());
+        let (ranked, rank) = counting.min_by(|(_, a), (_, b)| mean(b).total_cmp(&mean(a)))?;
+        let median = rank.summary(length)?.median;
+        let off = |iteration: &&Iteration| (length(iteration).unwrap_or(0.0) - median).abs();
+        let iteration = rank.counted().min_by(|a, b| off(a).total_cmp(&off(b)))?;
+        let stacks = Stacks::of(&ranked.trace, rank);
+        Some(Typical { ranked, rank, iteration, stacks, of_several: run.traces.len() > 1 })
+    }
+
+    /// Words behind a title that say whose it is, where there are others.
+    fn whose(&self) -> String {
+        match self.of_several {
+            true => format!(" of rank {}, whose iterations take longest", self.rank.rank),
+            false => String::new(),
+        }
+    }
+}
+
+/// Nanoseconds of an iteration.
+fn length(iteration: &Iteration) -> Option<f64> {
+    Some(iteration.sets.total() as f64)
+}
+
+fn milliseconds(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e6
+}
+
+fn subtitle(run: &Run) -> String {
+    let files: Vec<String> = run.traces.iter().map(|ranked| ranked.trace.file.display().to_string()).collect();
+    match files.as_slice() {
+        [] => "No trace.".to_owned(),
+        [file] => format!("From the trace {file}."),
+        [first, .., last] => format!("From {} traces, {first} to {last}.", files.len()),
+    }
+}
+
+fn answers(shown: &Shown) -> Vec<Block> {
+    let mut blocks = vec![Block::Text(sentence(&answer::of(&shown.run)))];
+    blocks.extend(Whose::main(&shown.run).map(|whose| Block::Headline(headline(&shown.run, whose))));
+    let warnings: Vec<String> = shown.warnings.iter().map(|warning| sentence(warning)).collect();
+    blocks.extend(Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List));
+    blocks
+}
+
+/// Words as a sentence of a page: a capital first, a full stop last.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let end = if words.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{capital}{}{end}", letters.as_str())
+}
+
+fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
+    let total = whose.summary(length);
+    let mean = |summary: Option<Summary>| summary.map(|summary| Milliseconds(milliseconds(summary.mean)));
+    let share = |number: &dyn Fn(&Iteration) -> Option<f64>| {
+        let (part, whole) = (whose.summary(number)?.mean, total?.mean);
+        (whole > 0.0).then(|| Percent(100.0 * part / whole))
+    };
+    let sure = total
+        .and_then(|total| total.interval)
+        .map(|[low, high]| format!("95 %: {} – {}", Milliseconds(milliseconds(low)), Milliseconds(milliseconds(high))));
+    let count = match whose {
+        Whose::All(all) => all.together().len(),
+        Whose::Rank(rank) => rank.counted().count(),
+    };
+    let iterations = if count == 1 { "of 1 iteration".to_owned() } else { format!("mean of {count} iterations") };
+    let mut facts = vec![
+        Fact::new("an iteration", mean(total))
+            .remark(sure.map_or(iterations.clone(), |sure| format!("{iterations}; {sure}"))),
+    ];
+    let python = share(&|iteration| Some(iteration.sets.class(Class::Python)? as f64));
+    let unknown = if python.is_some() { "of the iteration" } else { "unknown: not in the trace" };
+    facts.push(Fact::new("in Python", python).remark(unknown));
+    if run.has_accelerators() {
+        let busy = share(&|iteration| Some(iteration.sets.gpu_busy() as f64));
+        facts.push(Fact::new("GPU busy", busy).remark("of the iteration"));
+    }
+    let speedup = whose.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets));
+    let speedup = speedup.map_or(Cell::Missing, |speedup| Cell::Text(format!("{:.2} ×", speedup.mean)));
+    facts.push(Fact::new("TheoreticalSpeedup", speedup).remark("were there nothing but calls into C++ and CUDA"));
+    facts
+}
+
+/// The eleven published metrics.
+fn metrics(run: &Run) -> crate::report::Table {
+    use crate::report::{Column, Table};
+    let columns = [
+        Column::text("metric", "metric"),
+        Column::number("mean", "mean"),
+        Column::number("median", "median"),
+        Column::number("spread", "spread"),
+        Column::number("low", "95 % from"),
+        Column::number("high", "to"),
+    ];
+    let mut table = Table::new("By their published names, in seconds, percent, or as a factor", columns);
+    let Some(whose) = Whose::main(run) else { return table };
+    for metric in Metric::ALL {
+        let summary = whose.summary(|iteration| metric.of(&iteration.sets));
+        let (low, high) = summary.and_then(|summary| summary.interval).map(|[low, high]| (low, high)).unzip();
+        table.row([
+            metric.name().into(),
+            summary.map(|summary| summary.mean).into(),
+            summary.map(|summary| summary.median).into(),
+            summary.and_then(|summary| summary.spread).into(),
+            low.into(),
+            high.into(),
+        ]);
+    }
+    table
+}
