@@ -15,6 +15,7 @@
 
 mod ancestry;
 mod breakdown;
+mod comparison;
 mod correction;
 mod device;
 mod idle;
@@ -36,6 +37,7 @@ mod threads;
 mod warm_up;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
+pub use comparison::{Comparison, Difference, Measure, Verdict};
 pub use correction::Corrected;
 pub use device::{Device, DeviceTime, Work};
 pub use idle::Idle;

@@ -67,6 +67,39 @@ impl Metric {
         }
     }
 
+    /// What it is counted in: seconds, percent, or times where it is a factor.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::TotalTimeSec
+            | Metric::CppAndGPUTimeSec
+            | Metric::CppTimeSec
+            | Metric::FrameworkCppTimeSec
+            | Metric::CudaCppTimeSec
+            | Metric::GPUTimeSec
+            | Metric::GPUAndCudaCppTimeSec
+            | Metric::PythonTimeSec => "s",
+            Metric::TheoreticalSpeedup => "times",
+            Metric::PercentTimeInPython | Metric::PythonOverheadPercent => "%",
+        }
+    }
+
+    /// What it tells, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Metric::TotalTimeSec => "an iteration",
+            Metric::CppAndGPUTimeSec => "calls into C++ and CUDA, whatever the GPU does",
+            Metric::CppTimeSec => "such calls while the GPU is idle",
+            Metric::FrameworkCppTimeSec => "C++ while the GPU is idle",
+            Metric::CudaCppTimeSec => "calls of CUDA while the GPU is idle",
+            Metric::GPUTimeSec => "any stream works",
+            Metric::GPUAndCudaCppTimeSec => "calls of CUDA, whatever the GPU does",
+            Metric::TheoreticalSpeedup => "how many times as fast an iteration were with calls into C++ and CUDA alone",
+            Metric::PercentTimeInPython => "Python's share of an iteration",
+            Metric::PythonTimeSec => "Python, whatever the GPU does",
+            Metric::PythonOverheadPercent => "Python beside calls into C++ and CUDA",
+        }
+    }
+
     /// Its value in seconds, percent or as a factor; none where the trace does not tell, as all that rests on the time in Python where
     /// that is not recorded, and where it were a share of nothing.
     pub fn of(self, sets: &Sets) -> Option<f64> {

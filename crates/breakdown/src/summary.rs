@@ -19,6 +19,9 @@ pub struct Summary {
     pub interval: Option<[f64; 2]>,
 }
 
+/// The probability that an interval misses.
+const MISSES: f64 = 0.05;
+
 impl Summary {
     /// Of some values; none of none, and of values that are no numbers.
     ///
@@ -35,16 +38,18 @@ impl Summary {
         let (count, mean) = (values.len(), stats::mean(values));
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let spread = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
-        let interval = spread.zip(quantile(count)).map(|(spread, quantile)| {
+        let interval = spread.zip(quantile(count as f64 - 1.0, MISSES)).map(|(spread, quantile)| {
             let half = quantile * spread / (count as f64).sqrt();
-            [mean - half, mean + half]
+            // What is never negative has no mean below zero.
+            let lowest = if values.iter().all(|value| *value >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
+            [(mean - half).max(lowest), mean + half]
         });
         Some(Summary { count, mean, median: stats::median(values), spread, interval })
     }
 }
 
-/// The 97.5th percentile of Student's t for the mean of so many values.
-fn quantile(count: usize) -> Option<f64> {
-    let t = StudentsT::new(0.0, 1.0, count.checked_sub(1)? as f64).ok()?;
-    Some(t.inverse_cdf(0.975))
+/// What Student's t of so many degrees of freedom exceeds, to either side, with so small a probability.
+pub(crate) fn quantile(freedom: f64, misses: f64) -> Option<f64> {
+    let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    Some(t.inverse_cdf(1.0 - misses / 2.0))
 }

@@ -2,7 +2,13 @@
 
 use super::Shown;
 use super::run::Run;
-use serde_json::{Value, json};
+use super::tables::Whose;
+use crate::breakdown::{
+    Class, Comparison, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, RankBreakdown, Sets, Summary,
+    Verdict, Work,
+};
+use crate::traces::{Ranked, Trace};
+use serde_json::{Map, Value, json};
 
 /// The newest format.
 const FORMAT: u32 = 1;
@@ -12,11 +18,173 @@ pub(super) fn of(shown: &Shown) -> Value {
     let mut document = run(&shown.run);
     document["format"] = FORMAT.into();
     document["warnings"] = shown.warnings.clone().into();
-    document["after"] = shown.after.as_ref().map_or(Value::Null, run);
+    if let Some((after, comparison)) = &shown.after {
+        document["after"] = run(after);
+        document["comparison"] = differences(comparison);
+    }
     document
 }
 
 fn run(run: &Run) -> Value {
-    let rank = |ranked: &crate::traces::Ranked| json!({ "rank": ranked.rank, "file": ranked.trace.file });
-    json!({ "ranks": run.ranks().map(|(ranked, _)| rank(ranked)).collect::<Value>() })
+    json!({
+        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank)).collect::<Value>(),
+        "summary": Whose::main(run).map(summary),
+    })
+}
+
+fn of_rank(ranked: &Ranked, rank: &RankBreakdown) -> Value {
+    json!({
+        "rank": rank.rank,
+        "trace": ranked.trace.file,
+        "iterations_are": markers(&rank.markers),
+        "python_recorded": rank.iterations.iter().all(|iteration| iteration.sets.python_recorded),
+        "gpu_recorded": rank.device.is_recorded(),
+        "gpus": ranked.trace.header.devices,
+        "warm_up": rank.warm_up.iterations,
+        "iterations": rank.iterations.iter().map(|one| iteration(one, &ranked.trace)).collect::<Value>(),
+        "summary": summary(Whose::Rank(rank)),
+        "warnings": rank.warnings,
+    })
+}
+
+fn markers(markers: &Markers) -> Value {
+    match markers {
+        Markers::Named(name) => json!({ "what": "named", "event": name }),
+        Markers::ProfilerSteps => json!({ "what": "profiler steps" }),
+        Markers::OptimizerSteps(name) => json!({ "what": "optimizer steps", "event": name }),
+        Markers::Period { event, certainty } => json!({ "what": "period", "event": event, "certainty": certainty }),
+        Markers::WholeTrace => json!({ "what": "whole trace" }),
+    }
+}
+
+fn iteration(one: &Iteration, trace: &Trace) -> Value {
+    let operation = |(operation, part): (&Operation, &Sets)| json!({ "operation": operation.label(&trace.names), "sets": named(Class::ALL, |class| sets(part, class)) });
+    let stream = |(track, works): &(crate::traces::TrackId, i64)| {
+        let track = &trace.tracks[track.index()];
+        json!({ "gpu": track.process, "stream": track.thread, "busy_ns": works })
+    };
+    let device = &one.device;
+    let of_work = |work: Work| json!({ "exposed_ns": device.exposed(work), "hidden_ns": device.hidden(work) });
+    json!({
+        "name": one.name,
+        "start_ns": one.window.0,
+        "end_ns": one.window.1,
+        "warm_up": one.warm_up,
+        "sets": named(Class::ALL, |class| sets(&one.sets, class)),
+        "cuda_api_waiting_ns": one.sets.synchronising,
+        "operations": one.operations.iter().map(operation).collect::<Value>(),
+        "gpu_work": named(Work::ALL, of_work),
+        "gpu_streams": device.streams.iter().map(stream).collect::<Value>(),
+        "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle[cause.index()].into())),
+        "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
+    })
+}
+
+/// Nanoseconds of a class; null where the trace does not tell.
+fn sets(sets: &Sets, class: Class) -> Value {
+    let both = sets.get(class, false).zip(sets.get(class, true));
+    both.map(|(idle, busy)| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": busy })).into()
+}
+
+/// What every number comes to over the iterations that count.
+fn summary(whose: Whose) -> Value {
+    let number = |number: &dyn Fn(&Iteration) -> Option<f64>| whose.summary(number).map(described);
+    let set = |class: Class, busy: bool| number(&|one| Some(one.sets.get(class, busy)? as f64));
+    let both = |class| set(class, false).map(|idle| json!({ "gpu_idle_ns": idle, "gpu_busy_ns": set(class, true) }));
+    let of_work = |work: Work| {
+        json!({
+            "exposed_ns": number(&|one| Some(one.device.exposed(work) as f64)),
+            "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
+        })
+    };
+    json!({
+        "iterations": whose.count(),
+        "total_ns": number(&|one| Some(one.sets.total() as f64)),
+        "sets": named(Class::ALL, |class| both(class).into()),
+        "gpu_work": named(Work::ALL, of_work),
+        "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?[cause.index()] as f64)).into()),
+        "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
+    })
+}
+
+fn described(summary: Summary) -> Value {
+    json!({
+        "mean": summary.mean,
+        "median": summary.median,
+        "standard_deviation": summary.spread,
+        "interval_95": summary.interval,
+    })
+}
+
+fn differences(comparison: &Comparison) -> Value {
+    comparison.differences.iter().map(difference).collect()
+}
+
+fn difference(difference: &Difference) -> Value {
+    let (what, unit) = match difference.of {
+        Measure::Set { class, gpu_busy } => {
+            (json!({ "class": class.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
+        }
+        Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit()),
+    };
+    let verdict = match difference.verdict() {
+        Verdict::Less => "less",
+        Verdict::More => "more",
+        Verdict::Noise => "no difference that could be told from noise",
+    };
+    json!({
+        "of": what,
+        "unit": unit,
+        "before": described(difference.before),
+        "after": described(difference.after),
+        "change": difference.change,
+        "change_percent": difference.percent(),
+        "interval": difference.interval,
+        "verdict": verdict,
+    })
+}
+
+/// What has a key in JSON.
+trait Keyed: Copy {
+    fn key(self) -> &'static str;
+}
+
+fn named<T: Keyed>(all: impl IntoIterator<Item = T>, value: impl Fn(T) -> Value) -> Value {
+    all.into_iter().map(|one| (one.key().to_owned(), value(one))).collect::<Map<String, Value>>().into()
+}
+
+impl Keyed for Class {
+    fn key(self) -> &'static str {
+        match self {
+            Class::Python => "python",
+            Class::Cpp => "cpp",
+            Class::CudaApi => "cuda_api",
+            Class::Wait => "wait",
+            Class::PythonOrWait => "python_or_wait",
+        }
+    }
+}
+
+impl Keyed for Work {
+    fn key(self) -> &'static str {
+        self.label()
+    }
+}
+
+impl Keyed for Idle {
+    fn key(self) -> &'static str {
+        match self {
+            Idle::Host => "host",
+            Idle::KernelLaunch => "kernel_launch",
+            Idle::Synchronisation => "synchronisation",
+            Idle::AnotherRank => "another_rank",
+            Idle::Untold => "not_told",
+        }
+    }
+}
+
+impl Keyed for Metric {
+    fn key(self) -> &'static str {
+        self.name()
+    }
 }

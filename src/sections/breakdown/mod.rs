@@ -1,19 +1,28 @@
 //! `[breakdown]` and `perf4sight breakdown`: where the iterations of a training script spend their time, from traces of it.
 
 mod answer;
+mod differences;
 mod files;
+mod folded;
 mod json;
 mod keys;
 mod page;
+mod published;
+mod rows;
 mod run;
 mod tables;
+mod time_breakdown;
 
-use crate::breakdown::Options;
+use crate::breakdown::{Comparison, Metric, Options, RankBreakdown};
 use crate::config::Values;
-use crate::error::Result;
-use crate::frame::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use crate::error::{Error, Result};
+use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use crate::report::{Cell, Column, Progress};
+use crate::units::{Milliseconds, Percent};
 use files::Files;
+use folded::Folded;
 use run::Run;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// The section `[breakdown]`.
@@ -40,8 +49,8 @@ pub struct Breakdown {
 struct Shown {
     /// What was asked for.
     run: Run,
-    /// What it is compared with: the run after it.
-    after: Option<Run>,
+    /// The run that it is compared with, which came after it, and what changed.
+    after: Option<(Run, Comparison)>,
     /// What a reader should know, in sentences.
     warnings: Vec<String>,
 }
@@ -53,13 +62,19 @@ impl Verb for Breakdown {
     /// A file that is no trace, an iteration that none has, a folder that cannot be written to or holds what is not a breakdown's.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = Files::new(&self.out)?;
-        let shown = self.read(context)?;
+        let runs = if self.compare.is_empty() { 1 } else { 2 };
+        let progress = context.console.progress(READING * runs + 1, "breaking down");
+        let mut shown = self.read(&progress)?;
+        progress.doing("drawing");
+        let json = write(files, &mut shown)?;
+        progress.advance(1);
+        drop(progress);
         shown.warnings.iter().for_each(|warning| context.warn(warning));
-        let (json, page) = (json::of(&shown), page::of(&shown));
-        files.with("report.html", page.to_html()).with("breakdown.json", format!("{json:#}\n")).place()?;
         Ok(Summary {
+            answer: shown.after.as_ref().map_or(String::new(), |(_, comparison)| differences::answer(comparison)),
             tables: tables::of(&shown),
             headline: answer::of(&shown.run),
+            findings: findings(&shown.run),
             files: vec![("report", self.out.join("report.html"))],
             json,
             ..Summary::default()
@@ -67,9 +82,47 @@ impl Verb for Breakdown {
     }
 }
 
+/// Pieces of work that reading a run is, for progress.
+const READING: u64 = 2;
+
+/// Draws and writes everything; what `breakdown.json` says.
+fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
+    let folded = Folded::of(&shown.run);
+    if folded.cut {
+        shown
+            .warnings
+            .push("stacks.folded holds the first 64 MiB of the stacks; what is behind is left out".to_owned());
+    }
+    files.add("stacks.folded", folded.text);
+    for published in published::of(shown) {
+        published.files()?.into_iter().for_each(|(name, contents)| files.add(name, contents));
+    }
+    files.add("breakdown.csv", rows::of(shown).to_csv());
+    files.add("report.html", page::of(shown).to_html());
+    let json = json::of(shown);
+    files.add("breakdown.json", format!("{json:#}\n"));
+    files.place()?;
+    Ok(json)
+}
+
+/// What the closing table of a configuration says of each rank.
+fn findings(run: &Run) -> Vec<Finding> {
+    let of_rank = |rank: &RankBreakdown| {
+        let total = rank.summary(|one| Some(one.sets.total() as f64)).map(|total| Milliseconds(total.mean / 1e6));
+        let python = rank.summary(|one| Metric::PercentTimeInPython.of(&one.sets)).map(|share| Percent(share.mean));
+        let columns = [
+            (Column::number("iteration_ms", "iteration"), Cell::from(total)),
+            (Column::number("python_percent", "in Python"), python.into()),
+        ];
+        let about = format!("rank {}", rank.rank);
+        columns.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+    };
+    run.breakdown.ranks.iter().flat_map(of_rank).collect()
+}
+
 impl Section for Breakdown {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        Files::new(&self.out).map_err(crate::error::Error::configured)?;
+        Files::new(&self.out).map_err(Error::configured)?;
         let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
         let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
         Ok(Outline {
@@ -95,19 +148,17 @@ impl Breakdown {
         })
     }
 
-    fn read(&self, context: &Context) -> Result<Shown> {
+    fn read(&self, progress: &Progress) -> Result<Shown> {
         let options = Options { iteration: self.iteration.clone() };
-        let runs = 1 + u64::from(!self.compare.is_empty());
-        let progress = context.console.progress(2 * runs, "breaking down");
-        let run = Run::read(&self.traces, &options, &progress)?;
-        let after = match self.compare.is_empty() {
-            true => None,
-            false => Some(Run::read(&self.compare, &options, &progress)?),
-        };
-        let warnings = run.warnings().into_iter().chain(
-            after.iter().flat_map(|after| after.warnings().into_iter().map(|warning| format!("after: {warning}"))),
-        );
-        let warnings = warnings.collect();
-        Ok(Shown { warnings, run, after })
+        let run = Run::read(&self.traces, &options, progress)?;
+        let mut warnings = run.warnings();
+        if self.compare.is_empty() {
+            return Ok(Shown { run, after: None, warnings });
+        }
+        let after = Run::read(&self.compare, &options, progress)?;
+        warnings.iter_mut().for_each(|warning| warning.insert_str(0, "before: "));
+        warnings.extend(after.warnings().into_iter().map(|warning| format!("after: {warning}")));
+        let comparison = Comparison::of(&run.breakdown, &after.breakdown);
+        Ok(Shown { run, after: Some((after, comparison)), warnings })
     }
 }

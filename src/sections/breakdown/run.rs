@@ -30,7 +30,7 @@ impl Run {
     }
 
     /// Each rank with its trace.
-    pub fn ranks(&self) -> impl Iterator<Item = (&Ranked, &RankBreakdown)> {
+    pub fn ranks(&self) -> impl DoubleEndedIterator<Item = (&Ranked, &RankBreakdown)> {
         self.traces.iter().zip(&self.breakdown.ranks)
     }
 

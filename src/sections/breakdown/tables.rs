@@ -1,14 +1,25 @@
 //! What the console shows: an iteration by class, by rank, and what the accelerators do.
 
-use super::Shown;
 use super::run::Run;
-use crate::breakdown::{Breakdown, Class, Iteration, RankBreakdown, Summary};
+use super::{Shown, differences};
+use crate::breakdown::{Breakdown, Class, Idle, Iteration, RankBreakdown, Summary, Work};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
+use std::cmp::Reverse;
+
+/// More ranks are not listed.
+const RANKS: usize = 16;
 
 /// All tables.
 pub(super) fn of(shown: &Shown) -> Vec<Table> {
-    vec![classes(&shown.run)]
+    let run = &shown.run;
+    let mut tables = vec![classes(run)];
+    tables.extend((run.traces.len() > 1).then(|| ranks(run)));
+    if let (true, Some(whose)) = (run.has_accelerators(), Whose::main(run)) {
+        tables.extend([work(whose), idle(whose)]);
+    }
+    tables.extend(shown.after.as_ref().map(|(_, comparison)| differences::table(comparison)));
+    tables
 }
 
 /// Whose iterations a number is of.
@@ -38,6 +49,26 @@ impl<'a> Whose<'a> {
             Whose::Rank(rank) => rank.summary(number),
         }
     }
+
+    /// How many iterations count.
+    pub fn count(self) -> usize {
+        match self {
+            Whose::All(all) => all.together().len(),
+            Whose::Rank(rank) => rank.counted().count(),
+        }
+    }
+
+    /// How many more are left out as warm-up, of the rank that has most of them.
+    fn warm_up(self) -> usize {
+        match self {
+            Whose::All(all) => all.ranks.iter().map(|rank| rank.warm_up.iterations).max().unwrap_or(0),
+            Whose::Rank(rank) => rank.warm_up.iterations,
+        }
+    }
+
+    fn total(self) -> Option<Summary> {
+        self.summary(|iteration| Some(iteration.sets.total() as f64))
+    }
 }
 
 /// The main table: {Python, C++, CUDA API, wait} x {GPU busy, idle}.
@@ -45,65 +76,143 @@ pub(super) fn classes(run: &Run) -> Table {
     let gpu = run.has_accelerators();
     let mut columns = vec![Column::text("class", "class")];
     columns.extend(gpu.then(|| Column::text("gpu", "GPU")));
-    columns.extend(
-        [
-            ("mean_ms", "mean"),
-            ("percent", "share"),
-            ("median_ms", "median"),
-            ("spread_ms", "spread"),
-            ("interval_ms", "95 %"),
-        ]
-        .map(|(key, heading)| Column::number(key, heading)),
-    );
-    let Some(whose) = Whose::main(run) else { return Table::new("", columns) };
+    let numbered = [("mean_ms", "mean"), ("percent", "share"), ("median_ms", "median"), ("spread_ms", "spread")];
+    columns.extend(numbered.map(|(key, heading)| Column::number(key, heading)));
+    columns.push(Column::number("interval_ms", "95 %"));
+    let Some((whose, total)) = Whose::main(run).and_then(|whose| Some((whose, whose.total()?))) else {
+        return Table::new("Where an iteration's time goes: no iterations", columns);
+    };
     let mut table = Table::new(title(run, whose), columns);
-    let total = whose.summary(|iteration| Some(iteration.sets.total() as f64));
-    for (class, busy) in Class::ALL.into_iter().flat_map(|class| [(class, true), (class, false)]) {
-        if busy && !gpu {
-            continue;
-        }
+    let sets = Class::ALL.into_iter().flat_map(|class| [(class, true), (class, false)]);
+    for (class, busy) in sets.filter(|(_, busy)| gpu || !busy) {
         let summary = whose.summary(|iteration| Some(iteration.sets.get(class, busy)? as f64));
-        let Some(summary) = summary else {
-            continue;
-        };
         let name = gpu.then(|| Cell::from(if busy { "busy" } else { "idle" }));
-        table.row([class.label().into()].into_iter().chain(name).chain(numbers(&summary, total.as_ref())));
+        let unknown = class != Class::PythonOrWait && summary.is_none();
+        if unknown || summary.is_some() {
+            table.row([class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total)));
+        }
     }
-    if let Some(total) = total {
-        let name = gpu.then(|| Cell::from(""));
-        table.row(["iteration".into()].into_iter().chain(name).chain(numbers(&total, Some(&total))));
-    }
+    let blank = gpu.then(|| Cell::from(""));
+    table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)));
     table
 }
 
-/// Mean, share, median, spread and interval of nanoseconds.
-fn numbers(summary: &Summary, total: Option<&Summary>) -> [Cell; 5] {
-    let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
-    let share = total.filter(|total| total.mean > 0.0).map(|total| Percent(100.0 * summary.mean / total.mean));
+/// Mean, share, median, spread and interval of nanoseconds; *unknown* where the trace does not tell.
+fn numbers(summary: Option<&Summary>, total: &Summary) -> [Cell; 5] {
+    let Some(summary) = summary else {
+        return ["unknown".into(), Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing];
+    };
     let interval = summary.interval.map(|[low, high]| format!("{} – {}", milliseconds(low), milliseconds(high)));
     [
         milliseconds(summary.mean).into(),
-        share.into(),
+        share(summary.mean, total).into(),
         milliseconds(summary.median).into(),
         summary.spread.map(milliseconds).into(),
         interval.into(),
     ]
 }
 
+fn milliseconds(nanoseconds: f64) -> Milliseconds {
+    Milliseconds(nanoseconds / 1e6)
+}
+
+fn share(nanoseconds: f64, total: &Summary) -> Option<Percent> {
+    (total.mean > 0.0).then(|| Percent(100.0 * nanoseconds / total.mean))
+}
+
 fn title(run: &Run, whose: Whose) -> String {
-    let iterations = |count: usize| if count == 1 { "1 iteration".to_owned() } else { format!("{count} iterations") };
-    match whose {
-        Whose::All(all) => {
-            let (ranks, count) = (all.ranks.len(), all.together().len());
-            format!("Where an iteration's time goes: {} of {ranks} ranks", iterations(count))
-        }
-        Whose::Rank(rank) => {
-            let of = if run.traces.len() > 1 { format!(" of rank {}", rank.rank) } else { String::new() };
-            let warm_up = match rank.warm_up.iterations {
-                0 => String::new(),
-                left_out => format!(", {left_out} more left out as warm-up"),
-            };
-            format!("Where an iteration's time goes: {}{of}{warm_up}", iterations(rank.counted().count()))
-        }
+    let iterations = match whose.count() {
+        1 => "1 iteration".to_owned(),
+        count => format!("{count} iterations"),
+    };
+    let of = match whose {
+        Whose::All(all) => format!(", mean of {} ranks", all.ranks.len()),
+        Whose::Rank(rank) if run.traces.len() > 1 => format!(" of rank {}", rank.rank),
+        Whose::Rank(_) => String::new(),
+    };
+    let warm_up = match whose.warm_up() {
+        0 => String::new(),
+        left_out => format!(", {left_out} before them left out as warm-up"),
+    };
+    format!("Where an iteration's time goes: {iterations}{of}{warm_up}")
+}
+
+/// One row for each rank, those that take longest where there are many.
+fn ranks(run: &Run) -> Table {
+    let known = |class| {
+        run.breakdown.ranks.iter().any(|rank| rank.summary(|one| Some(one.sets.class(class)? as f64)).is_some())
+    };
+    let classes: Vec<Class> = Class::ALL.into_iter().filter(|class| known(*class)).collect();
+    let mut columns = vec![
+        Column::number("rank", "rank"),
+        Column::number("iterations", "iterations"),
+        Column::number("mean_ms", "mean"),
+    ];
+    columns.extend(classes.iter().map(|class| Column::number(class.label(), class.label())));
+    columns.push(Column::number("gpu_busy", "GPU busy"));
+    let mut all: Vec<(&RankBreakdown, Summary)> =
+        run.breakdown.ranks.iter().filter_map(|rank| Some((rank, Whose::Rank(rank).total()?))).collect();
+    let title = match all.len() {
+        ..=RANKS => "By rank".to_owned(),
+        count => format!("The {RANKS} of {count} ranks whose iterations take longest"),
+    };
+    if all.len() > RANKS {
+        all.sort_by_key(|(rank, total)| (Reverse(total.mean as i64), rank.rank));
+        all.truncate(RANKS);
     }
+    let mut table = Table::new(title, columns);
+    for (rank, total) in all {
+        let part = |number: &dyn Fn(&Iteration) -> Option<f64>| -> Cell {
+            rank.summary(number).and_then(|part| share(part.mean, &total)).into()
+        };
+        let times = classes.iter().map(|class| part(&|one| Some(one.sets.class(*class)? as f64)));
+        let head = [u64::from(rank.rank).into(), total.count.into(), milliseconds(total.mean).into()];
+        let busy = rank.device.is_recorded().then(|| part(&|one| Some(one.sets.gpu_busy() as f64)));
+        table.row(head.into_iter().chain(times).chain([busy.unwrap_or(Cell::Missing)]));
+    }
+    table
+}
+
+/// What the accelerators work on.
+fn work(whose: Whose) -> Table {
+    let columns = [("total_ms", "mean"), ("percent", "share"), ("exposed_ms", "exposed"), ("hidden_ms", "hidden")];
+    let columns = columns.map(|(key, heading)| Column::number(key, heading));
+    let mut table = Table::new(
+        "What the GPU works on; what goes on behind something above it is hidden",
+        [Column::text("work", "work")].into_iter().chain(columns),
+    );
+    let Some(total) = whose.total() else { return table };
+    let mean = |number: &dyn Fn(&Iteration) -> i64| {
+        whose.summary(|one| Some(number(one) as f64)).map_or(0.0, |time| time.mean)
+    };
+    for work in Work::ALL {
+        let times = [mean(&|one| one.device.exposed(work)), mean(&|one| one.device.hidden(work))];
+        let all = times[0] + times[1];
+        let [exposed, hidden] = times.map(|time| Cell::from(milliseconds(time)));
+        table.row([work.label().into(), milliseconds(all).into(), share(all, &total).into(), exposed, hidden]);
+    }
+    let busy = mean(&|one| one.device.busy);
+    table.row([
+        "busy".into(),
+        milliseconds(busy).into(),
+        share(busy, &total).into(),
+        milliseconds(busy).into(),
+        Cell::Missing,
+    ]);
+    table
+}
+
+/// Why they are idle.
+fn idle(whose: Whose) -> Table {
+    let columns =
+        [Column::text("cause", "cause"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
+    let mut table = Table::new("Why the GPU is idle", columns);
+    let Some(total) = whose.total() else { return table };
+    let cause = |cause: Idle| whose.summary(|one| Some(one.idle?[cause.index()] as f64));
+    for (cause, time) in Idle::ALL.into_iter().filter_map(|one| Some((one, cause(one)?))) {
+        table.row([cause.label().into(), milliseconds(time.mean).into(), share(time.mean, &total).into()]);
+    }
+    let idle = whose.summary(|one| Some(one.device.idle as f64)).map_or(0.0, |time| time.mean);
+    table.row(["idle".into(), milliseconds(idle).into(), share(idle, &total).into()]);
+    table
 }

@@ -92,7 +92,10 @@ impl StackedBars {
                 let (ink, texture) = series.filling(i);
                 let tip = format!("{name}, {}: {} ({} %)", series.name, significant(length), significant(share));
                 drawing.fill(area, (ink, texture), tip);
-                drawing.words_inside(area, &significant(length * factor), ink);
+                // The only part of a sum is the sum, which stands behind it.
+                if self.series.len() > 1 || self.whole == Whole::Share {
+                    drawing.words_inside(area, &significant(length * factor), ink);
+                }
                 from += length;
             }
         }

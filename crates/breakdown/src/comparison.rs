@@ -1,0 +1,165 @@
+//! Two runs side by side: what changed, and whether iterations of one run differ by as much anyway.
+
+use crate::breakdown::{Breakdown, Iteration};
+use crate::metrics::Metric;
+use crate::state::Class;
+use crate::summary::{Summary, quantile};
+
+/// A number of an iteration that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measure {
+    /// Nanoseconds of one set.
+    Set {
+        /// Who has the word.
+        class: Class,
+        /// What the GPU does meanwhile.
+        gpu_busy: bool,
+    },
+    /// A published metric, in its unit.
+    Metric(Metric),
+}
+
+/// A number before and after.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Difference {
+    /// Which.
+    pub of: Measure,
+    /// Of the run that was first.
+    pub before: Summary,
+    /// Of the one that it is compared with.
+    pub after: Summary,
+    /// The mean after without the mean before.
+    pub change: f64,
+    /// Where the change would lie over many more iterations of the two; the intervals of all numbers of a comparison hold together with
+    /// a probability of 95 % at least. None where a run has a single iteration.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Which way a number went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is less.
+    Less,
+    /// It is more.
+    More,
+    /// No difference that could be told from noise.
+    Noise,
+}
+
+/// What changed from one run to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Every number that both runs tell.
+    pub differences: Vec<Difference>,
+}
+
+/// The probability that any interval of a comparison misses.
+const MISSES: f64 = 0.05;
+
+impl Measure {
+    /// All of them: the sets, then the metrics.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let sets =
+            Class::ALL.into_iter().flat_map(|class| [true, false].map(|gpu_busy| Measure::Set { class, gpu_busy }));
+        sets.chain(Metric::ALL.map(Measure::Metric))
+    }
+
+    /// Its value in an iteration; none where the trace does not tell.
+    pub fn of(self, iteration: &Iteration) -> Option<f64> {
+        match self {
+            Measure::Set { class, gpu_busy } => iteration.sets.get(class, gpu_busy).map(|time| time as f64),
+            Measure::Metric(metric) => metric.of(&iteration.sets),
+        }
+    }
+}
+
+impl Comparison {
+    /// Of two runs, by the iterations that count on all of each run's ranks.
+    ///
+    /// The intervals are Welch's (Biometrika 34, 1947), with fewer values than there are where neighbouring iterations are alike: of `n`
+    /// with a correlation `r` of neighbours, `n (1 - r) / (1 + r)` count (Zwiers and von Storch, Journal of Climate 8, 1995; `r` without its bias, Kendall, Biometrika 41, 1954). They are so
+    /// wide that all hold together (Bonferroni), for among twenty numbers one or the other strays.
+    pub fn of(before: &Breakdown, after: &Breakdown) -> Self {
+        let both = |measure: Measure| {
+            let values = |run: &Breakdown| run.values(|iteration| measure.of(iteration));
+            Some((measure, values(before)?, values(after)?))
+        };
+        let told: Vec<(Measure, Vec<f64>, Vec<f64>)> = Measure::all().filter_map(both).collect();
+        let misses = MISSES / told.len() as f64;
+        let difference = |(of, before, after): &(Measure, Vec<f64>, Vec<f64>)| {
+            let interval = welch(before, after, misses);
+            let (before, after) = (Summary::of(before)?, Summary::of(after)?);
+            Some(Difference { of: *of, before, after, change: after.mean - before.mean, interval })
+        };
+        Comparison { differences: told.iter().filter_map(difference).collect() }
+    }
+
+    /// How a number changed; none where one of the runs does not tell it.
+    pub fn get(&self, measure: Measure) -> Option<&Difference> {
+        self.differences.iter().find(|difference| difference.of == measure)
+    }
+}
+
+impl Difference {
+    /// Which way the number went.
+    pub fn verdict(&self) -> Verdict {
+        match self.interval {
+            Some([low, _]) if low > 0.0 => Verdict::More,
+            Some([_, high]) if high < 0.0 => Verdict::Less,
+            _ => Verdict::Noise,
+        }
+    }
+
+    /// The change in percent of what was before; none where that was nothing.
+    pub fn percent(&self) -> Option<f64> {
+        (self.before.mean != 0.0).then(|| 100.0 * self.change / self.before.mean)
+    }
+}
+
+/// Where the mean of the values behind the second lies above that behind the first, but for so small a probability; none for a single
+/// value.
+fn welch(before: &[f64], after: &[f64], misses: f64) -> Option<[f64; 2]> {
+    let [before, after] = [before, after].map(Spread::of);
+    let (before, after) = (before?, after?);
+    let change = after.mean - before.mean;
+    let square = before.square + after.square;
+    if square == 0.0 {
+        return Some([change, change]);
+    }
+    let parts = [before, after].map(|spread| spread.square.powi(2) / (spread.count - 1.0));
+    let half = quantile(square.powi(2) / parts.iter().sum::<f64>(), misses)? * square.sqrt();
+    Some([change - half, change + half])
+}
+
+/// How sure a mean is.
+#[derive(Clone, Copy)]
+struct Spread {
+    mean: f64,
+    /// The square of its standard deviation.
+    square: f64,
+    /// As many values that do not depend on each other tell as much.
+    count: f64,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Option<Self> {
+        let Summary { mean, spread, .. } = Summary::of(values)?;
+        let count = independent(values, mean);
+        Some(Spread { mean, square: spread?.powi(2) / count, count })
+    }
+}
+
+/// As many independent values tell as much about the mean as these, two at least.
+fn independent(values: &[f64], mean: f64) -> f64 {
+    let count = values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    if squares == 0.0 {
+        return count;
+    }
+    // Of few values it comes out too small, by (1 + 4 r) / n.
+    let found = together / squares;
+    let correlation = found + (1.0 + 4.0 * found) / count;
+    let correlation = correlation.clamp(0.0, 0.99);
+    (count * (1.0 - correlation) / (1.0 + correlation)).max(2.0)
+}

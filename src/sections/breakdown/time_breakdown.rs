@@ -1,0 +1,147 @@
+//! The published plot of time by operation: the colour is the operation, the stripes are whose time it is.
+
+use super::Shown;
+use super::published::{Published, RANKS, groups, runs};
+use crate::breakdown::{Class, Iteration, Operation, RankBreakdown, Sets, Summary};
+use crate::report::{Axis, Chart, Colour, Column, Plot, Series, StackedBars, Table, Texture, Whole};
+use std::collections::BTreeSet;
+
+/// Operations that have a colour; what the script named beyond them has one together.
+const COLOURS: usize = 7;
+/// What those are called.
+const MORE: &str = "more ranges";
+
+/// Whose time a moment is: the GPU's whenever it works, else that of whoever has the word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    Gpu,
+    Idle(Class),
+}
+
+/// An operation's time on a rank, as far as it is of one share.
+struct Part {
+    run: &'static str,
+    rank: u32,
+    /// Its place among the bars of the plot, where it has one.
+    bar: Option<usize>,
+    operation: String,
+    share: Share,
+    time: Summary,
+}
+
+/// Plot and data.
+pub(super) fn of(shown: &Shown) -> Published {
+    let parts = parts(shown);
+    let columns = ["run", "rank", "operation", "class", "mean_sec", "std_sec"].map(|word| Column::text(word, word));
+    let mut data = Table::new("", columns);
+    for part in &parts {
+        data.row([
+            part.run.into(),
+            u64::from(part.rank).into(),
+            part.operation.as_str().into(),
+            part.share.label().into(),
+            (part.time.mean / 1e9).into(),
+            part.time.spread.map(|spread| spread / 1e9).into(),
+        ]);
+    }
+    Published { name: "time_breakdown".to_owned(), chart: chart(shown, &parts), data }
+}
+
+fn parts(shown: &Shown) -> Vec<Part> {
+    let (mut all, mut bars) = (Vec::new(), 0..);
+    for (run, of) in runs(shown) {
+        for (place, (ranked, rank)) in of.ranks().enumerate() {
+            let bar = if place < RANKS { bars.next() } else { None };
+            for (operation, share, time) in times(rank) {
+                let operation = operation.label(&ranked.trace.names).to_owned();
+                all.push(Part { run, rank: rank.rank, bar, operation, share, time });
+            }
+        }
+    }
+    all
+}
+
+/// What each operation of a rank comes to over the iterations that count, by share; an iteration without it has none of its time.
+fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Summary)> {
+    let all: BTreeSet<Operation> = rank.counted().flat_map(|iteration| iteration.operations.keys().copied()).collect();
+    let time = |(operation, share): (Operation, Share)| {
+        let time = |iteration: &Iteration| match iteration.operations.get(&operation) {
+            Some(sets) => share.of(sets).map(|time| time as f64),
+            None => share.of(&iteration.sets).map(|_| 0.0),
+        };
+        Some((operation, share, rank.summary(time)?))
+    };
+    all.into_iter().flat_map(|operation| Share::all().map(move |share| (operation, share))).filter_map(time).collect()
+}
+
+fn chart(shown: &Shown, parts: &[Part]) -> Chart {
+    let mut operations: Vec<&str> = Vec::new();
+    for part in parts {
+        if !operations.contains(&part.operation.as_str()) {
+            operations.push(&part.operation);
+        }
+    }
+    let named = |operation: &str| match operations.iter().position(|known| *known == operation) {
+        Some(place) if place < COLOURS || operations.len() == COLOURS + 1 => (place, operation.to_owned()),
+        _ => (COLOURS, MORE.to_owned()),
+    };
+    let groups = groups(shown);
+    let bars: usize = groups.iter().map(|group| group.bars.len()).sum();
+    let mut series: Vec<Series<f64>> = Vec::new();
+    for part in parts.iter().filter(|part| part.time.mean > 0.0) {
+        let (Some(bar), (colour, operation)) = (part.bar, named(&part.operation)) else { continue };
+        let name = format!("{operation}: {}", part.share.label());
+        let own = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+            let new = Series::new(name, vec![0.0; bars]).coloured(Colour::Nth(colour)).textured(part.share.texture());
+            series.push(new);
+            series.len() - 1
+        });
+        series[own].data[bar] += part.time.mean / 1e6;
+    }
+    let colours = operations.iter().take(COLOURS + 1).map(|operation| named(operation));
+    let colours = colours.map(|(colour, name)| key(&name, Colour::Nth(colour), Texture::Plain));
+    let shares = Share::all().filter(|share| parts.iter().any(|part| part.share == *share && part.time.mean > 0.0));
+    let shares = shares.map(|share| key(share.label(), Colour::Subject, share.texture()));
+    let keys = colours.chain(shares).collect();
+    let value = Axis::linear("time per iteration (ms)");
+    let plot = StackedBars { groups, value, series, whole: Whole::Sum, keys, intervals: Vec::new() };
+    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else that of whoever has the word. Means; standard deviations are in the data beside.";
+    Chart::new("Time by operation", caption, Plot::StackedBars(plot))
+}
+
+fn key(name: &str, colour: Colour, texture: Texture) -> Series<f64> {
+    Series::new(name, [0.0; 0]).coloured(colour).textured(texture)
+}
+
+impl Share {
+    fn all() -> impl Iterator<Item = Self> {
+        [Share::Gpu].into_iter().chain(Class::ALL.map(Share::Idle))
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Share::Gpu => "GPU",
+            Share::Idle(class) => class.label(),
+        }
+    }
+
+    /// Nanoseconds; none where the trace does not tell.
+    fn of(self, sets: &Sets) -> Option<i64> {
+        match self {
+            Share::Gpu => Some(sets.gpu_busy()),
+            Share::Idle(class) => sets.get(class, false),
+        }
+    }
+
+    /// As published, GPU `\\`, C++ `|`, Python `/`; the others were not told apart there.
+    fn texture(self) -> Texture {
+        match self {
+            Share::Gpu => Texture::Falling,
+            Share::Idle(Class::Cpp) => Texture::Upright,
+            Share::Idle(Class::Python) => Texture::Rising,
+            Share::Idle(Class::CudaApi) => Texture::Crossed,
+            Share::Idle(Class::Wait) => Texture::Plain,
+            Share::Idle(Class::PythonOrWait) => Texture::Level,
+        }
+    }
+}
