@@ -8,6 +8,7 @@ use perf4sight_conventions::error::{Error, Result};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How much is said, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,10 +137,15 @@ impl Console {
 
     /// Reports on `total` pieces of work called `what` until the returned value is dropped.
     pub fn progress(&self, total: u64, what: &str) -> Progress {
+        self.patient_progress(total, what, Duration::ZERO)
+    }
+
+    /// The same for work that is mostly done at once: without a terminal nothing is said until it has taken so long.
+    pub fn patient_progress(&self, total: u64, what: &str, patience: Duration) -> Progress {
         match (self.settings.mode.is_quiet(), self.settings.bars) {
             (true, _) => Progress::silent(total),
             (_, true) => Progress::bar(total, what, &self.bars),
-            (_, false) => Progress::lines(total, what, Arc::clone(&self.err)),
+            (_, false) => Progress::lines(total, what, Arc::clone(&self.err), patience),
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Progress {
 struct Log {
     what: String,
     sink: Sink,
+    /// Work that is done sooner is not worth a line.
+    patience: Duration,
 }
 
 impl Progress {
@@ -43,8 +45,8 @@ impl Progress {
     }
 
     /// An occasional line in a log.
-    pub(super) fn lines(total: u64, what: &str, sink: Sink) -> Self {
-        Progress { bar: hidden(total), log: Some(Log { what: what.to_string(), sink }) }
+    pub(super) fn lines(total: u64, what: &str, sink: Sink, patience: Duration) -> Self {
+        Progress { bar: hidden(total), log: Some(Log { what: what.to_string(), sink, patience }) }
     }
 
     /// Names what is running now.
@@ -65,6 +67,7 @@ impl Progress {
         self.bar.inc(pieces);
         if let Some(log) = &self.log
             && told < self.tenths(before + pieces)
+            && self.bar.elapsed() >= log.patience
         {
             self.write(log, before + pieces);
         }

@@ -22,5 +22,5 @@ pub use category::Category;
 pub use damage::{Damage, Kind};
 pub use intern::{NameId, Names};
 pub use kineto::read;
-pub use ranks::{RECORDING, Ranked, read_ranks};
+pub use ranks::{BREAKDOWN, RECORDING, Ranked, read_ranks};
 pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};

@@ -53,12 +53,14 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// What `perf4sight breakdown` writes, perhaps beside the traces it read.
+pub const BREAKDOWN: &str = "breakdown.json";
 /// What `perf4sight record` tells of a recording lies beside its trace, under a name that ends in this.
 pub const RECORDING: &str = ".recording.json";
 
 fn is_named_as_trace(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    (name.ends_with(".json") || name.ends_with(".json.gz")) && !name.ends_with(RECORDING)
+    (name.ends_with(".json") || name.ends_with(".json.gz")) && !name.ends_with(RECORDING) && name != BREAKDOWN
 }
 
 /// The number behind the last "rank" in a file's name: `trace_8_rank_1.json`, `rank12.json.gz`.

@@ -1,6 +1,7 @@
 //! The line that says what takes most of an iteration, and what the published speedup would be.
 
 use super::run::Run;
+use super::tables::corrected_total;
 use crate::breakdown::{Class, Metric};
 use crate::units::{Milliseconds, Percent};
 
@@ -20,7 +21,8 @@ pub(super) fn of(run: &Run) -> String {
     let most = busy.into_iter().chain(idle).max_by(|a, b| a.0.total_cmp(&b.0));
     let (time, class) = most.unwrap_or((0.0, None));
     let share = Percent(100.0 * time / total);
-    let of = format!("{share} of an iteration's {}", Milliseconds(total / 1e6));
+    let without = mean(&corrected_total).map(|time| format!(" ({} without recording)", Milliseconds(time / 1e6)));
+    let of = format!("{share} of an iteration's {}{}", Milliseconds(total / 1e6), without.unwrap_or_default());
     let dominates = match (class, run.has_accelerators()) {
         (None, _) => format!("the GPU dominates: it is busy for {of}"),
         (Some(class), true) => format!("{} dominates: it keeps the GPU idle for {of}", class.label()),

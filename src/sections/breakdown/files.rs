@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What tells that a folder's files are a breakdown's.
-const MARK: &str = "breakdown.json";
+const MARK: &str = crate::traces::BREAKDOWN;
 /// What others write under the same name.
 const REPORT: &str = "report.html";
 /// What else there is beside what was published.

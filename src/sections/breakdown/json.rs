@@ -2,10 +2,10 @@
 
 use super::Shown;
 use super::run::Run;
-use super::tables::Whose;
+use super::tables::{Whose, corrected_total};
 use crate::breakdown::{
-    Class, Comparison, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, RankBreakdown, Sets, Summary,
-    Verdict, Work,
+    Class, Clock, Comparison, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, Overhead,
+    RankBreakdown, Sets, Summary, Verdict, Work,
 };
 use crate::traces::{Ranked, Trace};
 use serde_json::{Map, Value, json};
@@ -41,6 +41,7 @@ fn of_rank(ranked: &Ranked, rank: &RankBreakdown) -> Value {
         "gpu_recorded": rank.device.is_recorded(),
         "gpus": ranked.trace.header.devices,
         "warm_up": rank.warm_up.iterations,
+        "recording": rank.overhead.as_ref().map(overhead),
         "iterations": rank.iterations.iter().map(|one| iteration(one, &ranked.trace)).collect::<Value>(),
         "summary": summary(Whose::Rank(rank)),
         "warnings": rank.warnings,
@@ -77,6 +78,22 @@ fn iteration(one: &Iteration, trace: &Trace) -> Value {
         "gpu_streams": device.streams.iter().map(stream).collect::<Value>(),
         "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle[cause.index()].into())),
         "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
+        "corrected": one.corrected.as_ref().map(|corrected| named(Class::ALL, |class| sets(&corrected.sets, class))),
+    })
+}
+
+/// What recording adds to an iteration.
+fn overhead(overhead: &Overhead) -> Value {
+    json!({
+        "plain_ns": overhead.plain,
+        "recorded_ns": overhead.recorded,
+        "added_ns": overhead.added,
+        "added_interval_95": overhead.interval,
+        "clock": match overhead.clock {
+            Clock::Wall => "wall",
+            Clock::Processor => "processor",
+        },
+        "off_percent": overhead.off,
     })
 }
 
@@ -97,6 +114,7 @@ fn summary(whose: Whose) -> Value {
             "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
         })
     };
+    let without = |metric: Metric| number(&|one| metric.of(&one.corrected.as_ref()?.sets));
     json!({
         "iterations": whose.count(),
         "total_ns": number(&|one| Some(one.sets.total() as f64)),
@@ -104,6 +122,7 @@ fn summary(whose: Whose) -> Value {
         "gpu_work": named(Work::ALL, of_work),
         "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?[cause.index()] as f64)).into()),
         "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
+        "corrected_metrics": number(&corrected_total).map(|_| named(Metric::ALL, |metric| without(metric).into())),
     })
 }
 

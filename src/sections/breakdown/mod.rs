@@ -24,6 +24,7 @@ use folded::Folded;
 use run::Run;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The section `[breakdown]`.
 pub static SPEC: Spec = Spec {
@@ -63,7 +64,7 @@ impl Verb for Breakdown {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = Files::new(&self.out)?;
         let runs = if self.compare.is_empty() { 1 } else { 2 };
-        let progress = context.console.progress(READING * runs + 1, "breaking down");
+        let progress = context.console.patient_progress(READING * runs + 1, "breaking down", PATIENCE);
         let mut shown = self.read(&progress)?;
         progress.doing("drawing");
         let json = write(files, &mut shown)?;
@@ -82,6 +83,8 @@ impl Verb for Breakdown {
     }
 }
 
+/// Nobody wants to be told of less.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Pieces of work that reading a run is, for progress.
 const READING: u64 = 2;
 

@@ -1,6 +1,6 @@
 //! The traces of one run, read and broken down.
 
-use crate::breakdown::{Breakdown, Options, RankBreakdown};
+use crate::breakdown::{Breakdown, Options, RankBreakdown, Recording};
 use crate::error::Result;
 use crate::report::Progress;
 use crate::traces::{self, Ranked};
@@ -15,16 +15,19 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Reads files and folders, and breaks them down.
+    /// Reads files and folders, and breaks them down; where a recording lies beside a trace, what recording takes is taken out, too.
     ///
     /// # Errors
-    /// See [`traces::read_ranks`] and [`Breakdown::of`].
+    /// See [`traces::read_ranks`], [`Breakdown::of`] and [`Recording::beside`].
     pub fn read(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Self> {
         progress.doing("reading traces");
         let traces = traces::read_ranks(paths)?;
         progress.advance(1);
         progress.doing("breaking traces down");
-        let breakdown = Breakdown::of(&traces, options)?;
+        let mut breakdown = Breakdown::of(&traces, options)?;
+        for (ranked, rank) in traces.iter().zip(&mut breakdown.ranks) {
+            rank.correct(&ranked.trace, Recording::beside(&ranked.trace.file)?.as_ref());
+        }
         progress.advance(1);
         Ok(Run { traces, breakdown })
     }

@@ -79,6 +79,8 @@ pub(super) fn classes(run: &Run) -> Table {
     let numbered = [("mean_ms", "mean"), ("percent", "share"), ("median_ms", "median"), ("spread_ms", "spread")];
     columns.extend(numbered.map(|(key, heading)| Column::number(key, heading)));
     columns.push(Column::number("interval_ms", "95 %"));
+    let corrected = Whose::main(run).is_some_and(|whose| whose.summary(corrected_total).is_some());
+    columns.extend(corrected.then(|| Column::number("corrected_ms", "without recording")));
     let Some((whose, total)) = Whose::main(run).and_then(|whose| Some((whose, whose.total()?))) else {
         return Table::new("Where an iteration's time goes: no iterations", columns);
     };
@@ -89,12 +91,20 @@ pub(super) fn classes(run: &Run) -> Table {
         let name = gpu.then(|| Cell::from(if busy { "busy" } else { "idle" }));
         let unknown = class != Class::PythonOrWait && summary.is_none();
         if unknown || summary.is_some() {
-            table.row([class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total)));
+            let head = [class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
+            let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets.get(class, busy)? as f64));
+            table.row(head.chain(corrected.then(|| without.map(|without| milliseconds(without.mean)).into())));
         }
     }
     let blank = gpu.then(|| Cell::from(""));
-    table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)));
+    let without = whose.summary(corrected_total).map(|without| milliseconds(without.mean).into());
+    table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)).chain(without));
     table
+}
+
+/// Nanoseconds of an iteration without what recording takes; none where nobody knows.
+pub(super) fn corrected_total(iteration: &Iteration) -> Option<f64> {
+    iteration.corrected.as_ref().map(|corrected| corrected.sets.total() as f64)
 }
 
 /// Mean, share, median, spread and interval of nanoseconds; *unknown* where the trace does not tell.

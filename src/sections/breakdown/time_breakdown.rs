@@ -75,15 +75,14 @@ fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Summary)> {
 }
 
 fn chart(shown: &Shown, parts: &[Part]) -> Chart {
-    let mut operations: Vec<&str> = Vec::new();
-    for part in parts {
-        if !operations.contains(&part.operation.as_str()) {
-            operations.push(&part.operation);
-        }
-    }
-    let named = |operation: &str| match operations.iter().position(|known| *known == operation) {
-        Some(place) if place < COLOURS || operations.len() == COLOURS + 1 => (place, operation.to_owned()),
-        _ => (COLOURS, MORE.to_owned()),
+    let mut seen = BTreeSet::new();
+    let operations = parts.iter().map(|part| part.operation.as_str()).filter(|operation| seen.insert(*operation));
+    let operations: Vec<&str> = operations.collect();
+    let coloured =
+        if operations.len() == COLOURS + 1 { &operations[..] } else { &operations[..operations.len().min(COLOURS)] };
+    let named = |operation: &str| match coloured.iter().position(|known| *known == operation) {
+        Some(place) => (place, operation.to_owned()),
+        None => (COLOURS, MORE.to_owned()),
     };
     let groups = groups(shown);
     let bars: usize = groups.iter().map(|group| group.bars.len()).sum();
