@@ -23,7 +23,7 @@ pub enum Kind {
 /// All that was wrong with a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// How the file ended too early, in words.
+    /// How the file ends otherwise than a trace does, in words: too early, or with something behind it.
     pub truncated: Option<String>,
     /// Events left out: how many, and at which byte of the JSON the first lies.
     pub events: BTreeMap<Kind, (u64, u64)>,

@@ -19,13 +19,14 @@ use std::path::Path;
 ///
 /// # Errors
 /// A file that cannot be read, or that is no trace.
-pub fn read(file: &Path) -> Result<Trace> {
+pub(crate) fn read(file: &Path) -> Result<Trace> {
     read_by(file, STRIDE)
 }
 
 fn read_by(file: &Path, stride: usize) -> Result<Trace> {
     let mut reader = Reader { window: Window::open(file, stride)?, trace: Trace::default(), tracks: Tracks::default() };
     reader.trace.file = file.to_owned();
+    reader.window.skip_mark();
     let found = match reader.window.peek() {
         Some(b'[') => {
             reader.events();
@@ -41,6 +42,7 @@ fn read_by(file: &Path, stride: usize) -> Result<Trace> {
     if !found {
         return Err(no_trace(file, &reader));
     }
+    reader.end();
     Ok(reader.finish())
 }
 
@@ -50,7 +52,9 @@ fn no_trace(file: &Path, reader: &Reader) -> Error {
         (None, 0) => "is no trace: it is empty or no JSON".to_owned(),
         (None, _) => "is no trace: it has no traceEvents".to_owned(),
     };
-    Error::input(problem).file(file).expected("what torch.profiler's export_chrome_trace writes, .json or .json.gz")
+    Error::input(problem).file(file).expected(
+        "what torch.profiler's export_chrome_trace writes, .json or .json.gz, or SQLite: of an .nsys-rep, what nsys export --type sqlite makes",
+    )
 }
 
 struct Reader {
@@ -83,7 +87,10 @@ impl Reader {
                         return found;
                     }
                 },
-                Some(b'}') => return found,
+                Some(b'}') => {
+                    self.window.skip(1);
+                    return found;
+                }
                 _ => {
                     self.cut();
                     return found;
@@ -110,6 +117,15 @@ impl Reader {
             false => self.window.value::<Owned<IgnoredAny>, _>(|_| ()),
         };
         matches!(read, Parsed::Value(())).then_some(false)
+    }
+
+    /// What lies behind the trace is no part of it.
+    fn end(&mut self) {
+        if self.trace.damage.truncated.is_none() && self.window.peek().is_some() {
+            let at = self.window.at();
+            self.trace.damage.truncated =
+                Some(format!("the trace ends at byte {at} of the JSON, and what lies behind it was not read"));
+        }
     }
 
     fn cut(&mut self) {

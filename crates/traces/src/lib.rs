@@ -1,4 +1,5 @@
-//! Traces of training: files that PyTorch's profiler wrote, read as a stream into compact events with integer nanoseconds.
+//! Traces of training: files that PyTorch's profiler, Nsight Systems or nvprof wrote, read as a stream into compact events with integer
+//! nanoseconds.
 //!
 //! ```no_run
 //! let trace = perf4sight_traces::read("trace.json.gz".as_ref())?;
@@ -15,12 +16,12 @@ mod kineto;
 mod nanoseconds;
 mod ranks;
 mod raw;
+mod sqlite;
 mod trace;
 mod window;
 
 pub use category::Category;
 pub use damage::{Damage, Kind};
 pub use intern::{NameId, Names};
-pub use kineto::read;
-pub use ranks::{BREAKDOWN, RECORDING, Ranked, read_ranks};
+pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks};
 pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};

@@ -1,7 +1,7 @@
 //! Traces of several ranks: one file each, in a folder or named one by one.
 
-use crate::kineto;
 use crate::trace::Trace;
+use crate::{kineto, sqlite};
 use perf4sight_conventions::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,30 @@ pub struct Ranked {
     pub trace: Trace,
 }
 
-/// Reads files and folders of traces; by rank.
+/// Reads a trace: JSON, gzipped or not, or a SQLite file of one process. What is damaged or cut off is left out and told in
+/// [`Trace::damage`].
+///
+/// # Errors
+/// A file that cannot be read, or that is no trace, or traces of several processes.
+pub fn read(file: &Path) -> Result<Trace> {
+    let mut traces = read_all(file)?;
+    match (traces.pop(), traces.len()) {
+        (Some(trace), 0) => Ok(trace),
+        (_, others) => {
+            Err(Error::input(format!("holds traces of {} processes", others + 1)).file(file).expected("one"))
+        }
+    }
+}
+
+/// The traces of a file; one at least.
+fn read_all(file: &Path) -> Result<Vec<Trace>> {
+    match sqlite::is_sqlite(file) {
+        true => sqlite::read(file),
+        false => kineto::read(file).map(|trace| vec![trace]),
+    }
+}
+
+/// Reads files and folders of traces; by rank. Several processes of one file are ranks in the order of their numbers.
 ///
 /// # Errors
 /// A file that is no trace, a folder without traces, two traces of one rank.
@@ -29,15 +52,21 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
         }
     }
     let mut ranks: BTreeMap<u32, Trace> = BTreeMap::new();
-    for (place, file) in files.iter().enumerate() {
-        let trace = kineto::read(file)?;
-        let rank = trace.header.rank.or_else(|| named(file)).unwrap_or(place as u32);
-        if let Some(other) = ranks.get(&rank) {
-            return Err(Error::input(format!("is of rank {rank}, as is {}", other.file.display()))
-                .file(file)
-                .help("name one trace of each rank; several of one rank are broken down one by one"));
+    let mut place = 0;
+    for file in &files {
+        let traces = read_all(file)?;
+        // Of several in a file, its name cannot tell.
+        let by_name = named(file).filter(|_| traces.len() == 1);
+        for trace in traces {
+            let rank = trace.header.rank.or(by_name).unwrap_or(place);
+            place += 1;
+            if let Some(other) = ranks.get(&rank) {
+                return Err(Error::input(format!("is of rank {rank}, as is {}", other.file.display()))
+                    .file(file)
+                    .help("name one trace of each rank; several of one rank are broken down one by one"));
+            }
+            ranks.insert(rank, trace);
         }
-        ranks.insert(rank, trace);
     }
     Ok(ranks.into_iter().map(|(rank, trace)| Ranked { rank, trace }).collect())
 }
@@ -48,7 +77,9 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
         entries.flatten().map(|entry| entry.path()).filter(|path| is_named_as_trace(path)).collect();
     files.sort();
     match files.is_empty() {
-        true => Err(Error::input("holds no trace").file(folder).expected("files that end in .json or .json.gz")),
+        true => Err(Error::input("holds no trace")
+            .file(folder)
+            .expected("files that end in .json, .json.gz, .sqlite, .nvprof or .nvvp")),
         false => Ok(files),
     }
 }
@@ -58,9 +89,12 @@ pub const BREAKDOWN: &str = "breakdown.json";
 /// What `perf4sight record` tells of a recording lies beside its trace, under a name that ends in this.
 pub const RECORDING: &str = ".recording.json";
 
+/// What the names of traces end in: PyTorch's, those that nsys exports, and nvprof's.
+const ENDINGS: [&str; 5] = [".json", ".json.gz", ".sqlite", ".nvprof", ".nvvp"];
+
 fn is_named_as_trace(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    (name.ends_with(".json") || name.ends_with(".json.gz")) && !name.ends_with(RECORDING) && name != BREAKDOWN
+    ENDINGS.iter().any(|ending| name.ends_with(ending)) && !name.ends_with(RECORDING) && name != BREAKDOWN
 }
 
 /// The number behind the last "rank" in a file's name: `trace_8_rank_1.json`, `rank12.json.gz`.

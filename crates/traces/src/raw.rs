@@ -1,14 +1,39 @@
 //! The fields of an event as the JSON has them, borrowed from it.
 
 use crate::window::Shape;
-use serde::Deserialize;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::fmt;
 
-/// Text that is copied only where it holds escapes.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+/// Text that is copied only where it holds escapes. What is no text, as half of a surrogate pair that a name was cut behind, is replaced.
+pub(crate) struct Text<'a>(pub Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(TextVisitor)
+    }
+}
+
+/// Takes a string as the bytes it is made of, which need not be text.
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Text<'de>, E> {
+        Ok(Text(String::from_utf8_lossy(bytes)))
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+    }
+}
 
 /// An element of `traceEvents`. Numbers are kept as their text: `pid` and `tid` may be strings, and a float loses nanoseconds.
 #[derive(Deserialize)]

@@ -13,6 +13,9 @@ pub(crate) const STRIDE: usize = 1 << 20;
 /// A longer value is none that a profiler writes; names of a megabyte are read.
 const LONGEST: usize = 32 << 20;
 
+/// The byte order mark in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What a value is read as, which may borrow from the text.
 pub(crate) trait Shape {
     type Of<'a>: Deserialize<'a>;
@@ -56,6 +59,16 @@ impl Window {
     /// The byte of the JSON it has come to.
     pub fn at(&self) -> u64 {
         self.before + self.start as u64
+    }
+
+    /// Moves past the mark that some editors put before a text in UTF-8.
+    pub fn skip_mark(&mut self) {
+        while self.buffer.len() < MARK.len() && !self.ended {
+            self.fill();
+        }
+        if self.buffer.starts_with(MARK) {
+            self.start = MARK.len();
+        }
     }
 
     /// The next byte that is no white space; none at the end.

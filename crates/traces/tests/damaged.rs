@@ -93,8 +93,7 @@ fn damaged_events_are_counted_and_the_others_read() {
 #[test]
 fn every_one_of_many_damaged_events_is_counted() {
     let folder = Folder::new("many");
-    // Half of a surrogate pair is no text.
-    let bad = r#"{"ph": "X", "name": "\ud800", "pid": 1, "tid": 1, "ts": 1, "dur": 1, "args": {"External id": 1}}"#;
+    let bad = r#"{"ph": "X", "name": ["no text"], "pid": 1, "tid": 1, "ts": 1, "dur": 1, "args": {"External id": 1}}"#;
     let good = event("op", "5", "1");
     let trace = folder.trace(&format!("{good}, {}, {good}", [bad; 200].join(", ")));
     assert_eq!((trace.events.len(), trace.damage.events[&Kind::Unreadable].0), (2, 200));
@@ -102,6 +101,49 @@ fn every_one_of_many_damaged_events_is_counted() {
     let trace = folder.trace(&[bad; 3].join(", "));
     assert_eq!(trace.damage.events[&Kind::Unreadable].0, 3);
     assert!(trace.damage.truncated.unwrap().starts_with("no event could be read from byte"));
+}
+
+/// A name that was cut in the middle of a pair of surrogates, and one that is no UTF-8: what is no text in them is replaced.
+#[test]
+fn names_that_are_no_text_are_read_as_far_as_they_are() {
+    let folder = Folder::new("surrogates");
+    let mut text =
+        format!("{{\"traceEvents\": [{}, {}", r#"{"ph": "X", "name": "a\ud83d", "ts": 1, "dur": 1}"#, "").into_bytes();
+    text.extend_from_slice(b"{\"ph\": \"X\", \"name\": \"b\xff\", \"ts\": 2, \"dur\": 1}, ");
+    text.extend_from_slice(r#"{"ph": "X", "name": "\ud83d\ude00", "ts": 3, "dur": 1}]}"#.as_bytes());
+    let trace = read(&folder.file("trace.json", &text)).unwrap();
+    let names: Vec<&str> = trace.events.iter().map(|event| trace.name(event)).collect();
+    assert!(names[0].starts_with("a\u{fffd}") && names[1..] == ["b\u{fffd}", "\u{1f600}"], "{names:?}");
+    assert!(trace.damage.is_none());
+}
+
+#[test]
+fn a_mark_before_a_trace_two_lists_of_events_and_what_lies_behind_are_read_around() {
+    let folder = Folder::new("around");
+    let list = |name: &str| format!("\"traceEvents\": [{}]", event(name, "1", "2"));
+    let whole = format!("{{{}, {}}}", list("first"), list("second"));
+    let read_it = |text: &str| read(&folder.file("trace.json", text.as_bytes())).unwrap();
+    let marked = read_it(&format!("\u{feff}{whole}\n"));
+    assert_eq!((marked.events.len(), marked.damage.is_none()), (2, true));
+    for behind in ["}", "garbage", "{\"traceEvents\": []}", "\0"] {
+        let trace = read_it(&format!("{whole}{behind}"));
+        assert_eq!(trace.events.len(), 2);
+        assert!(trace.damage.truncated.unwrap().contains("lies behind"), "{behind:?}");
+    }
+    // The array alone, with something behind it.
+    let trace = read_it(&format!("[{}] x", event("op", "1", "2")));
+    assert_eq!((trace.events.len(), trace.damage.truncated.is_some()), (1, true));
+}
+
+/// Events in any order, of a clock that was set back, come by their beginnings.
+#[test]
+fn a_clock_that_runs_backwards_gives_events_in_order() {
+    let folder = Folder::new("backwards");
+    let events: Vec<String> = (-3..3).rev().map(|at: i32| event("op", &at.to_string(), "0.5")).collect();
+    let trace = folder.trace(&events.join(","));
+    let starts: Vec<i64> = trace.events.iter().map(|event| event.start).collect();
+    assert_eq!(starts, [-3000, -2000, -1000, 0, 1000, 2000]);
+    assert!(trace.damage.is_none());
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! Rows of a SQLite file, by columns that it may lack.
+
+use perf4sight_conventions::error::{Error, Result};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// A file that is only read.
+pub(super) struct Database {
+    connection: Connection,
+    file: PathBuf,
+}
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Nothing,
+    Number(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    pub fn number(&self) -> Option<i64> {
+        match self {
+            Value::Number(number) => Some(*number),
+            Value::Nothing | Value::Text(_) | Value::Bytes(_) => None,
+        }
+    }
+}
+
+impl Database {
+    pub fn open(file: &Path) -> Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(file, flags).map_err(|cause| damaged(file, &cause))?;
+        let database = Database { connection, file: file.to_owned() };
+        // SQLite looks at a file only when it is asked for something.
+        database.columns("sqlite_master").map(|_| database)
+    }
+
+    /// The columns of a table; none of one that is not there.
+    fn columns(&self, table: &str) -> Result<Vec<String>> {
+        let names = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+            statement.query_map([table], |row| row.get(0))?.collect()
+        };
+        names().map_err(|cause| damaged(&self.file, &cause))
+    }
+
+    /// An error that names the file.
+    pub fn wrong(&self, problem: impl Into<String>) -> Error {
+        Error::input(problem).file(&self.file)
+    }
+
+    /// Whether it has a table.
+    pub fn has(&self, table: &str) -> Result<bool> {
+        Ok(!self.columns(table)?.is_empty())
+    }
+
+    /// Hands the rows of a table on, if there is one: of each the columns that are asked for, which may be missing.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn rows<const N: usize>(
+        &self,
+        table: &str,
+        columns: [&str; N],
+        mut each: impl FnMut([Value; N]),
+    ) -> Result<()> {
+        let there = self.columns(table)?;
+        if there.is_empty() {
+            return Ok(());
+        }
+        let column = |name: &&str| {
+            if there.iter().any(|column| column == name) { format!("\"{name}\"") } else { "NULL".to_owned() }
+        };
+        let question = format!("SELECT {} FROM \"{table}\"", columns.iter().map(column).collect::<Vec<_>>().join(", "));
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(&question)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                each(values(row)?);
+            }
+            Ok(())
+        };
+        read().map_err(|cause| damaged(&self.file, &cause))
+    }
+
+    /// The texts of a table of texts by their numbers.
+    pub fn texts(&self, table: &str, id: &str) -> Result<HashMap<i64, String>> {
+        let mut texts = HashMap::new();
+        self.rows(table, [id, "value"], |[id, value]| {
+            if let (Value::Number(id), Value::Text(text)) = (id, value) {
+                texts.insert(id, text);
+            }
+        })?;
+        Ok(texts)
+    }
+}
+
+fn values<const N: usize>(row: &Row) -> rusqlite::Result<[Value; N]> {
+    let mut values = [const { Value::Nothing }; N];
+    for (place, value) in values.iter_mut().enumerate() {
+        *value = match row.get_ref(place)? {
+            ValueRef::Null => Value::Nothing,
+            ValueRef::Integer(number) => Value::Number(number),
+            // No column of either format holds one.
+            ValueRef::Real(_) => Value::Nothing,
+            ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
+        };
+    }
+    Ok(values)
+}
+
+fn damaged(file: &Path, cause: &rusqlite::Error) -> Error {
+    Error::input(format!("cannot be read as a SQLite file: {cause}")).file(file).help("export it again")
+}

@@ -1,0 +1,71 @@
+//! Traces in SQLite files, as Nsight Systems exports them and as nvprof writes them: the same events as in other traces, one trace a process.
+
+mod database;
+mod nsys;
+mod nvprof;
+mod process;
+
+use crate::category::Category;
+use crate::trace::Trace;
+use database::Database;
+use perf4sight_conventions::error::Result;
+use process::Processes;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// What every SQLite file begins with (<https://www.sqlite.org/fileformat.html>, 1.3).
+const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
+
+/// Whether a file is one of SQLite; one that cannot be read is none.
+pub(crate) fn is_sqlite(file: &Path) -> bool {
+    let mut beginning = [0; BEGINNING.len()];
+    let read = file.is_file().then(|| File::open(file).and_then(|mut file| file.read_exact(&mut beginning)));
+    matches!(read, Some(Ok(()))) && &beginning == BEGINNING
+}
+
+/// Reads the traces of such a file: one of each process that used an accelerator, or where none did, of each that there is anything of.
+///
+/// # Errors
+/// A file that is damaged, or that holds no trace.
+pub(crate) fn read(file: &Path) -> Result<Vec<Trace>> {
+    let database = Database::open(file)?;
+    let mut processes = Processes::new(file);
+    let known = nsys::read(&database, &mut processes)? || nvprof::read(&database, &mut processes)?;
+    match processes.finish() {
+        traces if known && !traces.is_empty() => Ok(traces),
+        _ => Err(database.wrong("is no trace: it has no events of CUDA and no ranges").expected(
+            "what nsys export --type sqlite or nvprof -o writes, with tables such as CUPTI_ACTIVITY_KIND_KERNEL or NVTX_EVENTS",
+        )),
+    }
+}
+
+/// What a copy is called, by its number in `CUpti_ActivityMemcpyKind`; as PyTorch's profiler calls it.
+fn copy_name(kind: Option<i64>) -> &'static str {
+    match kind {
+        Some(1) => "Memcpy HtoD",
+        Some(2) => "Memcpy DtoH",
+        Some(8) => "Memcpy DtoD",
+        Some(9) => "Memcpy HtoH",
+        Some(10) => "Memcpy PtoP",
+        _ => "Memcpy",
+    }
+}
+
+/// `cudaLaunchKernel` of `cudaLaunchKernel_v7000`.
+fn without_version(name: &str) -> &str {
+    let version =
+        |(name, version): &(&str, &str)| !name.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    let name = name.rsplit_once("_v").filter(version).map_or(name, |(name, _)| name);
+    name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name)
+}
+
+/// What a range means and is called: PyTorch's `emit_nvtx` makes ranges of its operators, with what it knows of them behind the name.
+fn range(name: &str) -> (Category, &str) {
+    let told = [", seq = ", ", op_id = ", ", sizes = "].iter().filter_map(|told| name.find(told)).min();
+    match told {
+        Some(end) => (Category::Operator, &name[..end]),
+        None if name.starts_with("aten::") => (Category::Operator, name),
+        None => (Category::Annotation, name),
+    }
+}

@@ -1,0 +1,158 @@
+//! What `nsys export --type sqlite` writes, as the reference of its tables says
+//! (<https://docs.nvidia.com/nsight-systems/2021.5/nsys-exporter/exported_data.html>). Versions add columns and leave tables out that would
+//! be empty.
+
+use super::database::{Database, Value};
+use super::process::{Happening, Place, Processes};
+use super::{copy_name, range, without_version};
+use crate::category::Category;
+use perf4sight_conventions::error::Result;
+use std::collections::{BTreeSet, HashMap};
+
+const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
+const ON_DEVICE: [(&str, Category); 3] = [
+    ("CUPTI_ACTIVITY_KIND_KERNEL", Category::Kernel),
+    ("CUPTI_ACTIVITY_KIND_MEMCPY", Category::Copy),
+    ("CUPTI_ACTIVITY_KIND_MEMSET", Category::Set),
+];
+/// Ranges of threads and of processes, of the program itself and of others that were merged in, and moments: `ENUM_NSYS_EVENT_TYPE`.
+const RANGE_TYPES: [i64; 5] = [34, 59, 60, 70, 71];
+
+/// Reads what there is; whether it is such a file.
+pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<bool> {
+    if !database.has("StringIds")? {
+        return Ok(false);
+    }
+    let mut export =
+        Export { database, texts: database.texts("StringIds", "id")?, processes, callers: BTreeSet::new() };
+    export.header()?;
+    export.calls(RUNTIME, Category::Runtime)?;
+    export.calls("PROFILER_OVERHEAD", Category::Overhead)?;
+    export.ranges()?;
+    for (table, category) in ON_DEVICE {
+        export.on_device(table, category)?;
+    }
+    export.threads()?;
+    Ok(true)
+}
+
+/// A file, and what is known of it.
+struct Export<'a> {
+    database: &'a Database,
+    texts: HashMap<i64, String>,
+    processes: &'a mut Processes,
+    /// Processes that call the runtime.
+    callers: BTreeSet<i64>,
+}
+
+impl Export<'_> {
+    fn header(&mut self) -> Result<()> {
+        let mut devices = Vec::new();
+        self.database.rows("TARGET_INFO_GPU", ["id", "name"], |[id, name]| {
+            if let Value::Text(name) = name {
+                devices.push((id.number(), name));
+            }
+        })?;
+        devices.sort();
+        let header = self.processes.header();
+        header.devices = devices.into_iter().map(|(_, name)| name).collect();
+        self.database.rows("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"], |[base]| {
+            header.base = base.number().unwrap_or(0);
+        })
+    }
+
+    fn calls(&mut self, table: &str, category: Category) -> Result<()> {
+        let columns = ["start", "end", "globalTid", "correlationId", "nameId"];
+        self.database.rows(table, columns, |[start, end, thread, correlation, name]| {
+            let (process, thread) = ids(&thread);
+            self.callers.insert(process);
+            let (name, correlation) = (without_version(text(&name, &self.texts)), correlation.number().unwrap_or(0));
+            let happening = Happening { category, name, times: [start.number(), end.number()], correlation };
+            self.processes.of(process).add(process, Place::Thread(thread), &happening);
+        })
+    }
+
+    /// What the script named, and PyTorch's operators where `emit_nvtx` names them.
+    fn ranges(&mut self) -> Result<()> {
+        let columns = ["start", "end", "globalTid", "eventType", "text", "textId"];
+        self.database.rows("NVTX_EVENTS", columns, |[start, end, thread, kind, name, name_id]| {
+            if kind.number().is_some_and(|kind| !RANGE_TYPES.contains(&kind)) {
+                return;
+            }
+            let name = if name == Value::Nothing { text(&name_id, &self.texts) } else { text(&name, &self.texts) };
+            let (category, name) = range(name);
+            let (process, thread) = ids(&thread);
+            let happening = Happening { category, name, times: [start.number(), end.number()], correlation: 0 };
+            self.processes.of(process).add(process, Place::Thread(thread), &happening);
+        })
+    }
+
+    fn on_device(&mut self, table: &str, category: Category) -> Result<()> {
+        let columns = [
+            "start",
+            "end",
+            "globalPid",
+            "deviceId",
+            "streamId",
+            "correlationId",
+            "demangledName",
+            "shortName",
+            "copyKind",
+        ];
+        // Early versions do not say which process something is of.
+        let only = self.callers.first().copied().unwrap_or(0);
+        let several = self.callers.len() > 1;
+        let mut lost = 0u64;
+        self.database.rows(
+            table,
+            columns,
+            |[start, end, process, device, stream, correlation, name, short, copy]| {
+                let process = process.number().map(|process| process >> BITS & ID);
+                lost += u64::from(process.is_none() && several);
+                let process = process.unwrap_or(only);
+                let name = match (category, &name) {
+                    (Category::Copy, _) => copy_name(copy.number()),
+                    (Category::Set, _) => "Memset",
+                    (_, Value::Nothing) => text(&short, &self.texts),
+                    (_, name) => text(name, &self.texts),
+                };
+                let place = Place::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
+                let (times, correlation) = ([start.number(), end.number()], correlation.number().unwrap_or(0));
+                self.processes.of(process).add(process, place, &Happening { category, name, times, correlation });
+            },
+        )?;
+        match lost {
+            0 => Ok(()),
+            lost => Err(self
+                .database
+                .wrong(format!("does not tell which of {} processes {lost} rows of {table} are of", self.callers.len()))
+                .help("export it again with a newer nsys, which writes the column globalPid")),
+        }
+    }
+
+    fn threads(&mut self) -> Result<()> {
+        self.database.rows("ThreadNames", ["globalTid", "nameId"], |[thread, name]| {
+            let (process, thread) = ids(&thread);
+            self.processes.of(process).name(process, thread, text(&name, &self.texts));
+        })
+    }
+}
+
+/// Bits of a process and of a thread in what nsys calls a global id, the process above.
+const BITS: u32 = 24;
+const ID: i64 = (1 << BITS) - 1;
+
+/// The process and the thread of a global id.
+fn ids(global: &Value) -> (i64, i64) {
+    let global = global.number().unwrap_or(0);
+    (global >> BITS & ID, global & ID)
+}
+
+/// A text, or the one of a number.
+fn text<'a>(value: &'a Value, texts: &'a HashMap<i64, String>) -> &'a str {
+    match value {
+        Value::Text(text) => text,
+        Value::Number(id) => texts.get(id).map_or("", String::as_str),
+        Value::Nothing | Value::Bytes(_) => "",
+    }
+}

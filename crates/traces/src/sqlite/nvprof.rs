@@ -1,0 +1,144 @@
+//! What `nvprof -o` writes: a table for each kind of CUPTI's activities, of one process.
+
+use super::database::{Database, Value};
+use super::process::{Happening, Place, Process, Processes};
+use super::{copy_name, range};
+use crate::category::Category;
+use perf4sight_conventions::error::Result;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+const KERNELS: [&str; 2] = ["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_KERNEL"];
+const COPIES: [&str; 2] = ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMCPY2"];
+const SETS: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
+
+/// Calls of the runtime that are common in training, by their numbers in CUPTI's `cupti_runtime_cbid.h`; others are called by number.
+const CALLS: [(i64, &str); 32] = [
+    (10, "cudaGetLastError"),
+    (11, "cudaPeekAtLastError"),
+    (13, "cudaLaunch"),
+    (16, "cudaSetDevice"),
+    (17, "cudaGetDevice"),
+    (20, "cudaMalloc"),
+    (22, "cudaFree"),
+    (25, "cudaMallocHost"),
+    (26, "cudaFreeHost"),
+    (27, "cudaHostAlloc"),
+    (31, "cudaMemcpy"),
+    (41, "cudaMemcpyAsync"),
+    (49, "cudaMemset"),
+    (51, "cudaMemsetAsync"),
+    (126, "cudaThreadSynchronize"),
+    (129, "cudaStreamCreate"),
+    (131, "cudaStreamSynchronize"),
+    (132, "cudaStreamQuery"),
+    (134, "cudaEventCreateWithFlags"),
+    (135, "cudaEventRecord"),
+    (136, "cudaEventDestroy"),
+    (137, "cudaEventSynchronize"),
+    (138, "cudaEventQuery"),
+    (147, "cudaStreamWaitEvent"),
+    (161, "cudaMemcpyPeerAsync"),
+    (165, "cudaDeviceSynchronize"),
+    (200, "cudaDeviceGetAttribute"),
+    (211, "cudaLaunchKernel"),
+    (214, "cudaLaunchKernel"),
+    (239, "cudaStreamSynchronize"),
+    (269, "cudaLaunchCooperativeKernel"),
+    (311, "cudaGraphLaunch"),
+];
+
+/// Flags of a marker (`CUpti_ActivityFlag`): a moment, the beginning of a range, and its end.
+const MOMENT: i64 = 1;
+const BEGINS: i64 = 2;
+const ENDS: i64 = 4;
+
+/// Reads what there is; whether it is such a file.
+pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<bool> {
+    if !database.has("StringTable")? {
+        return Ok(false);
+    }
+    let texts = database.texts("StringTable", "_id_")?;
+    let process = processes.of(0);
+    calls(database, process, "CUPTI_ACTIVITY_KIND_RUNTIME", "runtime")?;
+    calls(database, process, "CUPTI_ACTIVITY_KIND_DRIVER", "driver")?;
+    markers(database, process, &texts)?;
+    let names: HashMap<i64, String> = texts.iter().map(|(id, text)| (*id, demangled(text).into_owned())).collect();
+    let kernel = |name: &Value| name.number().and_then(|id| names.get(&id)).map_or("", String::as_str);
+    for table in KERNELS {
+        on_device(database, process, table, "name", (Category::Kernel, &kernel))?;
+    }
+    for table in COPIES {
+        on_device(database, process, table, "copyKind", (Category::Copy, &|kind| copy_name(kind.number())))?;
+    }
+    on_device(database, process, SETS, "value", (Category::Set, &|_| "Memset"))?;
+    Ok(true)
+}
+
+/// The name of a kernel as its source has it.
+fn demangled(name: &str) -> Cow<'_, str> {
+    let symbol = cpp_demangle::Symbol::new(name).ok();
+    symbol.and_then(|symbol| symbol.demangle().ok()).map_or(Cow::Borrowed(name), Cow::Owned)
+}
+
+fn calls(database: &Database, process: &mut Process, table: &str, of: &str) -> Result<()> {
+    let columns = ["start", "end", "processId", "threadId", "correlationId", "cbid"];
+    database.rows(table, columns, |[start, end, number, thread, correlation, call]| {
+        let call = call.number().unwrap_or(0);
+        let known = CALLS.iter().find(|(known, _)| of == "runtime" && *known == call);
+        let name = known.map_or_else(|| Cow::Owned(format!("{of} call {call}")), |(_, name)| Cow::Borrowed(*name));
+        let times = [start.number(), end.number()];
+        let correlation = correlation.number().unwrap_or(0);
+        let happening = Happening { category: Category::Runtime, name: &name, times, correlation };
+        process.add(number.number().unwrap_or(0), Place::Thread(thread.number().unwrap_or(0)), &happening);
+    })
+}
+
+/// Ranges: two rows of one number, of which the first has the name.
+fn markers(database: &Database, process: &mut Process, texts: &HashMap<i64, String>) -> Result<()> {
+    let mut open: HashMap<i64, (Option<i64>, i64, [i64; 2])> = HashMap::new();
+    let columns = ["flags", "timestamp", "id", "objectId", "name"];
+    let mut add = |name: i64, times, [number, thread]: [i64; 2]| {
+        let (category, name) = range(texts.get(&name).map_or("", String::as_str));
+        process.add(number, Place::Thread(thread), &Happening { category, name, times, correlation: 0 });
+    };
+    database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns, |[flags, time, id, object, name]| {
+        let (flags, id) = (flags.number().unwrap_or(0), id.number().unwrap_or(0));
+        let name = name.number().unwrap_or(0);
+        if flags & BEGINS != 0 {
+            open.insert(id, (time.number(), name, thread(&object)));
+        } else if flags & ENDS != 0 {
+            if let Some((begin, name, thread)) = open.remove(&id) {
+                add(name, [begin, time.number()], thread);
+            }
+        } else if flags & MOMENT != 0 {
+            add(name, [time.number(), None], thread(&object));
+        }
+    })
+}
+
+/// The process and the thread of a marker: two numbers of 32 bits, the lower byte first (`CUpti_ActivityObjectKindId`).
+fn thread(object: &Value) -> [i64; 2] {
+    let Value::Bytes(bytes) = object else { return [0; 2] };
+    let number = |at: usize| {
+        let number = bytes.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+        number.map_or(0, |number| i64::from(u32::from_le_bytes(number)))
+    };
+    [number(0), number(4)]
+}
+
+fn on_device<'t>(
+    database: &Database,
+    process: &mut Process,
+    table: &str,
+    named_by: &str,
+    (category, name): (Category, &dyn Fn(&Value) -> &'t str),
+) -> Result<()> {
+    let columns = ["start", "end", "deviceId", "streamId", "correlationId", named_by];
+    database.rows(table, columns, |[start, end, device, stream, correlation, by]| {
+        let place = Place::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
+        let times = [start.number(), end.number()];
+        let correlation = correlation.number().unwrap_or(0);
+        process.add(0, place, &Happening { category, name: name(&by), times, correlation });
+    })
+}

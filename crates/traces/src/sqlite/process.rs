@@ -1,0 +1,129 @@
+//! Traces in the making, one of each process.
+
+use crate::category::Category;
+use crate::damage::{Damage, Kind};
+use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// The processes of a file, by their numbers.
+pub(super) struct Processes {
+    file: PathBuf,
+    traces: BTreeMap<i64, Process>,
+    header: Header,
+}
+
+/// A process.
+#[derive(Default)]
+pub(super) struct Process {
+    trace: Trace,
+    tracks: HashMap<Place, TrackId>,
+}
+
+/// Where an event lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// A thread of the process.
+    Thread(i64),
+    /// A stream of a device.
+    Stream(i64, i64),
+}
+
+/// When something was, what it is called, and what joins it with what it started.
+pub(super) struct Happening<'a> {
+    pub category: Category,
+    pub name: &'a str,
+    pub times: [Option<i64>; 2],
+    pub correlation: i64,
+}
+
+impl Processes {
+    pub fn new(file: &Path) -> Self {
+        Processes { file: file.to_owned(), traces: BTreeMap::new(), header: Header::default() }
+    }
+
+    /// What is true of all of them.
+    pub fn header(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    pub fn of(&mut self, number: i64) -> &mut Process {
+        self.traces.entry(number).or_default()
+    }
+
+    /// Their traces, by number.
+    pub fn finish(self) -> Vec<Trace> {
+        let on_device = |process: &Process| process.trace.events.iter().any(|event| event.category.on_device());
+        let any_on_device = self.traces.values().any(on_device);
+        let kept = self.traces.into_values().filter(|process| match any_on_device {
+            true => on_device(process),
+            false => !process.trace.events.is_empty(),
+        });
+        let finish = |process: Process| {
+            let mut trace = Trace { file: self.file.clone(), header: self.header.clone(), ..process.trace };
+            trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
+            trace.events.shrink_to_fit();
+            trace
+        };
+        kept.map(finish).collect()
+    }
+}
+
+impl Process {
+    /// Adds an event; one that has no time, or that ends before it begins, is damaged. Something without an end is a moment.
+    pub fn add(&mut self, number: i64, place: Place, happening: &Happening) {
+        let [start, end] = happening.times;
+        let times = match (start, end) {
+            (None, _) => Err(Kind::Timeless),
+            (Some(start), None) => Ok((start, 0, Phase::Instant)),
+            (Some(start), Some(end)) => match end.checked_sub(start) {
+                None => Err(Kind::OutOfRange),
+                Some(..0) => Err(Kind::NegativeDuration),
+                Some(duration) => Ok((start, duration, Phase::Complete)),
+            },
+        };
+        let added = times.and_then(|times| Ok((times, self.track(number, place)?)));
+        let ((start, duration, phase), track) = match added {
+            Ok(added) => added,
+            Err(kind) => return self.damage().note(kind, 0),
+        };
+        self.trace.events.push(Event {
+            start,
+            duration,
+            correlation: u64::try_from(happening.correlation).unwrap_or(0),
+            name: self.trace.names.intern(happening.name),
+            external: 0,
+            collective: 0,
+            track,
+            category: happening.category,
+            phase,
+        });
+    }
+
+    fn damage(&mut self) -> &mut Damage {
+        &mut self.trace.damage
+    }
+
+    /// Names a thread.
+    pub fn name(&mut self, number: i64, thread: i64, name: &str) {
+        if let Ok(track) = self.track(number, Place::Thread(thread)) {
+            self.trace.tracks[track.index()].thread_name = Some(name.to_owned());
+        }
+    }
+
+    fn track(&mut self, number: i64, place: Place) -> Result<TrackId, Kind> {
+        if let Some(track) = self.tracks.get(&place) {
+            return Ok(*track);
+        }
+        let track = TrackId(u16::try_from(self.trace.tracks.len()).map_err(|_| Kind::TooManyTracks)?);
+        let [process, thread] = match place {
+            Place::Thread(thread) => [number, thread],
+            Place::Stream(device, stream) => [device, stream],
+        };
+        let (process, thread) = (process.to_string(), thread.to_string());
+        self.trace.tracks.push(Track { process, thread, thread_name: None, process_name: None });
+        self.tracks.insert(place, track);
+        Ok(track)
+    }
+}

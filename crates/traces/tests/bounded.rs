@@ -1,0 +1,55 @@
+//! Memory that files of 100 MB take, whatever is in them: never more than 1 GB, in a process of its own.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+use perf4sight_traces::read;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+
+const SIZE: usize = 100_000_000;
+
+/// The largest resident set of this process until now, in bytes.
+fn most() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    1024 * line.split_whitespace().next().unwrap().parse::<usize>().unwrap()
+}
+
+/// A trace that repeats something for each number.
+fn file(repeat: &dyn Fn(usize) -> String) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    let mut target = BufWriter::new(File::create(file.path()).unwrap());
+    target.write_all(b"{\"traceEvents\": [").unwrap();
+    let mut written = 0;
+    for number in 0.. {
+        let text = repeat(number);
+        target.write_all(text.as_bytes()).unwrap();
+        written += text.len();
+        if written >= SIZE {
+            break;
+        }
+    }
+    target.write_all(b"{\"ph\":\"i\",\"ts\":2}]}").unwrap();
+    target.flush().unwrap();
+    file
+}
+
+/// Small events, names that are all different, collectives, names of a megabyte, and nesting that a billion levels would be like: what is
+/// kept of a file is less than its size times some, and of what is no event nothing is.
+#[test]
+fn no_file_of_100_mb_takes_a_gigabyte() {
+    let event = |members: &str| format!(r#"{{"ph":"X","ts":1,"dur":1{members}}},"#);
+    let kinds: [(&str, &dyn Fn(usize) -> String); 6] = [
+        ("small", &|_| event("")),
+        ("named", &|number| event(&format!(r#","name":"{number}""#))),
+        ("collective", &|_| event(r#","args":{"Collective name":"a"}"#)),
+        ("long", &|number| event(&format!(r#","name":"{number}{}""#, "x".repeat(1 << 20)))),
+        ("nested", &|_| "[".to_owned()),
+        ("objects", &|_| "{\"a\":".to_owned()),
+    ];
+    for (kind, repeat) in kinds {
+        let file = file(repeat);
+        let trace = read(file.path()).unwrap();
+        assert!(most() < 1_000_000_000, "{kind}: {} bytes for {} events", most(), trace.events.len());
+    }
+}

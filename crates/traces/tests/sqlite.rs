@@ -1,0 +1,172 @@
+//! SQLite files as Nsight Systems exports them and as nvprof writes them. Their tables are made up after the published schemas: no file that
+//! either tool wrote was at hand.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+use perf4sight_traces::{Category, Event, Phase, Ranked, Trace, read, read_ranks};
+use rusqlite::Connection;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// The tables of <https://docs.nvidia.com/nsight-systems/2021.5/nsys-exporter/exported_data.html> that are read, and a row or two of each:
+/// thread 100 of process 100 and thread 201 of process 200, whose global ids have the process above 24 bits of thread.
+const NSYS: &str = r#"
+    CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT NOT NULL, end INT NOT NULL, eventClass INT NOT NULL, globalTid INT NOT NULL,
+        correlationId INT NOT NULL, nameId INT NOT NULL, returnValue INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL,
+        streamId INT NOT NULL, correlationId INT, globalPid INT, demangledName INT NOT NULL, shortName INT NOT NULL, gridX INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL,
+        streamId INT NOT NULL, correlationId INT, globalPid INT, bytes INT NOT NULL, copyKind INT NOT NULL, srcKind INT, dstKind INT);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL,
+        streamId INT NOT NULL, correlationId INT, globalPid INT, value INT NOT NULL, bytes INT NOT NULL, memKind INT);
+    CREATE TABLE NVTX_EVENTS (start INT NOT NULL, end INT, eventType INT NOT NULL, rangeId INT, category INT, color INT, text TEXT,
+        globalTid INT, endGlobalTid INT, textId INT, domainId INT);
+    CREATE TABLE ThreadNames (nameId INT NOT NULL, priority INT, globalTid INT NOT NULL);
+    CREATE TABLE TARGET_INFO_GPU (id INT NOT NULL, name TEXT, busLocation TEXT);
+    CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INT, utcTime TEXT, localTime TEXT);
+    INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (2, 'void gemm<float>(float*)'), (3, 'gemm'), (4, 'ProfilerStep#1'),
+        (5, 'python3'), (6, 'cudaStreamSynchronize_ptsz_v7000');
+    INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1000, 1500, 0, 100 * 16777216 + 100, 11, 1, 0),
+        (2000, 2600, 0, 100 * 16777216 + 100, 12, 6, 0), (1000, 1400, 0, 200 * 16777216 + 201, 11, 1, 0);
+    INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1600, 2500, 0, 1, 7, 11, 100 * 16777216, 2, 3, 64),
+        (1700, 1800, 1, 1, 7, 11, 200 * 16777216, 2, 3, 64), (5000, 4000, 0, 1, 7, 13, 100 * 16777216, 2, 3, 64);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (3000, 3100, 0, 1, 8, 14, 100 * 16777216, 4096, 1, 1, 2);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (3200, 3210, 0, 1, 7, 15, 100 * 16777216, 0, 64, 2);
+    INSERT INTO NVTX_EVENTS VALUES (900, 4000, 59, NULL, NULL, NULL, NULL, 100 * 16777216 + 100, NULL, 4, 0),
+        (950, 1550, 59, NULL, NULL, NULL, 'aten::mm, seq = 5, op_id = 7', 100 * 16777216 + 100, NULL, NULL, 0),
+        (0, NULL, 75, NULL, NULL, NULL, 'NCCL', 100 * 16777216 + 100, NULL, NULL, 1),
+        (960, NULL, 34, NULL, NULL, NULL, 'a moment', 100 * 16777216 + 100, NULL, NULL, 0);
+    INSERT INTO ThreadNames VALUES (5, 1, 100 * 16777216 + 100);
+    INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100', '0000:01:00.0');
+    INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1700000000000000000, '', '');
+"#;
+
+/// Tables of nvprof with the columns of its newest version, which has no more than one process; markers have their thread in bytes.
+const NVPROF: &str = r#"
+    CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, value TEXT NOT NULL UNIQUE);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, cbid INT NOT NULL, start INT NOT NULL,
+        end INT NOT NULL, processId INT NOT NULL, threadId INT NOT NULL, correlationId INT NOT NULL, returnValue INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_DRIVER (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, cbid INT NOT NULL, start INT NOT NULL,
+        end INT NOT NULL, processId INT NOT NULL, threadId INT NOT NULL, correlationId INT NOT NULL, returnValue INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, start INT NOT NULL, end INT NOT NULL,
+        completed INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL, correlationId INT NOT NULL,
+        gridId INT NOT NULL, name INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, copyKind INT NOT NULL, bytes INT NOT NULL,
+        start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL, correlationId INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY2 (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, copyKind INT NOT NULL, bytes INT NOT NULL,
+        start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL, correlationId INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, value INT NOT NULL, bytes INT NOT NULL,
+        start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL, correlationId INT NOT NULL);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_MARKER (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, flags INT NOT NULL, timestamp INT NOT NULL,
+        id INT NOT NULL, objectKind INT NOT NULL, objectId BLOB NOT NULL, name INT NOT NULL, domain INT NOT NULL);
+    INSERT INTO StringTable VALUES (1, '_Z4gemmIfEvPT_'), (2, 'ncclAllReduceRingLLKernel_sum_f32'), (3, 'train_iter');
+    INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 211, 1496933427584000100, 1496933427584000200, 100, 77, 5, 0),
+        (2, 165, 1496933427584000300, 1496933427584000900, 100, 77, 6, 0);
+    INSERT INTO CUPTI_ACTIVITY_KIND_DRIVER VALUES (1, 307, 1496933427584000110, 1496933427584000120, 100, 77, 5, 0);
+    INSERT INTO CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL VALUES (1, 1496933427584000250, 1496933427584000450, 0, 0, 1, 7, 5, 1, 1),
+        (2, 1496933427584000500, 1496933427584000800, 0, 0, 1, 8, 7, 2, 2);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (1, 2, 64, 1496933427584000810, 1496933427584000820, 0, 1, 7, 8);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY2 VALUES (1, 10, 64, 1496933427584000830, 1496933427584000840, 0, 1, 7, 9);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (1, 0, 64, 1496933427584000850, 1496933427584000860, 0, 1, 7, 10);
+    INSERT INTO CUPTI_ACTIVITY_KIND_MARKER VALUES (1, 2, 1496933427584000000, 9, 2, x'640000004d000000', 3, 0),
+        (2, 4, 1496933427584001000, 9, 2, x'640000004d000000', 0, 0);
+"#;
+
+fn file(folder: &TempDir, name: &str, tables: &str) -> PathBuf {
+    let file = folder.path().join(name);
+    Connection::open(&file).unwrap().execute_batch(tables).unwrap();
+    file
+}
+
+/// Each event of a kind as name, track, beginning and duration.
+fn events(trace: &Trace, category: Category) -> Vec<(&str, String, i64, i64)> {
+    let told = |event: &Event| {
+        let track = &trace.tracks[event.track.index()];
+        (trace.name(event).to_owned(), format!("{}/{}", track.process, track.thread), event.start, event.duration)
+    };
+    let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
+    all.map(|event| (trace.name(event), told(event).1, event.start, event.duration)).collect()
+}
+
+#[test]
+fn an_export_of_nsight_systems_is_one_trace_a_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranks = read_ranks(&[file(&folder, "report.sqlite", NSYS)]).unwrap();
+    let [Ranked { rank: 0, trace }, Ranked { rank: 1, trace: other }] = ranks.as_slice() else { panic!("{ranks:?}") };
+    let stream = |stream: &str| format!("0/{stream}");
+    let thread = || "100/100".to_owned();
+    assert_eq!(events(trace, Category::Kernel), [("void gemm<float>(float*)", stream("7"), 1600, 900)]);
+    assert_eq!(events(trace, Category::Copy), [("Memcpy HtoD", stream("8"), 3000, 100)]);
+    assert_eq!(events(trace, Category::Set), [("Memset", stream("7"), 3200, 10)]);
+    let calls = [("cudaLaunchKernel", thread(), 1000, 500), ("cudaStreamSynchronize", thread(), 2000, 600)];
+    assert_eq!(events(trace, Category::Runtime), calls);
+    assert_eq!(events(trace, Category::Annotation), [("ProfilerStep#1", thread(), 900, 3100)]);
+    assert_eq!(events(trace, Category::Operator), [("aten::mm", thread(), 950, 600)]);
+    let launched: Vec<u64> =
+        trace.events.iter().filter(|event| event.correlation == 11).map(|event| event.correlation).collect();
+    assert_eq!(launched.len(), 2, "a call and what it launched");
+    assert_eq!(
+        (trace.header.devices.as_slice(), trace.header.base),
+        (["NVIDIA H100".to_owned()].as_slice(), 1_700_000_000_000_000_000)
+    );
+    assert!(trace.tracks.iter().any(|track| track.thread_name.as_deref() == Some("python3")));
+    assert_eq!(trace.damage.warnings().len(), 1, "an event ends before it begins");
+    assert_eq!(events(other, Category::Kernel), [("void gemm<float>(float*)", "1/7".to_owned(), 1700, 100)]);
+    assert!(read(&folder.path().join("report.sqlite")).unwrap_err().to_string().contains("2 processes"));
+}
+
+#[test]
+fn a_file_of_nvprof_has_the_same_events_with_names_as_in_the_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = read(&file(&folder, "report.nvprof", NVPROF)).unwrap();
+    let at = |nanoseconds: i64| 1_496_933_427_584_000_000 + nanoseconds;
+    let kernels = [
+        ("void gemm<float>(float*)", "0/7".to_owned(), at(250), 200),
+        ("ncclAllReduceRingLLKernel_sum_f32", "0/8".to_owned(), at(500), 300),
+    ];
+    assert_eq!(events(&trace, Category::Kernel), kernels);
+    let copies = [("Memcpy DtoH", "0/7".to_owned(), at(810), 10), ("Memcpy PtoP", "0/7".to_owned(), at(830), 10)];
+    assert_eq!(events(&trace, Category::Copy), copies);
+    let thread = || "100/77".to_owned();
+    let calls = [
+        ("cudaLaunchKernel", thread(), at(100), 100),
+        ("driver call 307", thread(), at(110), 10),
+        ("cudaDeviceSynchronize", thread(), at(300), 600),
+    ];
+    assert_eq!(events(&trace, Category::Runtime), calls);
+    assert_eq!(events(&trace, Category::Annotation), [("train_iter", thread(), at(0), 1000)]);
+    assert_eq!(events(&trace, Category::Set).len(), 1);
+}
+
+/// The first versions of Nsight Systems do not say which process a kernel is of: where only one calls the runtime, it is that one's.
+#[test]
+fn early_exports_are_read_where_they_are_of_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let early = NSYS.replace("globalPid INT, demangledName", "another INT, demangledName");
+    let told = read_ranks(&[file(&folder, "two.sqlite", &early)]).unwrap_err().to_string();
+    assert!(told.contains("which of 2 processes"), "{told}");
+    let one = early + "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid > 200 * 16777216;";
+    let trace = read_ranks(&[file(&folder, "one.sqlite", &one)]).unwrap().remove(0).trace;
+    assert_eq!(events(&trace, Category::Kernel).len(), 2);
+}
+
+#[test]
+fn sqlite_that_is_no_trace_or_damaged_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let fails = |file: &PathBuf, why: &str| {
+        let told = read_ranks(std::slice::from_ref(file)).unwrap_err().to_string();
+        assert!(told.contains(why) && told.contains(file.file_name().unwrap().to_str().unwrap()), "{why}: {told}");
+    };
+    fails(&file(&folder, "other.sqlite", "CREATE TABLE a (b INT);"), "no events of CUDA");
+    fails(&file(&folder, "empty.sqlite", "CREATE TABLE StringIds (id INT, value TEXT);"), "no events of CUDA");
+    let whole = std::fs::read(file(&folder, "whole.sqlite", NSYS)).unwrap();
+    for (name, content) in [("cut.sqlite", &whole[..whole.len() / 2]), ("head.sqlite", &whole[..16])] {
+        let damaged = folder.path().join(name);
+        std::fs::write(&damaged, content).unwrap();
+        fails(&damaged, "cannot be read as a SQLite file");
+    }
+    let none = folder.path().join("none.sqlite");
+    std::fs::write(&none, "SQLite").unwrap();
+    fails(&none, "is no trace");
+}
