@@ -1,12 +1,13 @@
 //! What came of a command: what was recorded, what was lost, or why nothing was recorded.
 
 use super::Record;
-use super::told::{Recording, Told, middle};
+use super::told::{Told, middle};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary};
 use crate::machine::foreground::{Asked, Ended};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
+use perf4sight_breakdown::{Overhead, Recording};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -78,8 +79,8 @@ impl Outcome<'_> {
             None => format!("a process of {} ended before its recording; what it had is lost", told.executable),
         });
         let asked = self.asked.iterations;
-        let short = self.recordings.iter().filter(|one| (one.plain().len() as u64) < asked).map(|one| {
-            let (recorded, plain) = (one.recorded.len(), one.plain().len());
+        let short = self.recordings.iter().filter(|one| count(&one.wall.plain) < asked).map(|one| {
+            let (recorded, plain) = (count(&one.wall.recorded), count(&one.wall.plain));
             format!(
                 "rank {}: {recorded} of {asked} iterations were recorded, and {plain} timed without: the command {}",
                 one.rank,
@@ -92,14 +93,8 @@ impl Outcome<'_> {
                 one.rank
             )
         });
-        let unquiet = self.recordings.iter().filter(|one| one.cost().is_none() && !one.plain().is_empty()).map(|one| {
-            format!(
-                "rank {}: iterations without recording took no less than recorded ones, so that what recording costs cannot be told: \
-                 something else uses the machine",
-                one.rank
-            )
-        });
-        lost.chain(short).chain(poor).chain(unquiet).collect()
+        let unsure = self.recordings.iter().flat_map(unsure);
+        lost.chain(short).chain(poor).chain(unsure).collect()
     }
 
     fn table(&self) -> Table {
@@ -113,19 +108,27 @@ impl Outcome<'_> {
                 Column::number("plain", "without recording"),
                 Column::number("plain_ms", "median"),
                 Column::number("overhead_percent", "recording costs"),
+                Column::number("overhead_at_least_percent", "at least"),
+                Column::number("overhead_at_most_percent", "at most"),
                 Column::text("trace", "trace"),
             ],
         );
         for one in &self.recordings {
-            let (recorded, plain) = (middle(&one.recorded), middle(&one.plain()));
+            let (recorded, plain) = (middle(&one.wall.recorded), middle(&one.wall.plain));
+            let overhead = Overhead::of(one);
+            let percent = |nanoseconds: &dyn Fn(&Overhead) -> f64| {
+                Cell::from(overhead.as_ref().map(|overhead| Percent(overhead.percent(nanoseconds(overhead)))))
+            };
             table.row([
                 u64::from(one.rank).into(),
                 one.iterations_are.as_str().into(),
-                one.recorded.len().into(),
+                count(&one.wall.recorded).into(),
                 recorded.map(Milliseconds).into(),
-                one.plain().len().into(),
+                count(&one.wall.plain).into(),
                 plain.map(Milliseconds).into(),
-                Cell::from(one.cost().map(Percent)),
+                percent(&|overhead| overhead.added),
+                percent(&|overhead| overhead.interval[0]),
+                percent(&|overhead| overhead.interval[1]),
                 one.trace.as_str().into(),
             ]);
         }
@@ -138,7 +141,7 @@ impl Outcome<'_> {
             1 => String::new(),
             ranks => format!(" of {ranks} ranks"),
         };
-        let iterations: BTreeSet<usize> = self.recordings.iter().map(|one| one.recorded.len()).collect();
+        let iterations: BTreeSet<u64> = self.recordings.iter().map(|one| count(&one.wall.recorded)).collect();
         let iterations: Vec<String> = iterations.iter().map(ToString::to_string).collect();
         let python = match self.asked.stacks {
             true => "",
@@ -189,3 +192,15 @@ impl Outcome<'_> {
 
 /// What a process tells of PyTorch where there is none.
 const MISSING: &str = "missing";
+
+fn count(periods: &[Vec<u64>]) -> u64 {
+    periods.iter().map(|period| period.len() as u64).sum()
+}
+
+/// What speaks against what a recording tells of its own cost.
+fn unsure(one: &Recording) -> Vec<String> {
+    let Some(overhead) = Overhead::of(one) else { return Vec::new() };
+    let nothing = "it cannot be told whether recording costs anything; these iterations vary more than that".to_owned();
+    let nothing = (!overhead.is_certain()).then_some(nothing);
+    overhead.doubts.into_iter().chain(nothing).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
+}

@@ -1,18 +1,15 @@
 //! What processes tell: while they run, and in the files beside their traces.
 
-use crate::error::{Error, Result};
-use crate::input_file;
+use crate::error::Result;
 use crate::stats::median;
+use perf4sight_breakdown::Recording;
+use perf4sight_traces::RECORDING;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What files beside traces end in.
-pub(super) const RECORDING: &str = ".recording.json";
 /// What traces end in.
 const TRACE: &str = ".json.gz";
-/// The newest format of the files beside traces.
-const FORMAT: u32 = 1;
 
 /// What one process with Python tells while it runs; every word may be missing yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -47,41 +44,9 @@ pub(super) enum Phase {
     Finished,
 }
 
-/// The file beside a trace, as far as it is shown.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Recording {
-    pub format: u32,
-    pub trace: String,
-    pub rank: u32,
-    pub iterations_are: String,
-    /// Whether the trace has more than operators.
-    pub kineto: bool,
-    /// Nanoseconds of each iteration.
-    pub plain_before: Vec<u64>,
-    pub recorded: Vec<u64>,
-    pub plain_after: Vec<u64>,
-}
-
-impl Recording {
-    /// How much longer a recorded iteration took, in percent, by medians; none where those without recording, before or after, took no
-    /// less, as on a machine that others use: then it cannot be told.
-    pub fn cost(&self) -> Option<f64> {
-        let recorded = middle(&self.recorded)?;
-        let slower =
-            [&self.plain_before, &self.plain_after].into_iter().filter_map(|plain| middle(plain)).reduce(f64::max)?;
-        let plain = middle(&self.plain())?;
-        (recorded > slower).then(|| 100.0 * (recorded / plain - 1.0))
-    }
-
-    /// Nanoseconds of the iterations without recording.
-    pub fn plain(&self) -> Vec<u64> {
-        self.plain_before.iter().chain(&self.plain_after).copied().collect()
-    }
-}
-
 /// The median in milliseconds of times in nanoseconds.
-pub(super) fn middle(times: &[u64]) -> Option<f64> {
-    let times: Vec<f64> = times.iter().map(|&time| time as f64 / 1e6).collect();
+pub(super) fn middle(periods: &[Vec<u64>]) -> Option<f64> {
+    let times: Vec<f64> = periods.iter().flatten().map(|&time| time as f64 / 1e6).collect();
     (!times.is_empty()).then(|| median(&times))
 }
 
@@ -114,40 +79,7 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
 pub(super) fn recordings(folder: &Path) -> Result<Vec<Recording>> {
     let beside = |file: &PathBuf| file.to_string_lossy().ends_with(RECORDING);
     let mut all: Vec<Recording> =
-        files(folder).iter().filter(|file| beside(file)).map(|file| recording(file)).collect::<Result<_>>()?;
+        files(folder).iter().filter(|file| beside(file)).map(|file| Recording::read(file)).collect::<Result<_>>()?;
     all.sort_by(|a, b| (a.rank, &a.trace).cmp(&(b.rank, &b.trace)));
     Ok(all)
-}
-
-fn recording(file: &Path) -> Result<Recording> {
-    let text = input_file::text(file, "read this recording")?;
-    let wrong = |problem: String| Error::input(problem).file(file).help("record again");
-    let recording: Recording =
-        serde_json::from_str(&text).map_err(|cause| wrong(format!("tells of no recording: {cause}")))?;
-    match recording.format {
-        1..=FORMAT => Ok(recording),
-        other => Err(wrong(format!("has format {other}")).expected(format!("format {FORMAT} or earlier"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_recording_costs_is_told_only_where_it_took_longer_than_before_and_after() {
-        let recording = |before: u64, after: u64| Recording {
-            format: FORMAT,
-            trace: String::new(),
-            rank: 0,
-            iterations_are: String::new(),
-            kineto: true,
-            plain_before: vec![before; 3],
-            recorded: vec![120; 3],
-            plain_after: vec![after; 3],
-        };
-        // 120 beside 100 is a fifth more.
-        assert!((recording(100, 100).cost().unwrap() - 20.0).abs() < 1e-9);
-        assert_eq!([recording(100, 130).cost(), recording(130, 100).cost()], [None; 2]);
-    }
 }
