@@ -4,6 +4,7 @@
 
 mod adaptive;
 mod attack;
+mod breakdown;
 mod calibrate;
 mod check_noise;
 mod command_line;

@@ -127,7 +127,9 @@ impl RankBreakdown {
         let trace = &ranked.trace;
         let (threads, device) = (threads(trace), Device::of(trace));
         let likely = main_thread::find(trace, &threads, None).map(|thread| threads[thread].track);
-        let found = iterations::find(trace, options.iteration.as_deref(), likely)?;
+        let mut found = iterations::find(trace, options.iteration.as_deref(), likely)?;
+        let too_many = found.marks.len().saturating_sub(iterations::MOST);
+        found.marks.truncate(iterations::MOST);
         let main = main_thread::find(trace, &threads, found.track);
         let python = main.is_some_and(|main| main_thread::has_python(trace, &threads[main]));
         let timeline = main.map_or_else(Vec::new, |main| main_thread::timeline(trace, &threads, main));
@@ -152,7 +154,7 @@ impl RankBreakdown {
             iterations: found.marks.iter().enumerate().map(iteration).collect(),
             warm_up,
             main: main.map(|main| threads[main].track),
-            warnings: warnings(trace, &found, &threads, python),
+            warnings: warnings(trace, &found, &threads, python).into_iter().chain(left_out(too_many)).collect(),
             markers: found.markers,
             threads,
             timeline,
@@ -183,6 +185,10 @@ impl RankBreakdown {
     pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
         Summary::of(&self.counted().map(number).collect::<Option<Vec<f64>>>()?)
     }
+}
+
+fn left_out(iterations: usize) -> Option<String> {
+    (iterations > 0).then(|| format!("{iterations} iterations behind the first {} are left out", iterations::MOST))
 }
 
 fn warnings(trace: &Trace, found: &Found, threads: &[Thread], python: bool) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Where iterations begin and end.
 
 use crate::period;
+use crate::stacks::label;
 use crate::state::States;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
@@ -26,6 +27,9 @@ pub enum Markers {
     /// Nothing does, and nothing repeats: the whole trace is taken for one.
     WholeTrace,
 }
+
+/// Iterations beyond these are not broken down: nobody looks at them, and their numbers would fill the memory.
+pub(crate) const MOST: usize = 100_000;
 
 /// One iteration as marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +115,7 @@ impl Ranges<'_> {
                 }
                 last.window.1 = event.start;
             }
-            marks.push(Mark { name: trace.name(event).to_owned(), window: (event.start, event.end()) });
+            marks.push(Mark { name: label(trace.name(event)), window: (event.start, event.end()) });
         }
         marks.retain(|mark| mark.window.0 < mark.window.1);
         Found { markers, marks, track: Some(self.track), overlapping }

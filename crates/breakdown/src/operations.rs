@@ -8,7 +8,7 @@ use crate::state::is_function;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Names, Phase, Trace, TrackId};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// What a training script is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ impl Operation {
             Operation::Optimizer => "optimizer",
             Operation::DataLoading => "data loading",
             Operation::ZeroGrad => "zero_grad",
-            Operation::Named(name) => names.get(name),
+            Operation::Named(name) => beginning(names.get(name)),
             Operation::Other => "other",
         }
     }
@@ -59,6 +59,14 @@ impl Operation {
         }
     }
 }
+
+/// As much of a name as anybody reads: 200 bytes, or a few less where a letter has several.
+fn beginning(name: &str) -> &str {
+    &name[..name.floor_char_boundary(200)]
+}
+
+/// More names of ranges are not told apart: their time is of no operation.
+const NAMES: usize = 1000;
 
 /// Functions of Python that run a backward pass.
 const BACKWARD: &[(&str, &str)] = &[("torch/_tensor.py", "backward"), ("torch/autograd/__init__.py", "backward")];
@@ -128,7 +136,15 @@ fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operati
     let marks =
         |name: &str| name.starts_with("ProfilerStep") || found.marks.first().is_some_and(|mark| mark.name == name);
     let ranges = on(trace, main, Category::Annotation).filter(|event| !marks(trace.name(event)));
-    ranges.map(|event| (window(event), Operation::of_range(event.name, &trace.names))).collect()
+    let mut names = HashSet::new();
+    let mut operation = |event: &Event| match Operation::of_range(event.name, &trace.names) {
+        Operation::Named(name) if names.len() >= NAMES && !names.contains(&name) => Operation::Other,
+        named => {
+            names.insert(event.name);
+            named
+        }
+    };
+    ranges.map(|event| (window(event), operation(event))).collect()
 }
 
 /// Calls of Python that are a forward or a backward pass; of modules the outermost.

@@ -34,7 +34,16 @@ pub(super) fn of(run: &Run) -> String {
                 "were only calls into C++ and CUDA to take time, it would be {speedup:.2} times as fast (TheoreticalSpeedup)"
             )
         }
+        None if has_python(run) => {
+            "nothing of it is in calls into C++ and CUDA, so that there is no TheoreticalSpeedup".to_owned()
+        }
         None => "TheoreticalSpeedup is unknown, for Python is".to_owned(),
     };
     format!("{dominates}; {speedup}")
+}
+
+/// Whether all iterations tell their share of Python.
+fn has_python(run: &Run) -> bool {
+    let mut iterations = run.breakdown.ranks.iter().flat_map(|rank| &rank.iterations);
+    iterations.all(|iteration| iteration.sets.python_recorded)
 }

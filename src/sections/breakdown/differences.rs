@@ -1,5 +1,6 @@
 //! What changed from one run to another, as words and as a table.
 
+use super::tables::range;
 use crate::breakdown::{Comparison, Difference, Measure, Metric, Verdict};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
@@ -27,13 +28,14 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     let (low, high) = if one.0 <= other.0 { (one, other) } else { (other, one) };
     let percent = total.percent().map_or(String::new(), |percent| format!(", {}", Percent(percent.abs())));
     format!(
-        "an iteration takes {} {word} than before{percent} (between {low} and {high} with 95 %)",
+        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high})",
         Milliseconds(1e3 * total.change.abs())
     )
 }
 
 /// Every number before and after.
 pub(super) fn table(comparison: &Comparison) -> Table {
+    let gpu = comparison.has_gpu();
     let mut table = Table::new(
         "What changed; all intervals hold together with 95 %",
         [
@@ -50,9 +52,9 @@ pub(super) fn table(comparison: &Comparison) -> Table {
     for difference in comparison.differences.iter().filter(worth) {
         let cell = |value: f64| shown(difference.of, value);
         let signed = |value: f64| format!("{}{}", if value >= 0.0 { "+" } else { "" }, cell(value));
-        let interval = difference.interval.map(|[low, high]| format!("{} – {}", signed(low), signed(high)));
+        let interval = difference.interval.map(|interval| range(interval.map(signed)));
         table.row([
-            name(difference.of).into(),
+            name(difference.of, gpu).into(),
             cell(difference.before.mean),
             cell(difference.after.mean),
             signed(difference.change).into(),
@@ -75,8 +77,9 @@ fn verdict(difference: &Difference) -> String {
     }
 }
 
-fn name(measure: Measure) -> String {
+fn name(measure: Measure, gpu: bool) -> String {
     match measure {
+        Measure::Set { class, .. } if !gpu => class.label().to_owned(),
         Measure::Set { class, gpu_busy: true } => format!("{}, GPU busy", class.label()),
         Measure::Set { class, gpu_busy: false } => format!("{}, GPU idle", class.label()),
         Measure::Metric(metric) => metric.name().to_owned(),

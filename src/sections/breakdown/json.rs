@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 
 /// The newest format.
 const FORMAT: u32 = 1;
+/// Iterations that are listed one by one, of all ranks together: each takes kilobytes.
+const LISTED: usize = 5000;
 
 /// The whole document.
 pub(super) fn of(shown: &Shown) -> Value {
@@ -27,12 +29,12 @@ pub(super) fn of(shown: &Shown) -> Value {
 
 fn run(run: &Run) -> Value {
     json!({
-        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank)).collect::<Value>(),
+        "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank, run.listed(LISTED))).collect::<Value>(),
         "summary": Whose::main(run).map(summary),
     })
 }
 
-fn of_rank(ranked: &Ranked, rank: &RankBreakdown) -> Value {
+fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
     json!({
         "rank": rank.rank,
         "trace": ranked.trace.file,
@@ -42,7 +44,8 @@ fn of_rank(ranked: &Ranked, rank: &RankBreakdown) -> Value {
         "gpus": ranked.trace.header.devices,
         "warm_up": rank.warm_up.iterations,
         "recording": rank.overhead.as_ref().map(overhead),
-        "iterations": rank.iterations.iter().map(|one| iteration(one, &ranked.trace)).collect::<Value>(),
+        "iterations_listed": rank.iterations.len().min(listed),
+        "iterations": rank.iterations.iter().take(listed).map(|one| iteration(one, &ranked.trace)).collect::<Value>(),
         "summary": summary(Whose::Rank(rank)),
         "warnings": rank.warnings,
     })

@@ -66,6 +66,9 @@ impl Verb for Breakdown {
         let runs = if self.compare.is_empty() { 1 } else { 2 };
         let progress = context.console.patient_progress(READING * runs + 1, "breaking down", PATIENCE);
         let mut shown = self.read(&progress)?;
+        if context.cancelled() {
+            return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
+        }
         progress.doing("drawing");
         let json = write(files, &mut shown)?;
         progress.advance(1);

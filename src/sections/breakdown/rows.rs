@@ -5,6 +5,9 @@ use super::run::Run;
 use crate::breakdown::Class;
 use crate::report::{Column, Table};
 
+/// Iterations that have rows, of all ranks together.
+const LISTED: usize = 50_000;
+
 /// All rows, with those of the run that it is compared with behind them.
 pub(super) fn of(shown: &Shown) -> Table {
     let words = ["run", "rank", "iteration", "warm_up", "class", "gpu", "nanoseconds"];
@@ -22,7 +25,7 @@ pub(super) fn of(shown: &Shown) -> Table {
 
 fn add(run: &Run, name: &str, table: &mut Table) {
     for rank in &run.breakdown.ranks {
-        for iteration in &rank.iterations {
+        for iteration in rank.iterations.iter().take(run.listed(LISTED)) {
             let told = |class| class != Class::PythonOrWait || !iteration.sets.python_recorded;
             let classes = Class::ALL.into_iter().filter(|class| told(*class));
             for (class, busy) in classes.flat_map(|class| [(class, false), (class, true)]) {

@@ -37,6 +37,11 @@ impl Run {
         self.traces.iter().zip(&self.breakdown.ranks)
     }
 
+    /// How many iterations of each rank are listed one by one where there is room for so many in all: ten at least.
+    pub fn listed(&self, room: usize) -> usize {
+        (room / self.traces.len().max(1)).max(10)
+    }
+
     /// Whether any rank's trace has something of accelerators.
     pub fn has_accelerators(&self) -> bool {
         self.breakdown.ranks.iter().any(|rank| rank.device.is_recorded())

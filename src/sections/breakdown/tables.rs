@@ -80,7 +80,7 @@ pub(super) fn classes(run: &Run) -> Table {
     columns.extend(numbered.map(|(key, heading)| Column::number(key, heading)));
     columns.push(Column::number("interval_ms", "95 %"));
     let corrected = Whose::main(run).is_some_and(|whose| whose.summary(corrected_total).is_some());
-    columns.extend(corrected.then(|| Column::number("corrected_ms", "without recording")));
+    columns.extend(corrected.then(|| Column::number("corrected_ms", "corrected")));
     let Some((whose, total)) = Whose::main(run).and_then(|whose| Some((whose, whose.total()?))) else {
         return Table::new("Where an iteration's time goes: no iterations", columns);
     };
@@ -112,7 +112,7 @@ fn numbers(summary: Option<&Summary>, total: &Summary) -> [Cell; 5] {
     let Some(summary) = summary else {
         return ["unknown".into(), Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing];
     };
-    let interval = summary.interval.map(|[low, high]| format!("{} – {}", milliseconds(low), milliseconds(high)));
+    let interval = summary.interval.map(|interval| range(interval.map(|end| milliseconds(end).to_string())));
     [
         milliseconds(summary.mean).into(),
         share(summary.mean, total).into(),
@@ -120,6 +120,15 @@ fn numbers(summary: Option<&Summary>, total: &Summary) -> [Cell; 5] {
         summary.spread.map(milliseconds).into(),
         interval.into(),
     ]
+}
+
+/// `1.20 – 1.34 ms`: the unit once where both have the same.
+pub(super) fn range([low, high]: [String; 2]) -> String {
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    match low.split_once(' ') {
+        Some((number, own)) if unit(&high).as_deref() == Some(own) => format!("{number} – {high}"),
+        _ => format!("{low} – {high}"),
+    }
 }
 
 fn milliseconds(nanoseconds: f64) -> Milliseconds {

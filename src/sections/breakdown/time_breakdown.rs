@@ -2,9 +2,9 @@
 
 use super::Shown;
 use super::published::{Published, RANKS, groups, runs};
-use crate::breakdown::{Class, Iteration, Operation, RankBreakdown, Sets, Summary};
+use crate::breakdown::{Class, Operation, RankBreakdown, Sets};
 use crate::report::{Axis, Chart, Colour, Column, Plot, Series, StackedBars, Table, Texture, Whole};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Operations that have a colour; what the script named beyond them has one together.
 const COLOURS: usize = 7;
@@ -12,7 +12,7 @@ const COLOURS: usize = 7;
 const MORE: &str = "more ranges";
 
 /// Whose time a moment is: the GPU's whenever it works, else that of whoever has the word.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Share {
     Gpu,
     Idle(Class),
@@ -26,7 +26,14 @@ struct Part {
     bar: Option<usize>,
     operation: String,
     share: Share,
-    time: Summary,
+    time: Time,
+}
+
+/// Nanoseconds of a mean iteration, and their standard deviation.
+#[derive(Clone, Copy)]
+struct Time {
+    mean: f64,
+    spread: Option<f64>,
 }
 
 /// Plot and data.
@@ -62,16 +69,25 @@ fn parts(shown: &Shown) -> Vec<Part> {
 }
 
 /// What each operation of a rank comes to over the iterations that count, by share; an iteration without it has none of its time.
-fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Summary)> {
-    let all: BTreeSet<Operation> = rank.counted().flat_map(|iteration| iteration.operations.keys().copied()).collect();
-    let time = |(operation, share): (Operation, Share)| {
-        let time = |iteration: &Iteration| match iteration.operations.get(&operation) {
-            Some(sets) => share.of(sets).map(|time| time as f64),
-            None => share.of(&iteration.sets).map(|_| 0.0),
-        };
-        Some((operation, share, rank.summary(time)?))
-    };
-    all.into_iter().flat_map(|operation| Share::all().map(move |share| (operation, share))).filter_map(time).collect()
+fn times(rank: &RankBreakdown) -> Vec<(Operation, Share, Time)> {
+    let mut values: BTreeMap<(Operation, Share), Vec<f64>> = BTreeMap::new();
+    for (operation, sets) in rank.counted().flat_map(|iteration| &iteration.operations) {
+        for (share, time) in Share::all().filter_map(|share| Some((share, share.of(sets)?))) {
+            values.entry((*operation, share)).or_default().push(time as f64);
+        }
+    }
+    let count = rank.counted().count();
+    values.into_iter().map(|((operation, share), values)| (operation, share, Time::of(&values, count))).collect()
+}
+
+impl Time {
+    /// Of so many values, which are zero beyond those given.
+    fn of(values: &[f64], count: usize) -> Self {
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let zeros = (count - values.len()) as f64 * mean.powi(2);
+        let squares = zeros + values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        Time { mean, spread: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()) }
+    }
 }
 
 fn chart(shown: &Shown, parts: &[Part]) -> Chart {

@@ -1,0 +1,330 @@
+//! `breakdown` from the command line: what it prints and writes, runs compared, traces of others, and bad input.
+
+use crate::ROOT;
+use crate::fixtures::{Outcome, Scene, shared};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+/// A scene with the traces of the repository, under `examples/training`.
+fn recorded() -> Scene {
+    let mut scene = Scene::new();
+    for run in ["before", "after"] {
+        for file in ["rank0.json.gz", "rank0.recording.json"] {
+            let name = format!("examples/training/{run}/{file}");
+            let content = fs::read(Path::new(ROOT).join(&name)).unwrap();
+            scene = scene.file(&name, content);
+        }
+    }
+    scene
+}
+
+fn broken_down(scene: &Scene, arguments: &str) -> Outcome {
+    scene.run(&format!("breakdown {arguments}"))
+}
+
+fn document(scene: &Scene) -> Value {
+    serde_json::from_str(&scene.read("breakdown/breakdown.json")).unwrap()
+}
+
+/// Nanoseconds of all sets of a JSON object of them.
+fn sum(sets: &Value) -> i64 {
+    let class = |set: &Value| set["gpu_idle_ns"].as_i64().unwrap_or(0) + set["gpu_busy_ns"].as_i64().unwrap_or(0);
+    sets.as_object().unwrap().values().map(class).sum()
+}
+
+/// A trace with these events, some more of its head, and nothing else.
+fn trace(events: &[String]) -> String {
+    format!(r#"{{"schemaVersion": 1, "traceEvents": [{}]}}"#, events.join(",\n"))
+}
+
+/// An event of the main thread, in microseconds.
+fn event(category: &str, name: &str, start: &str, duration: &str) -> String {
+    format!(
+        r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 9, "tid": 9, "ts": {start}, "dur": {duration}}}"#
+    )
+}
+
+/// Three steps of 100 us, each half Python and half an operator.
+fn steps(first: u32) -> Vec<String> {
+    let step = |number: u32| {
+        let start = (first + 100 * number).to_string();
+        let half = (first + 100 * number + 50).to_string();
+        [
+            event("user_annotation", &format!("ProfilerStep#{number}"), &start, "100"),
+            event("python_function", "train.py(1): step", &start, "100"),
+            event("cpu_op", "aten::mm", &half, "50"),
+        ]
+    };
+    (0..3).flat_map(step).collect()
+}
+
+#[test]
+fn what_readme_and_docs_show_is_what_it_prints() {
+    ["README.md", "docs/breakdown.md"].into_iter().for_each(shows_what_is_printed);
+}
+
+fn shows_what_is_printed(page: &str) {
+    let readme = Path::new(ROOT).join(page);
+    let text = fs::read_to_string(&readme).unwrap();
+    let begin = text.find("$ perf4sight breakdown ").unwrap();
+    let end = begin + text[begin..].find("```").unwrap();
+    let (command, _) = text[begin..end].split_once('\n').unwrap();
+    let printed = recorded().run(command.trim_start_matches("$ perf4sight ")).succeeds();
+    let now = format!("{command}\n{}", printed.stdout().trim_start());
+    if env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(readme, format!("{}{now}{}", &text[..begin], &text[end..])).unwrap();
+        return;
+    }
+    assert_eq!(text[begin..end], now, "{page} is out of date; run UPDATE_DOCS=1 cargo test --test suite breakdown");
+}
+
+#[test]
+fn parts_add_up_in_all_that_is_written() {
+    let scene = recorded();
+    broken_down(&scene, "examples/training/before").succeeds().prints("C++").prints("report: breakdown/report.html");
+    let document = document(&scene);
+    let rank = &document["ranks"][0];
+    let iterations = rank["iterations"].as_array().unwrap();
+    let mut counted = 0;
+    for iteration in iterations {
+        let window = iteration["end_ns"].as_i64().unwrap() - iteration["start_ns"].as_i64().unwrap();
+        let operations = iteration["operations"].as_array().unwrap();
+        assert_eq!(sum(&iteration["sets"]), window);
+        assert_eq!(operations.iter().map(|operation| sum(&operation["sets"])).sum::<i64>(), window);
+        counted += if iteration["warm_up"].as_bool().unwrap() { 0 } else { window };
+    }
+    let csv = scene.read("breakdown/breakdown.csv");
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("rank,iteration,warm_up,class,gpu,nanoseconds"));
+    let row = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<String>>();
+    let of_csv = lines.map(row).filter(|row| row[2] == "false").map(|row| row[5].parse::<i64>().unwrap());
+    assert_eq!(of_csv.sum::<i64>(), counted);
+    // What no stack holds is what nothing is recorded of.
+    let stacks = scene.read("breakdown/stacks.folded");
+    let of_stacks: i64 = stacks.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<i64>().unwrap()).sum();
+    assert!(of_stacks <= counted && of_stacks as f64 > 0.99 * counted as f64, "{of_stacks} of {counted}");
+    assert!(stacks.lines().any(|line| line.contains("train.py(") && line.contains(";")));
+    let mean = rank["summary"]["metrics"]["TotalTimeSec"]["mean"].as_f64().unwrap();
+    let count = rank["summary"]["iterations"].as_f64().unwrap();
+    assert!((mean * count * 1e9 - counted as f64).abs() < 1.0);
+}
+
+#[test]
+fn the_published_files_are_there_under_their_names() {
+    let scene = recorded();
+    broken_down(&scene, "examples/training/before").succeeds();
+    // The names, from the published README.
+    let metrics = [
+        "TotalTimeSec",
+        "CppAndGPUTimeSec",
+        "CppTimeSec",
+        "FrameworkCppTimeSec",
+        "CudaCppTimeSec",
+        "GPUTimeSec",
+        "GPUAndCudaCppTimeSec",
+        "TheoreticalSpeedup",
+        "PercentTimeInPython",
+        "PythonTimeSec",
+        "PythonOverheadPercent",
+    ];
+    let names = metrics.map(|metric| format!("{metric}.summary"));
+    for name in names.iter().map(String::as_str).chain(["time_breakdown"]) {
+        let picture = fs::read(scene.path(&format!("breakdown/{name}.png"))).unwrap();
+        assert!(picture.starts_with(b"\x89PNG") && picture.len() > 1000, "{name}");
+        assert!(scene.read(&format!("breakdown/{name}.svg")).contains("<text"), "{name}");
+        assert!(scene.read(&format!("breakdown/{name}.plot_data.txt")).lines().count() >= 2, "{name}");
+    }
+    let data = scene.read("breakdown/time_breakdown.plot_data.txt");
+    assert!(data.starts_with("run,rank,operation,class,mean_sec,std_sec\n"), "{data}");
+    let total: f64 = data.lines().skip(1).map(|line| line.split(',').nth(4).unwrap().parse::<f64>().unwrap()).sum();
+    let mean = document(&scene)["summary"]["metrics"]["TotalTimeSec"]["mean"].as_f64().unwrap();
+    assert!((total - mean).abs() < 1e-9, "{total} and {mean}");
+}
+
+#[test]
+fn a_run_differs_from_another_and_not_from_itself() {
+    let scene = recorded();
+    broken_down(&scene, "examples/training/before --compare examples/training/after")
+        .succeeds()
+        .prints("less than before")
+        .prints("TotalTimeSec");
+    let verdict = |scene: &Scene, metric: &str| {
+        let comparison = document(scene)["comparison"].clone();
+        let of = comparison.as_array().unwrap().iter().find(|one| one["of"]["metric"] == metric).unwrap().clone();
+        of["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(verdict(&scene, "TotalTimeSec"), "less");
+    assert!(scene.read("breakdown/breakdown.csv").starts_with("run,rank,"));
+    broken_down(&scene, "examples/training/before --compare examples/training/before")
+        .succeeds()
+        .prints("no difference that could be told from noise");
+    let comparison = document(&scene)["comparison"].clone();
+    let noise = "no difference that could be told from noise";
+    assert!(comparison.as_array().unwrap().iter().all(|one| one["verdict"] == noise && one["change"] == 0.0));
+}
+
+#[test]
+fn a_section_does_as_the_verb_and_reads_what_was_recorded() {
+    let scene = recorded();
+    fs::rename(scene.path("examples/training/before"), scene.path("recording")).unwrap();
+    let scene = scene.file("config.ini", "[breakdown]\ncompare = examples/training/after\n");
+    scene.run("config.ini --check").succeeds().prints("breaks the iterations in recording down");
+    let closing = scene.run("config.ini").succeeds().prints("rank 0").prints("in Python");
+    assert!(scene.path("breakdown/report.html").exists(), "{closing}");
+    let json = scene.run("config.ini --json").succeeds().json();
+    assert_eq!(json["sections"]["breakdown"]["format"], 1);
+    scene.file("config.ini", "[breakdown]\ntraces = []\n").run("config.ini").fails(3).says("[breakdown] traces");
+}
+
+#[test]
+fn an_earlier_breakdown_is_replaced_as_a_whole_and_nothing_else_is() {
+    let scene = recorded();
+    let scene = scene.file("fast.json", trace(&steps(0))).file("no_python.json", {
+        let events: Vec<String> = steps(0).into_iter().filter(|event| !event.contains("python_function")).collect();
+        trace(&events)
+    });
+    broken_down(&scene, "fast.json").succeeds();
+    assert!(scene.path("breakdown/PythonTimeSec.summary.png").exists());
+    broken_down(&scene, "no_python.json").succeeds().prints("unknown").says("its share is unknown");
+    // What this trace does not tell is not left of the other one.
+    assert!(!scene.path("breakdown/PythonTimeSec.summary.png").exists());
+    assert!(document(&scene)["summary"]["metrics"]["PythonTimeSec"].is_null());
+    let before = scene.read("breakdown/breakdown.json");
+    broken_down(&scene, "absent.json").fails(6);
+    assert_eq!(scene.read("breakdown/breakdown.json"), before);
+    assert!(fs::read_dir(scene.path("breakdown")).unwrap().all(|entry| {
+        let name = entry.unwrap().file_name();
+        !name.to_string_lossy().starts_with('.')
+    }));
+    // Beside traces, the data are no trace.
+    let scene = scene.file("mine/rank0.json", trace(&steps(0)));
+    for _ in 0..2 {
+        broken_down(&scene, "mine --out mine").succeeds();
+    }
+    let scene = scene.file("other/report.html", "somebody's");
+    broken_down(&scene, "fast.json --out other").fails(2).says("not a breakdown's");
+    assert_eq!(scene.read("other/report.html"), "somebody's");
+}
+
+#[test]
+fn iterations_are_what_the_user_names() {
+    let scene = Scene::new().file("trace.json", trace(&steps(0)));
+    broken_down(&scene, "trace.json --iteration aten::mm").succeeds().prints("3 iterations");
+    broken_down(&scene, "trace.json --iteration aten::mn").fails(4).says("aten::mn");
+}
+
+/// By hand: of 100 us half is Python and half C++, so that without Python it were twice as fast.
+#[test]
+fn one_line_says_what_dominates_and_what_the_published_speedup_is() {
+    let scene = Scene::new().file("trace.json", trace(&steps(0)));
+    broken_down(&scene, "trace.json")
+        .succeeds()
+        .prints("50.0 % of an iteration's 0.100 ms")
+        .prints("2.00 times as fast");
+    let metrics = &document(&scene)["summary"]["metrics"];
+    assert_eq!(metrics["TheoreticalSpeedup"]["mean"], 2.0);
+    assert_eq!(metrics["PercentTimeInPython"]["mean"], 50.0);
+}
+
+#[test]
+fn ranks_are_told_apart_and_together() {
+    let scene = Scene::new().file("ranks/rank0.json", trace(&steps(0))).file("ranks/rank1.json", trace(&steps(10)));
+    broken_down(&scene, "ranks").succeeds().prints("mean of 2 ranks").prints("By rank");
+    assert_eq!(document(&scene)["ranks"].as_array().unwrap().len(), 2);
+    assert!(scene.read("breakdown/stacks.folded").lines().all(|line| line.starts_with("rank ")));
+    let scene = scene.file("apart/rank0.json", trace(&steps(0))).file("apart/rank1.json", trace(&steps(1_000_000)));
+    broken_down(&scene, "apart").succeeds().says("they were not recorded together, or their clocks differ");
+    let scene = scene.file("twice/a_rank0.json", trace(&steps(0))).file("twice/b_rank0.json", trace(&steps(0)));
+    broken_down(&scene, "twice").fails(4).says("is of rank 0");
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let sqlite = [&b"SQLite format 3\0"[..], &[0; 200]].concat();
+    let texts = Scene::new().file("empty.json", "").file("other.json", "{\"a\": [1, 2]}").file("words.json", "no JSON");
+    let scene = texts.file("none.sqlite", sqlite).file("zeros.json.gz", [0; 64]).file("empty/notes.txt", "");
+    for file in ["empty.json", "other.json", "words.json", "none.sqlite", "zeros.json.gz", "empty"] {
+        let refused = broken_down(&scene, file).fails(4);
+        assert!(refused.stderr().contains(file), "{refused}");
+        assert!(!scene.path("breakdown").exists(), "{file}");
+    }
+}
+
+#[test]
+fn what_is_damaged_is_read_around_and_named() {
+    let packed = fs::read(Path::new(ROOT).join("examples/training/before/rank0.json.gz")).unwrap();
+    let with = |more: &[String]| trace(&[steps(0), more.to_vec()].concat());
+    let early: Vec<String> = (0..200).map(|at| event("cpu_op", "aten::add", &at.to_string(), "-5")).collect();
+    let name = "n".repeat(1 << 20);
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep =
+        format!(r#"{{"ph": "X", "name": "deep", "pid": 9, "tid": 9, "ts": 1, "dur": 1, "args": {{"x": {deep}}}}}"#);
+    let mut nested = String::new();
+    for level in 0..100_000u32 {
+        let comma = if level == 0 { "" } else { "," };
+        let event = event("python_function", "f", &level.to_string(), &(1_000_000 - 2 * level).to_string());
+        write!(nested, "{comma}{event}").unwrap();
+    }
+    let files: [(&str, Vec<u8>, &str); 7] = [
+        ("truncated.json.gz", packed[..packed.len() / 2].to_vec(), "warning"),
+        ("negative.json", with(&early).into(), "200 events were left out: with a negative duration"),
+        ("century.json", with(&[event("cpu_op", "aten::add", "5", "1000000000000000")]).into(), ""),
+        ("name.json", with(&[event("cpu_op", &name, "5", "1")]).into(), ""),
+        ("deep.json", with(&[deep]).into(), "warning"),
+        ("nested.json", format!("[{nested}]").into(), "warning"),
+        ("backwards.json", trace(&steps(0).into_iter().rev().collect::<Vec<_>>()).into(), ""),
+    ];
+    for (name, content, told) in files {
+        let scene = Scene::new().file(name, content);
+        let outcome = broken_down(&scene, name).succeeds().says(told);
+        assert!(scene.path("breakdown/report.html").exists(), "{outcome}");
+    }
+}
+
+/// The figures of `tracelens/*`: 15.95 ms of ProfilerStep#16 on the MI300; 1211.182 ms on the H100, of which Python 78.97, with the GPU 49.27, C++
+/// 555.84 and 122.71, CUDA 9.61 and 394.79.
+#[test]
+fn traces_of_gpus_come_out_as_the_references() {
+    let Some(folder) = shared("traces/tracelens") else { return };
+    let of = |name: &str, step: &str| {
+        let scene = Scene::new();
+        broken_down(&scene, &folder.join(name).display().to_string()).succeeds().prints("Why the GPU is idle");
+        let document = document(&scene);
+        let iterations = document["ranks"][0]["iterations"].as_array().unwrap().clone();
+        iterations.into_iter().find(|one| step.is_empty() || one["name"] == step).unwrap()
+    };
+    let mi300 = of("mi300_resnet_act_checkpoint.json.gz", "ProfilerStep#16");
+    assert!((sum(&mi300["sets"]) as f64 / 1e6 - 15.95).abs() < 0.006);
+    let h100 = of("h100_google_owlv2-large-patch14-ensemble__1016001.json.gz", "ProfilerStep#6");
+    let milliseconds =
+        |class: &str| ["gpu_idle_ns", "gpu_busy_ns"].map(|gpu| h100["sets"][class][gpu].as_f64().unwrap() / 1e6);
+    for (class, expected) in [("python", [78.97, 49.27]), ("cpp", [555.84, 122.71]), ("cuda_api", [9.61, 394.79])] {
+        for (found, expected) in milliseconds(class).into_iter().zip(expected) {
+            assert!((found - expected).abs() < 0.006, "{class}: {found}, not {expected}");
+        }
+    }
+    let b200 = of("b200_eager.json.gz", "");
+    assert_eq!(sum(&b200["sets"]), b200["end_ns"].as_i64().unwrap() - b200["start_ns"].as_i64().unwrap());
+}
+
+/// The truth beside it: two rounds of a second each of Python, a built-in, operators, a ctypes call (Python's, for it leaves no event) and a sleep.
+#[test]
+fn a_script_of_known_times_comes_out_within_a_percent() {
+    let Some(folder) = shared("traces/own") else { return };
+    let scene = Scene::new();
+    broken_down(&scene, &folder.join("e2e.json.gz").display().to_string()).succeeds().prints("Python dominates");
+    let truth: Value = serde_json::from_slice(&fs::read(folder.join("e2e_truth.json")).unwrap()).unwrap();
+    let both = |what: &str| -> f64 { truth[what].as_array().unwrap().iter().filter_map(Value::as_f64).sum() };
+    let sets = document(&scene)["summary"]["sets"].clone();
+    let expected = [
+        ("python", both("python") + both("ctypes")),
+        ("cpp", both("cpp_builtin") + both("cpp_op")),
+        ("wait", both("sleep")),
+    ];
+    for (class, expected) in expected {
+        let found = sets[class]["gpu_idle_ns"]["mean"].as_f64().unwrap() / 1e9;
+        assert!((found / expected - 1.0).abs() < 0.01, "{class}: {found}, not {expected}");
+    }
+}
