@@ -4,6 +4,7 @@ use crate::conformance::python;
 use crate::fixtures::{Outcome, Scene, runs, within_patience};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use perf4sight_breakdown::{Breakdown, Class, Options};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -365,4 +366,75 @@ print([(first, second, own).index(optimizer) for optimizer in steps])
     let output =
         Command::new(python).arg(scene.path("train.py")).env("PYTHONPATH", recorder_file("")).output().unwrap();
     assert_eq!(text(&output), "[0, 2, 1, 2, 0]\n");
+}
+
+/// One second of each: a loop in Python, operators, a sleep, and where there is a GPU, its kernels. The script tells how long each took in
+/// each iteration; those that are not recorded are short.
+const ONE_SECOND_OF_EACH: &str = r#"
+import json, time, torch
+from perf4sight import Profiler
+torch.set_num_threads(1)
+gpu = torch.cuda.is_available()
+matrix = torch.randn(512, 512)
+there = torch.randn(4096, 4096, device="cuda" if gpu else "meta")
+
+def python(times):
+    total = 0
+    for number in range(times):
+        total += number * number
+    return total
+
+def cpp(times):
+    for number in range(times):
+        torch.mm(matrix, matrix)
+
+def on_gpu(times):
+    for number in range(times):
+        torch.mm(there, there)
+    if gpu:
+        torch.cuda.synchronize()
+
+def took(part, times):
+    begin = time.perf_counter()
+    part(times)
+    return time.perf_counter() - begin
+
+def a_second(part, times):
+    part(times)
+    return int(times / took(part, times))
+
+PARTS = {"Python": (python, a_second(python, 10**6)), "C++": (cpp, a_second(cpp, 20)), "wait": (time.sleep, 1)}
+if gpu:
+    PARTS["GPU"] = (on_gpu, a_second(on_gpu, 20))
+profiler, truth = Profiler(), []
+for iteration in range(100):
+    short = 1 if 7 <= iteration < 9 else 100
+    profiler.enable_profiling()
+    truth.append({name: took(part, times // short) for name, (part, times) in PARTS.items()})
+    json.dump(truth, open("truth.json", "w"))
+    profiler.disable_profiling()
+"#;
+
+#[test]
+fn one_second_of_each_is_told_apart() {
+    let Some((scene, python)) = scene(ONE_SECOND_OF_EACH) else { return };
+    // One iteration of warm-up, one that is timed, five that settle: the eighth and ninth are recorded.
+    let arguments = format!("record --stacks --iterations 2 --warm-up 1 -- {python} train.py");
+    Outcome::of(&arguments, recording(&scene, &arguments).output().unwrap()).succeeds();
+    let truth: Vec<Value> = serde_json::from_str(&scene.read("truth.json")).unwrap();
+    let ranks = perf4sight_traces::read_ranks(&[scene.path("recording")]).unwrap();
+    let rank = Breakdown::of(&ranks, &Options::default()).unwrap().ranks.remove(0);
+    assert_eq!(rank.iterations.len(), 2);
+    for (iteration, truth) in rank.iterations.iter().zip(&truth[7..9]) {
+        for class in [Class::Python, Class::Cpp, Class::Wait] {
+            let expected = truth[class.label()].as_f64().unwrap();
+            let found = iteration.sets.class(class).unwrap() as f64 / 1e9;
+            let within = (0.02 * expected).max(0.02);
+            assert!((found - expected).abs() < within, "{class:?}: {found} s, not {expected}: {iteration:?}");
+        }
+        if let Some(expected) = truth["GPU"].as_f64() {
+            let found = iteration.sets.gpu_busy() as f64 / 1e9;
+            assert!((found - expected).abs() < (0.02 * expected).max(0.02), "GPU: {found} s, not {expected}");
+        }
+    }
 }
