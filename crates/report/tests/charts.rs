@@ -236,7 +236,7 @@ fn thousands_of_short_spans_take_the_room_of_their_time() {
     // A level is 17 high; the first class takes 0.4 of about 880 pixels.
     let expected = 0.4 * 17.0 * 880.0;
     assert!((a / expected - 1.0).abs() < 0.1, "{a}, expected {expected}");
-    assert!(svg.contains("40000 spans too short to be seen alone"), "the reader is not told");
+    assert!(svg.contains("40,000 spans too short to be seen alone"), "the reader is not told");
 }
 
 #[test]

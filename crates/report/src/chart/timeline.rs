@@ -3,6 +3,7 @@
 use super::{Axis, COLUMN, Draw, Entry, Series, filled_legend};
 use crate::drawing::{Area, Drawing, Frame, Mark, Ruler, cut};
 use crate::table::{Cell, Column, significant};
+use perf4sight_conventions::units::grouped;
 
 /// Spans of time on tracks, one below the other.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,9 +168,8 @@ impl Timeline {
             }
         }
         for (i, (class, merged)) in self.series.iter().zip(merged).enumerate().filter(|(_, (_, own))| own.count > 0) {
-            let (count, took) = (merged.count, significant(merged.took));
-            let spans = if count == 1 { "a span" } else { "spans" };
-            let tip = format!("{}: {count} {spans} too short to be seen alone, together {took}", class.name);
+            let (count, took) = (grouped(merged.count as u64), significant(merged.took));
+            let tip = format!("{}: {count} too short to be seen alone, together {took}", class.name);
             drawing.add(Mark::rects(merged.areas, class.ink(i)).tip(tip));
         }
     }
@@ -212,7 +212,7 @@ impl Told {
             0 => String::new(),
             count => format!(
                 "{} too short to be seen alone {} drawn as high as the share of the time that they take. ",
-                if count == 1 { "1 span".to_string() } else { format!("{count} spans") },
+                if count == 1 { "1 span".to_string() } else { format!("{} spans", grouped(count as u64)) },
                 if count == 1 { "is" } else { "are" },
             ),
         };

@@ -39,7 +39,10 @@ impl Frame {
         let top = if y.label.is_empty() { GAP } else { LABEL + GAP };
         // Long names leave room for what they are names of.
         let left = (widest + GAP).min(drawing.width / 2.0);
-        let area = Area::new((left, top), (drawing.width - RIGHT, drawing.height - NUMBERS - LABEL));
+        // The last number stands in the middle below its tick, which may be at the very end.
+        let last = x.ticks.last().map_or(0.0, |(_, text)| text_width(text, FONT) / 2.0 + 1.0);
+        let right = drawing.width - last.max(RIGHT);
+        let area = Area::new((left, top), (right, drawing.height - NUMBERS - LABEL));
         let frame = Frame { x, y, area };
         frame.draw(drawing);
         frame

@@ -1,6 +1,6 @@
 //! What colours and textures stand for throughout the page.
 
-use crate::breakdown::{Class, Operation, Work};
+use crate::breakdown::{Class, Work};
 use crate::report::{Colour, Series, Texture};
 
 /// The colour of who has the word.
@@ -24,19 +24,6 @@ pub(super) fn of_work(work: Work) -> Colour {
         Work::Collective => Colour::Nth(4),
         Work::Copy => Colour::Nth(6),
         Work::Set => Colour::Truth,
-    }
-}
-
-/// The colour of what the script is at; ranges that it named have those behind, by their place.
-pub(super) fn of_operation(operation: Operation, place: usize) -> Colour {
-    match operation {
-        Operation::Forward => Colour::Nth(0),
-        Operation::Backward => Colour::Nth(1),
-        Operation::Optimizer => Colour::Nth(2),
-        Operation::DataLoading => Colour::Nth(3),
-        Operation::ZeroGrad => Colour::Nth(4),
-        Operation::Named(_) => Colour::Nth(5 + place % 3),
-        Operation::Other => Colour::Rival,
     }
 }
 

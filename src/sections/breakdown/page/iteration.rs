@@ -18,6 +18,7 @@ const NAMED: i64 = 500;
 pub(super) fn chart(typical: &Typical) -> Chart {
     let (trace, iteration) = (&typical.ranked.trace, typical.iteration);
     let mut all = rows(trace, typical.rank, iteration);
+    leave_copies(typical, &mut all);
     let threads = leave(&mut all, THREADS, |of| matches!(of, RowOf::Thread(_)));
     let streams = leave(&mut all, STREAMS, |of| matches!(of, RowOf::Stream(_)));
     let series = SHOWN.map(|shown| {
@@ -45,6 +46,19 @@ pub(super) fn chart(typical: &Typical) -> Chart {
         left_out.join(" ")
     );
     Chart::new("One iteration", caption.trim_end(), Plot::Timeline(plot))
+}
+
+/// Leaves out the main thread's row where nothing ever stands in for it, and the one of all streams where there is one only.
+fn leave_copies(typical: &Typical, rows: &mut Vec<Row>) {
+    let (events, main) = (&typical.ranked.trace.events, typical.rank.main);
+    let own = |event: u32| Some(events[event as usize].track) == main;
+    let alone = typical.rank.timeline.iter().filter_map(|stretch| stretch.event).all(own);
+    let streams = rows.iter().filter(|row| matches!(row.of, RowOf::Stream(_))).count();
+    rows.retain(|row| match row.of {
+        RowOf::Gpu => streams > 1,
+        RowOf::Thread(track) => !alone || Some(track) != main,
+        RowOf::Word | RowOf::Operations | RowOf::Stream(_) => true,
+    });
 }
 
 /// Leaves so many rows of a kind, the first ones; how many are gone.

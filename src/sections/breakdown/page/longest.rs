@@ -11,6 +11,8 @@ use crate::units::{Milliseconds, Percent};
 /// Lines of each table, and of each kind in a table of another rank.
 const LINES: usize = 15;
 const FEWER: usize = 6;
+/// The share of an iteration from which a line is worth reading.
+const LEAST: f64 = 0.0005;
 /// Ranks that are told beside the one in full.
 const RANKS: usize = 8;
 
@@ -66,7 +68,14 @@ impl Scale {
     }
 
     fn calls(self, calls: u64) -> Cell {
-        (calls as f64 / self.iterations).into()
+        let calls = calls as f64 / self.iterations;
+        if calls.fract() == 0.0 { Cell::Count(calls as u64) } else { calls.into() }
+    }
+
+    /// The first of those that take any share that can be read.
+    fn lines<'a, T>(self, costs: &'a [T], time: fn(&T) -> i64) -> impl Iterator<Item = &'a T> {
+        let some = move |cost: &&T| time(cost) as f64 >= LEAST * self.window;
+        costs.iter().take(LINES).filter(some)
     }
 }
 
@@ -80,7 +89,7 @@ fn calls(costs: &[Cost], one: &str, title: String, scale: Scale) -> Table {
         Column::number("calls", "calls"),
     ];
     let mut table = Table::new(title, columns);
-    for cost in costs.iter().take(LINES) {
+    for cost in scale.lines(costs, |cost| cost.total) {
         table.row([
             brief(&cost.name).into(),
             scale.time(cost.own),
@@ -103,7 +112,7 @@ fn work_table(costs: &[WorkCost], title: String, scale: Scale) -> Table {
         Column::number("each_ms", "each"),
     ];
     let mut table = Table::new(title, columns);
-    for cost in costs.iter().take(LINES) {
+    for cost in scale.lines(costs, |cost| cost.total) {
         let each = milliseconds(cost.total as f64 / cost.calls.max(1) as f64);
         table.row([
             brief(&cost.name).into(),

@@ -6,6 +6,7 @@ mod colours;
 mod iteration;
 mod longest;
 mod names;
+mod operations;
 mod origin;
 mod over_time;
 mod times;
@@ -28,7 +29,7 @@ pub(super) fn of(shown: &Shown) -> Page {
         return page;
     };
     page.chapter("Whose time it is", times::by_class(run));
-    page.chapter("By operation", times::by_operation(run));
+    page.chapter("By operation", operations::blocks(run, &typical));
     if run.has_accelerators() {
         page.chapter("Accelerators", accelerators::blocks(run));
     }
