@@ -5,6 +5,7 @@
 mod adaptive;
 mod attack;
 mod breakdown;
+mod breakdown_report;
 mod calibrate;
 mod check_noise;
 mod command_line;

@@ -157,7 +157,7 @@ fn title(run: &Run, whose: Whose) -> String {
 }
 
 /// One row for each rank, those that take longest where there are many.
-fn ranks(run: &Run) -> Table {
+pub(super) fn ranks(run: &Run) -> Table {
     let known = |class| {
         run.breakdown.ranks.iter().any(|rank| rank.summary(|one| Some(one.sets.class(class)? as f64)).is_some())
     };
@@ -193,7 +193,7 @@ fn ranks(run: &Run) -> Table {
 }
 
 /// What the accelerators work on.
-fn work(whose: Whose) -> Table {
+pub(super) fn work(whose: Whose) -> Table {
     let columns = [("total_ms", "mean"), ("percent", "share"), ("exposed_ms", "exposed"), ("hidden_ms", "hidden")];
     let columns = columns.map(|(key, heading)| Column::number(key, heading));
     let mut table = Table::new(
@@ -222,7 +222,7 @@ fn work(whose: Whose) -> Table {
 }
 
 /// Why they are idle.
-fn idle(whose: Whose) -> Table {
+pub(super) fn idle(whose: Whose) -> Table {
     let columns =
         [Column::text("cause", "cause"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
     let mut table = Table::new("Why the GPU is idle", columns);

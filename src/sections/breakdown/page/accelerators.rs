@@ -6,6 +6,7 @@ use super::times::{mean, rank_name};
 use crate::breakdown::{Idle, RankBreakdown, Work};
 use crate::report::{Axis, Block, Chart, Colour, Column, Group, Plot, Series, StackedBars, Table, Texture, Whole};
 use crate::sections::breakdown::run::Run;
+use crate::sections::breakdown::tables::{self, Whose};
 use crate::traces::Trace;
 use crate::units::{Milliseconds, Percent};
 use std::collections::BTreeMap;
@@ -17,7 +18,12 @@ const STREAMS: usize = 40;
 
 /// Charts of work and of idle time, and a table of streams.
 pub(super) fn blocks(run: &Run) -> Vec<Block> {
-    vec![Block::Chart(work(run)), Block::Chart(idle(run)), Block::Table(streams(run))]
+    let mut blocks = vec![Block::Chart(work(run)), Block::Chart(idle(run))];
+    if let Some(whose) = Whose::main(run) {
+        blocks.extend([tables::work(whose), tables::idle(whose)].map(Block::Table));
+    }
+    blocks.push(Block::Table(streams(run)));
+    blocks
 }
 
 fn bars(run: &Run, series: Vec<Series<f64>>) -> StackedBars {
@@ -41,20 +47,7 @@ fn work(run: &Run) -> Chart {
     let idle = ranks().map(|rank| mean(rank, |own| Some(own.device.idle as f64)).unwrap_or(0.0));
     let idle = Series::new("idle", idle).coloured(Colour::Rival).textured(Texture::Level);
     let plot = bars(run, exposed.into_iter().chain([idle]).collect());
-    let hidden = Work::ALL.map(|work| {
-        let all: f64 = ranks().filter_map(|rank| mean(rank, |own| Some(own.device.hidden(work) as f64))).sum();
-        (work.label(), all / ranks().count().max(1) as f64)
-    });
-    let hidden: Vec<String> = hidden
-        .into_iter()
-        .filter(|(_, time)| *time > 0.0)
-        .map(|(work, time)| format!("{} of {work}", Milliseconds(time)))
-        .collect();
-    let hidden = match hidden.as_slice() {
-        [] => String::new(),
-        some => format!(" Hidden behind what stands further left, in the mean: {}.", some.join(", ")),
-    };
-    let caption = format!("What streams work on; of what goes on at once, only what stands furthest left.{hidden}");
+    let caption = "What streams work on; of what goes on at once, only what stands furthest left.";
     Chart::new("What accelerators work on", caption, Plot::StackedBars(plot))
 }
 

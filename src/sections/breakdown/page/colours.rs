@@ -1,7 +1,7 @@
 //! What colours and textures stand for throughout the page.
 
 use crate::breakdown::{Class, Work};
-use crate::report::{Colour, Series, Texture};
+use crate::report::{Colour, Texture};
 
 /// The colour of who has the word.
 pub(super) fn of_class(class: Class) -> Colour {
@@ -30,9 +30,4 @@ pub(super) fn of_work(work: Work) -> Colour {
 /// Time while a GPU works is striped.
 pub(super) fn of_gpu(busy: bool) -> Texture {
     if busy { Texture::Rising } else { Texture::Plain }
-}
-
-/// An entry of a legend.
-pub(super) fn key(name: &str, colour: Colour, texture: Texture) -> Series<f64> {
-    Series::new(name, [0.0; 0]).coloured(colour).textured(texture)
 }

@@ -12,7 +12,7 @@ mod over_time;
 mod times;
 
 use super::run::Run;
-use super::{Shown, answer, tables};
+use super::{Shown, answer, differences, tables};
 use crate::breakdown::{Class, Iteration, Metric, RankBreakdown, Stacks, Summary};
 use crate::report::{Block, Cell, Fact, Page};
 use crate::traces::Ranked;
@@ -28,8 +28,11 @@ pub(super) fn of(shown: &Shown) -> Page {
         page.chapter("Traces", origin::blocks(run));
         return page;
     };
+    if shown.after.is_some() {
+        page.chapter("Before and after", times::before_and_after(shown));
+    }
     page.chapter("Whose time it is", times::by_class(run));
-    page.chapter("By operation", operations::blocks(run, &typical));
+    page.chapter("By operation", operations::blocks(shown, &typical));
     if run.has_accelerators() {
         page.chapter("Accelerators", accelerators::blocks(run));
     }
@@ -96,6 +99,9 @@ fn subtitle(run: &Run) -> String {
 fn answers(shown: &Shown) -> Vec<Block> {
     let mut blocks = vec![Block::Text(sentence(&answer::of(&shown.run)))];
     blocks.extend(Whose::main(&shown.run).map(|whose| Block::Headline(headline(&shown.run, whose))));
+    if let Some((_, comparison)) = &shown.after {
+        blocks.push(Block::Text(sentence(&differences::answer(comparison))));
+    }
     let warnings: Vec<String> = shown.warnings.iter().map(|warning| sentence(warning)).collect();
     blocks.extend(Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List));
     blocks
@@ -119,15 +125,17 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
     let sure = total
         .and_then(|total| total.interval)
         .map(|[low, high]| format!("95 %: {} – {}", Milliseconds(milliseconds(low)), Milliseconds(milliseconds(high))));
-    let count = match whose {
-        Whose::All(all) => all.together().len(),
-        Whose::Rank(rank) => rank.counted().count(),
+    let iterations = match whose.count() {
+        1 => "of 1 iteration".to_owned(),
+        count => format!("mean of {count} iterations"),
     };
-    let iterations = if count == 1 { "of 1 iteration".to_owned() } else { format!("mean of {count} iterations") };
     let mut facts = vec![
         Fact::new("an iteration", mean(total))
             .remark(sure.map_or(iterations.clone(), |sure| format!("{iterations}; {sure}"))),
     ];
+    if let Some(without) = mean(whose.summary(tables::corrected_total)) {
+        facts.push(Fact::new("without recording", without).remark("what the profiler takes is taken out"));
+    }
     let python = share(&|iteration| Some(iteration.sets.class(Class::Python)? as f64));
     let unknown = if python.is_some() { "of the iteration" } else { "unknown: not in the trace" };
     facts.push(Fact::new("in Python", python).remark(unknown));
@@ -146,24 +154,28 @@ fn metrics(run: &Run) -> crate::report::Table {
     use crate::report::{Column, Table};
     let columns = [
         Column::text("metric", "metric"),
+        Column::text("unit", "in"),
         Column::number("mean", "mean"),
         Column::number("median", "median"),
         Column::number("spread", "spread"),
         Column::number("low", "95 % from"),
         Column::number("high", "to"),
+        Column::text("about", "which is"),
     ];
-    let mut table = Table::new("By their published names, in seconds, percent, or as a factor", columns);
+    let mut table = Table::new("The eleven metrics, per iteration", columns);
     let Some(whose) = Whose::main(run) else { return table };
     for metric in Metric::ALL {
         let summary = whose.summary(|iteration| metric.of(&iteration.sets));
         let (low, high) = summary.and_then(|summary| summary.interval).map(|[low, high]| (low, high)).unzip();
         table.row([
             metric.name().into(),
+            metric.unit().into(),
             summary.map(|summary| summary.mean).into(),
             summary.map(|summary| summary.median).into(),
             summary.and_then(|summary| summary.spread).into(),
             low.into(),
             high.into(),
+            metric.about().into(),
         ]);
     }
     table

@@ -1,18 +1,17 @@
 //! What the script is at: forward, backward, optimizer, and whose time that is.
 
-use super::colours::{key, of_class, of_gpu};
+use super::colours::{of_class, of_gpu};
 use super::names::cut;
 use super::times::class_name;
 use super::{Typical, milliseconds};
 use crate::breakdown::{Class, Operation, RankBreakdown};
-use crate::report::{Axis, Block, Chart, Colour, Column, Group, Plot, Series, StackedBars, Table, Texture, Whole};
+use crate::report::{Axis, Block, Chart, Column, Group, Plot, Series, StackedBars, Table, Whole};
 use crate::sections::breakdown::run::Run;
+use crate::sections::breakdown::{Shown, time_breakdown};
 use crate::traces::{Names, Ranked};
 use crate::units::{Milliseconds, Percent};
 use std::collections::BTreeMap;
 
-/// Ranks beyond these are left out of charts, and told in tables.
-const RANKS: usize = 64;
 /// Of more ranks only one has bars of its own for each operation.
 const GROUPS: usize = 3;
 /// Ranges that the script named beyond these, or that take less than this share, are told together.
@@ -22,17 +21,11 @@ const LEAST: f64 = 0.02;
 const ROOM: [usize; 2] = [28, 60];
 
 /// The published plot, the same by classes, and a table.
-pub(super) fn blocks(run: &Run, typical: &Typical) -> Vec<Block> {
-    let all = Operations::of(run);
-    let table = all.table(run.traces.len() > 1);
+pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
+    let all = Operations::of(&shown.run);
+    let table = all.table(all.ranks.len() > 1);
     let table = if all.ranks.len() > GROUPS { Block::Folded(table) } else { Block::Table(table) };
-    vec![Block::Chart(all.published()), Block::Chart(all.by_class(typical)), table]
-}
-
-/// As published: the colour is the operation, the texture whose time it is.
-#[allow(dead_code)] // the published files draw it
-pub(in crate::sections::breakdown) fn published(run: &Run) -> Chart {
-    Operations::of(run).published()
+    vec![Block::Chart(time_breakdown::of(shown).chart), Block::Chart(all.by_class(typical)), table]
 }
 
 /// The place of an operation among others, and its name.
@@ -77,42 +70,6 @@ impl Operations {
         names.sort_by_key(|name| (name.0, told.iter().position(|other| other == name)));
         names.dedup();
         Operations { names, ranks, has_accelerators: run.has_accelerators() }
-    }
-
-    fn colour(&self, name: &Name) -> Colour {
-        let named = self.names.iter().filter(|(place, _)| *place == NAMED).position(|other| other == name);
-        match (name.0, named) {
-            (OTHER, _) => Colour::Rival,
-            (REST, _) => Colour::Variation,
-            (_, Some(place)) => [Colour::Nth(6), Colour::Nth(7), Colour::Truth, Colour::Nth(5)][place % RANGES],
-            (standard, None) => Colour::Nth(standard),
-        }
-    }
-
-    fn published(&self) -> Chart {
-        let ranks = &self.ranks[..self.ranks.len().min(RANKS)];
-        let part = |name: &Name| {
-            PUBLISHED.map(|(class, texture, holds)| {
-                let times = ranks.iter().map(|rank| rank.sum(name, |set| holds(set)));
-                let series = Series::new(format!("{}, {class}", cut(&name.1, ROOM[0])), times);
-                (class, series.coloured(self.colour(name)).textured(texture))
-            })
-        };
-        let series: Vec<(&str, Series<f64>)> =
-            self.names.iter().flat_map(part).filter(|(_, series)| has_any(series)).collect();
-        let colours = self.names.iter().map(|name| key(&cut(&name.1, ROOM[0]), self.colour(name), Texture::Plain));
-        let textures = PUBLISHED.into_iter().filter(|(class, ..)| series.iter().any(|(other, _)| other == class));
-        let textures = textures.map(|(class, texture, _)| key(class, Colour::Subject, texture));
-        let plot = StackedBars {
-            groups: vec![Group { name: String::new(), bars: ranks.iter().map(OfRank::name).collect() }],
-            value: Axis::linear("time per iteration (ms)"),
-            keys: colours.chain(textures).collect(),
-            series: series.into_iter().map(|(_, series)| series).collect(),
-            whole: Whole::Sum,
-            intervals: Vec::new(),
-        };
-        let caption = "The colour is the operation, the texture whose time it is: the GPU's whenever it works, else that of calls into C++ and CUDA, of Python, or of waiting.";
-        Chart::new("Operations, and whose time they are", caption, Plot::StackedBars(plot))
     }
 
     fn by_class(&self, typical: &Typical) -> Chart {
@@ -166,17 +123,6 @@ impl Operations {
         table
     }
 }
-
-/// A class of the published plot, its texture, and which sets it holds.
-type Published = (&'static str, Texture, fn(Set) -> bool);
-
-const PUBLISHED: [Published; 5] = [
-    ("GPU", Texture::Plain, |(_, busy)| busy),
-    ("C++", Texture::Crossed, |(class, busy)| !busy && matches!(class, Class::Cpp | Class::CudaApi)),
-    ("Python", Texture::Rising, |set| set == (Class::Python, false)),
-    ("wait", Texture::Upright, |set| set == (Class::Wait, false)),
-    ("Python or wait", Texture::Level, |set| set == (Class::PythonOrWait, false)),
-];
 
 fn has_any(series: &Series<f64>) -> bool {
     series.data.iter().any(|time| *time > 0.0)
