@@ -50,8 +50,9 @@ fn page(events: &[Value]) -> String {
 fn row(page: &str, table: &str, first: &str) -> Vec<String> {
     let table = page.split("<table>").find(|part| part.contains(&format!("<caption>{table}"))).expect(table);
     let row = table.split("<tr>").find(|row| row.starts_with(&format!("<td>{first}</td>"))).expect(first);
+    let row = row.split("</tr>").next().unwrap();
     let cells = row.split("</td>").filter_map(|cell| cell.rsplit_once('>')).map(|(_, text)| text.to_owned());
-    cells.take_while(|text| !text.contains('\n')).collect()
+    cells.collect()
 }
 
 /// By hand from [`steps`].

@@ -306,7 +306,7 @@ fn calls_lie_below_those_that_make_them_as_wide_as_their_time() {
     }
     assert!(main[0] == a[0] && a[0] == c[0] && b[0] > a[0] && a[1] == b[1] && c[1] == a[1] + 18.0 && a[1] > main[1]);
     assert_eq!(told.len(), 4);
-    assert!(svg.contains("Stacks too narrow or too deep to be seen, 0.00500 % of the time, are not drawn."));
+    assert!(svg.contains("Calls too short or too deep to be seen, 0.00500 % of the time, are not drawn"));
 }
 
 #[test]

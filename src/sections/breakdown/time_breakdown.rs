@@ -1,6 +1,7 @@
 //! The published plot of time by operation: the colour is the operation, the stripes are whose time it is.
 
 use super::Shown;
+use super::page::cut;
 use super::published::{Published, RANKS, groups, runs};
 use crate::breakdown::{Class, Operation, RankBreakdown, Sets};
 use crate::report::{Axis, Chart, Colour, Column, Plot, Series, StackedBars, Table, Texture, Whole};
@@ -8,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Operations that have a colour; what the script named beyond them has one together.
 const COLOURS: usize = 7;
+/// Letters of a name in the plot; the data have all.
+const NAME: usize = 40;
 /// What those are called.
 const MORE: &str = "more ranges";
 
@@ -97,7 +100,7 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
     let coloured =
         if operations.len() == COLOURS + 1 { &operations[..] } else { &operations[..operations.len().min(COLOURS)] };
     let named = |operation: &str| match coloured.iter().position(|known| *known == operation) {
-        Some(place) => (place, operation.to_owned()),
+        Some(place) => (place, cut(operation, NAME)),
         None => (COLOURS, MORE.to_owned()),
     };
     let groups = groups(shown);

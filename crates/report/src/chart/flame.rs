@@ -86,7 +86,9 @@ impl Draw for Flame {
         }
         if hidden > 0 {
             let share = significant(100.0 * lost / self.whole);
-            drawing.note = format!("Stacks too narrow or too deep to be seen, {share} % of the time, are not drawn.");
+            drawing.note = format!(
+                "Calls too short or too deep to be seen, {share} % of the time, are not drawn: below what makes them nothing is."
+            );
         }
         drawing
     }

@@ -45,6 +45,9 @@ const BAR: f64 = 22.0;
 const NAME: f64 = 24.0;
 const GAP: f64 = 8.0;
 
+/// How much longer the axis is than the longest bar, for the number behind that.
+const ROOM: f64 = 1.1;
+
 impl StackedBars {
     fn length(&self, series: usize, bar: usize) -> f64 {
         let length = self.series[series].data.get(bar).copied().unwrap_or(0.0);
@@ -64,7 +67,8 @@ impl StackedBars {
             Whole::Share => Ruler::up_to(&self.value, 100.0),
             Whole::Sum => {
                 let highest = self.intervals.iter().flatten().map(|(_, high)| *high);
-                Ruler::from_zero(&self.value, (0..self.bars()).map(|bar| self.sum(bar)).chain(highest))
+                // With room for the longest sum behind its bar.
+                Ruler::from_zero(&self.value, (0..self.bars()).map(|bar| ROOM * self.sum(bar)).chain(highest))
             }
         }
     }

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 /// Ranks beyond these are left out of charts.
 const RANKS: usize = 64;
+/// More streams are folded.
+const FEW: usize = 8;
 /// Streams that are named.
 const STREAMS: usize = 40;
 
@@ -22,7 +24,8 @@ pub(super) fn blocks(run: &Run) -> Vec<Block> {
     if let Some(whose) = Whose::main(run) {
         blocks.extend([tables::work(whose), tables::idle(whose)].map(Block::Table));
     }
-    blocks.push(Block::Table(streams(run)));
+    let streams = streams(run);
+    blocks.push(if streams.rows.len() > FEW { Block::Folded(streams) } else { Block::Table(streams) });
     blocks
 }
 

@@ -40,9 +40,10 @@ pub(super) fn chart(typical: &Typical) -> Chart {
         .map(|(count, what)| format!("{count} {what} that do less are not drawn."))
         .collect();
     let caption = format!(
-        "{}{}: of median length. What follows without a gap and is of one class is one span. {}",
+        "{}{}{}. What follows without a gap and is of one class is one span. {}",
         cut(&iteration.name, 60),
         typical.whose(),
+        if typical.stacks.iterations > 1 { ", which is of median length" } else { "" },
         left_out.join(" ")
     );
     Chart::new("One iteration", caption.trim_end(), Plot::Timeline(plot))

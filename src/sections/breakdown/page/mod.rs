@@ -11,6 +11,8 @@ mod origin;
 mod over_time;
 mod times;
 
+pub(super) use names::cut;
+
 use super::run::Run;
 use super::{Shown, answer, differences, tables};
 use crate::breakdown::{Class, Iteration, Metric, RankBreakdown, Stacks, Summary};
@@ -156,7 +158,6 @@ fn metrics(run: &Run) -> crate::report::Table {
         Column::text("metric", "metric"),
         Column::text("unit", "in"),
         Column::number("mean", "mean"),
-        Column::number("median", "median"),
         Column::number("spread", "spread"),
         Column::number("low", "95 % from"),
         Column::number("high", "to"),
@@ -171,7 +172,6 @@ fn metrics(run: &Run) -> crate::report::Table {
             metric.name().into(),
             metric.unit().into(),
             summary.map(|summary| summary.mean).into(),
-            summary.map(|summary| summary.median).into(),
             summary.and_then(|summary| summary.spread).into(),
             low.into(),
             high.into(),

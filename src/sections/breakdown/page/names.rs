@@ -32,7 +32,7 @@ fn tail(path: &str) -> &str {
 }
 
 /// The beginning of a text.
-pub(super) fn cut(text: &str, room: usize) -> String {
+pub(in crate::sections::breakdown) fn cut(text: &str, room: usize) -> String {
     match text.char_indices().nth(room) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

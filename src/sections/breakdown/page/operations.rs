@@ -95,7 +95,7 @@ impl Operations {
         let whose = if every { String::new() } else { typical.whose() };
         let striped = if self.has_accelerators { "; striped while a GPU works" } else { "" };
         let caption = format!("What the script is at{whose}, and who has the word meanwhile{striped}.");
-        Chart::new("Time by operation", caption, Plot::StackedBars(plot))
+        Chart::new("Operations by class", caption, Plot::StackedBars(plot))
     }
 
     fn table(&self, several: bool) -> Table {

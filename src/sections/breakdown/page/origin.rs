@@ -13,14 +13,15 @@ const ROOM: usize = 60;
 /// Ranges, accelerators and files that are named.
 const NAMED: usize = 8;
 
-/// A short name for the run: that of its file, or of the folder of its files.
-pub(in crate::sections::breakdown) fn name(run: &Run) -> String {
+/// A short name for the run: that of its file, or of the folder of its files or of what `record` wrote, which is named by its rank alone.
+pub(super) fn name(run: &Run) -> String {
     let files: Vec<&Path> = run.traces.iter().map(|ranked| ranked.trace.file.as_path()).collect();
     let last = |path: Option<&Path>| Some(path?.file_name()?.to_string_lossy().into_owned());
-    let found = match files.as_slice() {
-        [file] => last(Some(file)).map(|name| name.trim_end_matches(".gz").trim_end_matches(".json").to_owned()),
-        files => last(files.first().and_then(|file| file.parent())),
-    };
+    let folder = || last(files.first().and_then(|file| file.parent()));
+    let stem = |name: String| name.trim_end_matches(".gz").trim_end_matches(".json").to_owned();
+    let is_rank = |name: &String| name.strip_prefix("rank").is_some_and(|rank| rank.parse::<u32>().is_ok());
+    let own = if files.len() == 1 { last(files.first().copied()).map(stem) } else { None };
+    let found = own.clone().filter(|name| !is_rank(name)).or_else(folder).or(own);
     cut(&found.unwrap_or_else(|| format!("{} ranks", files.len())), ROOM)
 }
 
