@@ -36,7 +36,7 @@ fn latency(criterion: &mut Criterion) {
         quantity: Quantity::Latency,
     };
     let fit = || {
-        let observations = Observations { rows: &rows, failed: &[], platform: &platform };
+        let observations = Observations { rows: &rows, taught: &[], failed: &[], platform: &platform };
         Fingerprint::fit(subject.clone(), Recipe::new(Method::Hybrid, 1), &observations).expect("enough rows")
     };
     let fingerprint = fit();

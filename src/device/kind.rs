@@ -68,6 +68,14 @@ impl DeviceKind {
         }
     }
 
+    /// Whether it runs networks, so that operations can be timed one by one; the others know whole steps.
+    pub fn runs(self) -> bool {
+        match self {
+            DeviceKind::Cpu | DeviceKind::Gpu(..) => true,
+            DeviceKind::Simulated | DeviceKind::Recorded => false,
+        }
+    }
+
     /// Whether it is a GPU.
     pub fn is_gpu(self) -> bool {
         matches!(self, DeviceKind::Gpu(..))

@@ -9,16 +9,18 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone)]
 pub(super) struct Share<'a> {
     pub rows: Vec<Row>,
+    taught: &'a [Row],
     pub failed: Vec<Attempt>,
     platform: &'a Platform,
 }
 
 impl<'a> Share<'a> {
-    /// The part of the observations whose variants satisfy `belongs`.
+    /// The part of the observations whose variants satisfy `belongs`; what teaches operations belongs to every part.
     pub fn of(observations: &Observations<'a>, belongs: impl Fn(&Variant) -> bool) -> Self {
         let rows = observations.rows.iter().filter(|row| belongs(&row.record.variant)).cloned();
         let failed = observations.failed.iter().filter(|attempt| belongs(&attempt.record.variant)).cloned();
-        Share { rows: rows.collect(), failed: failed.collect(), platform: observations.platform }
+        let Observations { taught, platform, .. } = *observations;
+        Share { rows: rows.collect(), taught, failed: failed.collect(), platform }
     }
 
     /// More of them.
@@ -34,7 +36,7 @@ impl<'a> Share<'a> {
 
     /// The same, were the device another one.
     pub fn on<'b>(&'b self, platform: &'b Platform) -> Observations<'b> {
-        Observations { rows: &self.rows, failed: &self.failed, platform }
+        Observations { rows: &self.rows, taught: self.taught, failed: &self.failed, platform }
     }
 }
 

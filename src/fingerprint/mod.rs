@@ -76,6 +76,9 @@ pub struct Fingerprint {
     format: u32,
     subject: Subject,
     fitted_on: Vec<FittedOn>,
+    /// Rows of the networks that only teach operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    taught_by: Vec<FittedOn>,
     seed: u64,
     /// How well it predicted rows it was not fitted on, when it was fitted; none where there were no such rows.
     pub scores: Option<Scores>,
@@ -106,6 +109,7 @@ impl Fingerprint {
             fitted: Fitted::fit(&subject, recipe, observations)?,
             subject,
             fitted_on: count(rows),
+            taught_by: count(observations.taught),
             seed: recipe.seed,
             scores: None,
             left_out: BTreeMap::new(),
@@ -130,14 +134,19 @@ impl Fingerprint {
         &self.fitted_on
     }
 
+    /// The networks that only taught it what operations cost, with their rows: no user's, and scored nowhere.
+    pub fn taught_by(&self) -> &[FittedOn] {
+        &self.taught_by
+    }
+
     /// Whether it was fitted on rows of this network at this level, in any repeat.
     pub fn knows(&self, network: &str, level: u8) -> bool {
         self.fitted_on.iter().any(|part| part.variant.network == network && part.variant.level == level)
     }
 
     /// Whether it was fitted on just these rows, as far as variants and their numbers of rows tell.
-    pub fn was_fitted_on(&self, rows: &[Row]) -> bool {
-        count(rows) == self.fitted_on
+    pub fn was_fitted_on(&self, gathered: &Gathered) -> bool {
+        count(&gathered.rows) == self.fitted_on && count(&gathered.taught) == self.taught_by
     }
 
     /// The largest batch size it was fitted on; trees do not extrapolate beyond it.

@@ -31,7 +31,7 @@ pub struct KeyedPath {
 }
 
 /// The files a section will find when its turn comes: those on disk and those that earlier sections write.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Foreseen {
     written: BTreeSet<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! Which configurations to measure, in which order, and which not to any more.
 
 mod adaptive;
+mod before;
 mod expected;
 mod grid;
 mod ledger;
@@ -9,6 +10,7 @@ mod turn;
 mod visits;
 
 pub use adaptive::{Adaptive, Means, Offer, Share};
+pub use before::Before;
 pub use grid::Grid;
 pub use ledger::{Decision, Ledger};
 pub use sweep::{Configuration, Sweep, Test, regroup};

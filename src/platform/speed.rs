@@ -20,6 +20,10 @@ pub struct Speed {
     pub cache: Option<f64>,
     /// The parameters, each with its prior.
     pub priors: BTreeMap<Parameter, Prior>,
+    /// Functions of single elements that take longer than the plainest, by name: how many times, forward and backward. None on devices
+    /// that wait for memory whatever they compute.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, [f64; 2]>,
 }
 
 /// How depthwise convolutions read their windows.
@@ -207,6 +211,9 @@ impl Speed {
         }
         if self.cache.map_or(processor, |cache| !(1.0..=MOST_CACHE).contains(&cache)) {
             return Some(format!("its cache is not from 1 to {MOST_CACHE} bytes"));
+        }
+        if !self.functions.values().flatten().all(|times| (1.0..=MOST).contains(times)) {
+            return Some(format!("a function takes less time than the plainest, or more than {MOST} times as much"));
         }
         let sound = |prior: &Prior| TYPICAL.contains(&prior.typical) && (0.0..=WIDEST).contains(&prior.spread);
         let dispensable = |parameter: &Parameter| !processor && Parameter::OF_PROCESSORS.contains(parameter);

@@ -4,8 +4,9 @@ use crate::error::{Error, Result};
 use crate::frame::Context;
 use crate::network::Network;
 use crate::network::onnx::{self, Loaded};
-use crate::network::zoo::{self, Dataset};
+use crate::network::zoo::{self, Dataset, teaching};
 use crate::pruning::{Goal, Pruner, Ranking, generator};
+use crate::records::check_network_name;
 use crate::units::Percent;
 use glob::Pattern;
 use std::collections::BTreeSet;
@@ -104,6 +105,20 @@ fn known(name: &str, dataset: &str) -> Result<Network> {
 
 /// How networks of one's own are named.
 const AS_A_FILE: &str = "name a network of your own by its file, with path and ending: nets/mine.onnx";
+
+/// Refuses what cannot name a user's network: what rows cannot hold, and names of the networks that teach operations.
+///
+/// # Errors
+/// Such a name, with what would be right.
+pub(super) fn check_own_name(name: &str) -> Result<()> {
+    check_network_name(name)?;
+    match teaching::is_reserved(name) {
+        true => Err(Error::config(format!("\"{name}\" is a name of networks that only teach operations"))
+            .expected("a name that does not begin so")
+            .help("rename the network; teach = True in [profile] measures those that teach")),
+        false => Ok(()),
+    }
+}
 
 /// Refuses what is no known network; a file of that name may have been meant.
 fn check_name(name: &str) -> Result<()> {

@@ -39,7 +39,7 @@ fn rows(batches: u64) -> Vec<Row> {
 
 fn fit(rows: &[Row]) -> Result<Fingerprint> {
     let platform = Platform::named("tx2")?;
-    let observations = Observations { rows, failed: &[], platform: &platform };
+    let observations = Observations { rows, taught: &[], failed: &[], platform: &platform };
     Fingerprint::fit(subject(Stage::Training, Quantity::Latency), Recipe::new(Method::Perf4sight, 1), &observations)
 }
 
@@ -72,7 +72,7 @@ fn the_published_accuracy_is_reached_on_the_tx2() {
             let (fitted, unseen) = (select(Levels::Only(FITTED.into())), select(Levels::AllBut(FITTED.into())));
             let errors = (0..5).map(|seed| {
                 let subject = subject(Stage::Training, quantity);
-                let observations = Observations { rows: &fitted, failed: &[], platform: &platform };
+                let observations = Observations { rows: &fitted, taught: &[], failed: &[], platform: &platform };
                 let fingerprint =
                     Fingerprint::fit(subject, Recipe::new(Method::Perf4sight, seed), &observations).unwrap();
                 Evaluation::of(&fingerprint, &unseen).scores().unwrap().mape

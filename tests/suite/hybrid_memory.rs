@@ -51,7 +51,7 @@ fn fit(names: &[&str]) -> Fingerprint {
 
 fn fit_rows(rows: &[Row], failed: &[Attempt]) -> Fingerprint {
     let platform = Platform::named("cpu").unwrap();
-    let observations = Observations { rows, failed, platform: &platform };
+    let observations = Observations { rows, taught: &[], failed, platform: &platform };
     let subject = Subject {
         device: "known".into(),
         dataset: "imagenet".into(),

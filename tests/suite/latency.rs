@@ -27,7 +27,12 @@ fn fit(stage: Stage, platform: &Platform, rows: &[Row]) -> Fingerprint {
         step: Step::published(stage),
         quantity: Quantity::Latency,
     };
-    Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &Observations { rows, failed: &[], platform }).unwrap()
+    Fingerprint::fit(
+        subject,
+        Recipe::new(Method::Hybrid, 1),
+        &Observations { rows, taught: &[], failed: &[], platform },
+    )
+    .unwrap()
 }
 
 /// Mean absolute percentage error.
@@ -75,7 +80,7 @@ fn errors(title: &str, evaluation: &Evaluation) -> [f64; 2] {
 fn networks_left_out_are_predicted_within_7_percent_on_the_tx2() {
     let Some(rows) = measured_rows() else { return };
     let platform = Platform::named("tx2").unwrap();
-    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
+    let observations = Observations { rows: &rows, taught: &[], failed: &[], platform: &platform };
     let left_out = protocol().networks_left_out(&observations).unwrap().evaluation;
     let [all, intact] = errors("left out", &left_out);
     assert!(all <= 7.0 && intact <= 7.2, "left out {all:.2}, level 0 {intact:.2}");
@@ -103,7 +108,7 @@ fn two_rows(row: &Row) -> bool {
 fn intervals_hold_however_few_networks_were_profiled() {
     let Some(rows) = measured_rows() else { return };
     let platform = Platform::named("tx2").unwrap();
-    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
+    let observations = Observations { rows: &rows, taught: &[], failed: &[], platform: &platform };
     let widths = [false, true].map(|calibrated| {
         let evaluation = protocol().subsets(&observations, [3, 20], |row| calibrated && two_rows(row)).unwrap();
         let intervals = evaluation.intervals().unwrap();
@@ -120,7 +125,7 @@ fn intervals_hold_however_few_networks_were_profiled() {
 fn unseen_levels_are_predicted_within_5_percent_on_the_tx2() {
     let Some(rows) = measured_rows() else { return };
     let platform = Platform::named("tx2").unwrap();
-    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
+    let observations = Observations { rows: &rows, taught: &[], failed: &[], platform: &platform };
     let levels = protocol().levels_left_out(&observations, &[0, 30, 50, 70, 90].into()).unwrap();
     let [all, _] = errors("unseen levels", &levels);
     assert!(all <= 4.8, "{all:.2}");
@@ -136,7 +141,7 @@ fn what_is_chosen_for_a_network_has_not_seen_it() {
         [&absurd, &platform].map(|platform| Candidate { recipe: Recipe::new(Method::Hybrid, 1), platform });
     let names = ["mnasnet", "mobilenetv2", "resnet18", "squeezenet"];
     let rows = rows(Stage::Training, &names, |network, batch| 2.0 + batch * network.macs() as f64 / 1e9);
-    let observations = Observations { rows: &rows, failed: &[], platform: &platform };
+    let observations = Observations { rows: &rows, taught: &[], failed: &[], platform: &platform };
     let chosen = protocol().nested(&candidates, &observations).unwrap();
     assert_eq!(chosen.iter().map(|one| one.network.as_str()).collect::<Vec<_>>(), names);
     assert!(chosen.iter().all(|one| one.candidate == 1));

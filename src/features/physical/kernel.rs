@@ -1,6 +1,6 @@
 //! One computation of a step: what it multiplies and what it moves, as functions of the batch size.
 
-use crate::network::NodeId;
+use crate::network::{Activation, NodeId};
 use serde::{Deserialize, Serialize};
 
 /// A quantity that grows with the batch size: `fixed + sample x batch`.
@@ -140,6 +140,11 @@ pub struct Kernel {
     pub result: Amount,
     /// Channels and pixels of a channel that a sample of the node's result has.
     pub images: [f64; 2],
+    /// Elements that are normalised or reduced together, where they lie in a row or a group; none where every element stands alone, or for
+    /// all samples.
+    pub row: f64,
+    /// What it computes of every element, if anything.
+    pub function: Option<Activation>,
     /// Bytes of all weights of the network, and of what training keeps of each: what a cache must hold for the next step to find them there.
     pub held: f64,
     /// How many times the processor hands work to the device for it.
@@ -153,6 +158,7 @@ impl Kernel {
         work(self) == work(other)
             && (self.traffic, self.windows, self.result) == (other.traffic, other.windows, other.result)
             && (self.product, self.filter, self.images) == (other.product, other.filter, other.images)
+            && (self.row, self.function) == (other.row, other.function)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One node of a network on its way through a step: it gathers its kernels.
 
 use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
-use crate::network::{Network, Node, NodeId, Shape};
+use crate::network::{Activation, Network, Node, NodeId, Shape};
 use crate::workload::Step;
 
 /// One node of a network on its way through a step; gathers its kernels.
@@ -13,6 +13,10 @@ pub(super) struct Layer<'a> {
     pub gradients: Vec<bool>,
     /// The geometry its kernels share, where it is a convolution.
     pub filter: Option<Filter>,
+    /// What its kernels take together, where that is a row or a group.
+    pub row: f64,
+    /// What its kernels compute of every element, if anything.
+    pub function: Option<Activation>,
     pub(super) in_place: bool,
     pub(super) held: f64,
     pub(super) id: NodeId,
@@ -73,6 +77,8 @@ impl Layer<'_> {
             access: Access::Contiguous,
             result: self.result(pass),
             images: images(&self.node.shape),
+            row: if pass == Pass::Fork || pass == Pass::Update { 0.0 } else { self.row },
+            function: self.function.filter(|_| pass != Pass::Fork),
             held: self.held,
             launches: self.launches(pass),
         }

@@ -3,7 +3,7 @@
 use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
 use super::{convolution, movement, product};
-use crate::network::{Nature, Network};
+use crate::network::{Beside, Facts, Nature, Network};
 use crate::workload::Step;
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
@@ -16,7 +16,9 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
         let training = step.trains();
         let gradients: Vec<bool> = node.inputs.iter().map(|input| training && asked[input.index()]).collect();
         let in_place = in_place[id.index()];
-        let mut layer = Layer { network, node, step, gradients, filter: None, in_place, held, id, kernels };
+        let (row, function) = (0.0, None);
+        let mut layer =
+            Layer { network, node, step, gradients, filter: None, row, function, in_place, held, id, kernels };
         layer.operation();
         if training {
             layer.forks(readers[id.index()].len(), asked[id.index()]);
@@ -33,6 +35,7 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
 impl Layer<'_> {
     fn operation(&mut self) {
         let facts = self.network.facts(self.node);
+        self.row = self.row(&facts);
         let class = match facts.nature {
             Nature::Convolution(conv) => return convolution::add(self, conv),
             Nature::Transposed(transposed) => return convolution::add_transposed(self, &transposed.conv),
@@ -42,7 +45,10 @@ impl Layer<'_> {
             Nature::Input | Nature::Parameter => return,
             Nature::Normalisation => Class::Normalisation,
             Nature::Softmax => Class::Softmax,
-            Nature::Activation(_) => Class::Activation,
+            Nature::Activation(function) => {
+                self.function = Some(function);
+                Class::Activation
+            }
             Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,
@@ -50,6 +56,18 @@ impl Layer<'_> {
             Nature::Unknown(_) => Class::Unknown,
         };
         movement::add(self, class, &facts.traffic);
+    }
+
+    /// Elements that are normalised or reduced together, but for those of all samples.
+    fn row(&self, facts: &Facts) -> f64 {
+        if let Some(Beside::Statistics(rows)) = facts.beside {
+            return self.outputs() / rows as f64;
+        }
+        if facts.nature == Nature::Softmax {
+            return self.node.shape.features() as f64;
+        }
+        let reduces = facts.nature == Nature::Pooling(None) && self.inputs() > self.outputs();
+        if reduces { self.inputs() / self.outputs() } else { 0.0 }
     }
 
     /// A gradient per reader arrives; they are summed two by two.
@@ -98,6 +116,8 @@ fn loss(network: &Network, step: Step, held: f64) -> Vec<Kernel> {
         access: Access::Contiguous,
         result: Amount::default(),
         images: images(network.output_shape()),
+        row: 0.0,
+        function: None,
         held,
         launches: 4.0,
     };

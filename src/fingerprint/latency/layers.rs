@@ -47,7 +47,9 @@ pub(super) fn samples<'a>(row: &Row, parts: &'a Parts) -> Vec<Sample<'a>> {
     timed.collect()
 }
 
+/// Milliseconds of every part, at the pace of the row.
 fn times(row: &Row) -> BTreeMap<Part, f64> {
+    let pace = pace(row);
     let named: BTreeMap<String, NodeId> =
         row.network.iter().map(|(id, node)| (layers::node_cell(&node.name), id)).collect();
     let mut times: BTreeMap<Part, f64> = BTreeMap::new();
@@ -55,9 +57,16 @@ fn times(row: &Row) -> BTreeMap<Part, f64> {
         let node = layer.operation.as_ref().and_then(|operation| named.get(&operation.node).copied());
         let is_clearing = layer.pass == layers::Pass::ZeroGrad;
         let pass = if is_clearing { layers::Pass::Optimizer } else { layer.pass };
-        *times.entry(Part { node, pass }).or_default() += layer.record.value().unwrap_or_default();
+        *times.entry(Part { node, pass }).or_default() += pace * layer.record.value().unwrap_or_default();
     }
     times
+}
+
+/// Operations are timed in the first visit to a row, among plain steps; the row is the quickest of all visits. What slowed the machine down
+/// meanwhile slowed them all.
+fn pace(row: &Row) -> f64 {
+    let plain = row.layers.iter().find(|layer| layer.pass == layers::Pass::Step);
+    plain.and_then(|plain| plain.record.value()).map_or(1.0, |plain| row.measured / plain)
 }
 
 /// Trees on log(measured / physical) of single operations: a forest for every class, by who computes it.
@@ -71,6 +80,8 @@ pub(super) struct Operation<'a> {
     /// What runs; not empty.
     pub(super) kernels: &'a [Kernel],
     pub(super) route: Route,
+    /// How many times as long as the plainest function of every element it takes.
+    pub(super) effort: f64,
     pub(super) batch: f64,
     /// Milliseconds.
     pub(super) physical: f64,
@@ -97,12 +108,14 @@ impl Left {
 /// How many features there are.
 const COLUMNS: usize = 12;
 
-/// An operation as the trees see it, its features: sizes of its largest product and its traffic, as logarithms.
+/// An operation as the trees see it, its features: sizes of its largest product, or of what it takes together and how hard that is, and its
+/// traffic, as logarithms.
 type Features = [f64; COLUMNS];
 
-fn features(Operation { kernels, batch, physical, .. }: Operation<'_>) -> Features {
+fn features(Operation { kernels, effort, batch, physical, .. }: Operation<'_>) -> Features {
     let product = kernels.iter().find_map(|kernel| kernel.product);
-    let [rows, columns, inner, blocks] = product.map_or([0.0; 4], |product| {
+    let alone = [kernels[0].row.ln_1p(), effort.ln(), 0.0, 0.0];
+    let [rows, columns, inner, blocks] = product.map_or(alone, |product| {
         [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch).ln())
     });
     let filter = kernels[0].filter;

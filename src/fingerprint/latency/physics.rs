@@ -76,7 +76,8 @@ impl<'a> Physics<'a> {
 
     /// Some of its kernels by themselves as trees are asked about them.
     pub(super) fn operation<'k>(&self, kernels: &'k [Kernel], batch: f64, physical: f64) -> Operation<'k> {
-        Operation { kernels, route: self.rules.route(kernels, batch), batch, physical }
+        let effort = kernels.iter().map(|kernel| self.rules.effort(kernel)).fold(1.0, f64::max);
+        Operation { kernels, route: self.rules.route(kernels, batch), effort, batch, physical }
     }
 
     /// What a step is spent on.

@@ -28,6 +28,10 @@ pub(super) enum Route {
     Own,
     /// The library's code for any convolution, channel by channel.
     General,
+    /// PyTorch, row by row or group by group.
+    Rows,
+    /// PyTorch, by series: exponentials and what is made of them.
+    Series,
 }
 
 impl Processor<'_> {
@@ -41,6 +45,8 @@ impl Processor<'_> {
         match &kernel.filter {
             Some(filter) if kernel.product.is_some() && self.keeps(filter, batch) => Route::Own,
             Some(_) if is_general(kernel, self.rules.speed.depthwise) => Route::General,
+            _ if kernel.row > 0.0 => Route::Rows,
+            _ if self.rules.effort(kernel) > 1.0 => Route::Series,
             _ => Route::Library,
         }
     }
@@ -67,7 +73,9 @@ impl Processor<'_> {
                 let [product, operands, columns] = self.image_by_image(kernel, filter, product, batch);
                 [Some(product), Some(operands), Some(columns), None]
             }
-            Route::Library | Route::General => self.by_library(kernel, filter, product, batch).map(Some),
+            Route::Library | Route::General | Route::Rows | Route::Series => {
+                self.by_library(kernel, filter, product, batch).map(Some)
+            }
         }
     }
 

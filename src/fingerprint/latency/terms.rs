@@ -23,13 +23,19 @@ pub(super) type KernelTerms = [Option<Term>; 5];
 impl Rules<'_> {
     /// Bytes over a bandwidth.
     pub(super) fn movement(&self, kernel: &Kernel, batch: f64) -> Term {
-        let traffic = kernel.traffic.at(batch) / MILLION;
+        let traffic = self.effort(kernel) * kernel.traffic.at(batch) / MILLION;
         match kernel.access {
             // A thread of a graphics processor keeps nothing of its window for its neighbour.
             Access::Windowed => Term::new(kernel.windows.at(batch) / MILLION, of_windows(kernel.pass), [None; 2]),
             Access::Strided => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), Some(Parameter::Strided)]),
             Access::Contiguous => Term::new(traffic, Parameter::Bandwidth, [of_kind(kernel), None]),
         }
+    }
+
+    /// How many times as long as the plainest function of every element the kernel's takes.
+    pub(super) fn effort(&self, kernel: &Kernel) -> f64 {
+        let times = kernel.function.and_then(|function| self.speed.functions.get(function.name()));
+        times.map_or(1.0, |[forward, backward]| if kernel.pass == Pass::Forward { *forward } else { *backward })
     }
 
     /// A matrix product, slower where rows (as many as are computed), the summed axis or the tiles in flight are few; padded to so many

@@ -77,7 +77,7 @@ impl MemoryModel {
 
     /// The same with more rows: the new network weighs as much as every other. What did not fit says where the limit is.
     pub fn calibrate(&self, step: Step, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
-        let added = digest(step, &Observations { rows, failed, platform: &self.platform });
+        let added = digest(step, &Observations { rows, taught: &[], failed, platform: &self.platform });
         let known: Vec<Known> = self.known.iter().cloned().chain(added).collect();
         let parts: Vec<&Known> = known.iter().collect();
         let allocator = self.platform.allocator;

@@ -44,6 +44,7 @@ impl Profiled {
             profiled.add(network);
         }
         profiled.calibrate(observations.rows);
+        networks(observations.taught).for_each(|network| profiled.operations.extend(operations(network)));
         profiled
     }
 

@@ -4,6 +4,7 @@ use super::networks::Networks;
 use super::observations::{Attempt, Observations, Row};
 use super::selection::{Levels, Selection};
 use crate::error::{Error, Result};
+use crate::network::zoo::teaching;
 use crate::platform::Platform;
 use crate::records::layers::{self, LayerRecord};
 use crate::records::{self, Record, Variant};
@@ -18,6 +19,8 @@ use std::path::PathBuf;
 pub struct Gathered {
     /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
     pub rows: Vec<Row>,
+    /// Rows of the networks that only teach what operations cost, whatever is selected; none of memory, which is simulated.
+    pub taught: Vec<Row>,
     /// Rows of failed measurements: what ran out of memory, was skipped, crashed.
     pub failed: Vec<Attempt>,
     /// Variants without a file, as `network_level`, and folders that do not exist.
@@ -41,13 +44,17 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
     gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
+        let is_taught = teaching::is_reserved(&record.variant.network);
         match (networks.get(&stem).cloned(), record.value()) {
             (None, _) => gathered.missing_networks.entry(stem).or_default().push(record),
             (Some(network), Some(measured)) => {
                 let timed = layers.get_mut(&(record.variant.clone(), record.workload));
                 let layers = timed.and_then(VecDeque::pop_front).unwrap_or_default();
-                gathered.rows.push(Row { record, measured, network, layers });
+                let rows = if is_taught { &mut gathered.taught } else { &mut gathered.rows };
+                rows.push(Row { record, measured, network, layers });
             }
+            // What did not run taught nothing.
+            (Some(_), None) if is_taught => {}
             (Some(network), None) => gathered.failed.push(Attempt { record, network }),
         }
     }
@@ -129,13 +136,17 @@ type Layers = BTreeMap<(Variant, Workload), VecDeque<Vec<LayerRecord>>>;
 /// Files by variant, over all folders; notes folders and variants that are missing.
 fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<Variant, Vec<PathBuf>>> {
     let mut files: BTreeMap<Variant, Vec<PathBuf>> = BTreeMap::new();
+    let mut known: Vec<&str> = selection.networks.iter().map(String::as_str).collect();
+    if selection.quantity == Quantity::Latency {
+        teaching::names().for_each(|name| known.push(name));
+    }
     for folder in selection.folders {
         if !folder.is_dir() {
             gathered.missing_logs.push(folder.display().to_string());
             continue;
         }
-        for (variant, file) in records::list(folder, selection.networks.iter().map(String::as_str))? {
-            if selection.levels.contain(variant.level) {
+        for (variant, file) in records::list(folder, known.iter().copied())? {
+            if selection.levels.contain(variant.level) || teaching::is_reserved(&variant.network) {
                 files.entry(variant).or_default().push(file);
             }
         }
@@ -153,7 +164,7 @@ fn find_logs(selection: &Selection, gathered: &mut Gathered) -> Result<BTreeMap<
 impl Gathered {
     /// These rows as observations of a device.
     pub fn observations<'a>(&'a self, platform: &'a Platform) -> Observations<'a> {
-        Observations { rows: &self.rows, failed: &self.failed, platform }
+        Observations { rows: &self.rows, taught: &self.taught, failed: &self.failed, platform }
     }
 
     /// Whether files are missing that the selection counts on.

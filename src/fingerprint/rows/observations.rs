@@ -40,6 +40,8 @@ impl Attempt {
 pub struct Observations<'a> {
     /// Rows that passed.
     pub rows: &'a [Row],
+    /// Rows of the networks that only teach what operations cost: in every fit of latency, and never asked about.
+    pub taught: &'a [Row],
     /// Rows that failed.
     pub failed: &'a [Attempt],
     /// The facts of the device.

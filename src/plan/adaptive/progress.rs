@@ -55,7 +55,7 @@ pub(super) fn estimates(rows: &Passed, platform: &Platform, seed: u64) -> Result
         let mut of_groupings = Vec::new();
         for groups in groupings.into_iter().flatten() {
             let error = |rows: &[Row]| {
-                let observations = Observations { rows, failed: &[], platform };
+                let observations = Observations { rows, taught: &[], failed: &[], platform };
                 left_out_error(subject, seed, &observations, |variant| groups[variant])
             };
             let halves = [0, 1].map(|odd| rows.iter().skip(odd).step_by(2).cloned().collect::<Vec<Row>>());

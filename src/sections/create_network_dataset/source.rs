@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::network::onnx::{self, Magnitudes};
 use crate::network::zoo::{self, Dataset};
 use crate::network::{Network, Shape};
-use crate::records::check_network_name;
+use crate::sections::named::check_own_name;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ impl Source {
     /// The network `name`, with or without the ending of its file.
     pub fn find(name: &str, folder: &Path, dataset: Dataset, magnitudes: bool) -> Result<Self> {
         let name = name.strip_suffix(".onnx").unwrap_or(name);
-        check_network_name(name)?;
+        check_own_name(name)?;
         let path = folder.join(format!("{name}.onnx"));
         if path.is_file() {
             check_dataset(name, &path, dataset)?;

@@ -103,7 +103,7 @@ impl FingerprintSection {
     fn basis_of(&self, stored: &Fingerprint, source: &Source, networks: &mut Networks) -> Result<Basis> {
         let selection = self.selection(source.quantity, &source.fit, &self.fit);
         let rows = gather(&selection, networks)?;
-        match stored.was_fitted_on(&rows.rows) {
+        match stored.was_fitted_on(&rows) {
             true => Ok(Basis { rows, platform: self.platform(source)?.platform }),
             false => {
                 Err(Error::input("the stored fingerprint was fitted on other rows than those of the configuration"))

@@ -13,9 +13,10 @@ impl Profile {
     /// The tests of every network: of all its levels that are there or foreseen, or as the test configuration says.
     pub(super) fn tests(&self, foreseen: &Foreseen) -> Result<Vec<NetworkTests>> {
         if self.create_config {
-            return self.networks.iter().map(|network| self.network_tests(network, foreseen)).collect();
+            let asked = self.networks.iter().map(|network| self.network_tests(network, foreseen));
+            return asked.chain(self.lesson_tests().map(Ok)).collect();
         }
-        let files = test_config::files(&self.places.test_config, &self.networks);
+        let files = test_config::files(&self.places.test_config, &self.names());
         let sections: Vec<Vec<NetworkTests>> =
             files.iter().map(|file| test_config::read(file)).collect::<Result<_>>()?;
         Ok(sections.into_iter().flatten().collect())

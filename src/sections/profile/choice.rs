@@ -2,12 +2,13 @@
 
 use super::Profile;
 use super::planned::Planned;
+use super::teach::is_lesson;
 use crate::config::Values;
 use crate::device::Device;
 use crate::error::Result;
 use crate::network::Network;
 use crate::network::onnx;
-use crate::plan::{Adaptive, Configuration, Grid, Means, Offer, Plan, Visits};
+use crate::plan::{Adaptive, Before, Configuration, Grid, Means, Offer, Plan, Visits};
 use crate::platform::Platform;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -100,7 +101,11 @@ impl Profile {
             Choice::Adaptive => {
                 let (platform, capacity, seed) = (self.platform(device)?, device.capacity(), self.device.seed);
                 all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-                Box::new(Adaptive::new(offers(offered)?, Means { platform, capacity, repeats: anew, seed }))
+                let (lessons, others): (Vec<&Planned>, Vec<&Planned>) = offered.iter().partition(|one| is_lesson(one));
+                let lessons = lessons.into_iter().map(|planned| planned.configuration.clone()).collect();
+                let means = Means { platform, capacity, repeats: anew, seed };
+                let chosen = Adaptive::new(offers(&others)?, means);
+                Box::new(Before::new(Grid::new(lessons), Box::new(chosen)))
             }
         };
         let budget = self.budget.map(|budget| budget.as_secs_f64());
@@ -121,14 +126,14 @@ impl Profile {
 }
 
 /// Each network is read once.
-fn offers(offered: &[Planned]) -> Result<Vec<Offer>> {
+fn offers(offered: &[&Planned]) -> Result<Vec<Offer>> {
     let mut networks: BTreeMap<&Path, Arc<Network>> = BTreeMap::new();
     for Planned { file, .. } in offered {
         if !networks.contains_key(file.as_path()) {
             networks.insert(file, Arc::new(onnx::read(file)?.network));
         }
     }
-    let offer = |Planned { configuration, file, .. }: &Planned| Offer {
+    let offer = |Planned { configuration, file, .. }: &&Planned| Offer {
         configuration: configuration.clone(),
         network: networks[file.as_path()].clone(),
     };

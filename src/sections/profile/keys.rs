@@ -32,6 +32,12 @@ pub(super) const TABLE: Table = Table {
             help: "The network or networks to measure, at every level found in local_model_loc.",
         },
         Key {
+            name: "teach",
+            kind: Kind::Flag,
+            default: Literal("False"),
+            help: "Measure small networks of perf4sight's own, too, which between them hold every class of operation: a fit then knows what attention, normalisation or GELU cost, though no network here has them. Two to four minutes on top for a processor; written to local_model_loc, timed operation by operation, scored nowhere.",
+        },
+        Key {
             name: "bs",
             kind: Kind::List(&Kind::Integer(1, LARGEST_BATCH as i64)),
             default: Required,

@@ -14,6 +14,7 @@ mod parse;
 mod planned;
 mod shortfall;
 mod tally;
+mod teach;
 pub mod test_config;
 mod visits;
 
@@ -49,6 +50,8 @@ pub struct Profile {
     create_config: bool,
     run_profiling: bool,
     networks: Vec<String>,
+    /// Whether the networks that teach operations are measured, too.
+    teach: bool,
     dataset: String,
     variables: Vec<Variable>,
     batches: Vec<u64>,
@@ -82,6 +85,7 @@ impl Verb for Profile {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let present = Foreseen::default();
         let tests = self.tests(&present)?;
+        self.write_lessons()?;
         if !self.run_profiling {
             let files = self.write_tests(&tests)?;
             return Ok(Summary { headline: "wrote the test configuration".to_owned(), files, ..Summary::default() });

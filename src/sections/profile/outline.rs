@@ -1,5 +1,6 @@
 //! What the section would do, found out without doing it.
 
+use super::teach::is_lesson;
 use super::test_config::{self, NetworkTests};
 use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
 use crate::error::Result;
@@ -15,6 +16,7 @@ impl Profile {
     pub(super) fn foresee(&self, foreseen: &Foreseen, executable: &Path) -> Result<Outline> {
         let tests = self.tests(foreseen)?;
         let mut outline = Outline::default();
+        let foreseen = &self.foresee_lessons(foreseen, &mut outline);
         if self.create_config {
             self.foresee_config(&tests, &mut outline);
         }
@@ -27,9 +29,9 @@ impl Profile {
     fn foresee_config(&self, tests: &[NetworkTests], outline: &mut Outline) {
         let file = &self.places.test_config;
         let variants: usize = tests.iter().map(|tests| tests.files.len()).sum();
-        let networks = self.networks.join(", ");
+        let networks = self.names().join(", ");
         outline.steps.push(format!("writes the tests of {variants} variants of {networks} to {}", file.display()));
-        let files = test_config::files(file, &self.networks);
+        let files = test_config::files(file, &self.names());
         outline.writes.extend(files.into_iter().map(|path| KeyedPath { key: "test_config", path }));
     }
 
@@ -61,8 +63,10 @@ impl Profile {
                 outline.steps.extend(left_out(planned.len() - ahead.len(), log_dir));
             }
             Choice::Adaptive => {
-                let most = Share::of(planned.iter().map(|planned| &planned.configuration)).configurations();
-                outline.runs = most.saturating_sub(planned.len() - ahead.len());
+                let chosen = planned.iter().filter(|planned| !is_lesson(planned));
+                let most = Share::of(chosen.clone().map(|planned| &planned.configuration)).configurations();
+                let lessons = planned.len() - chosen.count();
+                outline.runs = (most + lessons).saturating_sub(planned.len() - ahead.len());
                 outline.time = estimate::time_of_part(&ahead, outline.runs, &self.device);
                 outline.steps.push(at_most(outline.runs, ahead.len(), device.name()));
             }

@@ -2,13 +2,15 @@
 
 use super::choice::{self, Choice};
 use super::planned::Order;
+use super::teach;
 use super::{Places, Profile};
 use crate::config::Values;
 use crate::device;
 use crate::device::kind::DeviceKind;
 use crate::error::Result;
 use crate::machine::remote::{Host, Route};
-use crate::records::{check_cell, check_network_name};
+use crate::records::check_cell;
+use crate::sections::named::check_own_name;
 use crate::workload::{Stage, Step, Variable};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,13 +33,15 @@ impl Profile {
         let till_first_fail: bool = values.get("till_first_fail")?;
         let seed: u64 = values.get("seed")?;
         let choice = Choice::parse(values)?;
+        let variables = variables(values)?;
         // A plan that chooses for itself is given everything in one order.
         let shuffled = (choice == Choice::Grid && !till_first_fail).then_some(seed);
         Ok(Profile {
             create_config,
             run_profiling,
             dataset: recorded(values, "dataset")?,
-            variables: variables(values)?,
+            teach: teach::parse(values, &variables)?,
+            variables,
             batches: distinct(values, "bs", values.get("bs")?)?,
             steps: steps(values)?,
             networks,
@@ -55,7 +59,7 @@ impl Profile {
 
 /// Names that rows cannot hold are all reported at once.
 fn check_names(networks: &[String]) -> Result<()> {
-    let refused = |name: &String| check_network_name(name).err().map(|error| (name.clone(), error));
+    let refused = |name: &String| check_own_name(name).err().map(|error| (name.clone(), error));
     let mut refused = networks.iter().filter_map(refused);
     let Some((_, first)) = refused.next() else { return Ok(()) };
     let others: Vec<String> = refused.map(|(name, _)| name).collect();

@@ -31,6 +31,7 @@ fn fingerprint(part: &Assessment) -> Value {
         "method": fingerprint.recipe().method.name(),
         "seed": fingerprint.recipe().seed,
         "fitted_on": fingerprint.fitted_on(),
+        "taught_by": fingerprint.taught_by(),
     })
 }
 

@@ -119,8 +119,17 @@ fn fit_facts(part: &Assessment) -> Vec<Fact> {
     let rows: usize = fingerprint.fitted_on().iter().map(|fitted| fitted.rows).sum();
     let listed: Vec<String> =
         networks.into_iter().map(|(network, levels)| format!("{network} at {}", levels.join(", "))).collect();
+    let lessons = fingerprint.taught_by();
+    let names: BTreeSet<&str> = lessons.iter().map(|lesson| lesson.variant.network.as_str()).collect();
+    let taught = (!lessons.is_empty()).then(|| {
+        let rows: usize = lessons.iter().map(|lesson| lesson.rows).sum();
+        Fact::new(format!("{name}: rows that teach operations"), rows).remark(format!(
+            "small networks of perf4sight's own: fitted on, and in no score of this report: {}",
+            names.into_iter().collect::<Vec<_>>().join(", ")
+        ))
+    });
     let provenance = &fingerprint.provenance;
-    vec![
+    let facts = [
         Fact::new(format!("{name}: fitted"), provenance.date.as_str()).remark(format!(
             "method {}, seed {}, {:.2} s",
             fingerprint.recipe().method,
@@ -128,5 +137,6 @@ fn fit_facts(part: &Assessment) -> Vec<Fact> {
             provenance.seconds
         )),
         Fact::new(format!("{name}: rows fitted on"), rows).remark(listed.join("; ")),
-    ]
+    ];
+    facts.into_iter().chain(taught).collect()
 }

@@ -37,11 +37,21 @@ impl Layers {
 
     /// Channels the next layer sees.
     pub fn channels(&self) -> usize {
-        self.builder.shape(self.at).channels()
+        self.shape().channels()
+    }
+
+    /// What the next layer sees.
+    pub fn shape(&self) -> &Shape {
+        self.builder.shape(self.at)
     }
 
     pub fn add(&mut self, name: impl Into<String>, op: Op) -> Result<&mut Self> {
-        self.at = self.builder.add(name, op, &[self.at])?;
+        self.join(name, op, &[self.at])
+    }
+
+    /// A layer that reads others than the one before.
+    pub fn join(&mut self, name: impl Into<String>, op: Op, inputs: &[NodeId]) -> Result<&mut Self> {
+        self.at = self.builder.add(name, op, inputs)?;
         Ok(self)
     }
 
@@ -80,13 +90,11 @@ impl Layers {
 
     /// Element-wise sum of `shortcut` and the layer before.
     pub fn add_to(&mut self, name: impl Into<String>, shortcut: NodeId) -> Result<&mut Self> {
-        self.at = self.builder.add(name, Op::Binary(Binary::Add), &[self.at, shortcut])?;
-        Ok(self)
+        self.join(name, Op::Binary(Binary::Add), &[self.at, shortcut])
     }
 
     /// Channels of all `branches`, one after the other.
     pub fn concat(&mut self, name: impl Into<String>, branches: &[NodeId]) -> Result<&mut Self> {
-        self.at = self.builder.add(name, Op::Concat { axis: 0 }, branches)?;
-        Ok(self)
+        self.join(name, Op::Concat { axis: 0 }, branches)
     }
 }

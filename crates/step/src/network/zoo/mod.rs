@@ -8,6 +8,7 @@ mod mnasnet;
 mod mobilenetv2;
 mod resnet;
 mod squeezenet;
+pub mod teaching;
 mod vgg;
 
 pub use dataset::Dataset;

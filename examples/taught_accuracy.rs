@@ -1,0 +1,134 @@
+//! How far predicted latencies are for networks that are nothing like those profiled, without and with the rows of the networks that
+//! teach operations, and with one of those asked about profiled too: a table of `docs/accuracy/latency.md`.
+//!
+//! `cargo run --release --example taught_accuracy -- LATENCY_FOLDERS NETWORK_FOLDER TARGET STAGE KNOWN,... ASKED,... [classes]`
+//! where TARGET is a known device (`cpu@1` on one thread), KNOWN are the networks fitted on and ASKED those asked about; `classes` adds
+//! the time of every class of operations, measured and predicted.
+
+use perf4sight::error::Result;
+use perf4sight::evaluation::{Evaluation, Intervals};
+use perf4sight::fingerprint::{
+    Fingerprint, Gathered, Levels, Method, Networks, Recipe, Row, Selection, Subject, gather,
+};
+use perf4sight::platform::Platform;
+use perf4sight::workload::{Quantity, Stage, Step};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+struct Study {
+    platform: Platform,
+    step: Step,
+    known: Gathered,
+    asked: Vec<Row>,
+}
+
+impl Study {
+    fn read([folders, networks, platform, stage, known, asked]: [&str; 6]) -> Result<Self> {
+        let (name, threads) = platform.split_once('@').unwrap_or((platform, "1"));
+        let platform = Platform::named(name)?.on_threads(threads.parse().expect("a number of threads"));
+        let step = Step::published(Stage::parse(stage)?);
+        let folders: Vec<PathBuf> = folders.split(',').map(PathBuf::from).collect();
+        let mut networks = Networks::new(networks);
+        let mut rows = |names: &str| {
+            let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+            let levels = Levels::AllBut([].into());
+            let quantity = Quantity::Latency;
+            gather(&Selection { folders: &folders, networks: &names, levels, step, quantity }, &mut networks)
+        };
+        Ok(Study { platform, step, known: rows(known)?, asked: rows(asked)?.rows })
+    }
+
+    /// A fit on the known rows, some more, and what is taught if wanted.
+    fn fit(&self, more: &[Row], taught: bool) -> Result<Fingerprint> {
+        let mut known = self.known.clone();
+        known.rows.extend_from_slice(more);
+        if !taught {
+            known.taught.clear();
+        }
+        let (quantity, step) = (Quantity::Latency, self.step);
+        let subject = Subject { device: self.platform.name.clone(), dataset: "any".into(), step, quantity };
+        Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &known.observations(&self.platform))
+    }
+
+    /// Every network asked about once among those fitted on, and what is then said of the others.
+    fn with_each(&self) -> Result<BTreeMap<String, Evaluation>> {
+        let names: std::collections::BTreeSet<&String> =
+            self.asked.iter().map(|row| &row.record.variant.network).collect();
+        let one = |name: &String| {
+            let (own, others): (Vec<Row>, Vec<Row>) =
+                self.asked.iter().cloned().partition(|row| row.record.variant.network == *name);
+            Ok((name.clone(), Evaluation::of(&self.fit(&own, true)?, &others)))
+        };
+        names.into_iter().map(one).collect()
+    }
+}
+
+/// A line per row: measured, and how far off each fit is, with an exclamation mark outside its interval.
+fn table(rows: &[Row], fits: &[(&str, Evaluation)]) {
+    println!("{:28}{:>10}{}", "", "ms", fits.iter().map(|(title, _)| format!("{title:>12}")).collect::<String>());
+    for (index, row) in rows.iter().enumerate() {
+        let cell = |(_, evaluation): &(&str, Evaluation)| {
+            let case = &evaluation.cases[index];
+            let inside = case
+                .interval
+                .is_some_and(|interval| (interval.low.value()..=interval.high.value()).contains(&case.measured));
+            format!(
+                "{:+11.1}{}",
+                100.0 * (case.predicted.value() / case.measured - 1.0),
+                if inside { ' ' } else { '!' }
+            )
+        };
+        let step = format!("{} batch {}", row.record.variant, row.record.workload.batch);
+        println!("{step:28}{:10.1}{}", row.measured, fits.iter().map(cell).collect::<String>());
+    }
+    for (title, evaluation) in fits {
+        println!("{title}: {}", summary(evaluation));
+    }
+}
+
+fn summary(evaluation: &Evaluation) -> String {
+    let worst = evaluation.cases.iter().map(|case| (case.predicted.value() / case.measured - 1.0).abs());
+    let worst = 100.0 * worst.fold(0.0, f64::max);
+    let mean = evaluation.mean_over_networks().unwrap_or(f64::NAN);
+    let intervals = evaluation.intervals().map_or(String::new(), |Intervals { coverage, width, .. }| {
+        format!(", {coverage:.0} % inside intervals whose half is {:.0} %", 100.0 * width)
+    });
+    format!("mean {mean:.1} %, worst {worst:.1} %{intervals}")
+}
+
+/// Milliseconds of every class of operations of every row.
+fn classes(rows: &[Row], fingerprint: &Fingerprint) {
+    for row in rows {
+        let mut classes: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
+        for timed in fingerprint.about(&row.network).operations(row) {
+            let class = classes.entry(timed.class).or_default();
+            *class = [class[0] + timed.measured.0, class[1] + timed.predicted.0];
+        }
+        let words = |(class, [measured, predicted]): (&&str, &[f64; 2])| {
+            format!("{class} {measured:.1} {:+.0} %", 100.0 * (predicted / measured - 1.0))
+        };
+        let step = format!("{} batch {}", row.record.variant, row.record.workload.batch);
+        println!("{step}: {}", classes.iter().map(words).collect::<Vec<_>>().join(", "));
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folders, networks, platform, stage, known, asked, rest @ ..] = arguments.as_slice() else {
+        panic!("expected LATENCY_FOLDERS NETWORK_FOLDER TARGET STAGE KNOWN,... ASKED,... [classes]");
+    };
+    let study = Study::read([folders, networks, platform, stage, known, asked].map(String::as_str))?;
+    let with = study.fit(&[], true)?;
+    let fits = [
+        ("without", Evaluation::of(&study.fit(&[], false)?, &study.asked)),
+        ("taught", Evaluation::of(&with, &study.asked)),
+    ];
+    table(&study.asked, &fits);
+    for (name, others) in study.with_each()? {
+        println!("with {name} profiled too, the others: {}", summary(&others));
+    }
+    if rest.iter().any(|word| word == "classes") {
+        classes(&study.asked, &with);
+    }
+    Ok(())
+}
