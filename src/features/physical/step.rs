@@ -50,6 +50,8 @@ impl Layer<'_> {
                 Class::Activation
             }
             Nature::Arithmetic(_) | Nature::Choice => Class::Arithmetic,
+            // A number for every sample costs nothing beside what is multiplied with it.
+            Nature::Dropout if facts.beside == Some(Beside::Draw) => Class::Arithmetic,
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,
             Nature::Movement => Class::Copy,

@@ -1,4 +1,4 @@
-//! Blocks of vision transformers (Dosovitskiy et al. 2020, arXiv:2010.11929), as PyTorch exports their attention.
+//! Blocks of vision transformers (Dosovitskiy et al. 2020, arXiv:2010.11929), whose attention PyTorch computes in one operation.
 
 use super::lesson::Lesson;
 use crate::network::{Activation, Binary, NodeId, Op};
@@ -17,7 +17,7 @@ pub(super) fn attention(lesson: &mut Lesson) -> Result<()> {
     Ok(())
 }
 
-/// Attention over all rows, scaled on both sides as `scaled_dot_product_attention` comes out of the exporter.
+/// Attention over all rows.
 fn attended(lesson: &mut Lesson, heads: usize) -> Result<&mut Lesson> {
     let [rows, width] = *lesson.shape().dims() else { unreachable!("rows have two axes") };
     let each = width / heads;
@@ -26,9 +26,5 @@ fn attended(lesson: &mut Lesson, heads: usize) -> Result<&mut Lesson> {
         Ok(lesson.back_to(all).slice(0, index, 1)?.reshape(&[heads, rows, each])?.at())
     };
     let [query, key, value] = [part(lesson, 0)?, part(lesson, 1)?, part(lesson, 2)?];
-    let key = lesson.back_to(key).transpose(&[0, 2, 1])?.by_constant(Binary::Mul)?.at();
-    let query = lesson.back_to(query).by_constant(Binary::Mul)?.at();
-    lesson.join(Op::MatMul, &[query, key])?.then(Op::Softmax { axis: 2 })?;
-    let weights = lesson.at();
-    lesson.join(Op::MatMul, &[weights, value])?.transpose(&[1, 0, 2])?.reshape(&[rows, width])?.linear(width)
+    lesson.join(Op::Attention, &[query, key, value])?.transpose(&[1, 0, 2])?.reshape(&[rows, width])?.linear(width)
 }

@@ -13,7 +13,7 @@ pub(super) fn channels_last(lesson: &mut Lesson) -> Result<()> {
             let before = lesson.at();
             lesson.conv(Conv { bias: true, ..depthwise(width, kernel, 1) })?.transpose(&[1, 2, 0])?.layer_norm()?;
             lesson.linear(4 * width)?.activation(Activation::Gelu)?.linear(width)?.transpose(&[2, 0, 1])?;
-            lesson.with_parameter(Binary::Mul, &[width, 1, 1])?.then(Op::Dropout { rate: 0.1 })?;
+            lesson.with_parameter(Binary::Mul, &[width, 1, 1])?.then(Op::DropPath { rate: 0.1 })?;
             lesson.with(Binary::Add, before)?;
         }
         lesson.transpose(&[1, 2, 0])?.layer_norm()?.transpose(&[2, 0, 1])?;
@@ -43,7 +43,7 @@ pub(super) fn gates(lesson: &mut Lesson) -> Result<()> {
         lesson.conv(conv(4 * width, 1, 1, 0))?.batch_norm()?.activation(inner)?;
         lesson.conv(depthwise(4 * width, kernel, 1))?.batch_norm()?.activation(inner)?;
         gated(lesson, gate)?.conv(conv(width, 1, 1, 0))?.batch_norm()?;
-        lesson.then(Op::Dropout { rate: 0.1 })?.with(Binary::Add, before)?.end_images()?;
+        lesson.then(Op::DropPath { rate: 0.1 })?.with(Binary::Add, before)?.end_images()?;
     }
     for [side, width, groups, dilation] in [[8, 128, 8, 1], [16, 320, 20, 1], [16, 128, 1, 2]] {
         lesson.patches(side, width)?.conv(conv(width, 1, 1, 0))?.batch_norm()?.activation(Activation::Relu)?;

@@ -76,12 +76,12 @@ mod tests {
             .map(|network| (network.nodes().len(), network.macs(), network.parameters()))
             .collect();
         let measured = [
-            (147, 1_787_059_968, 13_888_522),
-            (185, 861_808_768, 2_987_323),
-            (96, 896_688_448, 8_798_447),
-            (129, 1_861_336_192, 14_576_362),
-            (113, 673_532_272, 2_882_578),
-            (128, 1_170_314_624, 3_296_714),
+            (123, 1_787_059_968, 13_888_522),
+            (186, 861_808_768, 2_987_323),
+            (97, 896_688_448, 8_798_447),
+            (130, 1_861_336_192, 14_576_362),
+            (114, 673_532_272, 2_882_578),
+            (131, 1_170_314_624, 3_296_714),
         ];
         assert_eq!(sizes, measured);
     }
@@ -91,7 +91,7 @@ mod tests {
         let networks = all().unwrap();
         let held: BTreeSet<&str> =
             networks.iter().flat_map(|network| network.nodes().iter().map(|node| node.op.kind())).collect();
-        let wanted = "matmul softmax layer-norm group-norm gelu silu hard-swish hard-sigmoid sigmoid tanh mish elu \
+        let wanted = "attention drop-path dropout matmul softmax layer-norm group-norm gelu silu hard-swish hard-sigmoid sigmoid tanh mish elu \
                       leaky-relu softplus exp sqrt pow div sub erf where resize pad conv-transpose every pick slice \
                       expand mean sum reduce-max norm";
         let missing: Vec<&str> = wanted.split_whitespace().filter(|kind| !held.contains(kind)).collect();
