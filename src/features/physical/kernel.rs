@@ -140,7 +140,7 @@ pub struct Kernel {
     pub result: Amount,
     /// Channels and pixels of a channel that a sample of the node's result has.
     pub images: [f64; 2],
-    /// Elements that are normalised or reduced together, where they lie in a row or a group; none where every element stands alone, or for
+    /// Elements that are normalised, reduced, made or moved together, such as those of a row; none where every element stands alone, or for
     /// all samples.
     pub row: f64,
     /// What it computes of every element, if anything.

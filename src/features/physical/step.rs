@@ -3,7 +3,7 @@
 use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
 use super::{convolution, movement, product};
-use crate::network::{Beside, Facts, Nature, Network};
+use crate::network::{Beside, Coupling, Facts, Nature, Network};
 use crate::workload::Step;
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
@@ -60,16 +60,20 @@ impl Layer<'_> {
         movement::add(self, class, &facts.traffic);
     }
 
-    /// Elements that are normalised or reduced together, but for those of all samples.
+    /// Elements that are normalised, reduced, made or moved together, but for those of all samples. Tensors joined are copied whole, and a
+    /// maximum is searched.
     fn row(&self, facts: &Facts) -> f64 {
+        let joined = matches!(facts.channels, Coupling::Joined { .. });
         if let Some(Beside::Statistics(rows)) = facts.beside {
-            return self.outputs() / rows as f64;
+            self.outputs() / rows as f64
+        } else if facts.nature == Nature::Softmax || (facts.nature == Nature::Movement && !joined) {
+            self.node.shape.features() as f64
+        } else if let (Nature::Pooling(window), None) = (facts.nature, facts.beside) {
+            let grown = self.outputs() / self.inputs();
+            window.map_or(grown.max(1.0 / grown), |window| (window.kernel[0] * window.kernel[1]) as f64)
+        } else {
+            0.0
         }
-        if facts.nature == Nature::Softmax {
-            return self.node.shape.features() as f64;
-        }
-        let reduces = facts.nature == Nature::Pooling(None) && self.inputs() > self.outputs();
-        if reduces { self.inputs() / self.outputs() } else { 0.0 }
     }
 
     /// A gradient per reader arrives; they are summed two by two.

@@ -108,17 +108,18 @@ impl Left {
 /// How many features there are.
 const COLUMNS: usize = 12;
 
-/// An operation as the trees see it, its features: sizes of its largest product, or of what it takes together and how hard that is, and its
-/// traffic, as logarithms.
+/// An operation as the trees see it, its features: sizes of its largest product, else what it takes together, how hard that is and the window
+/// it slides over how many channels; and its traffic, all as logarithms.
 type Features = [f64; COLUMNS];
 
 fn features(Operation { kernels, effort, batch, physical, .. }: Operation<'_>) -> Features {
     let product = kernels.iter().find_map(|kernel| kernel.product);
-    let alone = [kernels[0].row.ln_1p(), effort.ln(), 0.0, 0.0];
+    let filter = kernels[0].filter;
+    let [area, channels] = filter.map_or([0.0; 2], |filter| [filter.area(), filter.channels[1]].map(f64::ln));
+    let alone = [kernels[0].row.ln_1p(), effort.ln(), area, channels];
     let [rows, columns, inner, blocks] = product.map_or(alone, |product| {
         [product.rows, product.columns, product.inner, product.blocks].map(|amount| amount.at(batch).ln())
     });
-    let filter = kernels[0].filter;
     [
         batch.ln(),
         physical.ln(),
@@ -151,7 +152,8 @@ impl Corrections {
     /// What the physical time of an operation is multiplied with.
     pub(super) fn factor(&self, operation: Operation<'_>) -> f64 {
         let class = operation.kernels.first().map(|kernel| kernel.class);
-        let forest = class.and_then(|class| self.0.get(&operation.route)?.get(&class));
+        let forest = |route: Route| class.and_then(|class| self.0.get(&route)?.get(&class));
+        let forest = forest(operation.route).or_else(|| forest(operation.route.known_as()));
         let log = forest.map_or(0.0, |forest| forest.predict_row(&features(operation)));
         log.clamp(-BOUND, BOUND).exp()
     }

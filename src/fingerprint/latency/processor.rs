@@ -28,10 +28,21 @@ pub(super) enum Route {
     Own,
     /// The library's code for any convolution, channel by channel.
     General,
-    /// PyTorch, row by row or group by group.
+    /// PyTorch, row by row, group by group, window by window.
     Rows,
     /// PyTorch, by series: exponentials and what is made of them.
     Series,
+}
+
+impl Route {
+    /// Whose corrections hold where there are none of its own, as in fingerprints that did not tell them apart.
+    pub(super) fn known_as(self) -> Self {
+        match self {
+            Route::Library | Route::Rows | Route::Series => Route::Library,
+            Route::Own => Route::Own,
+            Route::General => Route::General,
+        }
+    }
 }
 
 impl Processor<'_> {

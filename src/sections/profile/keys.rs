@@ -35,7 +35,7 @@ pub(super) const TABLE: Table = Table {
             name: "teach",
             kind: Kind::Flag,
             default: Literal("False"),
-            help: "Measure small networks of perf4sight's own, too, which between them hold every class of operation: a fit then knows what attention, normalisation or GELU cost, though no network here has them. Two to four minutes on top for a processor; written to local_model_loc, timed operation by operation, scored nowhere.",
+            help: "Measure small networks of perf4sight's own, too, which between them hold every class of operation: a fit then knows what attention, normalisation or GELU cost, though no network here has them. A minute or two on top for each stage on a server's core; they are written to local_model_loc, timed operation by operation, and scored nowhere.",
         },
         Key {
             name: "bs",
