@@ -202,7 +202,7 @@ mod tests {
                     at = kept * at + normal();
                     at
                 };
-                (0..50).for_each(|_| drop(next()));
+                (0..50).for_each(|_| _ = next());
                 (0..20).map(|_| next()).collect()
             };
             let holds = (0..2000)

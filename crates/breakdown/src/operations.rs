@@ -137,12 +137,14 @@ fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operati
         |name: &str| name.starts_with("ProfilerStep") || found.marks.first().is_some_and(|mark| mark.name == name);
     let ranges = on(trace, main, Category::Annotation).filter(|event| !marks(trace.name(event)));
     let mut names = HashSet::new();
-    let mut operation = |event: &Event| match Operation::of_range(event.name, &trace.names) {
-        Operation::Named(name) if names.len() >= NAMES && !names.contains(&name) => Operation::Other,
-        named => {
-            names.insert(event.name);
-            named
+    let mut operation = |event: &Event| {
+        let operation = Operation::of_range(event.name, &trace.names);
+        let is_known = names.len() < NAMES || names.contains(&event.name);
+        if matches!(operation, Operation::Named(_)) && !is_known {
+            return Operation::Other;
         }
+        names.insert(event.name);
+        operation
     };
     ranges.map(|event| (window(event), operation(event))).collect()
 }
