@@ -475,6 +475,11 @@ class Network(object):
         x, other = alike(x, other)
         return torch.fmod(x, other)
 
+    def op_PRelu(self, node, x, slopes):
+        # What prelu calls itself, whose slopes are a vector.
+        x, slopes = alike(x, slopes)
+        return torch._prelu_kernel(x, slopes if isinstance(slopes, torch.Tensor) else torch.full((1,), slopes, device=x.device))
+
     def op_MaxPool(self, node, x):
         attributes = node.attributes
         x, padding = padded(x, attributes, -math.inf, True)

@@ -144,7 +144,7 @@ fn arithmetic(rule: Rule, operation: Operation, binary: Binary, facts: &Facts) -
         // The divisor's gradient goes through two tensors more (div_tensor_other_grad).
         (Binary::Div, ..) => rule.backward([InputGradient(0), full, full, InputGradient(1), Drop(0), Drop(0)]),
         // Masked or multiplied by another result of the same size.
-        (Binary::Pow | Binary::Max | Binary::Min | Binary::Mod, ..) => {
+        (Binary::Pow | Binary::Max | Binary::Min | Binary::Mod | Binary::PRelu, ..) => {
             rule.backward([full, InputGradient(0), InputGradient(1), Drop(0)])
         }
         (Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual, ..) => rule,

@@ -32,7 +32,7 @@ impl Call<'_> {
             Op::Parameter(_) => self.weights()?.weight.f_expand(self.sized(shape), false),
             Op::Conv(conv) => self.conv(conv),
             Op::ConvTranspose(transposed) => self.transposed(transposed),
-            Op::Linear(_) => self.inputs[0].f_linear(&self.weights()?.weight, self.weights()?.bias.as_ref()),
+            Op::Linear(linear) => self.inputs[0].f_linear(&self.weights()?.weight, self.bias(linear.bias)?),
             Op::BatchNorm { axis } => self.batch_norm(*axis),
             Op::LayerNorm { axis, .. } => self.layer_norm(*axis),
             Op::GroupNorm { groups, .. } => self.group_norm(*groups),
@@ -66,6 +66,11 @@ impl Call<'_> {
         }
     }
 
+    /// The bias, where the layer has one: another one that it has its weights from may.
+    fn bias(&self, has: bool) -> Result<Option<&Tensor>, TchError> {
+        Ok(self.weights()?.bias.as_ref().filter(|_| has))
+    }
+
     fn weights(&self) -> Result<&Weights, TchError> {
         self.weights.ok_or_else(|| TchError::Shape(format!("{} has no weights", self.node.name)))
     }
@@ -76,16 +81,16 @@ impl Call<'_> {
     }
 
     fn conv(&self, conv: &Conv) -> Result<Tensor, TchError> {
-        let Weights { weight, bias, .. } = self.weights()?;
+        let (weight, bias) = (&self.weights()?.weight, self.bias(conv.bias)?);
         let (input, padding) = self.padded(&conv.window, 0.0)?;
         let Window { stride, dilation, .. } = &conv.window;
-        input.f_conv2d(weight, bias.as_ref(), sizes(stride), padding, sizes(dilation), conv.groups as i64)
+        input.f_conv2d(weight, bias, sizes(stride), padding, sizes(dilation), conv.groups as i64)
     }
 
     /// Nobody asks which filters they are, only that they lie as PyTorch's do.
     fn transposed(&self, transposed: &ConvTranspose) -> Result<Tensor, TchError> {
-        let ConvTranspose { conv: Conv { window, groups, .. }, extra } = transposed;
-        let Weights { weight, bias, .. } = self.weights()?;
+        let ConvTranspose { conv: Conv { window, groups, bias, .. }, extra } = transposed;
+        let (weight, bias) = (&self.weights()?.weight, self.bias(*bias)?);
         let [top, left, bottom, right] = window.padding;
         let (stride, dilation) = (sizes(&window.stride), sizes(&window.dilation));
         // What is cut at the bottom and on the right is at least what is cut on the other sides, or there is more of it.
@@ -95,7 +100,7 @@ impl Call<'_> {
         };
         let extra = sizes(&[below, beside]);
         let padding = sizes(&[top, left]);
-        self.inputs[0].f_conv_transpose2d(weight, bias.as_ref(), stride, padding, extra, *groups as i64, dilation)
+        self.inputs[0].f_conv_transpose2d(weight, bias, stride, padding, extra, *groups as i64, dilation)
     }
 
     fn reduced(&self, reduction: Reduction, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
@@ -296,6 +301,7 @@ impl Call<'_> {
             Binary::And => a.f_logical_and(&b),
             Binary::Or => a.f_logical_or(&b),
             Binary::Xor => a.f_logical_xor(&b),
+            Binary::PRelu => a.f_internal_prelu_kernel(&b),
         }
     }
 
@@ -320,6 +326,7 @@ impl Call<'_> {
             Binary::And => input.f_logical_and(&one()?),
             Binary::Or => input.f_logical_or(&one()?),
             Binary::Xor => input.f_logical_xor(&one()?),
+            Binary::PRelu => input.f_internal_prelu_kernel(&Tensor::f_ones([1], (input.kind(), input.device()))?),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
 
 use super::canonical::canonical;
-use super::op::{At, Facts, Op};
+use super::op::{At, ConvTranspose, Facts, Op};
 use super::shape::Shape;
 use perf4sight_conventions::error::{Error, Result};
 use std::collections::HashSet;
@@ -223,6 +223,16 @@ impl NetworkBuilder {
         }
     }
 
+    /// Takes the bias from a layer.
+    pub(super) fn clear_bias(&mut self, node: NodeId) {
+        let op = &mut self.nodes[node.0].op;
+        if let Op::Conv(conv) | Op::ConvTranspose(ConvTranspose { conv, .. }) = op {
+            conv.bias = false;
+        } else if let Op::Linear(linear) = op {
+            linear.bias = false;
+        }
+    }
+
     /// Makes an operation that keeps its input's shape another one that does, under another name where that is free.
     pub(super) fn replace(&mut self, node: NodeId, op: Op, name: &str) {
         let node = &mut self.nodes[node.0];
@@ -243,14 +253,15 @@ impl NetworkBuilder {
         self.nodes[node.0].facts(&self.nodes).weights_read()
     }
 
-    /// Ties the weights of `node` to those of `owner`, an earlier node of the same operation.
+    /// Ties the weights of `node` to those of `owner`, an earlier node with the same weights; `node` may do without its bias.
     ///
     /// # Errors
     /// When the two do not have the same weights.
     pub fn share(&mut self, node: NodeId, owner: NodeId) -> Result<()> {
         let [a, b] = [node, owner].map(|id| &self.nodes[id.0]);
         let weights = |node: &Node| node.facts(&self.nodes).weights;
-        if owner >= node || a.op != b.op || weights(a) != weights(b) {
+        let alike = a.op.kind() == b.op.kind() && !weights(a).is_empty() && weights(b).starts_with(&weights(a));
+        if owner >= node || !alike {
             let problem = format!("network {}: \"{}\" cannot share the weights of \"{}\"", self.name, a.name, b.name);
             return Err(Error::input(problem));
         }

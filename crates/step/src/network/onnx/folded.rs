@@ -12,7 +12,7 @@
 use super::exporter::holds_batch_norm;
 use super::schema::{GraphProto, ModelProto, StringStringEntryProto};
 use super::translate::Filters;
-use crate::network::{Binary, Nature, Network, Node, NodeId};
+use crate::network::{Activation, Binary, Nature, Network, Node, NodeId, Op, Reduction};
 use std::collections::BTreeMap;
 
 /// The export that keeps batch-norm, weightless and with a symbolic batch.
@@ -34,20 +34,29 @@ pub(super) fn note(network: &Network) -> Option<StringStringEntryProto> {
     value.map(|value| StringStringEntryProto { key: Some(KEY.into()), value: Some(value.into()) })
 }
 
-/// Whether a network looks folded; `filters` say where the weights of its layers lie, `unfolded` counts the batch normalisations that
-/// the exporter's notes gave back.
+/// What the exporter noted of batch normalisations.
+#[derive(Clone, Copy)]
+pub(super) struct Notes {
+    /// How many its notes gave back.
+    pub unfolded: usize,
+    /// Whether it notes where nodes come from, so that none was folded that it does not tell of.
+    pub noted: bool,
+}
+
+/// Whether a network looks folded; `filters` say where the weights of its layers lie.
 pub(super) fn is_folded(
     model: &ModelProto,
     graph: &GraphProto,
     network: &Network,
     filters: &BTreeMap<String, Filters>,
-    unfolded: usize,
+    Notes { unfolded, noted }: Notes,
 ) -> bool {
     if let Some(note) = model.metadata_props.iter().find(|note| note.key() == KEY) {
         return note.value() == FOLDED;
     }
     let renamed = filters.values().any(|filters| filters.tensor.starts_with("onnx::Conv_"));
-    renamed || graph.node.iter().filter(|node| holds_batch_norm(node)).count() > unfolded || is_bare(network)
+    let held = graph.node.iter().filter(|node| holds_batch_norm(node)).count();
+    renamed || held > unfolded || (!noted && is_bare(network))
 }
 
 /// Whether nothing is normalised in a network that could not be trained so.
@@ -76,16 +85,29 @@ pub(super) fn restored(unfolded: usize) -> Option<String> {
     })
 }
 
-/// Whether anything is normalised, were it filters.
+/// Whether anything is normalised, were it filters, or by the root of a mean that is spelled out.
 fn normalises(network: &Network) -> bool {
-    network.nodes().iter().any(|node| match network.facts(node).nature {
-        Nature::Normalisation => true,
-        Nature::Convolution(_) | Nature::Transposed(_) => node.trained.is_some(),
-        Nature::Unknown(unknown) => unknown.op_type.contains("Normalization"),
-        Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
-        Nature::Attention | Nature::Activation(_) | Nature::Arithmetic(_) | Nature::Choice | Nature::Dropout => false,
-        Nature::Pooling(_) | Nature::Movement => false,
+    network.nodes().iter().any(|node| {
+        is_root_of_mean(network, node)
+            || match network.facts(node).nature {
+                Nature::Normalisation => true,
+                Nature::Convolution(_) | Nature::Transposed(_) => node.trained.is_some(),
+                Nature::Unknown(unknown) => unknown.op_type.contains("Normalization"),
+                Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
+                Nature::Attention | Nature::Activation(_) | Nature::Arithmetic(_) => false,
+                Nature::Choice | Nature::Dropout => false,
+                Nature::Pooling(_) | Nature::Movement => false,
+            }
     })
+}
+
+/// `sqrt(mean(...) + epsilon)`, as normalisations without an operator of their own have it.
+fn is_root_of_mean(network: &Network, node: &Node) -> bool {
+    let read = |node: &Node| node.inputs.first().map(|&id| network.node(id));
+    let is_mean = |node: &Node| matches!(node.op, Op::Reduce { reduction: Reduction::Mean, .. });
+    // A correction of the mean and what is added for safety may lie between.
+    let behind = || std::iter::successors(read(node), |node| read(node)).take(4);
+    matches!(node.op, Op::Activation(Activation::Sqrt)) && behind().any(is_mean)
 }
 
 /// Residual sums, depthwise convolutions, products of an image with one factor a channel.

@@ -42,11 +42,12 @@ pub use write::{to_bytes, write};
 
 use crate::network::{Network, NetworkBuilder, NodeId};
 use file::File;
+use folded::Notes;
 use perf4sight_conventions::error::{self, Error};
 use perf4sight_conventions::input_file;
 use schema::{GraphProto, ModelProto};
 use source::Problem;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 use translate::{Filters, SYMBOLIC_BATCH, Translation};
@@ -136,13 +137,13 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
         let opset = opset(&file.model, &mut warnings)?;
         let empty = GraphProto::default();
         let graph = file.model.graph.as_ref().unwrap_or(&empty);
-        let Translated { network, filters, guessed, unfolded } = network(file, graph, &name, opset)?;
-        let folded = folded::is_folded(&file.model, graph, &network, &filters, unfolded);
+        let Translated { network, filters, guessed, unfolded, told, noted } = network(file, graph, &name, opset)?;
+        let folded = folded::is_folded(&file.model, graph, &network, &filters, Notes { unfolded, noted });
         let network = network.folded(folded);
         warnings.extend(several_outputs(&outputs(graph)?));
         warnings.extend(unknown_operations(&network));
         warnings.extend(guessed_shapes(&guessed));
-        warnings.extend(exporter::computed_ahead(graph, &file.initializers));
+        warnings.extend(told);
         warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)));
         Ok((Loaded { network, warnings }, filters))
     };
@@ -183,14 +184,18 @@ struct Translated {
     guessed: Vec<String>,
     /// Batch normalisations that the exporter folded and its notes gave back.
     unfolded: usize,
+    /// What to tell of parameters that the exporter left out, of those of two layers, and of shapes.
+    told: Vec<String>,
+    /// Whether the exporter noted where nodes come from.
+    noted: bool,
 }
 
 fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Translated, Problem> {
     let image = source::image(graph, &file.initializers)?;
     let outputs = outputs(graph)?;
     let builder = NetworkBuilder::new(name, image.shape.clone());
-    let exporter = exporter::Exporter::of(graph);
-    let mut values = source::givens(file, graph, &exporter, &image.name)?;
+    let exporter = exporter::Exporter::of(graph, &file.initializers);
+    let mut values = source::givens(file, graph, &exporter, &image)?;
     let input = Feature { id: builder.input(), batch: Some(batch::Batch::FIRST), guessed: false };
     values.insert(&image.name, Value::Feature(input));
     let order = source::ordered(&graph.node, &|name| values.contains_key(name), &outputs)?;
@@ -208,8 +213,10 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         grouped: HashMap::new(),
         paddings: HashMap::new(),
         owners: HashMap::new(),
-        untied: HashMap::new(),
+        biases: HashMap::new(),
+        twice: BTreeSet::new(),
         claimed: HashSet::new(),
+        contradicted: Vec::new(),
         guessed: Vec::new(),
         values,
     };
@@ -218,8 +225,10 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
     }
     let result = result(&mut translation, &outputs)?;
-    let Translation { builder, filters, guessed, unfolded, .. } = translation;
-    Ok(Translated { network: builder.finish(result), filters, guessed, unfolded })
+    let Translation { builder, filters, guessed, unfolded, twice, contradicted, .. } = translation;
+    let told = exporter.warning(image.batch).into_iter().chain(read_twice(&twice)).chain(contradictions(&contradicted));
+    let told = told.collect();
+    Ok(Translated { network: builder.finish(result), filters, guessed, unfolded, told, noted: exporter.notes() })
 }
 
 /// The names of what the graph gives.
@@ -263,6 +272,26 @@ fn several_outputs(outputs: &[&str]) -> Option<String> {
             outputs.join(", ")
         )
     })
+}
+
+fn read_twice(tensors: &BTreeSet<String>) -> Option<String> {
+    let first = tensors.first()?;
+    Some(format!(
+        "{} weights (\"{first}\" is one) are read by two layers in different shapes: they count once, and where channels are pruned each \
+         layer goes on with its own",
+        tensors.len()
+    ))
+}
+
+fn contradictions(shapes: &[String]) -> Option<String> {
+    let first = shapes.first()?;
+    let more = match shapes.len() - 1 {
+        0 => String::new(),
+        more => format!(" ({more} more are like it)"),
+    };
+    Some(format!(
+        "declares {first}{more}: what the operators make is taken; export it again where a tool has changed the file"
+    ))
 }
 
 fn guessed_shapes(nodes: &[String]) -> Option<String> {

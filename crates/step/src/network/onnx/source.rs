@@ -1,6 +1,6 @@
 //! The parts of a file before its operations: which input is the image, which are weights, in what order the nodes run.
 
-use super::exporter::Exporter;
+use super::exporter::{Exporter, Origin};
 use super::file::{File, Initializer};
 use super::schema::{
     GraphProto, NodeProto, TensorProto, ValueInfoProto, tensor_proto::DataType, tensor_shape_proto::dimension,
@@ -141,24 +141,47 @@ pub(super) fn givens<'a>(
     file: &'a File,
     graph: &'a GraphProto,
     exporter: &Exporter,
-    image: &str,
+    image: &Image,
 ) -> Result<HashMap<&'a str, Value>, Problem> {
     let mut givens = HashMap::new();
-    for input in graph.input.iter().filter(|input| input.name() != image) {
+    for input in graph.input.iter().filter(|input| input.name() != image.name) {
         givens.insert(input.name(), graph_input(input, exporter)?);
     }
     for Initializer { tensor, .. } in &file.initializers {
-        givens.insert(tensor.name(), stored(tensor, exporter)?);
+        let value = match exporter.origin(tensor.name(), image.batch) {
+            Some(origin) => ahead(tensor, origin)?,
+            None => stored(tensor, exporter)?,
+        };
+        givens.insert(tensor.name(), value);
     }
     Ok(givens)
 }
 
+fn impossible(tensor: &TensorProto) -> Problem {
+    (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None)
+}
+
+/// A tensor that the exporter computed ahead.
+fn ahead(tensor: &TensorProto, origin: Origin) -> Result<Value, Problem> {
+    let dims = tensor::dims(tensor).ok_or_else(|| impossible(tensor))?;
+    let own = elements(&dims);
+    let trained = match origin {
+        Origin::Fixed => return Ok(Value::Opaque(dims)),
+        Origin::Trained(elements) | Origin::Usual(elements) => elements,
+        Origin::Lost => own,
+    };
+    let weight = weight(tensor.name(), dims).ok_or_else(|| impossible(tensor))?;
+    // Of what was looked up or copied each element may be any of the parameters'.
+    Ok(Value::Weight(Weight { computed: trained != own, elements: trained, ..weight }))
+}
+
 /// A tensor in the file.
 pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value, Problem> {
-    let problem = || (format!("initializer \"{}\" has an impossible shape {:?}", tensor.name(), tensor.dims), None);
+    let problem = || impossible(tensor);
     let dims = tensor::dims(tensor).ok_or_else(problem)?;
     let kind = DataType::try_from(tensor.data_type()).unwrap_or(DataType::Undefined);
-    let several = dims.iter().any(|&dim| dim > 1);
+    // A single number is a constant unless it is called as a layer's weight is, such as the one slope of a PReLU.
+    let several = dims.iter().any(|&dim| dim > 1) || tensor.name().ends_with(".weight");
     let trainable =
         tensor::is_float(kind) && (several || exporter.trains(tensor.name())) && !exporter.keeps(tensor.name());
     Ok(match Constant::from_message(tensor) {
@@ -189,6 +212,8 @@ fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
     let elements = elements(&dims);
     (elements <= MAX_ELEMENTS).then(|| Weight {
         tensor: name.into(),
+        stored: name.into(),
+        certain: false,
         dims,
         elements,
         view: View::Stored,

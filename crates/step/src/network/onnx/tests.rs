@@ -1,6 +1,9 @@
 //! Small files written message by message: one form or one fault each.
 
 mod normalisation;
+mod operators;
+mod parameters;
+mod refused;
 mod structure;
 
 use super::attributes as with;
@@ -366,15 +369,15 @@ fn tokens_and_position_embeddings_are_parameters() {
 
 #[test]
 fn unknown_operations_are_loaded_named_and_counted() {
-    let draft = Draft::new().weight("slopes", [3, 1, 1]).node("PRelu", &["x", "slopes"], "p", vec![]);
+    let draft = Draft::new().weight("slopes", [3, 1, 1]).node("Swirl", &["x", "slopes"], "p", vec![]);
     let draft =
         draft.node("LpPool", &["p"], "r", vec![with::ints("kernel_shape", vec![2, 2])]).weight("w", [4, 3, 3, 3]);
     let mut draft = draft.node("Frobnicate", &["r"], "f", vec![]).node("Conv", &["f", "w"], "y", vec![]).output("y");
     draft.graph().node[2].domain = Some("com.acme".into());
     let loaded = draft.load();
     let unknown = loaded.network.coverage().unknown;
-    assert_eq!(unknown.keys().collect::<Vec<_>>(), ["LpPool", "PRelu", "com.acme::Frobnicate"]);
-    assert_eq!((unknown["PRelu"].parameters, loaded.network.output_shape()), (3, &Shape::new([4, 5, 5])));
+    assert_eq!(unknown.keys().collect::<Vec<_>>(), ["LpPool", "Swirl", "com.acme::Frobnicate"]);
+    assert_eq!((unknown["Swirl"].parameters, loaded.network.output_shape()), (3, &Shape::new([4, 5, 5])));
     assert!(loaded.warnings[0].starts_with("1 of 4 operations are known"), "{:?}", loaded.warnings);
     assert_eq!(from_bytes("draft", &to_bytes(&loaded.network)).unwrap().network, loaded.network);
 }

@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
-use super::exporter::Exporter;
+use super::exporter::{Exporter, Told};
 use super::fold;
 use super::operators;
 use super::operators::normalisation::Normalised;
@@ -13,8 +13,8 @@ use super::schema::NodeProto;
 use super::source;
 use super::tensor::Constant;
 use super::value::{Feature, Value, View, Weight, elements};
-use crate::network::{NetworkBuilder, NodeId, Op, Shape};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::network::{Binary, NetworkBuilder, NodeId, Op, Shape};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 /// Where the filters of a layer lie.
@@ -51,10 +51,14 @@ pub(super) struct Translation<'a> {
     pub paddings: HashMap<NodeId, Padding>,
     /// The first node that uses a weight.
     pub owners: HashMap<String, NodeId>,
-    /// Layers whose weights are another's, where the rest of them differs so far.
-    pub untied: HashMap<NodeId, NodeId>,
+    /// What the biases of layers are called.
+    pub biases: HashMap<NodeId, Rc<str>>,
+    /// The weights that two layers read in different shapes.
+    pub twice: BTreeSet<String>,
     /// The weights whose elements have been counted as a whole.
     pub claimed: HashSet<Rc<str>>,
+    /// Where the file declares other shapes than its operators give.
+    pub contradicted: Vec<String>,
     /// The nodes whose shape is a guess, as messages name them.
     pub guessed: Vec<String>,
 }
@@ -68,8 +72,7 @@ impl<'a> Translation<'a> {
     /// # Errors
     /// One clause that says how the node contradicts what it reads.
     pub fn read(&mut self, node: &'a NodeProto) -> Result<(), String> {
-        let inputs = node.input.iter().map(|name| self.values.get(name.as_str()).cloned().unwrap_or(Value::Absent));
-        let call = Call { node, inputs: inputs.collect(), opset: self.opset };
+        let call = Call { node, inputs: self.operands(node), opset: self.opset };
         if node.op_type() == "If" {
             let outputs = self.branch(&call)?;
             self.values.extend(node.output.iter().map(String::as_str).zip(outputs));
@@ -81,9 +84,67 @@ impl<'a> Translation<'a> {
             Err(_) => operators::unknown::load(self, &call)?,
         };
         for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
+            self.contradicted.extend(self.contradiction(node, name, &value));
             self.values.insert(name, value);
         }
         Ok(())
+    }
+
+    /// What to tell where the file declares another shape for what a node gives than its operator does; the batch is open in any case.
+    fn contradiction(&self, node: &NodeProto, name: &str, value: &Value) -> Option<String> {
+        let Value::Feature(feature @ Feature { batch: Some(batch), guessed: false, .. }) = value else { return None };
+        let (declared, made) = (self.declared.get(name)?, self.dims(*feature));
+        let open = |axis: usize| axis == batch.axis;
+        let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &u64))| {
+            open(axis) || declared.is_none_or(|dim| dim == *made)
+        };
+        if declared.len() == made.len() && declared.iter().zip(&made).enumerate().all(fits) {
+            return None;
+        }
+        let written = |dims: &[Option<u64>]| {
+            let dims = dims.iter().enumerate().filter(|(axis, _)| !open(*axis));
+            dims.map(|(_, dim)| dim.map_or("?".into(), |dim| dim.to_string())).collect::<Vec<_>>().join("x")
+        };
+        let made: Vec<Option<u64>> = made.into_iter().map(Some).collect();
+        Some(format!(
+            "{} for \"{name}\", which {} makes {}",
+            written(declared),
+            source::described(node),
+            written(&made)
+        ))
+    }
+
+    /// What a node reads.
+    fn operands(&self, node: &NodeProto) -> Vec<Value> {
+        let told = node.input.iter().enumerate().map(|(place, name)| self.operand(node, place, name));
+        let mut told: Vec<Value> = told.collect();
+        // Of two tensors of the file the exporter's word is about the bias, which is the smaller one.
+        if let [Value::Weight(a), Value::Weight(b)] = told.as_slice()
+            && a.tensor == b.tensor
+            && a.stored != b.stored
+        {
+            let larger = usize::from(b.elements > a.elements);
+            told[larger] = self.values.get(node.input[larger].as_str()).cloned().unwrap_or(Value::Absent);
+        }
+        told
+    }
+
+    /// One of them: a tensor of the file as the parameter that the exporter says it is here.
+    fn operand(&self, node: &NodeProto, place: usize, name: &str) -> Value {
+        let value = self.values.get(name).cloned().unwrap_or(Value::Absent);
+        match value {
+            Value::Weight(weight) if *weight.stored == *name => match self.exporter.told(node, place) {
+                Told::Parameter(parameter) => {
+                    Value::Weight(Weight { tensor: parameter.into(), certain: true, ..weight })
+                }
+                Told::Constant => Value::Opaque(weight.dims),
+                Told::Nothing => match self.exporter.called(node, name) {
+                    Some(name) => Value::Weight(Weight { tensor: name.into(), ..weight }),
+                    None => Value::Weight(weight),
+                },
+            },
+            other => other,
+        }
     }
 
     /// The outputs of the graph that a condition chooses, read in place of the node.
@@ -200,45 +261,92 @@ impl<'a> Translation<'a> {
             View::Turned => 1 - axis,
             View::Other => return,
         };
-        let filters = Filters { tensor: weight.tensor.to_string(), axis };
+        let filters = Filters { tensor: weight.stored.to_string(), axis };
         self.filters.insert(self.builder.node(node).name.clone(), filters);
     }
 
-    /// Notes which weights a layer with so many filters reads, and how many elements of them are trained.
-    pub fn filter(&mut self, node: NodeId, call: &Call, bias: Option<usize>) {
-        self.own(node, call.input(1));
-        let bias = match call.input(2) {
+    /// Notes which weights a layer with so many filters reads, and how many elements of them are trained. A layer that has its weight from
+    /// another one but a bias of its own is the layer without a bias, and a sum.
+    ///
+    /// # Errors
+    /// As for any node.
+    pub fn filter(&mut self, layer: Feature, call: &Call, bias: Option<usize>) -> Result<Feature, Misfit> {
+        let node = layer.id;
+        let name = if let Value::Weight(bias) = call.input(2) { Some(bias.tensor.clone()) } else { None };
+        self.biases.extend(name.clone().filter(|_| bias.is_some()).map(|name| (node, name)));
+        let apart = self.earlier(node, call, 1).is_some_and(|owner| self.biases.get(&owner) != name.as_ref());
+        if bias.is_some() && apart {
+            self.builder.clear_bias(node);
+        }
+        let tie = self.tie(node, call, 1);
+        let of_bias = match call.input(2) {
+            _ if bias.is_some() && apart => 0,
             Value::Weight(_) if bias.is_some() => self.trained(call.input(2)),
             _ => bias.map_or(0, |filters| filters as u64),
         };
-        let trained = self.trained(call.input(1)).saturating_add(bias);
-        self.builder.set_trained(node, trained);
+        let gain = if self.exporter.has_lost_gain(call.node) { self.builder.shape(node).channels() as u64 } else { 0 };
+        let weights = if tie == Tie::Elsewhere { 0 } else { self.trained(call.input(1)) };
+        self.builder.set_trained(node, weights.saturating_add(of_bias).saturating_add(gain));
+        match (call.input(2), bias.is_some() && apart) {
+            (Value::Weight(bias), true) => self.added(layer, call, bias),
+            _ => Ok(layer),
+        }
     }
 
-    /// Remembers which node uses a weight first, and ties a later one to it.
-    pub fn own(&mut self, node: NodeId, weight: &Value) {
-        let Value::Weight(weight) = weight else { return };
-        let owner = *self.owners.entry(weight.tensor.to_string()).or_insert(node);
-        if weight.is_matrix() && owner != node {
-            // Weights that are seen in different shapes are not the same layer twice; they count twice then. Of one layer the bias may still
-            // follow.
-            if self.builder.share(node, owner).is_err() {
-                self.untied.insert(node, owner);
+    /// The sum of a layer and its own bias.
+    fn added(&mut self, layer: Feature, call: &Call, bias: &Weight) -> Result<Feature, Misfit> {
+        let shape = self.builder.shape(layer.id);
+        // An image has its channels first, anything else last.
+        let features = matches!(self.builder.node(layer.id).op, Op::Linear(_));
+        let along = if features { shape.rank() - 1 } else { 0 };
+        let dims = (0..shape.rank()).map(|axis| if axis == along { shape.dims()[axis] } else { 1 });
+        let leaf = self.leaf(call, bias, Shape::new(dims.collect::<Vec<_>>()))?;
+        let name = format!("{}_sum", self.builder.node(layer.id).name);
+        self.add_like(&name, Op::Binary(Binary::Add), &[layer, Feature { id: leaf, ..layer }])
+    }
+
+    /// The first node that read what this call reads at that place, where it is surely the same.
+    fn earlier(&self, node: NodeId, call: &Call, place: usize) -> Option<NodeId> {
+        let Value::Weight(weight) = call.input(place) else { return None };
+        let owner = self.owners.get(&identity(weight, call, place)).copied();
+        owner.filter(|&owner| owner != node && self.is_same(call, weight))
+    }
+
+    /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors; those that are told apart by the
+    /// exporter's notes, or that a node of the module reads which they are of, are what they are called.
+    fn is_same(&self, call: &Call, weight: &Weight) -> bool {
+        weight.is_matrix() || weight.certain || is_within(own_name(call), &weight.tensor)
+    }
+
+    /// Remembers which node reads a weight first, and ties a later one to it.
+    pub fn tie(&mut self, node: NodeId, call: &Call, place: usize) -> Tie {
+        let Value::Weight(weight) = call.input(place) else { return Tie::None };
+        match self.earlier(node, call, place) {
+            None => {
+                self.owners.entry(identity(weight, call, place)).or_insert(node);
+                Tie::None
+            }
+            Some(owner) if self.builder.share(node, owner).is_ok() => Tie::Shared,
+            Some(_) => {
+                self.twice.insert(weight.tensor.to_string());
+                Tie::Elsewhere
             }
         }
     }
 
-    /// Gives a fully connected layer the bias that follows it, and ties it to the layer that it is, now that both have one.
+    /// Gives a fully connected layer the bias that follows it.
     pub fn set_bias(&mut self, node: NodeId, call: &Call) {
-        let trained: Option<u64> =
-            call.inputs.iter().find(|input| matches!(input, Value::Weight(_))).map(|input| self.trained(input));
+        let bias = call.inputs.iter().find(|input| matches!(input, Value::Weight(_)));
+        self.biases.extend(bias_name(call).map(|name| (node, name)));
+        let trained: Option<u64> = bias.map(|input| self.trained(input));
         let features = self.builder.shape(node).features() as u64;
         self.builder.set_bias(node, trained.unwrap_or(features));
-        if let Some(&owner) = self.untied.get(&node)
-            && self.builder.share(node, owner).is_ok()
-        {
-            self.untied.remove(&node);
-        }
+    }
+
+    /// Whether a bias that follows a layer may be its own: of a layer that has its weights from another one only the other's can.
+    pub fn may_have_bias(&self, node: NodeId, call: &Call) -> bool {
+        let owner = self.builder.node(node).shares;
+        owner.is_none_or(|owner| self.biases.get(&owner) == bias_name(call).as_ref())
     }
 
     /// Several results in one tensor, one behind the other.
@@ -295,7 +403,7 @@ impl<'a> Translation<'a> {
     /// A weight as a node of its own, seen beside one sample as `shape`.
     pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
         let op = Op::Parameter(shape);
-        let same = weight.is_matrix() || is_within(own_name(call), &weight.tensor);
+        let same = self.is_same(call, weight);
         let earlier = self.owners.get(&*weight.tensor).copied().filter(|_| same);
         if let Some(node) = earlier.filter(|&node| self.builder.node(node).op == op) {
             return Ok(node);
@@ -308,12 +416,45 @@ impl<'a> Translation<'a> {
     }
 }
 
+/// What a layer has to do with another one that reads the same weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tie {
+    /// Nothing does.
+    None,
+    /// They are one layer.
+    Shared,
+    /// It reads the same elements in another shape.
+    Elsewhere,
+}
+
+/// What tells a weight from others where a call reads it: the tensor, or which part of it.
+fn identity(weight: &Weight, call: &Call, place: usize) -> String {
+    match weight.view {
+        View::Stored | View::Turned => weight.tensor.to_string(),
+        View::Other => call.node.input.get(place).cloned().unwrap_or_default(),
+    }
+}
+
+/// The name of the tensor that is added.
+fn bias_name(call: &Call) -> Option<Rc<str>> {
+    call.inputs
+        .iter()
+        .find_map(|input| if let Value::Weight(weight) = input { Some(weight.tensor.clone()) } else { None })
+}
+
 /// Whether a node lies in the module that a tensor is of, by the names that PyTorch gives both: `/blocks.0/attn/Mul` and
 /// `blocks.0.attn.scale`. Equal vectors of other modules, which exporters merge, are told from what is used twice by that.
 fn is_within(node: &str, tensor: &str) -> bool {
     let module = tensor.rsplit_once('.').map_or("", |(module, _)| module);
-    // Blocks are named with all that they lie in: `/stages/stages.0/blocks/blocks.1`.
+    // Blocks are named with all that they lie in: `/stages/stages.0/blocks/blocks.1`; what runs again gets a number, as `/norm_1`.
     let scope = node.rsplit_once('/').map_or("", |(scope, _)| scope);
+    let again = scope
+        .rsplit_once('_')
+        .filter(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    let scope = again
+        .map(|(first, _)| first)
+        .filter(|first| first.rsplit('/').next() == module.rsplit('.').next())
+        .unwrap_or(scope);
     let place = scope.rsplit('/').take(module.matches('.').count() + 1).collect::<Vec<_>>();
     let place: Vec<&str> = place.into_iter().rev().collect();
     !module.is_empty() && (scope.replace('/', ".").ends_with(module) || place.join(".").ends_with(module))

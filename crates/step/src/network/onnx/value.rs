@@ -48,6 +48,10 @@ pub(super) struct Feature {
 pub(super) struct Weight {
     /// The name of the initializer or graph input; of the first, where it is computed from several.
     pub tensor: Rc<str>,
+    /// The name it lies under in the file.
+    pub stored: Rc<str>,
+    /// Whether it is told that it is no other tensor that an exporter merged with its equal.
+    pub certain: bool,
     /// Its shape as seen here.
     pub dims: Vec<usize>,
     /// Elements stored.
@@ -149,6 +153,7 @@ impl Weight {
         others.sort();
         others.dedup();
         Some(Value::Weight(Weight {
+            certain: false,
             dims,
             view: View::Other,
             computed: true,

@@ -196,6 +196,7 @@ impl Writer<'_> {
         };
         match trained.checked_sub(elements) {
             None => self.weight(node, "buffer", dims),
+            Some(0) => self.weight(node, "weight", dims),
             Some(more) => {
                 let inputs = vec![self.weight(node, "weight", dims), self.number_from(node, "gain", more as usize)];
                 let computed = format!("{}/weight", node.name);

@@ -58,6 +58,8 @@ pub enum Binary {
     And,
     Or,
     Xor,
+    /// The first where it is positive, else times the second, the trained slopes.
+    PRelu,
 }
 
 impl Activation {
@@ -176,7 +178,7 @@ impl Activation {
 
 impl Binary {
     /// All there are.
-    pub const ALL: [Binary; 16] = [
+    pub const ALL: [Binary; 17] = [
         Binary::Add,
         Binary::Sub,
         Binary::Mul,
@@ -193,6 +195,7 @@ impl Binary {
         Binary::And,
         Binary::Or,
         Binary::Xor,
+        Binary::PRelu,
     ];
 
     /// Its name as tables print it.
@@ -214,6 +217,7 @@ impl Binary {
             Binary::And => "and",
             Binary::Or => "or",
             Binary::Xor => "xor",
+            Binary::PRelu => "prelu",
         }
     }
 
@@ -223,7 +227,7 @@ impl Binary {
             Binary::Add | Binary::Sub => true,
             Binary::Mul | Binary::Div | Binary::Pow | Binary::Max | Binary::Min | Binary::Mod => false,
             Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => false,
-            Binary::And | Binary::Or | Binary::Xor => false,
+            Binary::And | Binary::Or | Binary::Xor | Binary::PRelu => false,
         }
     }
 
@@ -234,7 +238,7 @@ impl Binary {
             Binary::Mul | Binary::Div | Binary::Mod if operands < 2 => (Needs::Nothing, Gradient::Made),
             Binary::Mul | Binary::Div | Binary::Mod => (Needs::Inputs, Gradient::Made),
             Binary::Pow if operands > 1 => (Needs::All, Gradient::Made),
-            Binary::Pow | Binary::Max | Binary::Min => (Needs::Inputs, Gradient::Made),
+            Binary::Pow | Binary::Max | Binary::Min | Binary::PRelu => (Needs::Inputs, Gradient::Made),
             // Truth has none.
             Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => {
                 (Needs::Nothing, Gradient::Ends)

@@ -22,6 +22,7 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
             Some(data.iter().enumerate().map(|(axis, &dim)| if axis < 2 { dim } else { 1 }).collect())
         }
         "DepthToSpace" | "SpaceToDepth" => blocks(call, data),
+        "Col2Im" => columns_back(call, data),
         "GridSample" => Some([data.get(..2)?, input(1)?.get(1..data.len() - 1)?].concat()),
         "RoiAlign" => {
             let [height, width] =
@@ -30,6 +31,14 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
         }
         _ => None,
     }
+}
+
+/// Every column holds a window of every channel.
+fn columns_back(call: &Call, data: &[u64]) -> Option<Dims> {
+    let (image, window) = (sizes(call.constant(1)?)?, sizes(call.constant(2)?)?);
+    let &[batch, elements, _] = data else { return None };
+    let channels = elements.checked_div(product_of(&window)?)?;
+    Some([batch, channels].into_iter().chain(image).collect())
 }
 
 /// Pairs of what is added in front and behind; negative ones cut. Opset 18 may name the axes they are for.

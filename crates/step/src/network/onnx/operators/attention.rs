@@ -7,8 +7,8 @@
 //! itself scales both factors so would be taken for it.
 
 use super::normalisation::step;
-use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::translate::{Translation, own_name, single};
+use crate::network::onnx::call::{Call, Misfit};
+use crate::network::onnx::translate::{Translation, own_name};
 use crate::network::onnx::value::Feature;
 use crate::network::{Binary, NodeId, Op};
 
@@ -42,19 +42,6 @@ pub(super) fn fused(
         Op::Attention.shape(&shapes).is_ok()
     };
     if fits { to.add_like(own_name(call), Op::Attention, &inputs).map(Some) } else { Ok(None) }
-}
-
-/// An `Attention` with a batch and heads. A mask for the keys that come later costs nothing worth a number.
-pub(super) fn whole(to: &mut Translation, call: &Call) -> Outcome {
-    let [query, key, value] = [call.feature(0)?, call.feature(1)?, call.feature(2)?];
-    let more = (4..call.inputs.len()).any(|input| !call.is_absent(input)) || call.node.output.len() > 1;
-    let held = |input: &Feature| input.batch.is_some_and(|batch| batch.alone()) && to.dims(*input).len() == 4;
-    if more || ![query, key, value].iter().all(held) {
-        return Err(Misfit::Unsupported);
-    }
-    let added = call.feature(3).ok().filter(|added| to.dims(*added).len() == 4);
-    let inputs: Vec<Feature> = [query, key, value].into_iter().chain(added).collect();
-    single(to.add_like(own_name(call), Op::Attention, &inputs)?)
 }
 
 /// What weights are the softmax of.

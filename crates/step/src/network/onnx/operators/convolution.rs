@@ -39,9 +39,9 @@ pub(super) fn sees_all(to: &Translation, image: Feature, seen: usize, groups: us
 pub(super) fn layer(to: &mut Translation, call: &Call, conv: Conv, image: Feature) -> Outcome {
     let (out_channels, bias) = (conv.out_channels, conv.bias);
     let node = to.add_like(&to.name(call), Op::Conv(conv), &[image])?;
-    to.filter(node.id, call, bias.then_some(out_channels));
     to.filters_lie(node.id, call, 0);
-    single(unfolded(to, call, node, 0)?)
+    let result = to.filter(node, call, bias.then_some(out_channels))?;
+    single(unfolded(to, call, result, 0)?)
 }
 
 /// The image a window moves over, without a padding node in front of it, and that node's padding, where it pads with the number that the
@@ -128,6 +128,6 @@ pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let bias = to.has_bias(call);
     let conv = Conv { out_channels, window, groups, bias };
     let node = to.add_like(&to.name(call), Op::ConvTranspose(ConvTranspose { conv, extra }), &[image])?;
-    to.filter(node.id, call, bias.then_some(out_channels));
-    single(unfolded(to, call, node, 0)?)
+    let result = to.filter(node, call, bias.then_some(out_channels))?;
+    single(unfolded(to, call, result, 0)?)
 }

@@ -42,6 +42,7 @@ fn binary(operator: &str) -> Option<Binary> {
         "And" => Binary::And,
         "Or" => Binary::Or,
         "Xor" => Binary::Xor,
+        "PRelu" => Binary::PRelu,
         _ => return None,
     })
 }
@@ -226,7 +227,9 @@ fn is_bias(to: &Translation, call: &Call, input: Feature) -> bool {
         .filter_map(Value::fixed_dims)
         .any(|dims| dims.last() == Some(&out_features) && elements(dims) == out_features as u64);
     let position = call.inputs.iter().position(|value| matches!(value, Value::Feature(_)));
-    vector && position.and_then(|position| call.node.input.get(position)).is_some_and(only_here)
+    vector
+        && to.may_have_bias(input.id, call)
+        && position.and_then(|position| call.node.input.get(position)).is_some_and(only_here)
 }
 
 fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature, other: &Value) -> Outcome {

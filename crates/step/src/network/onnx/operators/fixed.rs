@@ -4,10 +4,11 @@ use super::unknown;
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::tensor::Constant;
-use crate::network::onnx::translate::{Translation, own_name};
+use crate::network::onnx::translate::{Translation, own_name, stem};
 use crate::network::onnx::value::{Feature, Random, Value, Weight, elements};
 use crate::network::onnx::{infer, rearrange};
 use crate::network::{MAX_ELEMENTS, Op, Shape};
+use std::rc::Rc;
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     let operator = call.node.op_type();
@@ -41,7 +42,25 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
         [weight] if partial || keeps_elements(call.node.op_type()) => weight.seen_as(dims),
         weights => Weight::computed(weights, dims.clone()).unwrap_or(Value::Opaque(dims)),
     };
+    let value = |dims: Vec<usize>| match value(dims) {
+        Value::Weight(weight) => Value::Weight(with_bias(to, call, weight)),
+        other => other,
+    };
     Ok(shapes.into_iter().map(value).collect())
+}
+
+/// What a layer computes from weights and tables, with the bias of zeros that an exporter left out.
+fn with_bias(to: &Translation, call: &Call, weight: Weight) -> Weight {
+    let layer = match (call.node.op_type(), call.input(1)) {
+        ("Conv", Value::Weight(filters)) if call.is_absent(2) => filters,
+        _ => return weight,
+    };
+    if to.exporter.has_bias(call.node, &layer.tensor) != Some(true) {
+        return weight;
+    }
+    let name: Rc<str> = format!("{}.bias", stem(&layer.tensor).unwrap_or(&layer.tensor)).into();
+    let bias = (name, layer.dims[0] as u64);
+    Weight { computed: true, others: weight.others.iter().cloned().chain([bias]).collect(), ..weight }
 }
 
 /// The trainable inputs. A tensor that an exporter made up beside one is a constant it folded.

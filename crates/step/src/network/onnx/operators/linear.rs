@@ -64,8 +64,8 @@ fn layer(to: &mut Translation, call: &Call, input: Feature, matrix: Matrix) -> O
     }
     let linear = Linear { out_features: outputs, bias };
     let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
-    to.filter(node.id, call, bias.then_some(outputs));
     to.filters_lie(node.id, call, axis);
     let last = to.builder.shape(node.id).rank() - 1;
-    single(super::normalisation::unfolded(to, call, node, last)?)
+    let result = to.filter(node, call, bias.then_some(outputs))?;
+    single(super::normalisation::unfolded(to, call, result, last)?)
 }

@@ -14,6 +14,7 @@ mod sequence;
 mod shapes;
 pub(super) mod sizing;
 pub(super) mod unknown;
+mod whole_attention;
 
 use super::call::{Call, Misfit, Outcome};
 use super::translate::Translation;
@@ -48,8 +49,8 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "ReduceProd" => pooling::reduce(to, call, Reduction::Product),
         "Gemm" => linear::gemm(to, call),
         "MatMul" => linear::matmul(to, call),
-        "Attention" => attention::whole(to, call),
         "Einsum" => einsum::einsum(to, call),
+        "Attention" => whole_attention::attention(to, call),
         "BatchNormalization" => normalisation::batch(to, call),
         "LayerNormalization" => normalisation::layer(to, call),
         "RMSNormalization" => normalisation::root_mean_square(to, call),

@@ -22,6 +22,7 @@ pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
     }
     let node = to.add_like(&to.name(call), Op::BatchNorm { axis }, &[input])?;
     to.count(node.id, &[call.input(1), call.input(2)]);
+    to.tie(node.id, call, 1);
     single(node)
 }
 
@@ -53,6 +54,9 @@ pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
         node.id,
         &[call.input(1), call.input(2)].map(|value| if is_trained(call, value) { value } else { &Value::Absent }),
     );
+    if affine != Affine::None {
+        to.tie(node.id, call, 1);
+    }
     single(node)
 }
 
@@ -139,6 +143,7 @@ fn grouped(to: &mut Translation, call: &Call, input: Feature, groups: usize) -> 
     let node = to.add_like(&to.name(call), Op::GroupNorm { groups, affine }, &[input])?;
     if affine != Affine::None {
         to.count(node.id, &[call.input(1), call.input(2)]);
+        to.tie(node.id, call, 1);
     }
     Ok(node)
 }

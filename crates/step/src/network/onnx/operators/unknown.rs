@@ -83,6 +83,7 @@ pub(super) fn is_trained(call: &Call, place: usize) -> bool {
         matches!(call.input(place), Value::Weight(weight) if weight.is_made_up() && weight.tensor.starts_with("val_"));
     match call.node.op_type() {
         "Resize" | "Upsample" => false,
+        "LSTM" | "GRU" | "RNN" => place > 0 && place < 4,
         "BatchNormalization" => place < 3 && !made_up,
         _ => !made_up,
     }

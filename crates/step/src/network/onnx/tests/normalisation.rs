@@ -5,7 +5,7 @@ use super::*;
 const OPERATION: &str = "pkg.torch.onnx.fx_node";
 
 impl Draft {
-    fn signed(mut self, signature: &str) -> Draft {
+    pub(super) fn signed(mut self, signature: &str) -> Draft {
         let key = Some("pkg.torch.export.ExportedProgram.graph_signature".into());
         self.graph().metadata_props.push(StringStringEntryProto { key, value: Some(signature.into()) });
         self

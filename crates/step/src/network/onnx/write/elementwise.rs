@@ -74,6 +74,7 @@ impl Writer<'_> {
             Binary::And => return self.logical(node, "And"),
             Binary::Or => return self.logical(node, "Or"),
             Binary::Xor => return self.logical(node, "Xor"),
+            Binary::PRelu => "PRelu",
         };
         let inputs = self.operands(node);
         let whole = if binary == Binary::Mod { vec![with::int("fmod", 1)] } else { vec![] };

@@ -1,0 +1,223 @@
+//! Tensors that PyTorch's default exporter computed ahead, so that the file has no longer the parameters they are computed from.
+//!
+//! The signature of the graph still names those, and a node says of which module it is. What is read in a module none of whose parameters
+//! is missing comes from none. Where one is missing, its size is told by what is read, or is the one that such a parameter always has.
+
+use super::Exporter;
+use super::notes::module;
+use crate::network::onnx::file::Initializer;
+use crate::network::onnx::schema::{NodeProto, TensorProto, tensor_proto::DataType};
+use crate::network::onnx::tensor;
+use std::collections::HashMap;
+
+/// A tensor that was computed ahead.
+pub(super) struct Computed<'a> {
+    /// The modules of the nodes that read it, the first one's first: exporters merge tensors that are equal.
+    modules: Vec<&'a str>,
+    dims: Vec<u64>,
+}
+
+const AGAIN: &str = "export it with dynamo=False, or with optimize=False";
+
+/// Where a tensor comes from that was computed ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::network::onnx) enum Origin {
+    /// From no parameter.
+    Fixed,
+    /// From parameters of so many elements.
+    Trained(u64),
+    /// From parameters that have so many elements wherever they are called so.
+    Usual(u64),
+    /// From parameters whose size nothing tells.
+    Lost,
+}
+
+/// The tensors among these that are neither parameters nor buffers of the network, whose names have dots or are marked.
+pub(super) fn computed<'a>(
+    exporter: &Exporter<'a>,
+    nodes: &'a [NodeProto],
+    initializers: &'a [Initializer],
+) -> HashMap<&'a str, Computed<'a>> {
+    let mut modules: HashMap<&str, Vec<&str>> = HashMap::new();
+    // Random numbers are drawn in the shape of some tensor, whatever it holds.
+    for node in nodes.iter().filter(|node| !node.op_type().starts_with("Random")) {
+        for name in &node.input {
+            modules.entry(name).or_default().push(module(node).unwrap_or_default());
+        }
+    }
+    let of = |tensor: &'a TensorProto| {
+        let dims = tensor.dims.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).collect();
+        Some((tensor.name(), Computed { modules: modules.get(tensor.name())?.clone(), dims }))
+    };
+    initializers.iter().map(|one| &one.tensor).filter(|tensor| is_computed(exporter, tensor)).filter_map(of).collect()
+}
+
+fn is_computed(exporter: &Exporter, tensor: &TensorProto) -> bool {
+    let name = tensor.name();
+    let named = name.contains('.') || name.starts_with("val_") || exporter.trains(name) || exporter.keeps(name);
+    let float = DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float);
+    float && !named && tensor.dims.iter().any(|&dim| dim > 1)
+}
+
+impl Exporter<'_> {
+    /// Where a tensor comes from, in a file of this batch; `None` where it was not computed ahead or the file has no signature.
+    pub fn origin(&self, name: &str, batch: Option<u64>) -> Option<Origin> {
+        let computed = self.computed.get(name).filter(|_| !self.parameters.is_empty())?;
+        let module = computed.modules[0];
+        let missing = self.missing_for(name, module);
+        if missing.is_empty() {
+            return Some(Origin::Fixed);
+        }
+        let dims = &computed.dims;
+        let elements = dims.iter().product::<u64>();
+        if is_copied(name) && dims.first().copied() == batch {
+            return Some(Origin::Trained(elements / dims[0].max(1)));
+        }
+        if let Some(usual) = missing.iter().find_map(|parameter| usual(parameter, dims)) {
+            return Some(Origin::Usual(usual));
+        }
+        let [copies, others] = self.read_in(module);
+        let left = missing.len().saturating_sub(copies);
+        let all = (others <= left).then_some(elements);
+        Some(match (self.biases_of_two(name, module, dims).or(all), left) {
+            (Some(trained), _) => Origin::Trained(trained),
+            (None, 0) => Origin::Fixed,
+            (None, _) => Origin::Lost,
+        })
+    }
+
+    /// What to tell of parameters that the file has no longer.
+    pub fn warning(&self, batch: Option<u64>) -> Option<String> {
+        let mut left = self.missing.clone();
+        // Gains and biases are counted with their layers.
+        let of_layer = |name: &str| {
+            let layer = name.strip_suffix(".gain").or(name.strip_suffix(".bias"));
+            layer.is_some_and(|layer| name.ends_with(".gain") || self.holds(&format!("{layer}.weight")))
+        };
+        left.retain(|name| !of_layer(name));
+        let mut origins: Vec<(&str, Option<Origin>)> = Vec::new();
+        for (name, computed) in &self.computed {
+            let origin = self.origin(name, batch);
+            if matches!(origin, Some(Origin::Trained(_) | Origin::Usual(_))) {
+                let sources = computed.modules.iter().flat_map(|module| self.missing_for(name, module));
+                for name in sources {
+                    left.remove(name);
+                }
+            }
+            origins.push((name, origin));
+        }
+        origins.sort_by_key(|(name, _)| *name);
+        let of = |wanted: fn(Option<Origin>) -> bool| {
+            origins.iter().filter(|(_, origin)| wanted(*origin)).map(|(name, _)| *name).collect::<Vec<_>>()
+        };
+        let lost = of(|origin| origin.is_none_or(|origin| origin == Origin::Lost));
+        let assumed = of(|origin| matches!(origin, Some(Origin::Usual(_))));
+        match (lost.first(), left.first(), assumed.first()) {
+            (Some(first), _, _) if !self.marked.is_empty() => Some(format!(
+                "the exporter computed {} tensors ahead (\"{first}\" is one), so that its parameters are not the network's: {AGAIN}",
+                lost.len()
+            )),
+            (_, Some(first), _) => Some(format!(
+                "the file names {} parameters that nothing in it reads (\"{first}\" is one): where the exporter merged the layers they \
+                 are of with equal ones, its parameters are not the network's; {AGAIN}",
+                left.len()
+            )),
+            (_, None, Some(first)) => Some(format!(
+                "the exporter computed {} tensors ahead (\"{first}\" is one) from parameters whose sizes the file has no longer; they are \
+                 taken for those of the networks that call such parameters alike: to have the network's own, {AGAIN}",
+                assumed.len()
+            )),
+            _ => None,
+        }
+    }
+
+    /// Whether a layer's filters are scaled by a gain, one number for each, that the file has no longer, not even computed from.
+    pub fn has_lost_gain(&self, node: &NodeProto) -> bool {
+        let Some(module) = module(node).filter(|module| !module.is_empty()) else { return false };
+        let gain = |computed: &Computed| computed.modules.contains(&module) && computed.dims.len() == 1;
+        self.missing.iter().any(|name| name.strip_prefix(module) == Some(".gain")) && !self.computed.values().any(gain)
+    }
+
+    /// What a tensor that was computed ahead is called where a node reads it: of equal ones in several modules an exporter keeps one.
+    pub fn called(&self, node: &NodeProto, name: &str) -> Option<String> {
+        let module = module(node).filter(|_| self.computed.contains_key(name))?;
+        Some(if module.is_empty() { name.to_string() } else { format!("{module}.{name}") })
+    }
+
+    /// Whether the file has a parameter.
+    fn holds(&self, name: &str) -> bool {
+        self.trains(name) && !self.missing.contains(name)
+    }
+
+    /// Missing parameters of a module itself, else of those within it.
+    fn missing_in(&self, module: &str) -> Vec<&str> {
+        let own = |name: &&&str| name.rsplit_once('.').map_or("", |(owner, _)| owner) == module;
+        let own: Vec<&str> = self.missing.iter().filter(own).copied().collect();
+        if !own.is_empty() || module.is_empty() {
+            return own;
+        }
+        let within = |name: &&&str| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
+        self.missing.iter().filter(within).copied().collect()
+    }
+
+    /// The missing parameters that a tensor of a module may come from. What every sample gets a copy of may be any outer module's.
+    fn missing_for(&self, name: &str, module: &str) -> Vec<&str> {
+        let own = self.missing_in(module);
+        if !own.is_empty() || !is_copied(name) {
+            return own;
+        }
+        let owner = |name: &str| name.rsplit_once('.').map_or(String::new(), |(owner, _)| format!("{owner}."));
+        self.missing.iter().filter(|name| module.starts_with(&owner(name))).copied().collect()
+    }
+
+    /// How many tensors that were computed ahead a module reads: copies for every sample, and others.
+    fn read_in(&self, module: &str) -> [usize; 2] {
+        let read = || self.computed.iter().filter(|(_, computed)| computed.modules[0] == module);
+        let copies = read().filter(|(name, _)| is_copied(name)).count();
+        [copies, read().count() - copies]
+    }
+
+    /// The bias of queries, keys and values behind each other, of which keys have none.
+    fn biases_of_two(&self, name: &str, module: &str, dims: &[u64]) -> Option<u64> {
+        let missing = |leaf: &str| self.missing.contains(format!("{module}.{leaf}").as_str());
+        let keys = self.parameters.values().any(|name| *name == format!("{module}.k_bias"));
+        let joined = name.split('_').next() == Some("cat") && !keys && missing("q_bias") && missing("v_bias");
+        match dims {
+            [features] if joined && features.is_multiple_of(3) => Some(features / 3 * 2),
+            _ => None,
+        }
+    }
+}
+
+/// Whether every sample got a copy of what a tensor is called after.
+fn is_copied(name: &str) -> bool {
+    name.split('_').next() == Some("expand")
+}
+
+/// The elements of a parameter of this name from which a tensor of these dimensions is looked up, by the networks that call them so.
+fn usual(parameter: &str, dims: &[u64]) -> Option<u64> {
+    let dims: Vec<u64> = dims.iter().copied().filter(|&dim| dim > 1).collect();
+    let parameter = parameter.rsplit('.').next().unwrap_or(parameter);
+    let offsets = |side: u64| 2 * side - 1;
+    match (parameter, dims.as_slice()) {
+        // Swin: a number for every head and offset of two places in a square window.
+        ("relative_position_bias_table", &[heads, places, others]) if places == others => {
+            side(places).map(|side| heads * offsets(side) * offsets(side))
+        }
+        ("relative_position_bias_table", &[pairs, heads]) => {
+            side(pairs).and_then(side).map(|side| heads * offsets(side) * offsets(side))
+        }
+        // LeViT: a number for every head and distance along both axes, as many as keys.
+        ("attention_biases", &[heads, _, keys]) => Some(heads * keys),
+        ("attention_biases", &[_, keys]) => Some(keys),
+        // MViT v2 and SAM: a vector for every offset along one axis.
+        ("rel_pos_h" | "rel_pos_w", &[queries, keys, features]) => Some(offsets(queries.max(keys)) * features),
+        _ => None,
+    }
+}
+
+/// The side of a square.
+fn side(area: u64) -> Option<u64> {
+    let side = area.isqrt();
+    (side * side == area && side > 0).then_some(side)
+}

@@ -1,0 +1,170 @@
+//! Operators that have no operation of their own here: shapes for any batch, parameters, products, and what is written of them.
+
+use super::*;
+use crate::workload::{Stage, Workload};
+
+/// What is known of an operator's node without understanding it.
+struct Known {
+    operator: &'static str,
+    attributes: Vec<AttributeProto>,
+    /// Shapes of the weights it reads behind `x`, an image of 3 x 8 x 8.
+    weights: Vec<Vec<i64>>,
+    /// Integers it reads behind them.
+    integers: Vec<Vec<i64>>,
+    shape: Vec<usize>,
+    macs: u64,
+}
+
+/// Expected shapes and products follow the operators' specification, by hand.
+fn operators() -> Vec<Known> {
+    let known = |operator, attributes, shape: &[usize]| Known {
+        operator,
+        attributes,
+        weights: vec![],
+        integers: vec![],
+        shape: shape.to_vec(),
+        macs: 0,
+    };
+    vec![
+        known("LRN", vec![with::int("size", 5)], &[3, 8, 8]),
+        known("ArgMax", vec![with::int("axis", 1), with::int("keepdims", 0)], &[8, 8]),
+        known("ArgMin", vec![with::int("axis", -1)], &[3, 8, 1]),
+        Known { integers: vec![vec![2]], ..known("TopK", vec![with::int("axis", -1)], &[3, 8, 2]) },
+        Known { integers: vec![vec![2]], ..known("CumSum", vec![], &[3, 8, 8]) },
+        known("Hardmax", vec![], &[3, 8, 8]),
+        known("LpNormalization", vec![with::int("axis", 1)], &[3, 8, 8]),
+        known("LpPool", vec![with::ints("kernel_shape", vec![2, 2])], &[3, 7, 7]),
+        known("Trilu", vec![], &[3, 8, 8]),
+    ]
+}
+
+fn draft(known: &Known, batch: Dim) -> Draft {
+    let mut draft = Draft::opset(18).input("x", [batch, Is(3), Is(8), Is(8)]);
+    let mut inputs = vec!["x".to_string()];
+    for (place, dims) in known.weights.iter().enumerate() {
+        let name = format!("w{place}");
+        draft.graph().input.push(Draft::typed(&name, dims.iter().map(|&dim| Is(dim)), DataType::Float));
+        inputs.push(name);
+    }
+    for (place, numbers) in known.integers.iter().enumerate() {
+        let name = format!("n{place}");
+        draft = draft.numbers(&name, numbers);
+        inputs.push(name);
+    }
+    let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    draft.node(known.operator, &inputs, "y", known.attributes.clone()).output("y")
+}
+
+#[test]
+fn what_is_not_understood_has_shape_cost_and_name_for_any_batch() {
+    for known in operators() {
+        for batch in [Named("batch"), Is(2), Is(1)] {
+            let loaded = draft(&known, batch).load();
+            let (network, operator) = (&loaded.network, known.operator);
+            let node = network.node(network.output());
+            assert_eq!(node.shape.dims(), known.shape, "{operator}");
+            assert_eq!(network.macs(), known.macs, "{operator}");
+            assert_eq!(network.coverage().unknown.keys().collect::<Vec<_>>(), [operator]);
+            assert!(loaded.warnings.iter().any(|warning| warning.contains(&format!("{operator} x1"))), "{operator}");
+            let workload = Workload::published(Stage::Inference, 4);
+            let elements = known.shape.iter().product::<usize>() as u64;
+            assert_eq!(network.bytes_out(node, workload), 4 * 4 * elements, "{operator}");
+            rewritten(network);
+        }
+    }
+}
+
+/// One node on a sequence of 6 steps of 5 features, its first outputs `y` and `last`.
+fn recurrent(operator: &str, gates: i64) -> Network {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(1), Is(5)]);
+    let draft = draft.numbers("as", &[0, 6, 5]).node("Reshape", &["x", "as"], "s", vec![]);
+    let draft = draft.node("Transpose", &["s"], "t", vec![with::ints("perm", vec![1, 0, 2])]);
+    let draft = draft.weight("w", [1, gates * 7, 5]).weight("r", [1, gates * 7, 7]).weight("b", [1, 2 * gates * 7]);
+    let draft = draft.node(operator, &["t", "w", "r", "b"], "y", vec![with::int("hidden_size", 7)]).also(&["last"]);
+    draft.output("y").load().network
+}
+
+#[test]
+fn recurrent_layers_cost_the_products_they_are() {
+    for (operator, gates) in [("LSTM", 4), ("GRU", 3), ("RNN", 1)] {
+        let network = recurrent(operator, gates);
+        // In every one of 6 steps each gate's 7 numbers are made of 5 inputs and 7 that are remembered.
+        let gates = gates as u64;
+        assert_eq!(network.macs(), 6 * gates * 7 * (5 + 7), "{operator}");
+        assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator}");
+        assert_eq!(network.coverage().unknown.len(), 1, "{operator}");
+        rewritten(&network);
+    }
+}
+
+#[test]
+fn a_convolution_of_volumes_costs_the_product_it_is() {
+    let draft = Draft::new().numbers("as", &[0, 3, 4, 4, 4]).node("Reshape", &["x", "as"], "v", vec![]);
+    let draft = draft.weight("w", [5, 3, 3, 3, 3]).node("Conv", &["v", "w"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    // 2 x 2 x 2 places remain of 4 x 4 x 4.
+    assert_eq!(network.output_shape(), &Shape::new([5, 2, 2, 2]));
+    assert_eq!((network.macs(), network.parameters()), (5 * 8 * 3 * 27, 5 * 3 * 27));
+    assert_eq!(network.coverage().unknown.keys().collect::<Vec<_>>(), ["Conv"]);
+    rewritten(&network);
+}
+
+/// Images that a graph of their own picks from: a grid of 4 x 4 places for each, made of the image itself.
+#[test]
+fn sampling_by_a_grid_and_picking_by_tuples_have_shapes() {
+    let grid = Draft::opset(20).image().numbers("as", &[0, 4, 24, 2]).node("Reshape", &["x", "as"], "g", vec![]);
+    let grid = grid.node("GridSample", &["x", "g"], "y", vec![]).output("y").load().network;
+    assert_eq!(grid.output_shape(), &Shape::new([3, 4, 24]));
+    rewritten(&grid);
+    let places = TensorProto { dims: vec![2, 1], ..with::vector(vec![0, 2]) };
+    let picked = Draft::new().stored("places", places);
+    let picked = picked.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2, 3])]);
+    let picked = picked.node("GatherND", &["t", "places"], "y", vec![]).output("y").load().network;
+    assert_eq!(picked.output_shape(), &Shape::new([2, 8, 8]));
+    rewritten(&picked);
+}
+
+#[test]
+fn columns_back_to_an_image_have_its_shape() {
+    // Windows of 2 x 2 side by side: 12 = 3 x 2 x 2 numbers for each of 16 places make 3 x 8 x 8.
+    let draft = Draft::opset(18).image().numbers("as", &[0, 12, 16]).node("Reshape", &["x", "as"], "c", vec![]);
+    let draft = draft.numbers("image", &[8, 8]).numbers("block", &[2, 2]);
+    let strides = vec![with::ints("strides", vec![2, 2])];
+    let network = draft.node("Col2Im", &["c", "image", "block"], "y", strides).output("y").load().network;
+    assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    rewritten(&network);
+}
+
+/// Queries, keys and values of 8 tokens in 3 heads of 8 features, in the form of opset 23.
+fn attention(attributes: Vec<AttributeProto>, mask: bool) -> Network {
+    let draft = Draft::opset(23).image().stored("mask", floats(&[8, 8], &[0.0; 64]));
+    let inputs: &[&str] = if mask { &["x", "x", "x", "mask"] } else { &["x", "x", "x"] };
+    draft.node("Attention", inputs, "y", attributes).output("y").load().network
+}
+
+#[test]
+fn fused_attention_is_its_products() {
+    for (attributes, mask) in
+        [(vec![], false), (vec![with::int("is_causal", 1)], false), (vec![with::float("softcap", 5.0)], true)]
+    {
+        let network = attention(attributes, mask);
+        assert!(network.coverage().is_full(), "{:?}", network.coverage());
+        assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+        // Every one of 3 heads: 8 x 8 scores of 8 features, then 8 x 8 numbers of 8 values.
+        assert_eq!((network.macs(), network.output_shape().dims()), (2 * 3 * 8 * 8 * 8, [3, 8, 8].as_slice()));
+        rewritten(&network);
+    }
+}
+
+#[test]
+fn fused_attention_of_tokens_has_its_heads_taken_apart() {
+    // 8 tokens of 24 features: 4 heads of queries, 2 of keys and values.
+    let draft = Draft::opset(24).image().numbers("as", &[0, 8, 24]).node("Reshape", &["x", "as"], "t", vec![]);
+    let draft = draft.weight("k", [24, 12]).node("MatMul", &["t", "k"], "keys", vec![]);
+    let heads = vec![with::int("q_num_heads", 4), with::int("kv_num_heads", 2)];
+    let network = draft.node("Attention", &["t", "keys", "keys"], "y", heads).output("y").load().network;
+    assert!(network.coverage().is_full());
+    assert_eq!(network.output_shape(), &Shape::new([8, 24]));
+    assert_eq!(network.macs(), 8 * 24 * 12 + 2 * 4 * 8 * 8 * 6);
+    rewritten(&network);
+}

@@ -1,0 +1,145 @@
+//! Whose a parameter is: layers that share one, and what PyTorch's default exporter merged or computed ahead.
+
+use super::*;
+
+const OPERATION: &str = "pkg.torch.onnx.fx_node";
+
+/// A convolution of three channels by `w`, with a bias of that name where it has one.
+fn layer(draft: Draft, input: &str, bias: Option<&str>, name: &str) -> Draft {
+    let inputs: Vec<&str> = [input, "w"].into_iter().chain(bias).collect();
+    draft.node("Conv", &inputs, name, vec![])
+}
+
+#[test]
+fn layers_that_share_a_weight_keep_biases_of_their_own() {
+    let draft = || Draft::new().weight("w", [3, 3, 1, 1]).weight("a", [3]).weight("b", [3]);
+    let own = |first, second| layer(layer(draft(), "x", first, "c"), "c", second, "y").output("y").load().network;
+    // Filters of 3 x 3, and 3 for each bias there is.
+    for (first, second, parameters) in [
+        (Some("a"), Some("a"), 9 + 3),
+        (Some("a"), Some("b"), 9 + 6),
+        (Some("a"), None, 9 + 3),
+        (None, Some("b"), 9 + 3),
+        (None, None, 9),
+    ] {
+        let network = own(first, second);
+        assert_eq!(network.parameters(), parameters, "{first:?} {second:?}");
+        assert_eq!(network.nodes().iter().filter(|node| node.shares.is_some()).count(), 1, "{first:?} {second:?}");
+        rewritten(&network);
+    }
+}
+
+#[test]
+fn fully_connected_layers_share_a_weight_and_not_a_bias_too() {
+    let draft = Draft::new().weight("w", [8, 8]).weight("a", [8]).weight("b", [8]);
+    let draft = draft.node("MatMul", &["x", "w"], "m", vec![]).node("Add", &["m", "a"], "s", vec![]);
+    let draft = draft.node("MatMul", &["s", "w"], "n", vec![]).node("Add", &["n", "b"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    assert_eq!(network.parameters(), 64 + 8 + 8);
+    rewritten(&network);
+}
+
+#[test]
+fn a_weight_in_two_shapes_counts_once_and_is_told_of() {
+    // An autoencoder whose decoder is its encoder turned around.
+    let draft = Draft::new().weight("w", [8, 4]).node("MatMul", &["x", "w"], "code", vec![]);
+    let turn = vec![with::ints("perm", vec![1, 0])];
+    let draft = draft.node("Transpose", &["w"], "t", turn).node("MatMul", &["code", "t"], "y", vec![]).output("y");
+    let loaded = draft.load();
+    assert_eq!(loaded.network.parameters(), 32);
+    assert!(loaded.warnings[0].starts_with("1 weights (\"w\" is one) are read by two layers"), "{:?}", loaded.warnings);
+    rewritten(&loaded.network);
+}
+
+#[test]
+fn parts_of_one_weight_are_layers_of_their_own() {
+    // nn.MultiheadAttention across: three blocks of one matrix.
+    let draft = Draft::new().weight("in_proj_weight", [8, 24]).numbers("sizes", &[8, 8, 8]);
+    let draft = draft.node("Split", &["in_proj_weight", "sizes"], "q", vec![with::int("axis", 1)]).also(&["k", "v"]);
+    let draft = draft.node("MatMul", &["x", "q"], "a", vec![]).node("MatMul", &["a", "k"], "b", vec![]);
+    let network = draft.node("MatMul", &["b", "v"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.parameters(), 8 * 24);
+}
+
+#[test]
+fn a_norm_that_runs_twice_counts_once_and_one_merged_with_it_again() {
+    let norm = |draft: Draft, name: &str, input: &str| {
+        let draft = draft.node("LayerNormalization", &[input, "norm.weight", "norm.bias"], name, vec![]);
+        Draft(draft.0)
+    };
+    let twice = |second: &str| {
+        let draft = Draft::new().weight("norm.weight", [8]).weight("norm.bias", [8]);
+        let draft = norm(norm(draft, "/norm/LayerNormalization", "x"), second, "/norm/LayerNormalization");
+        draft.output(second).load().network.parameters()
+    };
+    assert_eq!(twice("/norm_1/LayerNormalization"), 16);
+    assert_eq!(twice("/other/LayerNormalization"), 32);
+}
+
+#[test]
+fn slopes_of_prelu_are_trained() {
+    for (slopes, trained) in [(vec![3, 1, 1], 3), (vec![1], 1)] {
+        let stored = floats(&slopes, &vec![0.25; trained]);
+        let draft = Draft::new().stored("act.weight", stored).node("PRelu", &["x", "act.weight"], "y", vec![]);
+        let network = draft.output("y").load().network;
+        assert!(network.coverage().is_full());
+        assert_eq!(network.parameters(), trained as u64);
+        assert_eq!(network.nodes()[2].op, Op::Binary(Binary::PRelu));
+        rewritten(&network);
+    }
+}
+
+/// `a` and `b` are equal when the exporter writes, so that it keeps `a`.
+fn merged() -> Draft {
+    let draft = Draft::new().stored("a.weight", floats(&[8], &[1.0; 8])).stored("a.bias", floats(&[8], &[0.0; 8]));
+    let noted = |layer: &str| {
+        format!(
+            "%norm : f[target=torch.ops.aten.layer_norm.default](args = (%x, [8], %p_{layer}_weight, %p_{layer}_bias))"
+        )
+    };
+    let norm = |draft: Draft, input: &str, name: &str, layer: &str| {
+        draft.node("LayerNormalization", &[input, "a.weight", "a.bias"], name, vec![]).noted(OPERATION, &noted(layer))
+    };
+    let draft = norm(norm(norm(draft, "x", "m", "a"), "m", "n", "b"), "n", "y", "b").output("y");
+    let names = ["a.weight", "a.bias", "b.weight", "b.bias"];
+    let lines = names.map(|name| format!("p_{}: PARAMETER target='{name}'", name.replace('.', "_")));
+    draft.signed(&lines.join("\n"))
+}
+
+#[test]
+fn tensors_that_the_default_exporter_merged_are_told_apart_by_its_notes() {
+    let network = merged().load().network;
+    let names: Vec<&str> = network.nodes()[1..].iter().map(|node| node.name.as_str()).collect();
+    // Scale and shift of 8 of two norms, the second of which runs twice.
+    assert_eq!((names, network.parameters()), (vec!["a", "b", "y"], 32));
+}
+
+impl Draft {
+    /// An image to which a table of 2 heads and 49 x 49 places is added that was computed from the parameter `table` of module `attn`.
+    fn looked_up(table: &str) -> Loaded {
+        let draft = Draft::opset(17).input("x", [Is(2), Is(2), Is(49), Is(49)]);
+        let draft = draft
+            .stored("unsqueeze", floats(&[1, 2, 49, 49], &[0.5; 4802]))
+            .stored("attn.gain", floats(&[2, 1, 1], &[1.0; 2]));
+        let draft = draft.node("Mul", &["x", "attn.gain"], "m", vec![]);
+        let draft = draft.noted(OPERATION, "%mul : f[target=torch.ops.aten.mul.Tensor](args = (%x, %p_attn_gain))");
+        let draft = draft.node("Add", &["m", "unsqueeze"], "y", vec![]);
+        let draft = draft.noted(OPERATION, "%add : f[target=torch.ops.aten.add.Tensor](args = (%mul, %unsqueeze))");
+        let draft = draft.noted("pkg.torch.onnx.name_scopes", "['', 'attn', 'add']").output("y");
+        draft.signed(&format!("p_attn_gain: PARAMETER target='attn.gain'{table}")).load()
+    }
+}
+
+#[test]
+fn tables_computed_ahead_are_as_large_as_what_they_are_looked_up_in() {
+    // Swin's table for windows of 7 x 7: 13 x 13 offsets for each of 2 heads.
+    let loaded = Draft::looked_up("\np_attn_t: PARAMETER target='attn.relative_position_bias_table'");
+    assert_eq!(loaded.network.parameters(), 2 + 13 * 13 * 2);
+    assert!(loaded.warnings[0].contains("taken for those of the networks"), "{:?}", loaded.warnings);
+    // One that nobody knows is as large as it came out, or is not known.
+    let loaded = Draft::looked_up("\np_attn_t: PARAMETER target='attn.bias'");
+    assert_eq!(loaded.network.parameters(), 2 + 2 * 49 * 49);
+    // No parameter is missing: it came from none.
+    let loaded = Draft::looked_up("");
+    assert_eq!((loaded.network.parameters(), loaded.warnings.len()), (2, 0));
+}
