@@ -3,6 +3,7 @@
 mod breakdown;
 mod calibrate;
 mod check_noise;
+mod dims;
 mod inspect;
 mod predict;
 mod record;

@@ -1,5 +1,6 @@
 //! The arguments of `perf4sight inspect`.
 
+use super::dims;
 use crate::error::Result;
 use crate::network::zoo::Dataset;
 use crate::sections::inspect;
@@ -23,12 +24,16 @@ pub(super) struct Inspect {
     /// Whose images and classes a known network is built for
     #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
     dataset: String,
+
+    /// How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dims::parse)]
+    dims: Vec<(String, u64)>,
 }
 
 impl Inspect {
     pub fn into_verb(self) -> Result<inspect::Inspect> {
-        let Inspect { network, bs: batch, stage, dataset } = self;
+        let Inspect { network, bs: batch, stage, dataset, dims } = self;
         let workload = Workload::published(Stage::parse(&stage)?, batch);
-        Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload })
+        Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload, dims: dims.into_iter().collect() })
     }
 }

@@ -1,5 +1,6 @@
 //! The arguments of `perf4sight predict`.
 
+use super::dims;
 use super::sizes::Sizes;
 use super::words;
 use crate::error::{Error, Result};
@@ -43,6 +44,10 @@ pub(super) struct Predict {
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
 
+    /// How large a dimension is that the files leave open, by its name there, such as tokens=197; once for each
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dims::parse)]
+    dims: Vec<(String, u64)>,
+
     /// Print comma-separated rows, one per network and batch size, instead of tables
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -60,6 +65,7 @@ impl Predict {
             require_fit: self.require_fit,
             device: self.device,
             dataset: self.dataset,
+            dims: self.dims.into_iter().collect(),
             output: Vec::new(),
             form: if self.csv { Form::Csv } else { Form::Tables },
         })

@@ -3,6 +3,7 @@
 use super::named::Named;
 use crate::error::Result;
 use crate::frame::{Context, Summary, Verb};
+use crate::network::onnx::Dims;
 use crate::network::zoo::Dataset;
 use crate::network::{Coverage, Network, Node};
 use crate::report::{Cell, Column, Table};
@@ -19,6 +20,8 @@ pub struct Inspect {
     pub dataset: Dataset,
     /// Stage and batch size that the costs are for.
     pub workload: Workload,
+    /// Sizes of what a file leaves open.
+    pub dims: Dims,
 }
 
 impl Verb for Inspect {
@@ -27,7 +30,7 @@ impl Verb for Inspect {
     /// # Errors
     /// A network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let network = Named::load(&self.network, self.dataset.name())?.told(context);
+        let network = Named::sized(&self.network, self.dataset.name(), &self.dims)?.told(context);
         let sheet = Sheet { network: &network, workload: self.workload, backward: network.backward_macs() };
         let (layers, totals) = (sheet.layers(), sheet.totals());
         let coverage = network.coverage();

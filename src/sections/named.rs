@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::frame::Context;
 use crate::network::Network;
-use crate::network::onnx::{self, Loaded};
+use crate::network::onnx::{self, Dims, Loaded};
 use crate::network::zoo::{self, Dataset, teaching};
 use crate::pruning::{Goal, Pruner, Ranking, generator};
 use crate::records::check_network_name;
@@ -36,8 +36,16 @@ impl Named {
     /// # Errors
     /// A file that cannot be used, an unknown name, a level outside 0 to 99; for a known network a dataset that nobody knows.
     pub fn load(word: &str, dataset: &str) -> Result<Self> {
+        Self::sized(word, dataset, &Dims::new())
+    }
+
+    /// The same, dimensions that a file leaves open being as large as `dims` says.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and a file without such dimensions.
+    pub fn sized(word: &str, dataset: &str, dims: &Dims) -> Result<Self> {
         if is_file(word) {
-            let Loaded { network, warnings } = onnx::read(word)?;
+            let Loaded { network, warnings } = onnx::read_sized(word, dims)?;
             let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
             return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
         }

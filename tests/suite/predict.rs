@@ -273,6 +273,7 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             require_fit: false,
             device: None,
             dataset: None,
+            dims: onnx::Dims::new(),
             output: Vec::new(),
             form: Form::Tables,
         };

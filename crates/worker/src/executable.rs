@@ -193,6 +193,20 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_with_the_weight_of_another_need_not_have_its_bias() {
+        let mut builder = NetworkBuilder::new("tied", Shape::new([1]));
+        let layer = |bias| Op::Linear(Linear { out_features: 1, bias });
+        let first = builder.add("first", layer(true), &[builder.input()]).unwrap();
+        let second = builder.add("second", layer(false), &[first]).unwrap();
+        builder.share(second, first).unwrap();
+        let network = builder.finish(second);
+        let executable = Executable::new(&network, false, Device::Cpu).unwrap();
+        executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(2.0)));
+        // 5 x 2 + 2, then times 2.
+        assert_eq!(values(&executable.forward(&Tensor::from_slice(&[5f32]).view([1, 1])).unwrap()), [24.0]);
+    }
+
+    #[test]
     fn tokens_that_no_layer_owns_join_every_sample_of_a_batch() {
         let mut builder = NetworkBuilder::new("tokens", Shape::new([3, 4]));
         let token = builder.add("token", Op::Parameter(Shape::new([1, 4])), &[]).unwrap();

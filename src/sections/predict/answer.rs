@@ -6,6 +6,7 @@ use crate::fingerprint::{
 };
 use crate::memory::Alive;
 use crate::network::Network;
+use crate::network::onnx::Dims;
 use crate::units::Bytes;
 use crate::workload::Quantity;
 use std::collections::BTreeMap;
@@ -49,6 +50,8 @@ pub(super) struct Question<'a> {
     pub batches: &'a [u64],
     /// What a step must fit into, instead of the memory of the device that was profiled.
     pub limit: Option<Bytes>,
+    /// Sizes of what files leave open.
+    pub dims: &'a Dims,
     /// Whether to break the largest batch size down.
     pub breakdown: bool,
 }

@@ -15,6 +15,7 @@ use super::named::{self, Named, Remarks, is_file};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprints, file_name};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
+use crate::network::onnx::Dims;
 use crate::report::Progress;
 use crate::units::Bytes;
 use crate::whole_file;
@@ -48,6 +49,8 @@ pub struct Predict {
     pub device: Option<String>,
     /// The dataset that the fingerprints must be of, where that matters.
     pub dataset: Option<String>,
+    /// Sizes of what files leave open.
+    pub dims: Dims,
     /// `.csv` and `.json` files to write as well.
     pub output: Vec<PathBuf>,
     /// How the answer is printed.
@@ -80,7 +83,13 @@ impl Verb for Predict {
         self.check_memory(&fingerprints)?;
         let words = asked::expand(&self.networks)?;
         let breakdown = words.len() == 1 || context.console.mode().is_json();
-        let question = Question { fingerprints: &fingerprints, batches: &self.batches, limit: self.limit, breakdown };
+        let question = Question {
+            fingerprints: &fingerprints,
+            batches: &self.batches,
+            limit: self.limit,
+            dims: &self.dims,
+            breakdown,
+        };
         let answered = ask_all(&words, &question, context);
         let answers = Answers::collect(words, answered, fingerprints, context)?;
         let files = self.write(&answers, context)?;
@@ -154,6 +163,6 @@ fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Opti
 
 /// Loads one network and asks about it.
 fn ask(word: &str, question: &Question) -> Answered {
-    let Named { network, remarks } = Named::load(word, &question.fingerprints.subject().dataset)?;
+    let Named { network, remarks } = Named::sized(word, &question.fingerprints.subject().dataset, question.dims)?;
     Ok((question.ask(word, &network)?, remarks))
 }

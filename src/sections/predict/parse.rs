@@ -3,6 +3,7 @@
 use super::{Form, Predict};
 use crate::config::Values;
 use crate::error::Result;
+use crate::network::onnx::Dims;
 use crate::workload::Stage;
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ impl Predict {
             require_fit: values.get("require_fit")?,
             device: values.get("device_name")?,
             dataset: values.get("dataset")?,
+            dims: Dims::new(),
             output,
             form: Form::Tables,
         })

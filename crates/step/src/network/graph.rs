@@ -48,7 +48,7 @@ impl Node {
     }
 }
 
-/// The layer graph of a network: one image in, one tensor out, weights as shapes only.
+/// The layer graph of a network: one tensor in, an image in most, one tensor out, weights as shapes only.
 ///
 /// Nodes stand in the order they run, inputs before their readers, the input first; the result depends on every one of them.
 ///

@@ -1,8 +1,10 @@
 //! Reads a file's messages around its weights: large payloads are noted by where they lie, what nobody asks for is passed over.
 
+use super::exporter::is_asked_for;
 use super::functions;
 use super::schema::{GraphProto, ModelProto, TensorProto, field};
 use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -147,11 +149,45 @@ impl<R: Read + Seek> Wire<R> {
             let field = self.field(body.end)?;
             match (field.number, field.body.clone()) {
                 (field::INITIALIZER, Some(body)) => initializers.push(self.initializer(body)?),
+                (number, Some(body)) if number == u64::from(field::NODE) => self.node(body, kept)?,
                 (number, _) if field::KEPT_OF_GRAPH.contains(&number) => self.keep(&field, kept)?,
                 (_, body) => self.skip(body)?,
             }
         }
         Ok(())
+    }
+
+    /// A node without the notes beside it that nobody asks for: traces of PyTorch's stack are most of a file of its default exporter.
+    fn node(&mut self, body: Range<u64>, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut kept = Vec::new();
+        while self.position < body.end {
+            let field = self.field(body.end)?;
+            match (field.number, field.body.clone()) {
+                (field::NODE_METADATA_PROPS, Some(note)) => self.note(&field, note, &mut kept)?,
+                _ => self.keep(&field, &mut kept)?,
+            }
+        }
+        encode_key(field::NODE, WireType::LengthDelimited, out);
+        encode_varint(kept.len() as u64, out);
+        out.extend(kept);
+        Ok(())
+    }
+
+    /// A note, if its key, which comes first, is asked for.
+    fn note(&mut self, note: &Field, body: Range<u64>, kept: &mut Vec<u8>) -> io::Result<()> {
+        let first = if self.position < body.end { Some(self.field(body.end)?) } else { None };
+        let key = first.as_ref().filter(|first| first.number == field::KEY).and_then(|first| first.body.clone());
+        let mut start = first.map_or_else(Vec::new, |first| first.head);
+        let head = start.len();
+        if let Some(key) = key {
+            self.copy(key.end - key.start, &mut start)?;
+        }
+        if !is_asked_for(&start[head..]) {
+            return self.skip(Some(self.position..body.end));
+        }
+        kept.extend(&note.head);
+        kept.extend(start);
+        self.copy(body.end - self.position, kept)
     }
 
     fn initializer(&mut self, body: Range<u64>) -> io::Result<Initializer> {

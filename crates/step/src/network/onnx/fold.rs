@@ -16,6 +16,7 @@ pub(super) fn evaluate(call: &Call) -> Option<Constant> {
         ("ConstantOfShape", [shape]) => filled(call, shape),
         ("Range", [start, limit, delta]) => range(start, limit, delta),
         ("Where", [condition, yes, no]) => choose(condition, yes, no),
+        ("OneHot", [indices, depth, values]) => one_hot(call, indices, depth, values),
         ("Expand", [data, shape]) => expanded(data, &common(&data.dims, &sizes(shape)?)?),
         ("Concat", parts) => rearrange::concat(call, parts),
         ("Gather", [data, indices]) => rearrange::gather(call, data, indices),
@@ -134,6 +135,20 @@ fn range(start: &Constant, limit: &Constant, delta: &Constant) -> Option<Constan
     let count = (0.0..=MAX_ELEMENTS as f64).contains(&steps).then_some(steps as usize)?;
     let values: Vec<f64> = (0..count).map(|i| start + i as f64 * delta).collect();
     Some(Constant { dims: vec![count], values, integer: true })
+}
+
+/// Codes along the last axis, which is the form that exporters write.
+fn one_hot(call: &Call, indices: &Constant, depth: &Constant, values: &Constant) -> Option<Constant> {
+    let count = depth.as_integers().first().and_then(|&depth| usize::try_from(depth).ok())?;
+    let [off, on] = *values.values.as_slice() else { return None };
+    let elements = indices.values.len().checked_mul(count).filter(|&elements| elements <= MAX_ELEMENTS)?;
+    if call.int("axis").unwrap_or(-1) != -1 || elements == 0 {
+        return None;
+    }
+    let place = |index: i64| if index < 0 { index + count as i64 } else { index };
+    let code = |index: i64| (0..count as i64).map(move |at| if at == place(index) { on } else { off });
+    let dims = indices.dims.iter().copied().chain([count]).collect();
+    Some(Constant { dims, values: indices.as_integers().into_iter().flat_map(code).collect(), integer: values.integer })
 }
 
 fn choose(condition: &Constant, yes: &Constant, no: &Constant) -> Option<Constant> {

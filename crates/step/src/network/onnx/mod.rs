@@ -85,6 +85,20 @@ pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
     translated(&open(path)?, path).map(|(loaded, _)| loaded)
 }
 
+/// Sizes for dimensions that files leave open, by the names they have there, such as `tokens`.
+pub type Dims = BTreeMap<String, u64>;
+
+/// As [`read`], dimensions that the file leaves open being as large as `dims` says; the batch stays open in any case.
+///
+/// # Errors
+/// As [`read`], and where the file has no dimension of such a name.
+pub fn read_sized(path: impl AsRef<Path>, dims: &Dims) -> error::Result<Loaded> {
+    let path = path.as_ref();
+    let mut file = open(path)?;
+    source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(path))?;
+    translated(&file, path).map(|(loaded, _)| loaded)
+}
+
 /// As [`read`], and the mean magnitude of every filter, for l1 pruning.
 ///
 /// # Errors

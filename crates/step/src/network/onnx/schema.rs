@@ -10,8 +10,14 @@ pub(super) mod field {
     pub const METADATA_PROPS: u64 = 14;
     /// `ModelProto.functions`
     pub const FUNCTIONS: u64 = 25;
-    /// `GraphProto.node`, `.input`, `.output`, `.value_info`, `.sparse_initializer`, `.metadata_props`
-    pub const KEPT_OF_GRAPH: [u64; 6] = [1, 11, 12, 13, 15, 16];
+    /// `GraphProto.input`, `.output`, `.value_info`, `.sparse_initializer`, `.metadata_props`
+    pub const KEPT_OF_GRAPH: [u64; 5] = [11, 12, 13, 15, 16];
+    /// `GraphProto.node`
+    pub const NODE: u32 = 1;
+    /// `NodeProto.metadata_props`
+    pub const NODE_METADATA_PROPS: u64 = 9;
+    /// `StringStringEntryProto.key`
+    pub const KEY: u64 = 1;
     /// `ModelProto.graph`
     pub const GRAPH: u64 = 7;
     /// `GraphProto.initializer`

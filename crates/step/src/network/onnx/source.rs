@@ -1,16 +1,17 @@
 //! The parts of a file before its operations: which input is the image, which are weights, in what order the nodes run.
 
+use super::Dims;
 use super::exporter::{Exporter, Origin};
 use super::file::{File, Initializer};
 use super::schema::{
-    GraphProto, NodeProto, TensorProto, ValueInfoProto, tensor_proto::DataType, tensor_shape_proto::dimension,
-    type_proto,
+    GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, tensor_proto::DataType,
+    tensor_shape_proto::dimension, type_proto,
 };
 use super::tensor::{self, Constant};
 use super::value::{Value, View, Weight, elements};
 use crate::network::{MAX_ELEMENTS, Shape};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// Tensors have no more axes; a vector of numbers about axes is no longer.
@@ -28,8 +29,8 @@ pub(super) struct Image {
     pub batch: Option<u64>,
 }
 
-const ONE_INPUT: &str = "export a network that takes one image tensor of shape [batch, channels, height, width]";
-const FIXED_SIZE: &str = "export with a fixed height and width; only the batch may be dynamic";
+const ONE_INPUT: &str = "export a network that takes one tensor of numbers, its batch first, such as images of shape [batch, channels, height, width]";
+const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
 
 /// Finds the one graph input that is data; all others are weights.
 pub(super) fn image(graph: &GraphProto, initializers: &[Initializer]) -> Result<Image, Problem> {
@@ -95,17 +96,22 @@ fn data_names(graph: &GraphProto) -> HashSet<&str> {
 
 fn shaped(input: &ValueInfoProto) -> Result<Image, Problem> {
     let dims = dims(input).unwrap_or_default();
-    let written: Vec<String> = dims.iter().map(|dim| dim.map_or("?".into(), |dim| dim.to_string())).collect();
-    let wrong =
-        |what, help| Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written.join(", ")), Some(help)));
+    let wrong = |what: &str, help| {
+        Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written(input)), Some(help)))
+    };
     if element_type(input).is_some_and(|kind| !tensor::is_float(kind)) {
         return wrong("holds no floating-point numbers", ONE_INPUT);
     }
-    let &[batch, channels, height, width] = dims.as_slice() else { return wrong("is no batch of images", ONE_INPUT) };
-    let [Some(channels), Some(height), Some(width)] = [channels, height, width] else {
-        return wrong("has no fixed image size", FIXED_SIZE);
+    let Some((&batch, sample)) = dims.split_first().filter(|(_, sample)| !sample.is_empty()) else {
+        return wrong("is no batch of anything", ONE_INPUT);
     };
-    let shape = Shape::new([channels, height, width].map(|dim| dim as usize));
+    let Some(sizes) = sample.iter().map(|dim| dim.map(|dim| dim as usize)).collect::<Option<Vec<_>>>() else {
+        let open =
+            names(input).skip(1).flatten().map(|name| format!("--dim {name}=SIZE")).collect::<Vec<_>>().join(" ");
+        let what = format!("has no fixed size: say how large it is by {open} (perf4sight inspect and predict)");
+        return wrong(&what, FIXED_SIZE);
+    };
+    let shape = Shape::new(sizes);
     if shape.elements() > MAX_ELEMENTS {
         return wrong("is larger than any device holds", FIXED_SIZE);
     }
@@ -113,6 +119,53 @@ fn shaped(input: &ValueInfoProto) -> Result<Image, Problem> {
         return wrong("has an absurd batch size", FIXED_SIZE);
     }
     Ok(Image { name: input.name().into(), shape, batch })
+}
+
+/// The dimensions of an input as the file has them, open ones by their names.
+fn written(input: &ValueInfoProto) -> String {
+    let sizes = dims(input).unwrap_or_default();
+    let written = sizes.iter().zip(names(input)).map(|(size, name)| match size {
+        Some(size) => size.to_string(),
+        None => name.unwrap_or("?").to_string(),
+    });
+    written.collect::<Vec<_>>().join(", ")
+}
+
+/// What each dimension of a value is called, where it is open.
+fn names(info: &ValueInfoProto) -> impl Iterator<Item = Option<&str>> {
+    let shape = tensor_type(info).and_then(|tensor| tensor.shape.as_ref());
+    shape.into_iter().flat_map(|shape| &shape.dim).map(|dim| match &dim.value {
+        Some(dimension::Value::DimParam(name)) if !name.is_empty() => Some(name.as_str()),
+        _ => None,
+    })
+}
+
+/// Gives dimensions that a file leaves open their sizes.
+///
+/// # Errors
+/// One clause, where it has none of a name.
+pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), String> {
+    let Some(graph) = &mut model.graph else { return Ok(()) };
+    let open: BTreeSet<String> = graph.input.iter().flat_map(names).flatten().map(str::to_string).collect();
+    if let Some(unknown) = sizes.keys().find(|name| !open.contains(*name)) {
+        let open = open.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(format!("leaves no dimension \"{unknown}\" open; those that it leaves open: {open}"));
+    }
+    let values = graph.input.iter_mut().chain(&mut graph.value_info).chain(&mut graph.output);
+    for dim in values.filter_map(shape_of).flat_map(|shape| &mut shape.dim) {
+        let Some(dimension::Value::DimParam(name)) = &dim.value else { continue };
+        if let Some(&size) = sizes.get(name) {
+            dim.value = Some(dimension::Value::DimValue(i64::try_from(size).unwrap_or(i64::MAX)));
+        }
+    }
+    Ok(())
+}
+
+fn shape_of(info: &mut ValueInfoProto) -> Option<&mut TensorShapeProto> {
+    match info.r#type.as_mut()?.value.as_mut()? {
+        type_proto::Value::TensorType(tensor) => tensor.shape.as_mut(),
+        _ => None,
+    }
 }
 
 fn tensor_type(info: &ValueInfoProto) -> Option<&type_proto::Tensor> {

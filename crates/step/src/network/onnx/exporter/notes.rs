@@ -6,6 +6,11 @@ const OPERATION: &str = "pkg.torch.onnx.fx_node";
 const SCOPES: &str = "pkg.torch.onnx.name_scopes";
 const RULES: &str = "pkg.onnxscript.rewriter.rule_name";
 
+/// Whether anybody here asks for a note of this key.
+pub(in crate::network::onnx) fn is_asked_for(key: &[u8]) -> bool {
+    [OPERATION, SCOPES, RULES].iter().any(|known| known.as_bytes() == key)
+}
+
 fn note<'a>(node: &'a NodeProto, key: &str) -> &'a str {
     node.metadata_props.iter().find(|note| note.key() == key).map_or("", |note| note.value())
 }

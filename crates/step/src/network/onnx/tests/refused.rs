@@ -125,6 +125,26 @@ fn functions_that_call_each_other_end() {
 }
 
 #[test]
+fn dimensions_that_a_file_leaves_open_are_said_by_name() {
+    let draft = Draft::opset(17).input("x", [Named("batch"), Named("tokens"), Is(8)]).weight("w", [8, 4]);
+    let draft = draft.node("MatMul", &["x", "w"], "y", vec![]).output("y");
+    let error = draft.error();
+    assert!(
+        error.contains("of shape [batch, tokens, 8] has no fixed size: say how large it is by --dim tokens=SIZE"),
+        "{error}"
+    );
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("tokens.onnx");
+    std::fs::write(&path, draft.bytes()).unwrap();
+    let sized = |name: &str| read_sized(&path, &Dims::from([(name.to_string(), 197)]));
+    let network = sized("tokens").unwrap().network;
+    assert_eq!((network.output_shape(), network.macs()), (&Shape::new([197, 4]), 197 * 8 * 4));
+    rewritten(&network);
+    let error = sized("words").unwrap_err().to_string();
+    assert!(error.contains("leaves no dimension \"words\" open; those that it leaves open: batch, tokens"), "{error}");
+}
+
+#[test]
 fn several_inputs_and_tokens_are_refused_by_name() {
     let two = Draft::new().input("other", [Named("batch"), Is(3), Is(8), Is(8)]);
     let error = two.node("Add", &["x", "other"], "y", vec![]).output("y").error();
@@ -133,5 +153,5 @@ fn several_inputs_and_tokens_are_refused_by_name() {
     tokens.graph().input.push(Draft::typed("ids", [Named("batch"), Is(16)], DataType::Int64));
     let tokens = tokens.weight("table", [100, 8]).node("Gather", &["table", "ids"], "y", vec![]).output("y");
     let error = tokens.error();
-    assert!(error.contains("input \"ids\" of shape [?, 16] holds no floating-point numbers"), "{error}");
+    assert!(error.contains("input \"ids\" of shape [batch, 16] holds no floating-point numbers"), "{error}");
 }
