@@ -44,44 +44,6 @@ fn fifty_thousand_nodes_are_read_and_none_overflows_the_stack() {
     assert_eq!(network.nodes().len(), 50_001);
 }
 
-/// Residual blocks until the file has so many bytes, with as much noted beside every node as PyTorch's default exporter does: 1.46 KB,
-/// swin_t's 822 nodes with 1,199,322 bytes.
-fn large(bytes: usize) -> Draft {
-    let mut draft = Draft::new();
-    let mut last = "x".to_string();
-    for block in 0..bytes / (3 * 1700) {
-        let name = |layer: &str| format!("layers.{block}.residual.{layer}");
-        let [filters, filtered, bent, sum] = ["conv.weight", "conv", "relu", "sum"].map(name);
-        let layers: [(&str, [&str; 2], &str); 3] =
-            [("Conv", [&last, &filters], &filtered), ("Relu", [&filtered, ""], &bent), ("Add", [&last, &bent], &sum)];
-        draft = draft.weight(&filters, [3, 3, 1, 1]);
-        for (operator, inputs, name) in layers {
-            let inputs: Vec<&str> = inputs.into_iter().filter(|input| !input.is_empty()).collect();
-            draft = draft
-                .node(operator, &inputs, name, vec![])
-                .noted("pkg.torch.onnx.stack_trace", &"File line".repeat(163));
-        }
-        last = sum;
-    }
-    draft.output(&last)
-}
-
-#[test]
-#[ignore = "a measurement; run with: cargo test --release -p perf4sight-step --lib megabytes -- --ignored --nocapture"]
-fn twenty_megabytes_of_graph_are_read_in_fifty_milliseconds() {
-    let bytes = large(20 << 20).bytes();
-    let read = |_| {
-        let start = std::time::Instant::now();
-        let nodes = from_bytes("large", &bytes).unwrap().network.nodes().len();
-        (start.elapsed().as_secs_f64() * 1e3, nodes)
-    };
-    let mut times: Vec<(f64, usize)> = (0..7).map(read).collect();
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (median, nodes) = times[3];
-    println!("{:.1} MB, {nodes} nodes: {median:.1} ms", bytes.len() as f64 / 1e6);
-    assert!(median <= 50.0, "{median:.1} ms");
-}
-
 #[test]
 fn ten_gigabytes_of_weights_elsewhere_are_never_looked_for() {
     let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
