@@ -13,6 +13,8 @@ const COLOURS: usize = 7;
 const NAME: usize = 40;
 /// What those are called.
 const MORE: &str = "more ranges";
+/// What is none of them.
+const REST: &str = "other";
 
 /// Whose time a moment is: the GPU's whenever it works, else that of whoever has the word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,8 +102,9 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
     let coloured =
         if operations.len() == COLOURS + 1 { &operations[..] } else { &operations[..operations.len().min(COLOURS)] };
     let named = |operation: &str| match coloured.iter().position(|known| *known == operation) {
-        Some(place) => (place, cut(operation, NAME)),
-        None => (COLOURS, MORE.to_owned()),
+        Some(_) if operation == REST => (Colour::Rival, operation.to_owned()),
+        Some(place) => (Colour::Nth(place), cut(operation, NAME)),
+        None => (Colour::Nth(COLOURS), MORE.to_owned()),
     };
     let groups = groups(shown);
     let bars: usize = groups.iter().map(|group| group.bars.len()).sum();
@@ -110,14 +113,14 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
         let (Some(bar), (colour, operation)) = (part.bar, named(&part.operation)) else { continue };
         let name = format!("{operation}: {}", part.share.label());
         let own = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            let new = Series::new(name, vec![0.0; bars]).coloured(Colour::Nth(colour)).textured(part.share.texture());
+            let new = Series::new(name, vec![0.0; bars]).coloured(colour).textured(part.share.texture());
             series.push(new);
             series.len() - 1
         });
         series[own].data[bar] += part.time.mean / 1e6;
     }
     let colours = operations.iter().take(COLOURS + 1).map(|operation| named(operation));
-    let colours = colours.map(|(colour, name)| key(&name, Colour::Nth(colour), Texture::Plain));
+    let colours = colours.map(|(colour, name)| key(&name, colour, Texture::Plain));
     let shares = Share::all().filter(|share| parts.iter().any(|part| part.share == *share && part.time.mean > 0.0));
     let shares = shares.map(|share| key(share.label(), Colour::Subject, share.texture()));
     let keys = colours.chain(shares).collect();
