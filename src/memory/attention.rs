@@ -4,13 +4,22 @@ use super::amount::{Amount, product};
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, Take};
 use super::rule::{Rule, Saved};
-use crate::network::{Beside, Facts};
+use crate::network::{Beside, Facts, Node, Op};
+use crate::workload::Step;
 
-/// The rule of an attention. The kernel that never holds all scores cannot give a gradient to what is added to them
-/// (`check_attn_mask_shape` of sdp_utils_cpp.cpp); then it is computed step by step.
+/// The rule of an attention.
 pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let trained = operation.node.inputs.len() > 3 && operation.tracked(3);
-    if operation.step.trains() && trained { apart(rule, operation) } else { flash(rule, operation, facts) }
+    match is_apart(operation.node, operation.step, operation.tracked) {
+        true => apart(rule, operation),
+        false => flash(rule, operation, facts),
+    }
+}
+
+/// Whether an attention is computed step by step: the kernel that never holds all scores cannot give a gradient to what is added to them
+/// (`check_attn_mask_shape` of sdp_utils_cpp.cpp).
+pub(super) fn is_apart(node: &Node, step: Step, tracked: &[bool]) -> bool {
+    let added = node.inputs.get(3).filter(|_| node.op == Op::Attention);
+    step.trains() && added.is_some_and(|added| tracked[added.index()])
 }
 
 /// `_scaled_dot_product_flash_attention_for_cpu`: it saves what it reads, its result and a logarithm for every query.

@@ -62,8 +62,10 @@ impl Steps<'_> {
                     of_inputs.extend(wanted(index).map(|input| (input, self.recorder.hold(gradient))));
                 }
                 Move::WeightGradient(index) => {
-                    let amount = plan.rules[owner.index()].weights[index];
-                    of_weights.push((index, self.recorder.allocate(amount, Role::WeightGradients, owner)));
+                    // Of what nobody trains there is none.
+                    let amount = plan.rules[owner.index()].weights.get(index);
+                    let gradient = amount.map(|&amount| self.recorder.allocate(amount, Role::WeightGradients, owner));
+                    of_weights.extend(gradient.map(|gradient| (index, gradient)));
                 }
                 Move::Take(amount) => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
                 Move::Drop(before) => give_back(before, &mut borrowed, &mut self.recorder),

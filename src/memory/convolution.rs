@@ -13,14 +13,20 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0)]);
     let blocked = operation.platform.workspaces.iter().find_map(|workspace| match workspace {
         Workspace::BlockedCopies { channels, one_thread } => {
-            Some(Blocked { operation, conv, block: *channels, kept: Kept::on(*one_thread) })
+            let threads = if *one_thread { 1 } else { 2 };
+            Some(Blocked { operation, conv, block: *channels, threads, kept: Kept::on(*one_thread) })
         }
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
-    match blocked {
+    let rule = match blocked {
+        Some(blocked) if operation.layout(0).is_channels_last() => {
+            rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
+        }
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => borrowing(rule, operation, conv),
-    }
+    };
+    // `contiguous` of the layout that the input suggests (aten/src/ATen/native/Convolution.cpp).
+    if operation.layout(0).is_dense() { rule } else { rule.copying(operation.input(0)) }
 }
 
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).

@@ -7,12 +7,16 @@ mod amount;
 mod attention;
 mod backward;
 mod blocked;
+mod channels_last;
 mod convolution;
 mod event;
+mod layout;
+mod layouts;
 mod operation;
 mod optimizer;
 mod peak;
 mod plan;
+mod product;
 mod recorder;
 mod replay;
 mod rule;
@@ -27,6 +31,9 @@ use crate::platform::Platform;
 use crate::workload::Step;
 use plan::Plan;
 use schedule::Schedule;
+
+/// Any batch of more than one: layouts are the same for all.
+const SEVERAL: u64 = 2;
 
 /// The steps of one network on one device, ready to be simulated at any batch size.
 ///
@@ -49,12 +56,20 @@ use schedule::Schedule;
 pub struct Simulation<'a> {
     network: &'a Network,
     platform: &'a Platform,
+    /// Of a single sample, whose tensors have views that those of several have not.
+    single: Schedule,
     schedule: Schedule,
 }
 
 impl<'a> Simulation<'a> {
     /// Prepares the steps.
     pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
-        Simulation { network, platform, schedule: Schedule::new(&Plan::new(network, step, platform)) }
+        let [single, schedule] = [1, SEVERAL].map(|batch| Schedule::new(&Plan::new(network, step, platform, batch)));
+        Simulation { network, platform, single, schedule }
+    }
+
+    /// What happens to so many samples.
+    fn schedule(&self, batch: u64) -> &Schedule {
+        if batch == 1 { &self.single } else { &self.schedule }
     }
 }

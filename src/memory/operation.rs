@@ -1,7 +1,8 @@
 //! One operation of a network, on a device, within a step.
 
 use super::amount::Amount;
-use crate::network::{Conv, Network, Node, Shape};
+use super::layout::Layout;
+use crate::network::{Conv, Network, Node, NodeId, Shape};
 use crate::platform::{Asked, Platform};
 use crate::workload::Step;
 
@@ -9,6 +10,7 @@ use crate::workload::Step;
 #[derive(Clone, Copy)]
 pub(super) struct Operation<'a> {
     pub network: &'a Network,
+    pub id: NodeId,
     pub node: &'a Node,
     pub platform: &'a Platform,
     pub step: Step,
@@ -16,6 +18,8 @@ pub(super) struct Operation<'a> {
     pub in_place: bool,
     /// For every node, whether its gradient is asked for.
     pub tracked: &'a [bool],
+    /// For every node, how its result lies.
+    pub layouts: &'a [Layout],
 }
 
 impl Operation<'_> {
@@ -27,6 +31,16 @@ impl Operation<'_> {
     /// Bytes of one of the inputs.
     pub fn input(&self, index: usize) -> Amount {
         self.tensor(self.network.input_of(self.node, index))
+    }
+
+    /// How the result lies.
+    pub fn result(&self) -> &Layout {
+        &self.layouts[self.id.index()]
+    }
+
+    /// How one of the inputs lies.
+    pub fn layout(&self, index: usize) -> &Layout {
+        &self.layouts[self.node.inputs[index].index()]
     }
 
     /// Whether the gradient of an input is asked for.

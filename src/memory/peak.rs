@@ -3,7 +3,7 @@
 use super::Simulation;
 use super::event::{Event, Role, Tensor};
 use super::replay::{Moment, replay};
-use super::schedule::Part;
+use super::schedule::{Part, Schedule};
 use crate::units::Bytes;
 
 /// Peaks of memory, as the device's profiler reports them.
@@ -62,14 +62,15 @@ impl Alive {
 impl Simulation<'_> {
     /// The peaks at a batch size.
     pub fn peak(&self, batch: u64) -> Peak {
-        let reported = replay(&self.schedule, self.platform, batch).reported;
+        let reported = replay(self.schedule(batch), self.platform, batch).reported;
         Peak { allocated: Bytes(reported.allocated), reserved: Bytes(reported.reserved) }
     }
 
     /// What is alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
-        let outcome = replay(&self.schedule, self.platform, batch);
-        let alive = self.tensors_at(outcome.moment);
+        let schedule = self.schedule(batch);
+        let outcome = replay(schedule, self.platform, batch);
+        let alive = tensors_at(schedule, outcome.moment);
         let sum = |role: Role| {
             let bytes = alive.iter().filter(|tensor| tensor.role == role).map(|tensor| tensor.amount.bytes(batch));
             Bytes(bytes.fold(0, u64::saturating_add))
@@ -87,24 +88,6 @@ impl Simulation<'_> {
         parts
     }
 
-    /// The tensors alive right after an event.
-    fn tensors_at(&self, moment: Moment) -> Vec<&Tensor> {
-        let schedule = &self.schedule;
-        let mut alive = vec![false; schedule.tensors.len()];
-        for part in Part::ALL.into_iter().filter(|part| *part <= moment.part) {
-            let events = schedule.events(part);
-            let until = if part == moment.part { moment.event + 1 } else { events.len() };
-            for event in &events[..until] {
-                match *event {
-                    Event::Allocate(tensor) => alive[tensor as usize] = true,
-                    Event::Free(tensor) => alive[tensor as usize] = false,
-                    Event::BackwardDone => {}
-                }
-            }
-        }
-        schedule.tensors.iter().zip(alive).filter_map(|(tensor, alive)| alive.then_some(tensor)).collect()
-    }
-
     fn by_layer(&self, alive: &[&Tensor], batch: u64) -> Vec<Layer> {
         let mut bytes = vec![0u64; self.network.nodes().len()];
         for tensor in alive.iter().filter(|tensor| tensor.role == Role::Activations) {
@@ -114,4 +97,21 @@ impl Simulation<'_> {
         let layers = self.network.nodes().iter().zip(bytes).filter(|(_, bytes)| *bytes > 0);
         layers.map(|(node, bytes)| Layer { name: node.name.clone(), bytes: Bytes(bytes) }).collect()
     }
+}
+
+/// The tensors alive right after an event.
+fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
+    let mut alive = vec![false; schedule.tensors.len()];
+    for part in Part::ALL.into_iter().filter(|part| *part <= moment.part) {
+        let events = schedule.events(part);
+        let until = if part == moment.part { moment.event + 1 } else { events.len() };
+        for event in &events[..until] {
+            match *event {
+                Event::Allocate(tensor) => alive[tensor as usize] = true,
+                Event::Free(tensor) => alive[tensor as usize] = false,
+                Event::BackwardDone => {}
+            }
+        }
+    }
+    schedule.tensors.iter().zip(alive).filter_map(|(tensor, alive)| alive.then_some(tensor)).collect()
 }

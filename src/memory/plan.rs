@@ -1,6 +1,7 @@
 //! Everything about a step that is known before it runs: the rule of every operation, who reads whom, who needs gradients.
 
 use super::amount::Amount;
+use super::layouts::layouts;
 use super::operation::Operation;
 use super::rule::Rule;
 use super::rules::rule;
@@ -22,16 +23,20 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
+    /// The step for as many samples as `batch`, or for any larger number of them where there is more than one.
+    pub fn new(network: &'a Network, step: Step, platform: &'a Platform, batch: u64) -> Self {
         let tracked = network.gradients();
         let in_place = network.in_place();
-        let operations = network.nodes().iter().zip(in_place).map(|(node, in_place)| Operation {
+        let layouts = layouts(network, step, &tracked, batch);
+        let operations = network.iter().zip(in_place).map(|((id, node), in_place)| Operation {
             network,
+            id,
             node,
             platform,
             step,
             in_place,
             tracked: &tracked,
+            layouts: &layouts,
         });
         let rules = operations.map(rule).collect();
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();

@@ -56,6 +56,12 @@ impl Rule {
         self
     }
 
+    /// Works both ways on a copy of that size.
+    pub fn copying(self, amount: Amount) -> Self {
+        let copied = |moves: Vec<Move>| [Move::Take(amount)].into_iter().chain(moves).chain([Move::Drop(0)]).collect();
+        Rule { forward: copied(self.forward), backward: copied(self.backward), ..self }
+    }
+
     /// Saves more tensors for backward.
     pub fn saves(mut self, saved: impl IntoIterator<Item = Saved>) -> Self {
         self.saves.extend(saved);

@@ -3,22 +3,20 @@
 //! What backward needs is read off PyTorch's tools/autograd/derivatives.yaml, what forward and backward allocate off the kernels
 //! in aten/src/ATen/native. Tensors of a few bytes that live within one operation are left out.
 
-use super::amount::{Amount, INDEX, product};
+use super::amount::{Amount, INDEX, product as times};
 use super::attention;
 use super::convolution;
 use super::operation::Operation;
+use super::product;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
-use crate::network::{Activation, Beside, Binary, Facts, Gradient, Nature, Needs, Shape, Storage};
+use crate::network::{Activation, Beside, Binary, Coupling, Facts, Gradient, Nature, Needs, Op, Shape, Storage};
 use crate::platform::{Mask, Rectifier};
 
 /// What an operation does to memory.
 pub(super) fn rule(operation: Operation) -> Rule {
     let facts = operation.network.facts(operation.node);
-    let tensors = operation.network.tensors_of(operation.node);
-    let weights =
-        tensors.into_iter().map(|elements| Amount::once(operation.step.weight().saturating_mul(elements))).collect();
-    let rule = Rule { weights, ..Rule::default() };
+    let rule = held(operation, &facts);
     match facts.nature {
         Nature::Convolution(conv) => convolution::rule(rule, operation, conv),
         Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, &facts),
@@ -26,12 +24,46 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, &facts),
         Nature::Dropout if facts.storage == Storage::View => plain(rule, operation, &facts),
         Nature::Dropout => dropout(rule, operation, &facts),
-        Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul => plain(rule, operation, &facts),
+        Nature::Linear(_) => product::linear(rule, operation, &facts),
+        Nature::MatMul => product::matmul(rule, operation),
+        Nature::Movement => moved(rule, operation, &facts),
+        Nature::Input | Nature::Parameter => plain(rule, operation, &facts),
         Nature::Attention => attention::rule(rule, operation, &facts),
-        Nature::Normalisation | Nature::Softmax | Nature::Activation(_) => plain(rule, operation, &facts),
+        Nature::Normalisation | Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
+        Nature::Activation(_) => plain(rule, operation, &facts),
         Nature::Transposed(_) | Nature::Choice => plain(rule, operation, &facts),
-        Nature::Pooling(_) | Nature::Movement | Nature::Unknown(_) => plain(rule, operation, &facts),
+        Nature::Pooling(_) | Nature::Unknown(_) => plain(rule, operation, &facts),
     }
+}
+
+/// What an operation holds between steps: its trained tensors, or what is none of the network's parameters and stays as it is.
+fn held(operation: Operation, facts: &Facts) -> Rule {
+    let bytes = |dims: &Shape| Amount::once(operation.step.weight().saturating_mul(dims.elements()));
+    let tensors: Vec<Amount> = facts.weights.iter().map(|weight| bytes(&weight.dims)).collect();
+    match (operation.node.shares, operation.network.trains(operation.node)) {
+        (Some(_), _) => Rule::default(),
+        (None, true) => Rule { weights: tensors, ..Rule::default() },
+        (None, false) => Rule { buffers: tensors, ..Rule::default() },
+    }
+}
+
+/// A view where the elements lie so that there is one, else a copy, whose gradient is handed on all the same.
+fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    if facts.channels == Coupling::Regrouped && operation.layout(0).viewed(operation.result().sizes()).is_none() {
+        return rule.forward([Output]).backward([PassGradient(0)]);
+    }
+    if matches!(facts.channels, Coupling::Permuted(_)) {
+        return rule.forward([Reuse]).backward([PassGradient(0)]);
+    }
+    plain(rule, operation, facts)
+}
+
+/// What normalises rows copies an input that does not lie in rows (`expect_contiguous` in layer_norm.cpp, `contiguous` in SoftMax.cpp); groups
+/// of channels may lie last.
+fn in_rows(rule: Rule, operation: Operation) -> Rule {
+    let layout = operation.layout(0);
+    let grouped = matches!(operation.node.op, Op::GroupNorm { .. }) && layout.is_dense();
+    if layout.is_contiguous() || grouped { rule } else { rule.copying(operation.input(0)) }
 }
 
 /// An operation that does no more than its facts say: first the result, then what is made beside it; backward the gradients of the
@@ -61,7 +93,7 @@ fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
         // Attention and dropout have rules of their own.
         None | Some(Beside::Sums(_) | Beside::Draw) => Vec::new(),
         Some(Beside::Statistics(rows)) => {
-            vec![Keep(Amount::per_sample(product([operation.step.activation(), rows]))); 2]
+            vec![Keep(Amount::per_sample(times([operation.step.activation(), rows]))); 2]
         }
         Some(Beside::Indices) => {
             // max_pool2d_with_indices also where nobody asks for the indices (aten/src/ATen/native/Pooling.cpp).

@@ -128,8 +128,11 @@ impl<'a> Steps<'a> {
             }
         }
         let result = result.expect("every rule makes a result");
-        let saves = if plan.step.trains() { &rule.saves[..] } else { &[] };
-        kept.extend(saves.iter().map(|saved| match *saved {
+        if !plan.step.trains() {
+            kept.drain(..).for_each(|tensor| recorder.release(tensor));
+            return (result, kept);
+        }
+        kept.extend(rule.saves.iter().map(|saved| match *saved {
             Saved::Input(index) => recorder.hold(inputs[index]),
             Saved::Output => recorder.hold(result),
         }));

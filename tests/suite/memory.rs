@@ -271,3 +271,40 @@ fn a_dropout_that_drops_nothing_costs_nothing() {
         assert_eq!(kernels(&zero), kernels(&none), "{stage}");
     }
 }
+
+#[test]
+fn inference_keeps_no_statistics_for_a_backward_that_never_comes() {
+    let mut builder = NetworkBuilder::new("rows", Shape::new([3, 8, 8]));
+    let norm = Op::LayerNorm { axis: 2, affine: Affine::ScaleAndShift };
+    let result =
+        (0..3).fold(builder.input(), |at, number| builder.add(format!("norm{number}"), norm.clone(), &[at]).unwrap());
+    let (network, cpu) = (builder.finish(result), Platform::named("cpu").unwrap());
+    let simulation = Simulation::new(&network, Step::published(Stage::Inference), &cpu);
+    // Three times a scale and a shift of 8; the batch, what a normalisation reads and gives, 192 numbers each; two numbers for each of 24 rows.
+    assert_eq!(simulation.peak(1).allocated, Bytes(4 * (3 * 2 * 8 + 3 * 192 + 2 * 24)));
+}
+
+#[test]
+fn attention_holds_a_number_for_each_query_and_no_scores() {
+    let mut builder = NetworkBuilder::new("attention", Shape::new([2, 4, 8]));
+    let linear = Op::Linear(Linear { out_features: 8, bias: false });
+    let read = ["query", "key", "value"].map(|name| builder.add(name, linear.clone(), &[builder.input()]).unwrap());
+    let attention = builder.add("attention", Op::Attention, &read).unwrap();
+    let (network, cpu) = (builder.finish(attention), Platform::named("cpu").unwrap());
+    let simulation = Simulation::new(&network, Step::published(Stage::Inference), &cpu);
+    // Three matrices of 8 x 8; the batch, queries, keys, values and the result, 64 numbers each; 2 x 4 queries.
+    assert_eq!(simulation.peak(1).allocated, Bytes(4 * (3 * 64 + 5 * 64 + 8)));
+}
+
+#[test]
+fn tables_that_nobody_trains_have_no_gradients() {
+    let mut builder = NetworkBuilder::new("table", Shape::new([3, 8, 8]));
+    let table = builder.add("table", Op::Parameter(Shape::new([3, 8, 8])), &[]).unwrap();
+    builder.set_trained(table, 0);
+    let sum = builder.add("sum", Op::Binary(Binary::Add), &[builder.input(), table]).unwrap();
+    let norm = builder.add("norm", Op::BatchNorm { axis: 0 }, &[sum]).unwrap();
+    let (network, cpu) = (builder.finish(norm), Platform::named("cpu").unwrap());
+    let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);
+    // The table lies there, beside scale, shift and running statistics; of these, scale and shift of 3 are trained.
+    assert_eq!((alive.weights, alive.gradients), (Bytes(4 * (192 + 4 * 3)), Bytes(4 * 2 * 3)));
+}

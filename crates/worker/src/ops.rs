@@ -186,7 +186,7 @@ impl Call<'_> {
     }
 
     fn batch_norm(&self, axis: usize) -> Result<Tensor, TchError> {
-        let Weights { weight, bias, running } = self.weights()?;
+        let Weights { weight, bias, running, .. } = self.weights()?;
         let [mean, variance] = running.as_ref().map_or([None, None], |running| running.each_ref().map(Some));
         let (scale, shift, input) = (Some(weight), bias.as_ref(), &self.inputs[0]);
         let normalised = |input: &Tensor| {

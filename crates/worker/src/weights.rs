@@ -9,6 +9,8 @@ pub(super) struct Weights {
     pub bias: Option<Tensor>,
     /// Running mean and variance of a batch-norm; not trained.
     pub running: Option<[Tensor; 2]>,
+    /// Whether an optimizer changes weight and bias: not those of tables and filters that the network keeps as they are.
+    trained: bool,
 }
 
 /// The weights of every node that has some, by position; shared ones lie at their owner only.
@@ -34,7 +36,11 @@ impl WeightStore {
 
     /// The trainable tensors, in the order their nodes run.
     pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        self.0.iter().flatten().flat_map(|weights| std::iter::once(&weights.weight).chain(&weights.bias))
+        self.0
+            .iter()
+            .flatten()
+            .filter(|weights| weights.trained)
+            .flat_map(|weights| std::iter::once(&weights.weight).chain(&weights.bias))
     }
 }
 
@@ -67,7 +73,7 @@ impl Maker {
             (Spans::Result { .. }, Some(bias)) => (Tensor::f_ones(size, self.0)?, Some(Tensor::f_zeros(bias, self.0)?)),
             (Spans::Result { .. }, None) => (self.uniform(&size, weight.dims.elements())?, None),
         };
-        Ok(Some(Weights { weight, bias, running }))
+        Ok(Some(Weights { weight, bias, running, trained: network.trains(node) }))
     }
 
     /// PyTorch's default for convolutions and linear layers: uniform within one over the square root of the inputs.

@@ -1,7 +1,7 @@
 //! Simulated memory against what libtorch allocates on this processor, counted to the byte by the worker.
 
 use crate::conformance::measure;
-use crate::own_worker;
+use crate::{ROOT, own_worker};
 use perf4sight::device::hardware::Hardware;
 use perf4sight::device::kind::DeviceKind;
 use perf4sight::device::protocol::StepRule;
@@ -39,10 +39,13 @@ fn worker() -> Hardware {
 
 /// A network of the zoo, pruned.
 fn variant(name: &str, level: u8) -> Network {
-    let network = zoo::build(name, Dataset::Imagenet).unwrap();
-    let pruner = Pruner::new(&network);
-    let ranking = Ranking::random(&pruner, &mut generator(7, name, level, 0));
-    pruner.prune(&ranking, Goal::percent(&network, f64::from(level))).unwrap().network
+    pruned(&zoo::build(name, Dataset::Imagenet).unwrap(), level)
+}
+
+fn pruned(network: &Network, level: u8) -> Network {
+    let pruner = Pruner::new(network);
+    let ranking = Ranking::random(&pruner, &mut generator(7, network.name(), level, 0));
+    pruner.prune(&ranking, Goal::percent(network, f64::from(level))).unwrap().network
 }
 
 /// Bytes that libtorch counted and bytes that were simulated.
@@ -118,6 +121,53 @@ fn the_whole_zoo() {
         }
     }
     println!("\n{:?}", check(&all));
+}
+
+/// Transformers and modern CNNs of timm and torchvision, as `scripts/export_networks.py` exports them.
+const MODERN: [&str; 22] = [
+    "cait_xxs24_224",
+    "coat_tiny",
+    "convit_tiny",
+    "convnextv2_atto",
+    "crossvit_tiny_240",
+    "deit3_small_patch16_224",
+    "edgenext_xx_small",
+    "efficientformer_l1",
+    "efficientformerv2_s0",
+    "fastvit_t8",
+    "levit_128s",
+    "mambaout_femto",
+    "mixer_s32_224",
+    "mobilevitv2_050",
+    "poolformer_s12",
+    "pvt_v2_b0",
+    "repvit_m1",
+    "seg.lraspp_mobilenet_v3_large",
+    "tiny_vit_5m_224",
+    "tv.convnext_tiny",
+    "tv.swin_t",
+    "xcit_nano_12_p8_224",
+];
+
+/// The second table in `docs/accuracy/simulated-memory.md`, ten minutes on two cores.
+#[test]
+#[ignore = "needs exports; run with: python scripts/export_networks.py target/exports, cargo test -p perf4sight-worker modern -- --ignored --nocapture"]
+fn modern_networks() {
+    println!("| network | level | stage | batch 1 | batch 3 |\n|---|---|---|---|---|");
+    let mut errors = Vec::new();
+    for name in MODERN {
+        let file = Path::new(ROOT).join(format!("target/exports/{name}.legacy.onnx"));
+        let network = onnx::read(&file).unwrap_or_else(|error| panic!("{error}")).network.renamed(name);
+        for (level, stage) in [0, 50].into_iter().flat_map(|level| Stage::ALL.map(|stage| (level, stage))) {
+            let pairs = compare(&pruned(&network, level), level, stage, &[1, 3]);
+            let cells = pairs.iter().map(|pair| format!("{:.1} MiB, {:+.2} %", pair.counted.mib(), pair.error()));
+            println!("| {name} | {level} | {stage} | {} |", cells.collect::<Vec<_>>().join(" | "));
+            errors.extend(pairs.iter().map(|pair| pair.error().abs()));
+        }
+    }
+    let (mean, worst) = (errors.iter().sum::<f64>() / errors.len() as f64, errors.iter().copied().fold(0.0, f64::max));
+    println!("\n{} rows, off by {mean:.2} % on average, {worst:.2} % at worst", errors.len());
+    assert!(mean <= 3.0 && worst <= 8.0);
 }
 
 /// Networks with the operations that the zoo has none of: the exports of `tests/suite/exports`.

@@ -1,0 +1,59 @@
+//! How the result of every operation of a network lies in memory.
+
+use super::attention;
+use super::layout::Layout;
+use crate::network::{Network, Node, Op};
+use crate::workload::Step;
+
+/// For every node, how its result lies for so many samples; `tracked` says of which a gradient is asked for.
+pub(super) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u64) -> Vec<Layout> {
+    let mut layouts: Vec<Layout> = Vec::with_capacity(network.nodes().len());
+    for node in network.nodes() {
+        let dims = node.shape.dims().iter().map(|&dim| dim as u64);
+        let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
+        let inputs: Vec<&Layout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
+        let apart = attention::is_apart(node, step, tracked);
+        let layout = result(node, sizes, &inputs, apart);
+        layouts.push(layout);
+    }
+    layouts
+}
+
+fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], apart: bool) -> Layout {
+    match &node.op {
+        Op::Parameter(_) => {
+            let once = std::iter::once(1).chain(sizes[1..].iter().copied()).collect();
+            Layout::contiguous(once).expanded(sizes)
+        }
+        Op::Conv(_) | Op::ConvTranspose(_) | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => {
+            image(sizes, inputs)
+        }
+        Op::BatchNorm { .. } | Op::GroupNorm { .. } | Op::Resize { .. } | Op::Pad { .. } | Op::Concat { .. } => {
+            image(sizes, inputs)
+        }
+        Op::Activation(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
+            // What is stretched has no say.
+            let first = inputs.iter().find(|input| input.has(&sizes));
+            first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
+        }
+        Op::Flatten | Op::Reshape(_) => inputs[0].viewed(&sizes).unwrap_or_else(|| Layout::contiguous(sizes)),
+        Op::Transpose { order } => inputs[0].permuted(order),
+        Op::Slice { axis, .. } => inputs[0].cut(sizes, axis + 1, 1),
+        Op::Every { axis, step, .. } => inputs[0].cut(sizes, axis + 1, *step as u64),
+        Op::Expand(_) => inputs[0].expanded(sizes),
+        // The heads of a token lie beside one another (`_scaled_dot_product_flash_attention_cpu`).
+        Op::Attention if !apart => Layout::dense(sizes, &[0, 2, 1, 3]),
+        Op::Attention | Op::MatMul | Op::Linear(_) | Op::LayerNorm { .. } | Op::Softmax { .. } => {
+            Layout::contiguous(sizes)
+        }
+        Op::Input(_) | Op::Pick(_) | Op::Reduce { .. } | Op::Unknown(_) => Layout::contiguous(sizes),
+    }
+}
+
+/// Images whose channels lie last give such.
+fn image(sizes: Vec<u64>, inputs: &[&Layout]) -> Layout {
+    match inputs.iter().all(|input| input.is_channels_last()) && sizes.len() == 4 {
+        true => Layout::channels_last(sizes),
+        false => Layout::contiguous(sizes),
+    }
+}
