@@ -2,7 +2,7 @@
 """One training step, by PyTorch's own modules and by perf4sight's worker: memory and time side by side.
 
     cargo build --release -p perf4sight-worker
-    python3 benches/pytorch.py target/release/perf4sight-worker [NAME ...] [--batch 1] [--memory]
+    python3 benches/pytorch.py target/release/perf4sight-worker [NAME ...] [--batch 1] [--memory] [--exports FOLDER]
 
 Each network of torchvision or timm is exported by the call in docs/networks.md and run by the worker; the same step, of cross-entropy and
 the published optimizer on random images, is taken with the module itself, by the Python worker's own step, clock and counters
@@ -26,10 +26,9 @@ sys.path += [os.path.join(ROOT, "workers"), os.path.join(ROOT, "scripts")]
 import export_networks
 import torch_worker
 
-FAMILIES = ("tv.resnet18", "tv.mobilenet_v2", "tv.efficientnet_b0", "tv.regnet_y_400mf", "tv.densenet121", "tv.convnext_tiny",
-            "vit_tiny_patch16_224", "deit3_small_patch16_224", "tv.swin_t", "poolformer_s12", "mixer_s32_224",
-            "seg.lraspp_mobilenet_v3_large")
-STEPS = {"minimum": 3, "minimum_seconds": 1.5, "spread": 0.02, "maximum_seconds": 6.0}
+FAMILIES = ("tv.resnet18", "tv.mobilenet_v2", "tv.efficientnet_b0", "tv.regnet_y_400mf", "tv.convnext_tiny", "vit_tiny_patch16_224",
+            "deit3_small_patch16_224", "tv.swin_t", "poolformer_s12", "seg.lraspp_mobilenet_v3_large")
+STEPS = {"minimum": 3, "minimum_seconds": 1.0, "spread": 0.02, "maximum_seconds": 4.0}
 THREADS = 1
 
 
@@ -91,16 +90,19 @@ def compared(name, batch, worker, latency, folder):
     return [of(0, 0), of(1, 0)], [of(0, 1), of(1, 1)] if latency else None
 
 
-def table(names, batches, worker, latency):
+def table(names, asks):
+    latency = not asks.memory
     print("| network | batch | memory of PyTorch | of the worker | | time of PyTorch | of the worker | |\n|---|---|---|---|---|---|---|---|")
     shares = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as own:
+        folder = os.path.abspath(asks.exports or own)
         for name in names:
-            said = export_networks.limited(export_networks.exported, name, folder, "legacy")
+            there = os.path.exists(os.path.join(folder, name + ".legacy.onnx"))
+            said = {} if there else export_networks.limited(export_networks.exported, name, folder, "legacy")
             if not isinstance(said, dict):
                 sys.exit("%s: %s" % (name, said))
-            for batch in batches:
-                memory, time = compared(name, batch, worker, latency, folder)
+            for batch in asks.batch or [1, 4]:
+                memory, time = compared(name, batch, os.path.abspath(asks.worker), latency, folder)
                 shares.append([memory[1] / memory[0] - 1, time[1] / time[0] - 1 if time else 0.0])
                 mib, ms = ["%.1f MiB" % (count / 2**20) for count in memory], ["%.1f ms" % one for one in time or []] or ["", ""]
                 print("| %s | %d | %s | %+.2f %% | %s | %s |" % (name.split(".")[-1], batch, " | ".join(mib), 100 * shares[-1][0],
@@ -116,11 +118,12 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--batch", action="append", type=int, help="1 and 4, unless given; may be repeated")
     parser.add_argument("--memory", action="store_true", help="only memory, no time")
+    parser.add_argument("--exports", help="a folder that has exports, or gets them")
     parser.add_argument("--of-pytorch", help=argparse.SUPPRESS)
     asks = parser.parse_args()
     if asks.of_pytorch:
         return print(json.dumps(of_pytorch(asks.of_pytorch, json.loads(sys.stdin.readline()))))
-    table(asks.names or FAMILIES, asks.batch or [1, 4], os.path.abspath(asks.worker), not asks.memory)
+    table(asks.names or FAMILIES, asks)
 
 
 if __name__ == "__main__":

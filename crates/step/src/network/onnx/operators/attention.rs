@@ -63,9 +63,10 @@ fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
 /// The keys as rows: what was turned for the product, or that turned once more.
 fn turned_back(to: &mut Translation, call: &Call, turned: Feature) -> Result<Feature, Misfit> {
     let node = to.builder.node(turned.id);
-    let (source, mut order) = match node.inputs.as_slice() {
-        &[source] if let Op::Transpose { order } = &node.op => (Feature { id: source, ..turned }, order.clone()),
-        _ => (turned, (0..node.shape.rank()).collect()),
+    let (source, mut order) = if let (Op::Transpose { order }, &[source]) = (&node.op, node.inputs.as_slice()) {
+        (Feature { id: source, ..turned }, order.clone())
+    } else {
+        (turned, (0..node.shape.rank()).collect())
     };
     let last = order.len().checked_sub(2).ok_or(Misfit::Unsupported)?;
     order.swap(last, last + 1);
