@@ -73,7 +73,7 @@ impl Scale {
     }
 
     /// The first of those that take any share that can be read.
-    fn lines<'a, T>(self, costs: &'a [T], time: fn(&T) -> i64) -> impl Iterator<Item = &'a T> {
+    fn lines<T>(self, costs: &[T], time: fn(&T) -> i64) -> impl Iterator<Item = &T> {
         let some = move |cost: &&T| time(cost) as f64 >= LEAST * self.window;
         costs.iter().take(LINES).filter(some)
     }
