@@ -1,49 +1,98 @@
-//! The line that says what takes most of an iteration, and what the published speedup would be.
+//! The line that says what dominates an iteration, and what the published speedup would be.
 
 use super::run::Run;
-use super::tables::corrected_total;
-use crate::breakdown::{Class, Metric};
+use super::tables::{Whose, corrected_total};
+use crate::breakdown::{Class, Iteration, Metric, Work};
 use crate::units::{Milliseconds, Percent};
+
+/// Parts whose shares of an iteration lie closer than this are said to weigh alike: they change places from one run to the next.
+const ALIKE: f64 = 0.05;
+
+/// A part of an iteration by its name, with its share of it.
+type Part = (&'static str, f64);
 
 /// What dominates, in one line.
 pub(super) fn of(run: &Run) -> String {
-    let mean = |number: &dyn Fn(&crate::breakdown::Iteration) -> Option<f64>| {
-        let all = run.breakdown.summary(number);
-        all.or_else(|| run.breakdown.ranks.first()?.summary(number)).map(|summary| summary.mean)
-    };
-    let Some(total) = mean(&|iteration| Some(iteration.sets.total() as f64)).filter(|total| *total > 0.0) else {
-        return "there is no iteration to break down".to_owned();
-    };
-    let busy = mean(&|iteration| Some(iteration.sets.gpu_busy() as f64)).map(|time| (time, None));
-    let idle = Class::ALL.into_iter().filter_map(|class| {
-        mean(&|iteration| Some(iteration.sets.get(class, false)? as f64)).map(|time| (time, Some(class)))
-    });
-    let most = busy.into_iter().chain(idle).max_by(|a, b| a.0.total_cmp(&b.0));
-    let (time, class) = most.unwrap_or((0.0, None));
-    let share = Percent(100.0 * time / total);
-    let without = mean(&corrected_total).map(|time| format!(" ({} without recording)", Milliseconds(time / 1e6)));
-    let of = format!("{share} of an iteration's {}{}", Milliseconds(total / 1e6), without.unwrap_or_default());
-    let dominates = match (class, run.has_accelerators()) {
-        (None, _) => format!("the GPU dominates: it is busy for {of}"),
-        (Some(class), true) => format!("{} dominates: it keeps the GPU idle for {of}", class.label()),
-        (Some(class), false) => format!("{} dominates: it takes {of}", class.label()),
-    };
-    let speedup = match mean(&|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets)) {
-        Some(speedup) => {
-            format!(
-                "were only calls into C++ and CUDA to take time, it would be {speedup:.2} times as fast (TheoreticalSpeedup)"
-            )
+    let means = Whose::main(run).map(Means);
+    let total = means.as_ref().and_then(|means| means.of(|iteration| Some(iteration.sets.total() as f64)));
+    match (means, total.filter(|total| *total > 0.0)) {
+        (Some(means), Some(total)) => {
+            let (parts, accelerators) = parts(&means, total, run.has_accelerators());
+            let dominating = dominating(parts, &whole(&means, total));
+            let sentences = [Some(dominating), accelerators, Some(speedup(&means, total))];
+            sentences.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
-        None if has_python(run) => {
-            "nothing of it is in calls into C++ and CUDA, so that there is no TheoreticalSpeedup".to_owned()
-        }
-        None => "TheoreticalSpeedup is unknown, for Python is".to_owned(),
-    };
-    format!("{dominates}; {speedup}")
+        _ => "there is no iteration to break down".to_owned(),
+    }
 }
 
-/// Whether all iterations tell their share of Python.
-fn has_python(run: &Run) -> bool {
-    let mut iterations = run.breakdown.ranks.iter().flat_map(|rank| &rank.iterations);
-    iterations.all(|iteration| iteration.sets.python_recorded)
+/// Means over the iterations that count.
+struct Means<'a>(Whose<'a>);
+
+impl Means<'_> {
+    fn of(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<f64> {
+        self.0.summary(number).map(|summary| summary.mean)
+    }
+}
+
+/// The parts of which one may dominate, and how far an accelerator is in use where there is one. While it is busy for at least half of
+/// an iteration that is what it works on, and else who keeps it idle: the largest of the parts of both halves would say nothing of
+/// which half is the larger.
+fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Option<String>) {
+    let share = |time: f64| time / total;
+    let of_classes = |time: &dyn Fn(&Iteration, Class) -> Option<i64>| -> Vec<Part> {
+        let mean = |class| means.of(|iteration| Some(time(iteration, class)? as f64)).map(share);
+        Class::ALL.into_iter().filter_map(|class| Some((class.label(), mean(class)?))).collect()
+    };
+    if !accelerators {
+        return (of_classes(&|iteration, class| iteration.sets.class(class)), None);
+    }
+    let busy = means.of(|iteration| Some(iteration.device.busy as f64)).map_or(0.0, share);
+    if busy < 0.5 {
+        let told = format!("the GPU is idle for {}, and the part is of that", Percent(100.0 * (1.0 - busy)));
+        return (of_classes(&|iteration, class| iteration.sets.get(class, false)), Some(told));
+    }
+    let exposed =
+        |work: Work| Some((work.label(), share(means.of(|iteration| Some(iteration.device.exposed(work) as f64))?)));
+    let told = format!("the GPU is busy for {}", Percent(100.0 * busy));
+    (Work::ALL.into_iter().filter_map(exposed).collect(), Some(told))
+}
+
+/// The largest part, or the two largest where they weigh alike.
+fn dominating(mut parts: Vec<Part>, whole: &str) -> String {
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let percent = |share: f64| Percent(100.0 * share);
+    let told = match parts.as_slice() {
+        [(first, one), (second, two), ..] if one - two < ALIKE => {
+            format!("{first} and {second} alike, with {} and {}", percent(*one), percent(*two))
+        }
+        [(first, one), ..] => format!("{first}, with {}", percent(*one)),
+        [] => return "nothing dominates".to_owned(),
+    };
+    let doubt = match parts[0].0 == Class::Python.label() {
+        true => " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)",
+        false => "",
+    };
+    format!("what dominates: {told} of {whole}{doubt}")
+}
+
+/// How long an iteration takes, with recording and without.
+fn whole(means: &Means<'_>, total: f64) -> String {
+    let without = means.of(corrected_total).map(|time| format!(" ({} without recording)", Milliseconds(time / 1e6)));
+    format!("an iteration's {}{}", Milliseconds(total / 1e6), without.unwrap_or_default())
+}
+
+/// The published number, which promises more than there is to gain where Python runs beside the GPU.
+fn speedup(means: &Means<'_>, total: f64) -> String {
+    let calls = means.of(|iteration| Metric::CppAndGPUTimeSec.of(&iteration.sets)).map(|seconds| seconds * 1e9);
+    let python = means.of(|iteration| Some(iteration.sets.class(Class::Python)? as f64));
+    match (calls.filter(|calls| *calls > 0.0), python) {
+        (Some(calls), Some(_)) => {
+            format!("TheoreticalSpeedup, all time by that in calls into C++ and CUDA: {:.2}", total / calls)
+        }
+        (None, Some(_)) => {
+            "nothing of it is in calls into C++ and CUDA, so that there is no TheoreticalSpeedup".to_owned()
+        }
+        (_, None) => "TheoreticalSpeedup is unknown, for Python is".to_owned(),
+    }
 }
