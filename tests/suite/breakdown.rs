@@ -209,6 +209,50 @@ fn an_earlier_breakdown_is_replaced_as_a_whole_and_nothing_else_is() {
 }
 
 #[test]
+fn what_no_breakdown_wrote_is_never_replaced() {
+    let mut scene = Scene::new().file("fast.json", trace(&steps(0)));
+    for name in ["breakdown.json", "breakdown.csv", "stacks.folded", "report.html", "time_breakdown.svg"] {
+        scene = scene.file(&format!("of/{name}/{name}"), "{\"format\": 1}");
+        broken_down(&scene, &format!("fast.json --out of/{name}")).fails(2).says("not a breakdown's").says(name);
+        assert_eq!(fs::read_dir(scene.path(&format!("of/{name}"))).unwrap().count(), 1, "{name}");
+    }
+    // A page of another's beside the data of a breakdown.
+    broken_down(&scene, "fast.json --out mine").succeeds();
+    let scene = scene.file("mine/report.html", "somebody's");
+    broken_down(&scene, "fast.json --out mine").fails(2).says("mine/report.html");
+    // Its own input.
+    let scene = scene.file("self/breakdown.json", trace(&steps(0)));
+    broken_down(&scene, "self/breakdown.json --out self").fails(2).says("is to be broken down");
+    assert_eq!(scene.read("self/breakdown.json"), trace(&steps(0)));
+    // What a breakdown that was killed left goes.
+    let scene = scene.file("killed/.breakdown.Ab12/report.html", "half");
+    broken_down(&scene, "fast.json --out killed").succeeds();
+    assert!(!scene.path("killed/.breakdown.Ab12").exists());
+}
+
+#[test]
+fn a_trace_without_time_is_refused() {
+    let mut scene = Scene::new();
+    for (name, content) in [("events.json", trace(&[])), ("list.json", "[]".to_owned())] {
+        scene = scene.file(name, content);
+        broken_down(&scene, name).fails(4).says(name);
+        assert!(!scene.path("breakdown").exists(), "{name}");
+    }
+}
+
+#[test]
+fn runs_that_were_recorded_differently_are_told_apart() {
+    let without: Vec<String> = steps(0).into_iter().filter(|event| !event.contains("python_function")).collect();
+    let scene = Scene::new().file("with.json", trace(&steps(0))).file("without.json", trace(&without));
+    let compared = broken_down(&scene, "with.json --compare without.json").succeeds();
+    assert!(compared.stderr().starts_with("warning: calls of Python are only in the traces before"), "{compared}");
+    let comparison = document(&scene)["comparison"].clone();
+    let of = |one: &Value| one["of"]["metric"].as_str().or(one["of"]["class"].as_str()).unwrap().to_owned();
+    let told: Vec<String> = comparison.as_array().unwrap().iter().map(of).collect();
+    assert!(told.contains(&"TotalTimeSec".to_owned()) && !told.contains(&"CppTimeSec".to_owned()), "{told:?}");
+}
+
+#[test]
 fn iterations_are_what_the_user_names() {
     let scene = Scene::new().file("trace.json", trace(&steps(0)));
     broken_down(&scene, "trace.json --iteration aten::mm").succeeds().prints("3 iterations");
@@ -221,8 +265,8 @@ fn one_line_says_what_dominates_and_what_the_published_speedup_is() {
     let scene = Scene::new().file("trace.json", trace(&steps(0)));
     broken_down(&scene, "trace.json")
         .succeeds()
-        .prints("50.0 % of an iteration's 0.100 ms")
-        .prints("2.00 times as fast");
+        .prints("what dominates: Python and C++ alike, with 50.0 % and 50.0 % of an iteration's 0.100 ms")
+        .prints("TheoreticalSpeedup, all time by that in calls into C++ and CUDA: 2.00");
     let metrics = &document(&scene)["summary"]["metrics"];
     assert_eq!(metrics["TheoreticalSpeedup"]["mean"], 2.0);
     assert_eq!(metrics["PercentTimeInPython"]["mean"], 50.0);
@@ -314,7 +358,9 @@ fn traces_of_gpus_come_out_as_the_references() {
 fn a_script_of_known_times_comes_out_within_a_percent() {
     let Some(folder) = shared("traces/own") else { return };
     let scene = Scene::new();
-    broken_down(&scene, &folder.join("e2e.json.gz").display().to_string()).succeeds().prints("Python dominates");
+    broken_down(&scene, &folder.join("e2e.json.gz").display().to_string())
+        .succeeds()
+        .prints("what dominates: Python and C++ alike");
     let truth: Value = serde_json::from_slice(&fs::read(folder.join("e2e_truth.json")).unwrap()).unwrap();
     let both = |what: &str| -> f64 { truth[what].as_array().unwrap().iter().filter_map(Value::as_f64).sum() };
     let sets = document(&scene)["summary"]["sets"].clone();

@@ -64,6 +64,25 @@ impl Measure {
         sets.chain(Metric::ALL.map(Measure::Metric))
     }
 
+    /// Whether it means the same whether or not Python's calls are recorded, without which built-in functions are not, either.
+    fn is_told_without_python(self) -> bool {
+        match self {
+            Measure::Set { class, .. } => class == Class::CudaApi,
+            Measure::Metric(metric) => match metric {
+                Metric::TotalTimeSec | Metric::GPUTimeSec | Metric::CudaCppTimeSec | Metric::GPUAndCudaCppTimeSec => {
+                    true
+                }
+                Metric::CppAndGPUTimeSec
+                | Metric::CppTimeSec
+                | Metric::FrameworkCppTimeSec
+                | Metric::TheoreticalSpeedup
+                | Metric::PercentTimeInPython
+                | Metric::PythonTimeSec
+                | Metric::PythonOverheadPercent => false,
+            },
+        }
+    }
+
     /// Its value in an iteration; none where the trace does not tell.
     pub fn of(self, iteration: &Iteration) -> Option<f64> {
         match self {
@@ -78,13 +97,16 @@ impl Comparison {
     ///
     /// The intervals are Welch's (Biometrika 34, 1947), with fewer values than there are where neighbouring iterations are alike: of `n`
     /// with a correlation `r` of neighbours, `n (1 - r) / (1 + r)` count (Zwiers and von Storch, Journal of Climate 8, 1995; `r` without its bias, Kendall, Biometrika 41, 1954). They are so
-    /// wide that all hold together (Bonferroni), for among twenty numbers one or the other strays.
+    /// wide that all hold together (Bonferroni), for among twenty numbers one or the other strays. Where Python's calls are recorded of one
+    /// run only, what rests on them is left out.
     pub fn of(before: &Breakdown, after: &Breakdown) -> Self {
         let both = |measure: Measure| {
             let values = |run: &Breakdown| run.values(|iteration| measure.of(iteration));
             Some((measure, values(before)?, values(after)?))
         };
-        let told: Vec<(Measure, Vec<f64>, Vec<f64>)> = Measure::all().filter_map(both).collect();
+        let alike = has_python(before) == has_python(after);
+        let measures = Measure::all().filter(|measure| alike || measure.is_told_without_python());
+        let told: Vec<(Measure, Vec<f64>, Vec<f64>)> = measures.filter_map(both).collect();
         let misses = MISSES / told.len() as f64;
         let difference = |(of, before, after): &(Measure, Vec<f64>, Vec<f64>)| {
             let interval = welch(before, after, misses);
@@ -104,6 +126,11 @@ impl Comparison {
     pub fn get(&self, measure: Measure) -> Option<&Difference> {
         self.differences.iter().find(|difference| difference.of == measure)
     }
+}
+
+/// Whether Python's calls are recorded on all ranks.
+fn has_python(run: &Breakdown) -> bool {
+    run.ranks.iter().flat_map(|rank| &rank.iterations).all(|iteration| iteration.sets.python_recorded)
 }
 
 impl Difference {

@@ -93,7 +93,7 @@ impl Metric {
             Metric::CudaCppTimeSec => "calls of CUDA while the GPU is idle",
             Metric::GPUTimeSec => "any stream works",
             Metric::GPUAndCudaCppTimeSec => "calls of CUDA, whatever the GPU does",
-            Metric::TheoreticalSpeedup => "how many times as fast an iteration were with calls into C++ and CUDA alone",
+            Metric::TheoreticalSpeedup => "all time by that in calls into C++ and CUDA",
             Metric::PercentTimeInPython => "Python's share of an iteration",
             Metric::PythonTimeSec => "Python, whatever the GPU does",
             Metric::PythonOverheadPercent => "Python beside calls into C++ and CUDA",

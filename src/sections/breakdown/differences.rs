@@ -22,7 +22,15 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     let word = match total.verdict() {
         Verdict::Less => "less",
         Verdict::More => "more",
-        Verdict::Noise => return format!("an iteration took {before} before and {after} after: {NOISE}"),
+        Verdict::Noise => {
+            let parts =
+                if comparison.differences.iter().any(|one| one.interval.is_some() && one.verdict() != Verdict::Noise) {
+                    "; parts of it changed, but by less than whole iterations vary"
+                } else {
+                    ""
+                };
+            return format!("an iteration took {before} before and {after} after: {NOISE}{parts}");
+        }
     };
     let [one, other] = interval.map(|seconds| Milliseconds(1e3 * seconds.abs()));
     let (low, high) = if one.0 <= other.0 { (one, other) } else { (other, one) };
@@ -37,7 +45,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
 pub(super) fn table(comparison: &Comparison) -> Table {
     let gpu = comparison.has_gpu();
     let mut table = Table::new(
-        "What changed; all intervals hold together with 95 %",
+        "What changed; all intervals hold together with 95 %, and tell nothing of how runs differ from one start to the next",
         [
             Column::text("of", "of"),
             Column::number("before", "before"),

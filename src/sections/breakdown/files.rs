@@ -1,17 +1,24 @@
 //! The files of a breakdown, which take the place of an earlier one's together.
 
+use super::json::FORMAT;
 use super::published;
 use crate::error::{Error, Result};
 use crate::whole_file;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 /// What tells that a folder's files are a breakdown's.
 const MARK: &str = crate::traces::BREAKDOWN;
 /// What others write under the same name.
 const REPORT: &str = "report.html";
+/// What the page of every breakdown names.
+const OURS: &str = "perf4sight";
+/// How folders of files that have not taken their places begin.
+const UNFINISHED: &str = ".breakdown.";
 /// What else there is beside what was published.
 const OTHERS: [&str; 2] = ["breakdown.csv", "stacks.folded"];
 
@@ -25,14 +32,18 @@ impl Files {
     /// None yet.
     ///
     /// # Errors
-    /// A folder with a report that is not a breakdown's.
-    pub fn new(out: &Path) -> Result<Self> {
-        if out.join(REPORT).exists() && !out.join(MARK).exists() {
-            return Err(Error::usage("a report lies here that is not a breakdown's")
-                .file(out.join(REPORT))
-                .help("choose another folder (out)"));
+    /// A folder where a file would be replaced that is not an earlier breakdown's, or that is to be read.
+    pub fn new<'a>(out: &Path, mut inputs: impl Iterator<Item = &'a Path>) -> Result<Self> {
+        let replaced: Vec<PathBuf> = all_names().map(|name| out.join(name)).filter(|file| file.exists()).collect();
+        let refused = |what: &str, file: &Path| Err(Error::usage(what).file(file).help("choose another folder (out)"));
+        let is_replaced = |input: &&Path| replaced.iter().any(|file| is_same(file, input));
+        if let Some(input) = inputs.find(is_replaced) {
+            return refused("what is to be broken down lies where a file of the breakdown goes", input);
         }
-        Ok(Files { out: out.to_owned(), files: Vec::new() })
+        match replaced.iter().find(|file| is_foreign(file, out)) {
+            Some(file) => refused("a file of this name lies here that is not a breakdown's", file),
+            None => Ok(Files { out: out.to_owned(), files: Vec::new() }),
+        }
     }
 
     /// One more.
@@ -49,20 +60,68 @@ impl Files {
         let out = &self.out;
         let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
         fs::create_dir_all(out).map_err(failed("make this folder"))?;
-        let fresh = tempfile::Builder::new().prefix(".breakdown.").tempdir_in(out);
+        remove_leftovers(out).map_err(failed("remove what an interrupted breakdown left"))?;
+        let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(out);
         let fresh = fresh.map_err(failed("write into this folder"))?;
         for (name, contents) in &self.files {
             whole_file::save(&fresh.path().join(name), contents)?;
         }
         let written: BTreeSet<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
-        for name in &written {
+        // What tells whose the folder is goes first: whatever happens after it, the next breakdown may replace the others.
+        let first = written.get(MARK).into_iter();
+        for name in first.chain(written.iter().filter(|name| **name != MARK)) {
             let file = out.join(name);
             fs::rename(fresh.path().join(name), &file)
                 .map_err(|cause| Error::io(&file, "replace this file", &cause))?;
         }
-        let known = published::names().chain(OTHERS.map(str::to_owned));
-        known.filter(|name| !written.contains(name.as_str())).try_for_each(|name| remove(&out.join(name)))
+        all_names().filter(|name| !written.contains(name.as_str())).try_for_each(|name| remove(&out.join(name)))
     }
+}
+
+/// The names of all files that a breakdown may write, the one that tells whose they are first.
+fn all_names() -> impl Iterator<Item = String> {
+    [MARK, REPORT].into_iter().chain(OTHERS).map(str::to_owned).chain(published::names())
+}
+
+/// Whether both are one file, whatever way leads there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Whether a file of a folder is none that a breakdown wrote: data and page tell of themselves, and the data of the files without a word.
+fn is_foreign(file: &Path, out: &Path) -> bool {
+    match file.file_name() {
+        Some(name) if name == REPORT => {
+            !fs::read_to_string(file).is_ok_and(|page| page.contains(OURS)) || !is_breakdown(&out.join(MARK))
+        }
+        _ => !is_breakdown(&out.join(MARK)),
+    }
+}
+
+/// What `breakdown.json` has at its top.
+#[derive(Deserialize)]
+struct Head {
+    format: u32,
+    #[serde(rename = "ranks")]
+    _ranks: Vec<IgnoredAny>,
+    #[serde(rename = "warnings")]
+    _warnings: Vec<IgnoredAny>,
+}
+
+fn is_breakdown(file: &Path) -> bool {
+    let head = fs::File::open(file).map(BufReader::new).map(serde_json::from_reader::<_, Head>);
+    matches!(head, Ok(Ok(Head { format: 1..=FORMAT, .. })))
+}
+
+/// Removes what a breakdown that was killed left unfinished.
+fn remove_leftovers(out: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(out)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) && entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn remove(file: &Path) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::traces::{Ranked, Trace};
 use serde_json::{Map, Value, json};
 
 /// The newest format.
-const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 1;
 /// Iterations that are listed one by one, of all ranks together: each takes kilobytes.
 const LISTED: usize = 5000;
 

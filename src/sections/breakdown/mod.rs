@@ -62,7 +62,7 @@ impl Verb for Breakdown {
     /// # Errors
     /// A file that is no trace, an iteration that none has, a folder that cannot be written to or holds what is not a breakdown's.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let files = Files::new(&self.out)?;
+        let files = self.files()?;
         let runs = if self.compare.is_empty() { 1 } else { 2 };
         let progress = context.console.patient_progress(READING * runs + 1, "breaking down", PATIENCE);
         let mut shown = self.read(&progress)?;
@@ -128,7 +128,7 @@ fn findings(run: &Run) -> Vec<Finding> {
 
 impl Section for Breakdown {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        Files::new(&self.out).map_err(Error::configured)?;
+        self.files().map_err(Error::configured)?;
         let read = |key| move |path: &PathBuf| KeyedPath { key, path: path.clone() };
         let traces: Vec<String> = self.traces.iter().map(|path| path.display().to_string()).collect();
         Ok(Outline {
@@ -154,6 +154,11 @@ impl Breakdown {
         })
     }
 
+    /// Where to write.
+    fn files(&self) -> Result<Files> {
+        Files::new(&self.out, self.traces.iter().chain(&self.compare).map(PathBuf::as_path))
+    }
+
     fn read(&self, progress: &Progress) -> Result<Shown> {
         let options = Options { iteration: self.iteration.clone() };
         let run = Run::read(&self.traces, &options, progress)?;
@@ -164,6 +169,8 @@ impl Breakdown {
         let after = Run::read(&self.compare, &options, progress)?;
         warnings.iter_mut().for_each(|warning| warning.insert_str(0, "before: "));
         warnings.extend(after.warnings().into_iter().map(|warning| format!("after: {warning}")));
+        // What makes two runs hard to compare comes first.
+        warnings.splice(0..0, run.unlike(&after));
         let comparison = Comparison::of(&run.breakdown, &after.breakdown);
         Ok(Shown { run, after: Some((after, comparison)), warnings })
     }

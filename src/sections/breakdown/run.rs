@@ -1,9 +1,10 @@
 //! The traces of one run, read and broken down.
 
 use crate::breakdown::{Breakdown, Options, RankBreakdown, Recording};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::Progress;
 use crate::traces::{self, Ranked};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The traces of one run and what they come to, rank by rank.
@@ -18,7 +19,7 @@ impl Run {
     /// Reads files and folders, and breaks them down; where a recording lies beside a trace, what recording takes is taken out, too.
     ///
     /// # Errors
-    /// See [`traces::read_ranks`], [`Breakdown::of`] and [`Recording::beside`].
+    /// Traces without any time in them; see [`traces::read_ranks`], [`Breakdown::of`] and [`Recording::beside`].
     pub fn read(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Self> {
         progress.doing("reading traces");
         let traces = traces::read_ranks(paths)?;
@@ -29,7 +30,54 @@ impl Run {
             rank.correct(&ranked.trace, Recording::beside(&ranked.trace.file)?.as_ref());
         }
         progress.advance(1);
-        Ok(Run { traces, breakdown })
+        let run = Run { traces, breakdown };
+        let timed = run.breakdown.ranks.iter().flat_map(RankBreakdown::counted).any(|one| one.sets.total() > 0);
+        if timed { Ok(run) } else { Err(run.nothing()) }
+    }
+
+    /// That no trace has any time to break down.
+    fn nothing(&self) -> Error {
+        let error = Error::input("nothing of threads or accelerators that takes any time is in the trace");
+        let error = error.expected("a trace of iterations");
+        match self.traces.first() {
+            Some(ranked) => error.file(&ranked.trace.file),
+            None => error,
+        }
+    }
+
+    /// Whether Python's calls are in the traces.
+    fn has_python(&self) -> bool {
+        self.breakdown.ranks.iter().flat_map(RankBreakdown::counted).all(|one| one.sets.python_recorded)
+    }
+
+    /// What makes another run, which came after, hard to compare with this one, in sentences.
+    pub fn unlike(&self, after: &Run) -> Vec<String> {
+        let only = |of_before: bool| if of_before { "before" } else { "after" };
+        let mut told = Vec::new();
+        if self.has_python() != after.has_python() {
+            told.push(format!(
+                "calls of Python are only in the traces {}: Python and C++ cannot be compared, and recording such calls makes iterations longer; record both alike",
+                only(self.has_python())
+            ));
+        }
+        if self.has_accelerators() != after.has_accelerators() {
+            told.push(format!("GPUs are only in the traces {}", only(self.has_accelerators())));
+        }
+        let [own, other] = [self, after].map(Run::devices);
+        if own != other && !own.is_empty() && !other.is_empty() {
+            let named = |devices: BTreeSet<&str>| devices.into_iter().collect::<Vec<_>>().join(", ");
+            told.push(format!("the runs had different GPUs: {} before, {} after", named(own), named(other)));
+        }
+        let [own, other] = [self, after].map(|run| run.traces.len());
+        if own != other {
+            told.push(format!("the runs have different numbers of ranks: {own} before, {other} after"));
+        }
+        told
+    }
+
+    /// Names of the accelerators.
+    fn devices(&self) -> BTreeSet<&str> {
+        self.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect()
     }
 
     /// Each rank with its trace.
