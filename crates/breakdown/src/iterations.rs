@@ -56,7 +56,7 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
     if let Some(name) = named {
         let marks = [Category::Annotation, Category::Python, Category::Operator]
             .into_iter()
-            .find_map(|category| ranges(trace, category, |other| other == name))
+            .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
             .ok_or_else(|| unknown(trace, name))?;
         return Ok(marks.into_found(trace, Markers::Named(name.to_owned())));
     }
@@ -70,16 +70,30 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
     Ok(between.or_else(repeating).unwrap_or_else(|| whole(trace)))
 }
 
+/// `ProfilerStep` of `ProfilerStep#7`; none of a name without a number.
+fn family(name: &str) -> Option<&str> {
+    let (family, number) = name.rsplit_once('#')?;
+    number.parse::<u64>().ok().map(|_| family)
+}
+
+/// Why a name marks nothing, and which names would.
 fn unknown(trace: &Trace, name: &str) -> Error {
     let mut annotations: Vec<&str> = trace
         .events
         .iter()
         .filter(|event| event.category == Category::Annotation)
         .map(|event| trace.name(event))
+        .map(|name| family(name).unwrap_or(name))
         .collect();
     annotations.sort_unstable();
     annotations.dedup();
-    let error = Error::input(format!("has no event named {name:?}")).file(&trace.file);
+    let problem = match trace.events.iter().any(|event| trace.name(event) == name) {
+        true => format!(
+            "has {name:?} only as events that mark no iterations: of the GPU, of its runtime, or without length"
+        ),
+        false => format!("has no event named {name:?}"),
+    };
+    let error = Error::input(problem).file(&trace.file);
     match annotations.as_slice() {
         [] => error.expected("the name of a function, an operator or a range; the trace has no ranges"),
         known => error.one_of(name, known.iter().copied().take(20)),

@@ -277,7 +277,9 @@ fn iterations_go_by_a_name_and_a_name_that_is_none_is_refused() {
         .main(("user_annotation", "ProfilerStep#1"), [0, 100])
         .main(("user_annotation", "train_iter"), [5, 25])
         .main(("user_annotation", "train_iter"), [30, 50])
-        .main(("python_function", "train.py(1): step"), [6, 24]);
+        .main(("user_annotation", "ProfilerStep#2"), [100, 200])
+        .main(("python_function", "train.py(1): step"), [6, 24])
+        .kernel("gemm", [8, 12]);
     let by = |name: &str| {
         let options = Options { iteration: Some(name.to_owned()) };
         Breakdown::of(&[trace.read(0)], &options).map(|mut found| found.ranks.remove(0).iterations)
@@ -285,8 +287,13 @@ fn iterations_go_by_a_name_and_a_name_that_is_none_is_refused() {
     let windows = |name| by(name).unwrap().iter().map(|one| one.window).collect::<Vec<_>>();
     assert_eq!(windows("train_iter"), [(5, 25), (30, 50)]);
     assert_eq!(windows("train.py(1): step"), [(6, 24)]);
-    let refused = by("train_itr").unwrap_err().to_string();
-    assert!(refused.contains("did you mean \"train_iter\"?"), "{refused}");
+    // Names that differ by a number alone are one.
+    assert_eq!(windows("ProfilerStep"), [(0, 100), (100, 200)]);
+    assert_eq!(windows("ProfilerStep#2"), [(100, 200)]);
+    let refused = |name| by(name).unwrap_err().to_string();
+    assert!(refused("train_itr").contains("did you mean \"train_iter\"?"), "{}", refused("train_itr"));
+    assert!(!refused("nosuch").contains("ProfilerStep#"), "{}", refused("nosuch"));
+    assert!(refused("gemm").contains("has \"gemm\" only as events that mark no iterations"), "{}", refused("gemm"));
 }
 
 /// What thread and GPU do at one moment, by the definition: the innermost event is the last begun of those that last, in the order of
