@@ -135,8 +135,8 @@ impl RankBreakdown {
         let timeline = main.map_or_else(Vec::new, |main| main_thread::timeline(trace, &threads, main));
         let durations: Vec<i64> = found.marks.iter().map(|mark| mark.window.1 - mark.window.0).collect();
         let warm_up = WarmUp::of(&durations);
-        let operations =
-            main.map_or_else(Vec::new, |main| operations::find(trace, threads[main].track, &found, python));
+        let (operations, merged) =
+            main.map_or_else(Default::default, |main| operations::find(trace, threads[main].track, &found, python));
         let causes = Causes::of(trace, &timeline, main.map(|main| threads[main].track));
         let split = |window| Sets::split(window, &timeline, &device.busy, python);
         let iteration = |(at, mark): (usize, &Mark)| Iteration {
@@ -154,7 +154,11 @@ impl RankBreakdown {
             iterations: found.marks.iter().enumerate().map(iteration).collect(),
             warm_up,
             main: main.map(|main| threads[main].track),
-            warnings: warnings(trace, &found, &threads, python).into_iter().chain(left_out(too_many)).collect(),
+            warnings: warnings(trace, &found, &threads, python)
+                .into_iter()
+                .chain(left_out(too_many))
+                .chain(small(merged))
+                .collect(),
             markers: found.markers,
             threads,
             timeline,
@@ -191,6 +195,10 @@ fn left_out(iterations: usize) -> Option<String> {
     (iterations > 0).then(|| format!("{iterations} iterations behind the first {} are left out", iterations::MOST))
 }
 
+fn small(merged: usize) -> Option<String> {
+    (merged > 0).then(|| format!("{merged} names of ranges are not told apart: those that take least are in \"other\""))
+}
+
 fn warnings(trace: &Trace, found: &Found, threads: &[Thread], python: bool) -> Vec<String> {
     let mut warnings = trace.damage.warnings();
     let clipped: u64 = threads.iter().map(|thread| thread.clipped).sum();
@@ -214,7 +222,7 @@ fn warnings(trace: &Trace, found: &Found, threads: &[Thread], python: bool) -> V
         );
     }
     if let Markers::Period { event, certainty } = &found.markers {
-        let percent = 100.0 * certainty;
+        let percent = (100.0 * certainty).floor();
         warnings.push(format!(
             "no iterations are marked; they are taken to begin with {event:?}, with a certainty of {percent:.0} %"
         ));

@@ -3,7 +3,7 @@
 use crate::breakdown::{Breakdown, Iteration};
 use crate::metrics::Metric;
 use crate::state::Class;
-use crate::summary::{Summary, quantile};
+use crate::summary::{Summary, independent, quantile};
 
 /// A number of an iteration that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,21 +180,6 @@ impl Spread {
         let count = independent(values, mean);
         Some(Spread { mean, square: spread?.powi(2) / count, count })
     }
-}
-
-/// As many independent values tell as much about the mean as these, two at least.
-fn independent(values: &[f64], mean: f64) -> f64 {
-    let count = values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-    if squares == 0.0 {
-        return count;
-    }
-    // Of few values it comes out too small, by (1 + 4 r) / n.
-    let found = together / squares;
-    let correlation = found + (1.0 + 4.0 * found) / count;
-    let correlation = correlation.clamp(0.0, 0.99);
-    (count * (1.0 - correlation) / (1.0 + correlation)).max(2.0)
 }
 
 #[cfg(test)]

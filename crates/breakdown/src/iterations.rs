@@ -21,15 +21,16 @@ pub enum Markers {
     Period {
         /// Its name.
         event: String,
-        /// From 0 to 1: the share of events that neighbouring iterations have in common, times that of all events that lie in iterations.
+        /// From 0 to 0.99: the share of events that neighbouring iterations have in common, times that of all events that lie in
+        /// iterations; less where there are few.
         certainty: f64,
     },
     /// Nothing does, and nothing repeats: the whole trace is taken for one.
     WholeTrace,
 }
 
-/// Iterations beyond these are not broken down: nobody looks at them, and their numbers would fill the memory.
-pub(crate) const MOST: usize = 100_000;
+/// Iterations beyond these are not broken down: nobody looks at them, and what is written of each takes tens of kilobytes of memory.
+pub(crate) const MOST: usize = 5000;
 
 /// One iteration as marked.
 #[derive(Debug, Clone, PartialEq, Eq)]

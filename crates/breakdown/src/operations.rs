@@ -8,7 +8,7 @@ use crate::state::is_function;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Names, Phase, Trace, TrackId};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a training script is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,8 +65,10 @@ fn beginning(name: &str) -> &str {
     &name[..name.floor_char_boundary(200)]
 }
 
-/// More names of ranges are not told apart: their time is of no operation.
-const NAMES: usize = 1000;
+/// More names of ranges are not told apart: the time of those that take least is of no operation.
+const NAMES: usize = 100;
+/// So many numbers of names in iterations are kept at most: each takes kilobytes where it is written.
+const CELLS: usize = 50_000;
 
 /// Functions of Python that run a backward pass.
 const BACKWARD: &[(&str, &str)] = &[("torch/_tensor.py", "backward"), ("torch/autograd/__init__.py", "backward")];
@@ -77,7 +79,9 @@ const NODES: &[&str] = &["autograd::engine::evaluate_function", "torch::distribu
 
 /// When the script is in which operation; of those inside each other, in the innermost. A module that runs in a backward pass, as with
 /// checkpoints of activations, belongs to that.
-pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) -> Vec<(Interval, Operation)> {
+///
+/// Beside it, how many names of ranges are too many to be told apart.
+pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) -> (Vec<(Interval, Operation)>, usize) {
     let mut spans = ranges(trace, main, found);
     spans.extend(if python { calls(trace, main) } else { passes(trace, main, &spans) });
     spans.sort_by_key(|((start, end), _)| (*start, Reverse(*end)));
@@ -92,7 +96,9 @@ pub(crate) fn find(trace: &Trace, main: TrackId, found: &Found, python: bool) ->
         }
         nest.begin(window, operation);
     }
-    nest.finish().0
+    let mut parts = nest.finish().0;
+    let merged = merge(&mut parts, found.marks.len());
+    (parts, merged)
 }
 
 /// The sets of a window by operation.
@@ -136,17 +142,24 @@ fn ranges(trace: &Trace, main: TrackId, found: &Found) -> Vec<(Interval, Operati
     let marks =
         |name: &str| name.starts_with("ProfilerStep") || found.marks.first().is_some_and(|mark| mark.name == name);
     let ranges = on(trace, main, Category::Annotation).filter(|event| !marks(trace.name(event)));
-    let mut names = HashSet::new();
-    let mut operation = |event: &Event| {
-        let operation = Operation::of_range(event.name, &trace.names);
-        let is_known = names.len() < NAMES || names.contains(&event.name);
-        if matches!(operation, Operation::Named(_)) && !is_known {
-            return Operation::Other;
-        }
-        names.insert(event.name);
-        operation
-    };
-    ranges.map(|event| (window(event), operation(event))).collect()
+    ranges.map(|event| (window(event), Operation::of_range(event.name, &trace.names))).collect()
+}
+
+/// Makes those names of ranges that take least time one with what is of no operation; how many.
+fn merge(parts: &mut [(Interval, Operation)], iterations: usize) -> usize {
+    let mut times: HashMap<Operation, i64> = HashMap::new();
+    for ((start, end), operation) in parts.iter().filter(|(_, operation)| matches!(operation, Operation::Named(_))) {
+        let time = times.entry(*operation).or_default();
+        *time = time.saturating_add(end.saturating_sub(*start));
+    }
+    let most = NAMES.min(CELLS / iterations.max(1));
+    let mut names: Vec<(Operation, i64)> = times.into_iter().collect();
+    names.sort_by_key(|(operation, time)| (Reverse(*time), *operation));
+    let merged: HashSet<Operation> = names.iter().skip(most).map(|(operation, _)| *operation).collect();
+    for (_, operation) in parts.iter_mut().filter(|(_, operation)| merged.contains(operation)) {
+        *operation = Operation::Other;
+    }
+    merged.len()
 }
 
 /// Calls of Python that are a forward or a backward pass; of modules the outermost.
