@@ -3,7 +3,7 @@
 use crate::correction::Corrected;
 use crate::device::{Device, DeviceTime};
 use crate::idle::Causes;
-use crate::iterations::{self, Found, Mark, Markers};
+use crate::iterations::{self, Mark, Markers};
 use crate::main_thread;
 use crate::operations::{self, Operation};
 use crate::overhead::Overhead;
@@ -11,10 +11,11 @@ use crate::sets::Sets;
 use crate::summary::Summary;
 use crate::threads::{Stretch, Thread, threads};
 use crate::warm_up::WarmUp;
+use crate::warnings::{self, Told};
 use perf4sight_conventions::error::Result;
 use perf4sight_conventions::stats;
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Ranked, Trace, TrackId};
+use perf4sight_traces::{Ranked, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// What a user may ask for.
@@ -90,7 +91,9 @@ impl Breakdown {
     pub fn of(ranks: &[Ranked], options: &Options) -> Result<Self> {
         let broken_down: Vec<RankBreakdown> =
             ranks.iter().map(|ranked| RankBreakdown::of(ranked, options)).collect::<Result<_>>()?;
-        Ok(Breakdown { ranks: broken_down, warnings: apart(ranks).into_iter().collect() })
+        let mut run = Breakdown { ranks: broken_down, warnings: Vec::new() };
+        run.warnings = warnings::apart(ranks).into_iter().chain(warnings::uneven(&run)).collect();
+        Ok(run)
     }
 
     /// The iterations that count on every rank, each as its parts by rank, in order. One is the same on several ranks where they call it
@@ -149,16 +152,13 @@ impl RankBreakdown {
             corrected: None,
             warm_up: at < warm_up.iterations,
         };
+        let told = Told { trace, found: &found, threads: &threads, main, python, too_many, merged }.warnings(&warm_up);
         Ok(RankBreakdown {
             rank: ranked.rank,
             iterations: found.marks.iter().enumerate().map(iteration).collect(),
             warm_up,
             main: main.map(|main| threads[main].track),
-            warnings: warnings(trace, &found, &threads, python)
-                .into_iter()
-                .chain(left_out(too_many))
-                .chain(small(merged))
-                .collect(),
+            warnings: told,
             markers: found.markers,
             threads,
             timeline,
@@ -189,66 +189,4 @@ impl RankBreakdown {
     pub fn summary(&self, number: impl Fn(&Iteration) -> Option<f64>) -> Option<Summary> {
         Summary::of(&self.counted().map(number).collect::<Option<Vec<f64>>>()?)
     }
-}
-
-fn left_out(iterations: usize) -> Option<String> {
-    (iterations > 0).then(|| format!("{iterations} iterations behind the first {} are left out", iterations::MOST))
-}
-
-fn small(merged: usize) -> Option<String> {
-    (merged > 0).then(|| format!("{merged} names of ranges are not told apart: those that take least are in \"other\""))
-}
-
-fn warnings(trace: &Trace, found: &Found, threads: &[Thread], python: bool) -> Vec<String> {
-    let mut warnings = trace.damage.warnings();
-    let clipped: u64 = threads.iter().map(|thread| thread.clipped).sum();
-    if clipped > 0 {
-        warnings.push(format!("{clipped} events end after the one that they began in; they are taken to end with it"));
-    }
-    if found.overlapping > 0 {
-        warnings.push(format!(
-            "{} iterations begin before the one before them ends, which is cut there",
-            found.overlapping
-        ));
-    }
-    if found.marks.is_empty() {
-        warnings.push(
-            "nothing of threads or accelerators is in the trace, so that there is no time to break down".to_owned(),
-        );
-    } else if found.markers == Markers::WholeTrace {
-        warnings.push(
-            "no iterations are marked and nothing repeats, so that the whole trace counts as one; name a range, a function or an operator"
-                .to_owned(),
-        );
-    }
-    if let Markers::Period { event, certainty } = &found.markers {
-        let percent = (100.0 * certainty).floor();
-        warnings.push(format!(
-            "no iterations are marked; they are taken to begin with {event:?}, with a certainty of {percent:.0} %"
-        ));
-    }
-    if !python {
-        warnings.push(
-            "calls of Python are not in the trace (the profiler's with_stack=True records them), so that its share is unknown"
-                .to_owned(),
-        );
-    }
-    warnings
-}
-
-/// A warning where some ranks have no moment in common, by the clocks that their traces tell.
-fn apart(ranks: &[Ranked]) -> Option<String> {
-    let extent = |ranked: &Ranked| -> Option<(u32, Interval)> {
-        let (start, end) = iterations::extent(&ranked.trace)?;
-        let base = ranked.trace.header.base;
-        Some((ranked.rank, (start.saturating_add(base), end.saturating_add(base))))
-    };
-    let extents: Vec<(u32, Interval)> = ranks.iter().filter_map(extent).collect();
-    let (last, (starts, _)) = extents.iter().max_by_key(|(_, (start, _))| *start)?;
-    let (first, (_, ends)) = extents.iter().min_by_key(|(_, (_, end))| *end)?;
-    (starts >= ends).then(|| {
-        format!(
-            "rank {last} begins after rank {first} has ended: they were not recorded together, or their clocks differ"
-        )
-    })
 }

@@ -45,8 +45,10 @@ pub(crate) struct Found {
     pub marks: Vec<Mark>,
     /// The thread that marks them.
     pub track: Option<TrackId>,
-    /// Marks that began in another one, which was cut there or, where they ended in it too, were left out.
+    /// Marks that began in another one, which was cut there.
     pub overlapping: usize,
+    /// Marks that lay in another one and were left out.
+    pub inside: usize,
 }
 
 /// Finds the iterations by the name given, else by what the trace has, else by what repeats on a thread.
@@ -121,19 +123,20 @@ fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> O
 impl Ranges<'_> {
     fn into_found(self, trace: &Trace, markers: Markers) -> Found {
         let mut marks: Vec<Mark> = Vec::new();
-        let mut overlapping = 0;
+        let (mut overlapping, mut inside) = (0, 0);
         for event in self.events {
             if let Some(last) = marks.last_mut().filter(|last| event.start < last.window.1) {
-                overlapping += 1;
                 if event.end() <= last.window.1 {
+                    inside += 1;
                     continue;
                 }
+                overlapping += 1;
                 last.window.1 = event.start;
             }
             marks.push(Mark { name: label(trace.name(event)), window: (event.start, event.end()) });
         }
         marks.retain(|mark| mark.window.0 < mark.window.1);
-        Found { markers, marks, track: Some(self.track), overlapping }
+        Found { markers, marks, track: Some(self.track), overlapping, inside }
     }
 }
 
@@ -144,7 +147,7 @@ fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
     let windows = ends.windows(2).filter_map(|pair| Some((pair[0], pair[1])).filter(is_window));
     let marks: Vec<Mark> = windows.enumerate().map(|(at, window)| numbered(at, window)).collect();
     let markers = Markers::OptimizerSteps(trace.names.get(optimizer).to_owned());
-    (!marks.is_empty()).then_some(Found { markers, marks, track: Some(steps.track), overlapping: 0 })
+    (!marks.is_empty()).then_some(Found { markers, marks, track: Some(steps.track), overlapping: 0, inside: 0 })
 }
 
 fn numbered(at: usize, window: Interval) -> Mark {
@@ -159,7 +162,13 @@ fn is_window(window: &Interval) -> bool {
 fn whole(trace: &Trace) -> Found {
     let extent = extent(trace).filter(is_window);
     let mark = |window| Mark { name: "whole trace".to_owned(), window };
-    Found { markers: Markers::WholeTrace, marks: extent.map(mark).into_iter().collect(), track: None, overlapping: 0 }
+    Found {
+        markers: Markers::WholeTrace,
+        marks: extent.map(mark).into_iter().collect(),
+        track: None,
+        overlapping: 0,
+        inside: 0,
+    }
 }
 
 /// From the first to the last moment of all that threads and streams do.

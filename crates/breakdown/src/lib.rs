@@ -35,6 +35,7 @@ mod state;
 mod summary;
 mod threads;
 mod warm_up;
+mod warnings;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
 pub use comparison::{Comparison, Difference, Measure, Verdict};

@@ -26,7 +26,7 @@ pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
     let marks: Vec<Mark> = windows.enumerate().map(mark).collect();
     let certainty = (certainty * of_repeats(marks.len())).min(MOST_CERTAIN);
     let markers = Markers::Period { event: trace.names.get(name).to_owned(), certainty };
-    Some(Found { markers, marks, track: Some(track), overlapping: 0 })
+    Some(Found { markers, marks, track: Some(track), overlapping: 0, inside: 0 })
 }
 
 /// The events of a thread that lie in no operator and in no module: what repeats in a module are its layers. Names that hold an address

@@ -240,6 +240,45 @@ fn what_comes_a_few_times_is_no_iteration() {
     assert!(found.warnings.iter().any(|warning| warning.contains("with a certainty of 99 %")), "{:?}", found.warnings);
 }
 
+/// A step of ten thousand in which one operator of fifty is recorded; ten steps, of which two have an evaluation of nine more in them.
+#[test]
+fn traces_that_tell_little_and_iterations_that_hold_something_else_are_told() {
+    let mut bare = Invented::default();
+    bare.main(("user_annotation", "ProfilerStep#1"), [0, 10_000]).main(("cpu_op", "aten::mm"), [0, 50]);
+    let told = rank(&bare).warnings;
+    assert!(told.iter().any(|told| told.contains("cover 0.50 % of the iterations")), "{told:?}");
+    let mut uneven = Invented::default();
+    let mut at = 0;
+    for step in 0..10 {
+        let length = if step % 5 == 4 { 1000 } else { 100 };
+        uneven.main(("user_annotation", &format!("ProfilerStep#{step}")), [at, at + length]);
+        uneven.main(("cpu_op", "aten::mm"), [at, at + 50]);
+        at += length;
+    }
+    let told = rank(&uneven).warnings;
+    assert!(told.iter().any(|told| told.contains("2 of 10 take 10.0 times it")), "{told:?}");
+}
+
+#[test]
+fn a_run_says_which_iterations_are_not_on_every_rank() {
+    let steps = |count: i64| {
+        let mut trace = Invented::default();
+        for step in 0..count {
+            let at = 100 * step;
+            trace.main(("user_annotation", &format!("ProfilerStep#{step}")), [at, at + 100]);
+            trace.main(("cpu_op", "aten::mm"), [at, at + 50]);
+        }
+        trace
+    };
+    let run = broken_down(&[steps(10).read(0), steps(3).read(1)]);
+    assert!(run.warnings.iter().any(|told| told.starts_with("3 of the 10 iterations of rank 0")), "{:?}", run.warnings);
+    assert!(broken_down(&[steps(10).read(0), steps(10).read(1)]).warnings.is_empty());
+    // One rank, whose only event lies where nanoseconds end, begins after none.
+    let mut last = Invented::default();
+    last.header("\"baseTimeNanoseconds\": 9223372036854775807").main(("cpu_op", "aten::mm"), [5, 10]);
+    assert!(broken_down(&[last.read(0)]).warnings.is_empty());
+}
+
 /// Names and iterations without end: those that take longest are told apart, and the others are summed and told.
 #[test]
 fn small_ranges_are_summed_and_late_iterations_left_out() {
@@ -278,7 +317,9 @@ fn extreme_times_are_divided_and_told() {
     assert_eq!(rank.markers, Markers::WholeTrace);
     assert_eq!(rank.iterations[0].sets.total(), 1_000_000_005 * SECOND);
     assert_eq!(rank.iterations[0].sets.class(Class::Cpp), Some(2 * SECOND));
-    assert!(rank.warnings.iter().any(|warning| warning.contains("negative duration")), "{:?}", rank.warnings);
+    for told in ["negative duration", "2 of 3 events last longer than a day"] {
+        assert!(rank.warnings.iter().any(|warning| warning.contains(told)), "{told}: {:?}", rank.warnings);
+    }
 
     let mut widest = Invented::default();
     widest.main(("cpu_op", "a"), [i64::MIN / 2 - 1, -1]).main(("cpu_op", "b"), [1, i64::MAX / 2 + 10]);
@@ -292,7 +333,9 @@ fn extreme_times_are_divided_and_told() {
         .main(("user_annotation", "ProfilerStep#3"), [12, 15]);
     let rank = broken_down(&[steps.read(0)]).ranks.remove(0);
     assert_eq!(rank.iterations.iter().map(|one| one.window).collect::<Vec<_>>(), [(0, 10), (10, 20)]);
-    assert!(rank.warnings.iter().any(|warning| warning.starts_with("2 iterations begin before")));
+    for told in ["1 iteration begins before", "1 iteration lies in another one"] {
+        assert!(rank.warnings.iter().any(|warning| warning.starts_with(told)), "{told}: {:?}", rank.warnings);
+    }
 
     let mut later = Invented::default();
     later.header("\"baseTimeNanoseconds\": 1000").main(("cpu_op", "aten::mm"), [0, 10]);

@@ -1,0 +1,180 @@
+//! What a reader should know of a breakdown beside its figures, in sentences.
+
+use crate::breakdown::{Breakdown, RankBreakdown};
+use crate::iterations::{self, Found, Markers};
+use crate::threads::Thread;
+use crate::warm_up::WarmUp;
+use perf4sight_conventions::stats::{mean, median};
+use perf4sight_traces::intervals::Interval;
+use perf4sight_traces::{Event, Ranked, Trace};
+
+/// A profiler keeps all events in memory and writes gigabytes for minutes: none records a day, in nanoseconds.
+const DAY: i64 = 86_400_000_000_000;
+/// The share of iterations that the main thread's events cover at least in a trace that tells something.
+const COVERED: f64 = 0.01;
+/// Iterations that take so many times the median are told where the mean lies as far from it as [`FAR`].
+const LONGER: f64 = 1.5;
+/// The share of the median by which a mean lies far from it.
+const FAR: f64 = 0.1;
+
+/// What warnings of a rank are told from.
+pub(crate) struct Told<'a> {
+    pub trace: &'a Trace,
+    pub found: &'a Found,
+    pub threads: &'a [Thread],
+    pub main: Option<usize>,
+    /// Whether calls of Python were recorded.
+    pub python: bool,
+    /// Iterations behind those that are broken down.
+    pub too_many: usize,
+    /// Names of ranges that are not told apart.
+    pub merged: usize,
+}
+
+impl Told<'_> {
+    /// All that is worth telling.
+    pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
+        let mut warnings = self.trace.damage.warnings();
+        warnings.extend(extreme(self.trace));
+        warnings.extend(self.clipped());
+        warnings.extend(self.overlapping());
+        warnings.extend(self.marked());
+        if !self.python {
+            warnings.push(
+                "calls of Python are not in the trace (the profiler's with_stack=True records them), so that its share is unknown"
+                    .to_owned(),
+            );
+        }
+        warnings.extend(self.bare());
+        warnings.extend(self.longer(warm_up));
+        if self.too_many > 0 {
+            warnings.push(format!("{} iterations behind the first {} are left out", self.too_many, iterations::MOST));
+        }
+        if self.merged > 0 {
+            let merged = self.merged;
+            warnings
+                .push(format!("{merged} names of ranges are not told apart: those that take least are in \"other\""));
+        }
+        warnings
+    }
+
+    fn clipped(&self) -> Option<String> {
+        match self.threads.iter().map(|thread| thread.clipped).sum::<u64>() {
+            0 => None,
+            1 => Some("1 event ends after the one that it began in; it is taken to end with it".to_owned()),
+            clipped => {
+                Some(format!("{clipped} events end after the one that they began in; they are taken to end with it"))
+            }
+        }
+    }
+
+    fn overlapping(&self) -> Vec<String> {
+        let Found { overlapping, inside, .. } = *self.found;
+        let cut = (overlapping > 0).then(|| match overlapping {
+            1 => "1 iteration begins before the one before it ends, which is cut there".to_owned(),
+            _ => format!("{overlapping} iterations begin before the one before them ends, which is cut there"),
+        });
+        let left_out = (inside > 0).then(|| match inside {
+            1 => "1 iteration lies in another one and is left out".to_owned(),
+            _ => format!("{inside} iterations lie in another one and are left out"),
+        });
+        cut.into_iter().chain(left_out).collect()
+    }
+
+    /// How iterations were told apart, where that is not certain.
+    fn marked(&self) -> Option<String> {
+        if self.found.marks.is_empty() {
+            return Some(
+                "nothing of threads or accelerators is in the trace, so that there is no time to break down".to_owned(),
+            );
+        }
+        match &self.found.markers {
+            Markers::WholeTrace => Some(
+                "no iterations are marked and nothing repeats, so that the whole trace counts as one; name a range, a function or an operator"
+                    .to_owned(),
+            ),
+            Markers::Period { event, certainty } => {
+                let percent = (100.0 * certainty).floor();
+                Some(format!(
+                    "no iterations are marked; they are taken to begin with {event:?}, with a certainty of {percent:.0} %"
+                ))
+            }
+            Markers::Named(_) | Markers::ProfilerSteps | Markers::OptimizerSteps(_) => None,
+        }
+    }
+
+    /// Iterations in which hardly anything of the main thread was recorded.
+    fn bare(&self) -> Option<String> {
+        let total: f64 = self.found.marks.iter().map(|mark| (mark.window.1 - mark.window.0) as f64).sum();
+        let stretches = &self.threads.get(self.main?)?.stretches;
+        let covered = |(begin, end): Interval| -> f64 {
+            let first = stretches.partition_point(|stretch| stretch.end <= begin);
+            let within = stretches[first..].iter().take_while(|stretch| stretch.start < end);
+            within.map(|stretch| (stretch.end.min(end) - stretch.start.max(begin)) as f64).sum()
+        };
+        let share = self.found.marks.iter().map(|mark| covered(mark.window)).sum::<f64>() / total;
+        (share < COVERED).then(|| {
+            format!(
+                "events of the main thread cover {:.2} % of the iterations: this trace tells nearly nothing of what it does",
+                100.0 * share
+            )
+        })
+    }
+
+    /// Iterations that take much longer than others, as those that an evaluation lies in.
+    fn longer(&self, warm_up: &WarmUp) -> Option<String> {
+        let counted = self.found.marks.get(warm_up.iterations..)?;
+        let times: Vec<f64> = counted.iter().map(|mark| (mark.window.1 - mark.window.0) as f64).collect();
+        let (mean_of_all, middle) = (mean(&times), median(&times));
+        let longer: Vec<f64> = times.iter().copied().filter(|time| *time > LONGER * middle).collect();
+        (!longer.is_empty() && (mean_of_all / middle - 1.0).abs() > FAR).then(|| {
+            format!(
+                "the mean iteration takes {:.2} times the median one: {} of {} take {:.1} times it on average, perhaps because something else, as an evaluation, lies in them",
+                mean_of_all / middle,
+                longer.len(),
+                times.len(),
+                mean(&longer) / middle
+            )
+        })
+    }
+}
+
+/// A warning where events last longer than any recording, or lie further from the others than one lasts.
+fn extreme(trace: &Trace) -> Option<String> {
+    let middle = trace.events.get(trace.events.len() / 2)?.start;
+    let strange = |event: &&Event| event.duration > DAY || event.start.saturating_sub(middle).saturating_abs() > DAY;
+    let first = trace.events.iter().find(strange)?;
+    let count = trace.events.iter().filter(strange).count();
+    let name: String = trace.name(first).chars().take(100).collect();
+    Some(format!(
+        "{count} of {} events last longer than a day or lie more than a day from the others, the first {name:?}, which no recording does: figures that hold them are not to be trusted",
+        trace.events.len()
+    ))
+}
+
+/// A warning where some ranks have no moment in common, by the clocks that their traces tell.
+pub(crate) fn apart(ranks: &[Ranked]) -> Option<String> {
+    let extent = |ranked: &Ranked| -> Option<(u32, Interval)> {
+        let (start, end) = iterations::extent(&ranked.trace)?;
+        let base = ranked.trace.header.base;
+        Some((ranked.rank, (start.saturating_add(base), end.saturating_add(base))))
+    };
+    let extents: Vec<(u32, Interval)> = ranks.iter().filter_map(extent).collect();
+    let (last, (starts, _)) = extents.iter().max_by_key(|(_, (start, _))| *start)?;
+    let (first, (_, ends)) = extents.iter().min_by_key(|(_, (_, end))| *end)?;
+    (last != first && starts >= ends).then(|| {
+        format!(
+            "rank {last} begins after rank {first} has ended: they were not recorded together, or their clocks differ"
+        )
+    })
+}
+
+/// A warning where iterations of some rank are not on all.
+pub(crate) fn uneven(run: &Breakdown) -> Option<String> {
+    let together = run.together().len();
+    let counted = |rank: &RankBreakdown| (rank.counted().count(), rank.rank);
+    let (most, rank) = run.ranks.iter().map(counted).max_by_key(|(count, _)| *count)?;
+    (together < most).then(|| {
+        format!("{together} of the {most} iterations of rank {rank} count on every rank; the others are not in the run's figures")
+    })
+}
