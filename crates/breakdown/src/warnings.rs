@@ -6,7 +6,7 @@ use crate::threads::Thread;
 use crate::warm_up::WarmUp;
 use perf4sight_conventions::stats::{mean, median};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Event, Ranked, Trace};
+use perf4sight_traces::{Category, Event, Ranked, Trace};
 
 /// A profiler keeps all events in memory and writes gigabytes for minutes: none records a day, in nanoseconds.
 const DAY: i64 = 86_400_000_000_000;
@@ -45,6 +45,7 @@ impl Told<'_> {
                     .to_owned(),
             );
         }
+        warnings.extend(self.unrecorded());
         warnings.extend(self.bare());
         warnings.extend(self.longer(warm_up));
         if self.too_many > 0 {
@@ -101,6 +102,25 @@ impl Told<'_> {
             }
             Markers::Named(_) | Markers::ProfilerSteps | Markers::OptimizerSteps(_) => None,
         }
+    }
+
+    /// Calls of which a trace has none, though it has what follows from them: their times are 0 in the figures and are not known.
+    fn unrecorded(&self) -> Vec<String> {
+        let has = |wanted: fn(Category) -> bool| self.trace.events.iter().any(|event| wanted(event.category));
+        let mut warnings = Vec::new();
+        if !self.found.marks.is_empty() && !self.python && !has(|category| category == Category::Operator) {
+            warnings.push(
+                "operators are not in the trace, so that the share of C++ is unknown, and not 0 as the figures have it"
+                    .to_owned(),
+            );
+        }
+        if has(Category::on_device) && !has(|category| category == Category::Runtime) {
+            warnings.push(
+                "calls of the accelerator's runtime are not in the trace, so that the share of the CUDA API is unknown, and not 0 as the figures have it"
+                    .to_owned(),
+            );
+        }
+        warnings
     }
 
     /// Iterations in which hardly anything of the main thread was recorded.

@@ -259,6 +259,17 @@ fn traces_that_tell_little_and_iterations_that_hold_something_else_are_told() {
     assert!(told.iter().any(|told| told.contains("2 of 10 take 10.0 times it")), "{told:?}");
 }
 
+/// A step of which nothing but a kernel is known: neither C++ nor calls of CUDA took no time.
+#[test]
+fn what_was_not_recorded_is_told() {
+    let mut trace = Invented::default();
+    trace.main(("user_annotation", "ProfilerStep#1"), [0, 100]).kernel("gemm", [10, 60]);
+    let told = rank(&trace).warnings;
+    for unknown in ["the share of C++ is unknown", "the share of the CUDA API is unknown"] {
+        assert!(told.iter().any(|told| told.contains(unknown)), "{unknown}: {told:?}");
+    }
+}
+
 #[test]
 fn a_run_says_which_iterations_are_not_on_every_rank() {
     let steps = |count: i64| {

@@ -25,6 +25,8 @@ pub enum Kind {
 pub struct Damage {
     /// How the file ends otherwise than a trace does, in words: too early, or with something behind it.
     pub truncated: Option<String>,
+    /// What else is worth telling, in sentences: a rank that is none, files beside it that are no traces.
+    pub others: Vec<String>,
     /// Events left out: how many, and at which byte of the JSON the first lies.
     pub events: BTreeMap<Kind, (u64, u64)>,
 }
@@ -36,7 +38,7 @@ impl Damage {
 
     /// Whether there was none.
     pub fn is_none(&self) -> bool {
-        self.truncated.is_none() && self.events.is_empty()
+        self.truncated.is_none() && self.others.is_empty() && self.events.is_empty()
     }
 
     /// One sentence for everything that a reader of the trace should know.
@@ -45,7 +47,7 @@ impl Damage {
             let events = if *count == 1 { "event was" } else { "events were" };
             format!("{count} {events} left out: {kind} (the first at byte {at} of the JSON)")
         };
-        self.truncated.iter().cloned().chain(self.events.iter().map(event)).collect()
+        self.truncated.iter().chain(&self.others).cloned().chain(self.events.iter().map(event)).collect()
     }
 }
 

@@ -111,9 +111,13 @@ impl Reader {
             return Some(true);
         }
         let told = ["distributedInfo", "deviceProperties", "baseTimeNanoseconds", "with_stack"].contains(&key.as_str());
-        let header = &mut self.trace.header;
+        let Trace { header, damage, .. } = &mut self.trace;
+        let take = |value: Value| {
+            header.take(&key, &value);
+            damage.others.extend(odd_rank(&key, &value));
+        };
         let read = match told {
-            true => self.window.value::<Owned<Value>, _>(|value| header.take(&key, &value)),
+            true => self.window.value::<Owned<Value>, _>(take),
             false => self.window.value::<Owned<IgnoredAny>, _>(|_| ()),
         };
         matches!(read, Parsed::Value(())).then_some(false)
@@ -221,6 +225,15 @@ impl Header {
             _ => self.with_stack = Some(value.as_bool().unwrap_or(value.as_u64() == Some(1))),
         }
     }
+}
+
+/// A sentence where the trace says that it is of a rank that is none.
+fn odd_rank(key: &str, value: &Value) -> Option<String> {
+    let rank = value.get("rank").filter(|rank| key == "distributedInfo" && !rank.is_null())?;
+    let is_rank = rank.as_u64().is_some_and(|rank| u32::try_from(rank).is_ok());
+    let text: String = rank.to_string().chars().take(100).collect();
+    (!is_rank)
+        .then(|| format!("the trace says that it is of rank {text}, which is none; its file's name or place tells"))
 }
 
 /// Adds an event to a trace, or says what is wrong with it.

@@ -2,7 +2,7 @@
 
 use crate::trace::Trace;
 use crate::{kineto, sqlite};
-use perf4sight_conventions::error::{Error, Result};
+use perf4sight_conventions::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,22 +39,31 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
     }
 }
 
-/// Reads files and folders of traces; by rank. Several processes of one file are ranks in the order of their numbers.
+/// Reads files and folders of traces; by rank. Several processes of one file are ranks in the order of their numbers. What lies in a folder
+/// beside traces and is none is passed over, which the first trace's [`Trace::damage`] tells.
 ///
 /// # Errors
-/// A file that is no trace, a folder without traces, two traces of one rank.
+/// A named file that is no trace, a folder without traces, two traces of one rank.
 pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     let mut files = Vec::new();
     for path in paths {
         match path.is_dir() {
-            true => files.extend(traces_in(path)?),
-            false => files.push(path.clone()),
+            true => files.extend(traces_in(path)?.into_iter().map(|file| (file, true))),
+            false => files.push((path.clone(), false)),
         }
     }
     let mut ranks: BTreeMap<u32, Trace> = BTreeMap::new();
     let mut place = 0;
-    for file in &files {
-        let traces = read_all(file)?;
+    let mut passed_over: Vec<(&Path, Error)> = Vec::new();
+    for (file, in_folder) in &files {
+        let traces = match read_all(file) {
+            Ok(traces) => traces,
+            Err(error) if *in_folder && error.kind() == Kind::Input => {
+                passed_over.push((file, error));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         // Of several in a file, its name cannot tell.
         let by_name = named(file).filter(|_| traces.len() == 1);
         for trace in traces {
@@ -68,7 +77,19 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
             ranks.insert(rank, trace);
         }
     }
+    match ranks.values_mut().next() {
+        Some(first) => first.damage.others.extend(passed_over.iter().map(|(file, _)| without(file))),
+        None => {
+            if let Some((_, error)) = passed_over.into_iter().next() {
+                return Err(error);
+            }
+        }
+    }
     Ok(ranks.into_iter().map(|(rank, trace)| Ranked { rank, trace }).collect())
+}
+
+fn without(file: &Path) -> String {
+    format!("{} lies in the folder and could not be read as a trace; it was passed over", file.display())
 }
 
 fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {

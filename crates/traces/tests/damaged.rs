@@ -171,3 +171,32 @@ fn ranks_come_from_the_trace_or_from_the_name_and_once_each() {
     folder.file("c_rank3.json", trace("").as_bytes());
     assert!(read_ranks(std::slice::from_ref(&folder.0)).unwrap_err().to_string().contains("of rank 3, as is"));
 }
+
+/// A configuration and what is no JSON beside traces, and nothing else in a folder.
+#[test]
+fn what_is_no_trace_beside_traces_is_passed_over_and_told() {
+    let folder = Folder::new("beside");
+    folder.file("config.json", b"{\"lr\": 1}");
+    assert!(read_ranks(std::slice::from_ref(&folder.0)).unwrap_err().to_string().contains("config.json"));
+    folder.file("junk.json.gz", b"abc");
+    let trace = format!("{{\"traceEvents\": [{}]}}", event("op", "1", "2"));
+    folder.file("trace_rank_2.json", trace.as_bytes());
+    let ranks = read_ranks(std::slice::from_ref(&folder.0)).unwrap();
+    let told = ranks[0].trace.damage.warnings();
+    assert_eq!((ranks.len(), ranks[0].rank, told.len()), (1, 2, 2));
+    assert!(told[0].contains("config.json") && told[1].contains("junk.json.gz"), "{told:?}");
+    // One that is named is meant.
+    assert!(read_ranks(&[folder.0.join("config.json")]).is_err());
+}
+
+#[test]
+fn a_rank_that_is_none_is_told() {
+    let folder = Folder::new("odd-rank");
+    for rank in ["-1", "1180591620717411303424", "\"x\"", "1.5"] {
+        let text =
+            format!("{{\"distributedInfo\": {{\"rank\": {rank}}}, \"traceEvents\": [{}]}}", event("op", "1", "2"));
+        let trace = read(&folder.file("odd.json", text.as_bytes())).unwrap();
+        assert_eq!(trace.header.rank, None);
+        assert!(trace.damage.warnings()[0].starts_with("the trace says that it is of rank"), "{rank}");
+    }
+}
