@@ -261,7 +261,49 @@ fn a_script_that_ends_by_itself_keeps_its_exit_code() {
     let killed = TRAIN.replace("LATER", "iteration < 10 or os.kill(os.getpid(), 9)");
     let scene = scene.file("train.py", killed);
     let run = record(&scene, "--out killed", &format!("{python} train.py")).fails(128 + 9);
-    run.says("or what was recorded is lost").says("the command was killed by signal 9");
+    run.says("the recording began, but what was recorded is lost").says("the command was killed by signal 9");
+}
+
+/// The profiler of a script is not stopped by ours, and what runs under it is not taken for an iteration.
+#[test]
+fn a_profiler_of_the_scripts_own_is_left_alone() {
+    let training = TRAIN
+        .replace("LATER", "pass")
+        .replace("print(\"trained\"", "if own: own.stop(); print('own', len(own.events()) > 0)\nprint(\"trained\"");
+    let (begin, rest) = training.split_once("print(\"training\"").unwrap();
+    let profiled = |start: &str| format!("{begin}own = {start}\nprint(\"training\"{rest}");
+    let all = profiled("torch.profiler.profile(); own.start()");
+    let Some((scene, python)) = scene(&all) else { return };
+    let run = record(&scene, "", &format!("{python} train.py 12")).fails(5).prints("own True").prints("trained");
+    run.says("the script's own profiler ran in");
+    let some = profiled("None; before = torch.profiler.profile(); before.start()")
+        .replace("    pass\n", "    if iteration == 5: before.stop()\n");
+    let scene = scene.file("train.py", some);
+    let run = record(&scene, "", &format!("{python} train.py")).succeeds();
+    run.says("5 iterations do not count, for the script's own profiler ran in them");
+    assert_eq!(counts(&told(&scene, "rank0")), [2, 4, 2]);
+}
+
+#[test]
+fn optimizers_of_two_threads_do_not_meet() {
+    let script = "import threading, torch\n\
+        def train():\n\
+        \x20   net = torch.nn.Linear(8, 8); optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n\
+        \x20   for _ in range(400): net(torch.randn(4, 8)).sum().backward(); optimizer.step()\n\
+        threads = [threading.Thread(target=train) for _ in range(4)]\n\
+        [thread.start() for thread in threads]; [thread.join() for thread in threads]\n";
+    let Some((scene, python)) = scene(script) else { return };
+    let run = Outcome::of("record", recording(&scene, &format!("record -- {python} train.py")).output().unwrap());
+    assert!(!run.to_string().contains("the recorder failed"), "{run}");
+}
+
+/// A process that was forked has the rank of the one that forked it.
+#[test]
+fn processes_of_one_rank_are_told_as_that() {
+    let script = TRAIN.replace("print(\"training\"", "os.fork()\nprint(\"training\"").replace("LATER", "pass");
+    let Some((scene, python)) = scene(&script) else { return };
+    let run = record(&scene, "", &format!("{python} train.py")).succeeds().prints("of 2 processes");
+    run.says("2 processes were recorded that have 1 ranks together");
 }
 
 /// `sys.exit` is an exception, which a script may catch.

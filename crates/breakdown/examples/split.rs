@@ -46,7 +46,7 @@ fn show(rank: &RankBreakdown, names: &Names) {
                 rank.summary(|iteration| sets(iteration)?.class(class).map(|nanoseconds| nanoseconds as f64 / 1e6));
             summary.map(|summary| summary.mean)
         };
-        let corrected = mean(&|iteration| iteration.corrected.as_ref().map(|corrected| corrected.sets));
+        let corrected = mean(&|iteration| iteration.corrected.as_ref()?.sets().copied());
         println!("    {} {:?} ms, corrected {corrected:?}", class.label(), mean(&|iteration| Some(iteration.sets)));
     }
     for metric in Metric::ALL {

@@ -39,7 +39,7 @@ mod warnings;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
 pub use comparison::{Comparison, Difference, Measure, Verdict};
-pub use correction::Corrected;
+pub use correction::{Corrected, Divided};
 pub use device::{Device, DeviceTime, Work};
 pub use idle::Idle;
 pub use iterations::Markers;

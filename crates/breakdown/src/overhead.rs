@@ -39,6 +39,9 @@ pub enum Clock {
 const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
 /// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
 const DOUBTFUL: f64 = 0.05;
+/// Recording makes nothing so many times as long: a built-in function of Python takes some 30 ns and recording it some 90
+/// (`docs/recording.md`), and nothing that is recorded is shorter.
+const MOST_TIMES: f64 = 20.0;
 /// Fewer recorded periods do not tell how much they differ among themselves.
 const PERIODS: usize = 3;
 
@@ -67,7 +70,25 @@ impl Overhead {
 
     /// Whether recording is sure to have taken time, so that it can be taken out.
     pub fn is_certain(&self) -> bool {
-        self.interval[0] > 0.0
+        self.unsure().is_none()
+    }
+
+    /// Why it is not sure that recording took so much; none where it is.
+    pub fn unsure(&self) -> Option<String> {
+        let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
+        if high < 0.0 {
+            let (least, most) = (-high, -low);
+            return Some(format!(
+                "iterations without recording took {least:.1} to {most:.1} % longer than the recorded ones, which recording cannot do: \
+                 they do not belong together"
+            ));
+        }
+        if self.recorded > MOST_TIMES * self.plain {
+            return Some(format!(
+                "recorded iterations took more than {MOST_TIMES} times as long as those without recording: they do not belong together"
+            ));
+        }
+        (low <= 0.0).then(|| format!("between {low:+.1} and {high:+.1} % of an iteration, which may be nothing"))
     }
 
     /// Nanoseconds as percent of a plain iteration.
@@ -138,7 +159,7 @@ fn scatter(times: &Times) -> f64 {
 
 fn is_one_processor(wall: &Times, processor: &Times) -> bool {
     let share = |(wall, processor): (&Vec<u64>, &Vec<u64>)| {
-        let [wall, processor] = [wall, processor].map(|times| times.iter().sum::<u64>() as f64);
+        let [wall, processor] = [wall, processor].map(|times| floats(times).iter().sum::<f64>());
         (wall > 0.0).then(|| processor / wall)
     };
     // Other programs make the share smaller, and nothing makes it larger.

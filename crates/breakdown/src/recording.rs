@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// The newest format of these files.
 const FORMAT: u32 = 1;
 
+/// Nanoseconds that no iteration takes, a week: what is beyond was not timed.
+const LONGEST: u64 = 7 * 24 * 3600 * 1_000_000_000;
+
 /// The file beside a trace, described in `docs/recording.md`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Recording {
@@ -54,6 +57,12 @@ impl From<Told> for Times {
     }
 }
 
+impl Times {
+    fn all(&self) -> impl Iterator<Item = u64> {
+        self.plain.iter().chain(&self.recorded).flatten().copied()
+    }
+}
+
 impl Recording {
     /// Reads such a file.
     ///
@@ -64,9 +73,16 @@ impl Recording {
         let wrong = |problem: String| Error::input(problem).file(file).help("record again");
         let recording: Recording =
             serde_json::from_str(&text).map_err(|cause| wrong(format!("tells of no recording: {cause}")))?;
-        match recording.format {
-            1..=FORMAT => Ok(recording),
-            other => Err(wrong(format!("has format {other}")).expected(format!("format {FORMAT} or earlier"))),
+        if !(1..=FORMAT).contains(&recording.format) {
+            return Err(
+                wrong(format!("has format {}", recording.format)).expected(format!("format {FORMAT} or earlier"))
+            );
+        }
+        let all = [Some(&recording.wall), recording.processor.as_ref()];
+        let absurd = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST);
+        match absurd {
+            Some(time) => Err(wrong(format!("tells of an iteration of {time} ns")).expected("a week at most")),
+            None => Ok(recording),
         }
     }
 

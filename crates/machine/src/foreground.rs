@@ -13,10 +13,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is looked at: rarely enough not to disturb what is measured in it.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time to end after Ctrl-C, within the five seconds that the program itself takes at most.
+/// Time to end after Ctrl-C or when time is up, within the five seconds that the program itself takes at most.
 const GRACE: Duration = Duration::from_secs(4);
-/// Time to end when time is up: a command that was at work may have much to write.
-const LONG_GRACE: Duration = Duration::from_secs(30);
 
 /// A command to run with our own streams, in a process group of its own. From a terminal it reads nothing: it would be stopped.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +75,7 @@ impl Foreground<'_> {
                 _ => done().then_some(Asked::Done),
             };
             if let Some(asked) = asked {
-                return Ok(Ended { status: interrupt(&mut guarded, asked).map_err(lost)?, asked: Some(asked) });
+                return Ok(Ended { status: interrupt(&mut guarded).map_err(lost)?, asked: Some(asked) });
             }
             thread::sleep(LOOK);
         }
@@ -104,13 +102,9 @@ impl Foreground<'_> {
 }
 
 /// Interrupts all of it, and waits a while for its end.
-fn interrupt(guarded: &mut Guarded, asked: Asked) -> io::Result<Option<ExitStatus>> {
+fn interrupt(guarded: &mut Guarded) -> io::Result<Option<ExitStatus>> {
     guarded.interrupt();
-    let grace = match asked {
-        Asked::TimeUp => LONG_GRACE,
-        Asked::Cancelled | Asked::Done => GRACE,
-    };
-    let until = Instant::now() + grace;
+    let until = Instant::now() + GRACE;
     loop {
         match guarded.child.try_wait()? {
             None if Instant::now() < until => thread::sleep(LOOK),
@@ -200,6 +194,15 @@ mod tests {
         assert_eq!(ended, Ended { status: None, asked: Some(Asked::Cancelled) });
         assert!(begun.elapsed() >= GRACE);
         assert!(!runs(&fs::read_to_string(told.path().join("process")).unwrap()));
+    }
+
+    #[test]
+    fn a_limit_is_kept_though_nothing_listens() {
+        let lines = "trap '' INT TERM; while :; do sleep 0.02; done";
+        let begun = Instant::now();
+        let (ended, _) = run(lines, Some(Duration::from_secs(1)), |_| false);
+        assert_eq!(ended, Ended { status: None, asked: Some(Asked::TimeUp) });
+        assert!(begun.elapsed() < Duration::from_secs(1) + 2 * GRACE, "{:?}", begun.elapsed());
     }
 
     #[test]

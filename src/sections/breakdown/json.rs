@@ -4,7 +4,7 @@ use super::Shown;
 use super::run::Run;
 use super::tables::{Whose, corrected_total};
 use crate::breakdown::{
-    Class, Clock, Comparison, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, Overhead,
+    Class, Clock, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, Overhead,
     RankBreakdown, Sets, Summary, Verdict, Work,
 };
 use crate::traces::{Ranked, Trace};
@@ -81,7 +81,7 @@ fn iteration(one: &Iteration, trace: &Trace) -> Value {
         "gpu_streams": device.streams.iter().map(stream).collect::<Value>(),
         "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle[cause.index()].into())),
         "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
-        "corrected": one.corrected.as_ref().map(|corrected| named(Class::ALL, |class| sets(&corrected.sets, class))),
+        "corrected": one.corrected.as_ref().and_then(Corrected::sets).map(|of| named(Class::ALL, |class| sets(of, class))),
     })
 }
 
@@ -117,7 +117,10 @@ fn summary(whose: Whose) -> Value {
             "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
         })
     };
-    let without = |metric: Metric| number(&|one| metric.of(&one.corrected.as_ref()?.sets));
+    let without = |metric: Metric| match metric {
+        Metric::TotalTimeSec => number(&|one| Some(corrected_total(one)? / 1e9)),
+        other => number(&|one| other.of(one.corrected.as_ref()?.sets()?)),
+    };
     json!({
         "iterations": whose.count(),
         "total_ns": number(&|one| Some(one.sets.total() as f64)),

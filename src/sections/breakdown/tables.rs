@@ -92,7 +92,7 @@ pub(super) fn classes(run: &Run) -> Table {
         let unknown = class != Class::PythonOrWait && summary.is_none();
         if unknown || summary.is_some() {
             let head = [class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
-            let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets.get(class, busy)? as f64));
+            let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets()?.get(class, busy)? as f64));
             table.row(head.chain(corrected.then(|| without.map(|without| milliseconds(without.mean)).into())));
         }
     }
@@ -104,7 +104,7 @@ pub(super) fn classes(run: &Run) -> Table {
 
 /// Nanoseconds of an iteration without what recording takes; none where nobody knows.
 pub(super) fn corrected_total(iteration: &Iteration) -> Option<f64> {
-    iteration.corrected.as_ref().map(|corrected| corrected.sets.total() as f64)
+    iteration.corrected.as_ref().map(|corrected| corrected.total as f64)
 }
 
 /// Mean, share, median, spread and interval of nanoseconds; *unknown* where the trace does not tell.

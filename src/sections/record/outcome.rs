@@ -1,7 +1,7 @@
 //! What came of a command: what was recorded, what was lost, or why nothing was recorded.
 
 use super::Record;
-use super::told::{Told, middle};
+use super::told::{Phase, Told, middle};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary};
 use crate::machine::foreground::{Asked, Ended};
@@ -94,7 +94,25 @@ impl Outcome<'_> {
             )
         });
         let unsure = self.recordings.iter().flat_map(unsure);
-        lost.chain(short).chain(poor).chain(unsure).collect()
+        let own = self.told.iter().filter(|told| told.own_profiler > 0);
+        let own = own.map(|told| {
+            format!("{} iterations do not count, for the script's own profiler ran in them", told.own_profiler)
+        });
+        let cut = self.ended.asked == Some(Asked::TimeUp);
+        let limited = cut.then(|| format!("the command {}", self.end()));
+        lost.chain(self.shared()).chain(own).chain(limited).chain(short).chain(poor).chain(unsure).collect()
+    }
+
+    /// Ranks that several processes have, as where one forked.
+    fn shared(&self) -> Option<String> {
+        let ranks: BTreeSet<u32> = self.recordings.iter().map(|one| one.rank).collect();
+        let processes = self.recordings.len();
+        (ranks.len() < processes).then(|| {
+            format!(
+                "{processes} processes were recorded that have {} ranks together: give breakdown one trace of each",
+                ranks.len()
+            )
+        })
     }
 
     fn table(&self) -> Table {
@@ -139,6 +157,7 @@ impl Outcome<'_> {
         let out = self.asked.out.display();
         let ranks = match self.recordings.len() {
             1 => String::new(),
+            processes if self.shared().is_some() => format!(" of {processes} processes"),
             ranks => format!(" of {ranks} ranks"),
         };
         let iterations: BTreeSet<u64> = self.recordings.iter().map(|one| count(&one.wall.recorded)).collect();
@@ -161,10 +180,17 @@ impl Outcome<'_> {
         };
         let with_torch = || self.told.iter().filter(|told| told.torch.as_deref().is_some_and(|torch| torch != MISSING));
         if let Some(problem) = self.told.iter().find_map(|told| told.problem.as_deref()) {
-            return failed(problem).help("where the script uses torch.profiler itself, it has a trace already");
+            return failed(problem);
+        }
+        if let Some(told) = self.told.iter().find(|told| told.own_profiler > 0) {
+            let left = told.own_profiler;
+            return failed(&format!("the script's own profiler ran in {left} iterations, which were left alone"))
+                .help("the script has a trace already, or let it not use its profiler");
         }
         if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
-            return failed(&self.too_few(begun)).help("ask for fewer iterations, or for a shorter warm-up");
+            let by_itself = self.ended.asked.is_none() && self.exit_code().is_none();
+            let error = failed(&self.too_few(begun));
+            return if by_itself { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
         }
         if with_torch().next().is_some() {
             return failed("no step of an optimizer and no batch of a DataLoader was seen")
@@ -184,9 +210,12 @@ impl Outcome<'_> {
     fn too_few(&self, begun: &Told) -> String {
         let marks = begun.iterations_are.as_deref().unwrap_or_default();
         let wanted = self.asked.warm_up + self.asked.iterations.div_ceil(2);
-        format!(
-            "{marks} were seen, but fewer than the {wanted} before the first recorded one, or what was recorded is lost"
-        )
+        match begun.phase {
+            None | Some(Phase::PlainBefore) => {
+                format!("{marks} were seen, but the {wanted} before the first recorded one were not done")
+            }
+            Some(_) => format!("{marks} were seen, and the recording began, but what was recorded is lost"),
+        }
     }
 }
 
@@ -200,7 +229,6 @@ fn count(periods: &[Vec<u64>]) -> u64 {
 /// What speaks against what a recording tells of its own cost.
 fn unsure(one: &Recording) -> Vec<String> {
     let Some(overhead) = Overhead::of(one) else { return Vec::new() };
-    let nothing = "it cannot be told whether recording costs anything; these iterations vary more than that".to_owned();
-    let nothing = (!overhead.is_certain()).then_some(nothing);
+    let nothing = overhead.unsure().map(|why| format!("what recording costs cannot be told: {why}"));
     overhead.doubts.into_iter().chain(nothing).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
 }

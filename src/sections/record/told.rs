@@ -25,6 +25,8 @@ pub(super) struct Told {
     pub done: i64,
     /// How many iterations the phase has.
     pub of: u64,
+    /// How many iterations were left alone, for the script's own profiler ran in them.
+    pub own_profiler: u64,
     /// The trace that was written.
     pub trace: Option<String>,
     /// What failed.

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import sys
+import threading
 import time
 
 SETTINGS = "PERF4SIGHT_RECORD"
@@ -34,10 +35,11 @@ class Account(object):
         save(self.folder("%d.json" % os.getpid()), dict(self.words, **software()))
         self.told_at = time.time()
 
-    def tell_progress(self, done):
-        """Says how many iterations of the phase are done, if that was not said just now."""
+    def tell_progress(self, **words):
+        """Adds words on how many iterations are done, and writes all if that was not done just now."""
+        self.words.update(words)
         if time.time() - self.told_at > SELDOM:
-            self.tell(done=done)
+            self.tell()
 
     def claim(self, rank):
         """The name of this process's files: that of its rank, with the process where another one has that rank too."""
@@ -77,7 +79,7 @@ def software():
 
 def save(path, words):
     """Writes JSON so that whoever reads finds all of it or nothing."""
-    unfinished = "%s.%d.new" % (path, os.getpid())
+    unfinished = "%s.%d.%d.new" % (path, os.getpid(), threading.get_ident())
     with open(unfinished, "w") as file:
         json.dump(words, file)
     os.replace(unfinished, path)

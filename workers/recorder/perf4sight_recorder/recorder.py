@@ -34,6 +34,8 @@ class Recorder(object):
         self.ranks = 1
         self.over = False
         self.waited = False
+        # Marks of several threads come one after another; a step within a step of the same thread is no reason to wait.
+        self.turn = threading.RLock()
 
     def torch_is_here(self, hooked):
         import torch
@@ -73,15 +75,21 @@ class Recorder(object):
     def act(self, kind, which, acts):
         """Does what a mark asks for, if it counts. Nothing that fails here fails in the script: it ends the recording."""
         try:
-            if self.is_on() and self.counts(kind, which):
-                for act in acts:
-                    if not self.recording.over:
-                        act(self.recording)
-                if self.recording.over:
-                    self.finish("as asked")
+            if self.is_on():
+                with self.turn:
+                    self.act_in_turn(kind, which, acts)
         except Exception as problem:
             self.give_up("the recorder failed", problem)
         self.leave_if_over()
+
+    def act_in_turn(self, kind, which, acts):
+        if self.over or not self.counts(kind, which):
+            return
+        for act in acts:
+            if not self.recording.over:
+                act(self.recording)
+        if self.recording.over:
+            self.finish("as asked")
 
     def is_on(self):
         """Whether iterations of this process count. In a fork all begins anew, if it is no DataLoader's worker."""
@@ -103,7 +111,7 @@ class Recorder(object):
         if now:
             self.told.tell(phase=recording.phase, done=recording.done, of=recording.count)
         else:
-            self.told.tell_progress(recording.done)
+            self.told.tell_progress(done=recording.done, own_profiler=recording.others)
 
     def finish(self, ended):
         """Writes what was recorded and timed."""
@@ -112,7 +120,7 @@ class Recorder(object):
         if self.recording.has_recorded():
             self.told.tell(phase="writing")
             self.write(ended)
-        self.told.tell(phase="finished")
+        self.told.tell(phase="finished", done=self.recording.done, own_profiler=self.recording.others)
 
     def write(self, ended):
         rank, self.ranks = place()

@@ -33,6 +33,8 @@ class Recording(object):
         self.worked = dict((phase, []) for phase in TIMED)
         self.profiler = None
         self.runs = False
+        # Iterations that the script's own profiler ran in.
+        self.others = 0
         self.annotation = None
         self.began = None
         self.worked_before = None
@@ -47,11 +49,13 @@ class Recording(object):
         # Negative until the first one that is timed.
         self.done = -lead
         self.tell(self, now=True)
-        if self.phase == "recorded":
-            self.start()
 
     def begin(self):
-        """An iteration begins here."""
+        """An iteration begins here, but where the script's own profiler runs: that is left alone, and would be timed with it."""
+        if self.meets_another():
+            return
+        if self.phase == "recorded" and not self.runs:
+            self.start()
         if self.runs and self.done >= 0:
             self.annotation = annotation(step_name(self.done))
         self.worked_before = time.process_time()
@@ -60,6 +64,9 @@ class Recording(object):
     def end(self):
         """The iteration that began, if one did, ends here."""
         if self.began is None or self.over:
+            return
+        if self.meets_another():
+            self.began = None
             return
         if self.done + 1 in (0, self.count):
             synchronise()
@@ -78,6 +85,13 @@ class Recording(object):
             self.next_phase()
         else:
             self.tell(self)
+
+    def meets_another(self):
+        if self.runs or not profiler_runs():
+            return False
+        self.others += 1
+        self.tell(self)
+        return True
 
     def start(self):
         import torch.profiler
@@ -120,6 +134,14 @@ class Recording(object):
         name = ('"%s"' % step_name(self.done)).encode()
         for line in lines:
             yield line.replace(name, b'"torn iteration"')
+
+
+def profiler_runs():
+    """Whether some profiler of PyTorch runs in this thread."""
+    from torch import autograd
+
+    enabled = getattr(autograd, "_profiler_enabled", None)
+    return enabled is not None and bool(enabled())
 
 
 def nanoseconds(seconds):

@@ -12,12 +12,16 @@ const RANKS: usize = 64;
 
 /// Who has the word, and whether a GPU works meanwhile, of every rank; without what recording takes, too, where that is known.
 pub(super) fn by_class(run: &Run) -> Vec<Block> {
-    let corrected = run.breakdown.ranks.iter().any(|rank| rank.summary(tables::corrected_total).is_some());
+    let corrected = run
+        .breakdown
+        .ranks
+        .iter()
+        .any(|rank| rank.summary(|one| Some(one.corrected.as_ref()?.sets()?.total() as f64)).is_some());
     let bars = match corrected {
         false => vec![Bars { name: "", run, sets: measured }],
         true => vec![
             Bars { name: "as recorded", run, sets: measured },
-            Bars { name: "without recording", run, sets: |one| Some(&one.corrected.as_ref()?.sets) },
+            Bars { name: "without recording", run, sets: |one| one.corrected.as_ref()?.sets() },
         ],
     };
     let mut blocks = vec![Block::Chart(chart("Time by class", &bars)), Block::Table(tables::classes(run))];
