@@ -79,7 +79,7 @@ impl Overhead {
         if high < 0.0 {
             let (least, most) = (-high, -low);
             return Some(format!(
-                "iterations without recording took {least:.1} to {most:.1} % longer than the recorded ones, which recording cannot do: \
+                "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do: \
                  they do not belong together"
             ));
         }

@@ -188,9 +188,10 @@ impl Outcome<'_> {
                 .help("the script has a trace already, or let it not use its profiler");
         }
         if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
-            let by_itself = self.ended.asked.is_none() && self.exit_code().is_none();
             let error = failed(&self.too_few(begun));
-            return if by_itself { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
+            // What was killed says nothing of its end.
+            let ended = begun.phase == Some(Phase::Finished);
+            return if ended { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
         }
         if with_torch().next().is_some() {
             return failed("no step of an optimizer and no batch of a DataLoader was seen")
@@ -209,15 +210,18 @@ impl Outcome<'_> {
     /// How far a process came that has no trace.
     fn too_few(&self, begun: &Told) -> String {
         let marks = begun.iterations_are.as_deref().unwrap_or_default();
-        let wanted = self.asked.warm_up + self.asked.iterations.div_ceil(2);
+        let wanted = self.asked.warm_up + self.asked.iterations.div_ceil(2) + SETTLING;
         match begun.phase {
-            None | Some(Phase::PlainBefore) => {
-                format!("{marks} were seen, but the {wanted} before the first recorded one were not done")
+            None | Some(Phase::PlainBefore | Phase::Finished) => {
+                format!("{marks} were seen, but fewer than the {wanted} before the first recorded one")
             }
             Some(_) => format!("{marks} were seen, and the recording began, but what was recorded is lost"),
         }
     }
 }
+
+/// Iterations that count for nothing after the profiler started (`workers/recorder/perf4sight_recorder/recording.py`).
+const SETTLING: u64 = 5;
 
 /// What a process tells of PyTorch where there is none.
 const MISSING: &str = "missing";

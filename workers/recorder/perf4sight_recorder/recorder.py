@@ -83,7 +83,10 @@ class Recorder(object):
         self.leave_if_over()
 
     def act_in_turn(self, kind, which, acts):
-        if self.over or not self.counts(kind, which):
+        # PyTorch's profiler is stopped in the thread that started it: while it runs, no other one counts.
+        if self.over or (self.recording is not None and self.recording.runs_elsewhere()):
+            return
+        if not self.counts(kind, which):
             return
         for act in acts:
             if not self.recording.over:

@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+import threading
 import time
 import warnings
 
@@ -33,6 +34,7 @@ class Recording(object):
         self.worked = dict((phase, []) for phase in TIMED)
         self.profiler = None
         self.runs = False
+        self.thread = None
         # Iterations that the script's own profiler ran in.
         self.others = 0
         self.annotation = None
@@ -86,6 +88,9 @@ class Recording(object):
         else:
             self.tell(self)
 
+    def runs_elsewhere(self):
+        return self.runs and threading.get_ident() != self.thread
+
     def meets_another(self):
         if self.runs or not profiler_runs():
             return False
@@ -101,6 +106,7 @@ class Recording(object):
             warnings.simplefilter("ignore")
             self.profiler = torch.profiler.profile(with_stack=self.stacks)
             self.profiler.start()
+        self.thread = threading.get_ident()
         self.runs = True
 
     def stop(self):
