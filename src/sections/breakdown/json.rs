@@ -117,9 +117,10 @@ fn summary(whose: Whose) -> Value {
             "hidden_ns": number(&|one| Some(one.device.hidden(work) as f64)),
         })
     };
-    let without = |metric: Metric| match metric {
-        Metric::TotalTimeSec => number(&|one| Some(corrected_total(one)? / 1e9)),
-        other => number(&|one| other.of(one.corrected.as_ref()?.sets()?)),
+    // Where only the whole could be corrected, that is all there is.
+    let without = |metric: Metric| match metric == Metric::TotalTimeSec {
+        true => number(&|one| Some(corrected_total(one)? / 1e9)),
+        false => number(&|one| metric.of(one.corrected.as_ref()?.sets()?)),
     };
     json!({
         "iterations": whose.count(),
