@@ -8,7 +8,7 @@
 //! for rank in &Breakdown::of(&ranks, &Options::default())?.ranks {
 //!     let python = rank.summary(|iteration| iteration.sets.class(Class::Python).map(|time| time as f64 / 1e6));
 //!     let speedup = rank.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets));
-//!     println!("rank {}: {python:?} ms of Python, {speedup:?} times as fast without", rank.rank);
+//!     println!("rank {}: {python:?} ms of Python, TheoreticalSpeedup {speedup:?}", rank.rank);
 //! }
 //! # Ok::<(), perf4sight_conventions::error::Error>(())
 //! ```
@@ -44,7 +44,7 @@ pub use device::{Device, DeviceTime, Work};
 pub use idle::Idle;
 pub use iterations::Markers;
 pub use longest::{Cost, WorkCost, work_costs};
-pub use metrics::Metric;
+pub use metrics::{Metric, Unit};
 pub use operations::Operation;
 pub use overhead::{Clock, Overhead};
 pub use recording::{Recording, Times};

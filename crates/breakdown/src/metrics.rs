@@ -24,7 +24,7 @@ pub enum Metric {
     GPUTimeSec,
     /// In calls of the CUDA API, whatever the GPU does.
     GPUAndCudaCppTimeSec,
-    /// How many times as fast the iteration were if only the calls into the C library took time.
+    /// The iteration, in times of that in calls into the C library.
     TheoreticalSpeedup,
     /// Python's share of the iteration, in percent.
     PercentTimeInPython,
@@ -32,6 +32,28 @@ pub enum Metric {
     PythonTimeSec,
     /// Python, in percent of the time in calls into the C library.
     PythonOverheadPercent,
+}
+
+/// What a metric is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Percent.
+    Percent,
+    /// A factor.
+    Times,
+}
+
+impl Unit {
+    /// Its sign where people read it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Unit::Seconds => "s",
+            Unit::Percent => "%",
+            Unit::Times => "times",
+        }
+    }
 }
 
 impl Metric {
@@ -67,8 +89,8 @@ impl Metric {
         }
     }
 
-    /// What it is counted in: seconds, percent, or times where it is a factor.
-    pub fn unit(self) -> &'static str {
+    /// What it is counted in.
+    pub fn unit(self) -> Unit {
         match self {
             Metric::TotalTimeSec
             | Metric::CppAndGPUTimeSec
@@ -77,9 +99,9 @@ impl Metric {
             | Metric::CudaCppTimeSec
             | Metric::GPUTimeSec
             | Metric::GPUAndCudaCppTimeSec
-            | Metric::PythonTimeSec => "s",
-            Metric::TheoreticalSpeedup => "times",
-            Metric::PercentTimeInPython | Metric::PythonOverheadPercent => "%",
+            | Metric::PythonTimeSec => Unit::Seconds,
+            Metric::TheoreticalSpeedup => Unit::Times,
+            Metric::PercentTimeInPython | Metric::PythonOverheadPercent => Unit::Percent,
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) fn of(run: &Run) -> String {
         (Some(means), Some(total)) => {
             let (parts, accelerators) = parts(&means, total, run.has_accelerators());
             let dominating = dominating(parts, &whole(&means, total));
-            let sentences = [Some(dominating), accelerators, Some(speedup(&means, total))];
+            let sentences = [Some(dominating), accelerators, Some(speedup(&means))];
             sentences.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
         _ => "there is no iteration to break down".to_owned(),
@@ -49,12 +49,12 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
     }
     let busy = means.of(|iteration| Some(iteration.device.busy as f64)).map_or(0.0, share);
     if busy < 0.5 {
-        let told = format!("the GPU is idle for {}, and the part is of that", Percent(100.0 * (1.0 - busy)));
+        let told = format!("that is of the {} in which the GPU is idle", Percent(100.0 * (1.0 - busy)));
         return (of_classes(&|iteration, class| iteration.sets.get(class, false)), Some(told));
     }
     let exposed =
         |work: Work| Some((work.label(), share(means.of(|iteration| Some(iteration.device.exposed(work) as f64))?)));
-    let told = format!("the GPU is busy for {}", Percent(100.0 * busy));
+    let told = format!("that is of the {} in which the GPU is busy", Percent(100.0 * busy));
     (Work::ALL.into_iter().filter_map(exposed).collect(), Some(told))
 }
 
@@ -62,14 +62,16 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
 fn dominating(mut parts: Vec<Part>, whole: &str) -> String {
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let percent = |share: f64| Percent(100.0 * share);
+    let alike = matches!(parts.as_slice(), [(_, one), (_, two), ..] if one - two < ALIKE);
+    parts.truncate(if alike { 2 } else { 1 });
     let told = match parts.as_slice() {
-        [(first, one), (second, two), ..] if one - two < ALIKE => {
+        [] => return "nothing dominates".to_owned(),
+        [(only, share)] => format!("{only}, with {}", percent(*share)),
+        [(first, one), (second, two), ..] => {
             format!("{first} and {second} alike, with {} and {}", percent(*one), percent(*two))
         }
-        [(first, one), ..] => format!("{first}, with {}", percent(*one)),
-        [] => return "nothing dominates".to_owned(),
     };
-    let doubt = match parts[0].0 == Class::Python.label() {
+    let doubt = match parts.iter().any(|(name, _)| *name == Class::Python.label()) {
         true => " (calls into C that leave no event, as NumPy's operators and ctypes, count as Python)",
         false => "",
     };
@@ -82,17 +84,22 @@ fn whole(means: &Means<'_>, total: f64) -> String {
     format!("an iteration's {}{}", Milliseconds(total / 1e6), without.unwrap_or_default())
 }
 
-/// The published number, which promises more than there is to gain where Python runs beside the GPU.
-fn speedup(means: &Means<'_>, total: f64) -> String {
-    let calls = means.of(|iteration| Metric::CppAndGPUTimeSec.of(&iteration.sets)).map(|seconds| seconds * 1e9);
+/// The published number: an iteration by what of it is in calls into C++ and CUDA, which promises more than there is to gain where
+/// Python runs beside the GPU. A mean of iterations' own ratios would not be that of the times shown beside it.
+pub(super) fn theoretical_speedup(whose: Whose) -> Option<f64> {
+    let mean = |metric: Metric| Some(whose.summary(|iteration| metric.of(&iteration.sets))?.mean);
+    whose.summary(|iteration| Some(iteration.sets.class(Class::Python)? as f64))?;
+    let calls = mean(Metric::CppAndGPUTimeSec).filter(|calls| *calls > 0.0)?;
+    Some(mean(Metric::TotalTimeSec)? / calls)
+}
+
+fn speedup(means: &Means<'_>) -> String {
     let python = means.of(|iteration| Some(iteration.sets.class(Class::Python)? as f64));
-    match (calls.filter(|calls| *calls > 0.0), python) {
-        (Some(calls), Some(_)) => {
-            format!("TheoreticalSpeedup, all time by that in calls into C++ and CUDA: {:.2}", total / calls)
-        }
+    match (theoretical_speedup(means.0), python) {
+        (Some(speedup), _) => format!("TheoreticalSpeedup, all time by that in calls into C++ and CUDA: {speedup:.2}"),
         (None, Some(_)) => {
             "nothing of it is in calls into C++ and CUDA, so that there is no TheoreticalSpeedup".to_owned()
         }
-        (_, None) => "TheoreticalSpeedup is unknown, for Python is".to_owned(),
+        (None, None) => "TheoreticalSpeedup is unknown, for Python is".to_owned(),
     }
 }

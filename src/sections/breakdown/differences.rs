@@ -1,7 +1,7 @@
 //! What changed from one run to another, as words and as a table.
 
-use super::tables::range;
-use crate::breakdown::{Comparison, Difference, Measure, Metric, Verdict};
+use super::tables::{class_name, range};
+use crate::breakdown::{Comparison, Difference, Measure, Metric, Unit, Verdict};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
 
@@ -87,9 +87,7 @@ fn verdict(difference: &Difference) -> String {
 
 fn name(measure: Measure, gpu: bool) -> String {
     match measure {
-        Measure::Set { class, .. } if !gpu => class.label().to_owned(),
-        Measure::Set { class, gpu_busy: true } => format!("{}, GPU busy", class.label()),
-        Measure::Set { class, gpu_busy: false } => format!("{}, GPU idle", class.label()),
+        Measure::Set { class, gpu_busy } => class_name(class, gpu_busy, gpu),
         Measure::Metric(metric) => metric.name().to_owned(),
     }
 }
@@ -98,17 +96,10 @@ fn name(measure: Measure, gpu: bool) -> String {
 fn shown(measure: Measure, value: f64) -> Cell {
     match measure {
         Measure::Set { .. } => Milliseconds(value / 1e6).into(),
-        Measure::Metric(Metric::TheoreticalSpeedup) => value.into(),
-        Measure::Metric(Metric::PercentTimeInPython | Metric::PythonOverheadPercent) => Percent(value).into(),
-        Measure::Metric(
-            Metric::TotalTimeSec
-            | Metric::CppAndGPUTimeSec
-            | Metric::CppTimeSec
-            | Metric::FrameworkCppTimeSec
-            | Metric::CudaCppTimeSec
-            | Metric::GPUTimeSec
-            | Metric::GPUAndCudaCppTimeSec
-            | Metric::PythonTimeSec,
-        ) => Milliseconds(1e3 * value).into(),
+        Measure::Metric(metric) => match metric.unit() {
+            Unit::Seconds => Milliseconds(1e3 * value).into(),
+            Unit::Percent => Percent(value).into(),
+            Unit::Times => value.into(),
+        },
     }
 }

@@ -151,7 +151,7 @@ fn difference(difference: &Difference) -> Value {
         Measure::Set { class, gpu_busy } => {
             (json!({ "class": class.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
         }
-        Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit()),
+        Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().label()),
     };
     let verdict = match difference.verdict() {
         Verdict::Less => "less",

@@ -82,7 +82,7 @@ fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
     data.rows.iter().any(|row| row[4] != Cell::Missing).then_some(())?;
     let plot = StackedBars {
         groups: groups(shown),
-        value: Axis::linear(format!("{} ({})", metric.name(), metric.unit())),
+        value: Axis::linear(format!("{} ({})", metric.name(), metric.unit().label())),
         series: vec![Series::new(metric.name(), lengths)],
         whole: Whole::Sum,
         keys: Vec::new(),

@@ -71,6 +71,15 @@ impl<'a> Whose<'a> {
     }
 }
 
+/// A class, and whether a GPU works meanwhile where there is one.
+pub(super) fn class_name(class: Class, busy: bool, gpu: bool) -> String {
+    match (gpu, busy) {
+        (true, true) => format!("{}, GPU busy", class.label()),
+        (true, false) => format!("{}, GPU idle", class.label()),
+        (false, _) => class.label().to_owned(),
+    }
+}
+
 /// The main table: {Python, C++, CUDA API, wait} x {GPU busy, idle}.
 pub(super) fn classes(run: &Run) -> Table {
     let gpu = run.has_accelerators();

@@ -145,9 +145,9 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
         let busy = share(&|iteration| Some(iteration.sets.gpu_busy() as f64));
         facts.push(Fact::new("GPU busy", busy).remark("of the iteration"));
     }
-    let speedup = whose.summary(|iteration| Metric::TheoreticalSpeedup.of(&iteration.sets));
-    let speedup = speedup.map_or(Cell::Missing, |speedup| Cell::Text(format!("{:.2} ×", speedup.mean)));
-    facts.push(Fact::new("TheoreticalSpeedup", speedup).remark("were there nothing but calls into C++ and CUDA"));
+    let speedup =
+        answer::theoretical_speedup(whose).map_or(Cell::Missing, |speedup| Cell::Text(format!("{speedup:.2}")));
+    facts.push(Fact::new("TheoreticalSpeedup", speedup).remark("all time by that in calls into C++ and CUDA"));
     facts
 }
 
@@ -170,7 +170,7 @@ fn metrics(run: &Run) -> crate::report::Table {
         let (low, high) = summary.and_then(|summary| summary.interval).map(|[low, high]| (low, high)).unzip();
         table.row([
             metric.name().into(),
-            metric.unit().into(),
+            metric.unit().label().into(),
             summary.map(|summary| summary.mean).into(),
             summary.and_then(|summary| summary.spread).into(),
             low.into(),

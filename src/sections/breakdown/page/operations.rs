@@ -2,11 +2,11 @@
 
 use super::colours::{of_class, of_gpu};
 use super::names::cut;
-use super::times::class_name;
 use super::{Typical, milliseconds};
 use crate::breakdown::{Class, Operation, RankBreakdown};
 use crate::report::{Axis, Block, Chart, Column, Group, Plot, Series, StackedBars, Table, Whole};
 use crate::sections::breakdown::run::Run;
+use crate::sections::breakdown::tables::class_name;
 use crate::sections::breakdown::{Shown, time_breakdown};
 use crate::traces::{Names, Ranked};
 use crate::units::{Milliseconds, Percent};

@@ -58,7 +58,7 @@ fn chart(title: &str, groups: &[Bars]) -> Chart {
         let times = bars.iter().map(|(bars, rank)| {
             mean(rank, |iteration| Some((bars.sets)(iteration)?.get(class, busy)? as f64)).unwrap_or(0.0)
         });
-        Series::new(class_name(class, busy, gpu), times).coloured(of_class(class)).textured(of_gpu(busy))
+        Series::new(tables::class_name(class, busy, gpu), times).coloured(of_class(class)).textured(of_gpu(busy))
     };
     let series = Class::ALL.into_iter().flat_map(|class| [time(class, false), time(class, true)]);
     let interval = |(bars, rank): &(&Bars, &RankBreakdown)| {
@@ -84,15 +84,6 @@ fn chart(title: &str, groups: &[Bars]) -> Chart {
     };
     let caption = format!("Who has the word, mean over the iterations that count{striped}.{whisker}");
     Chart::new(title, caption, Plot::StackedBars(plot))
-}
-
-/// A series of a class.
-pub(super) fn class_name(class: Class, busy: bool, gpu: bool) -> String {
-    match (gpu, busy) {
-        (true, true) => format!("{}, GPU busy", class.label()),
-        (true, false) => format!("{}, GPU idle", class.label()),
-        (false, _) => class.label().to_owned(),
-    }
 }
 
 pub(super) fn rank_name(rank: &RankBreakdown) -> String {
