@@ -4,9 +4,11 @@
 
 pub mod cgroup;
 mod conditions;
+pub mod data;
 pub mod description;
 pub mod foreground;
 mod guard;
+pub mod limit;
 pub mod linux;
 mod local;
 pub mod nvml;

@@ -1,0 +1,166 @@
+//! How fast data can be read from its storage, past the page cache: several threads, several files, no privileges.
+
+use crate::Watch;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_conventions::units::Bytes;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Reads that are under way at a time: discs in arrays and flash need several to reach their bandwidth.
+const QUEUE: usize = 4;
+/// What one read asks for.
+const PIECE: usize = 1 << 20;
+/// What direct reads are aligned to: a page, no less than the blocks of any disc.
+const ALIGNMENT: usize = 4096;
+/// How long is read at most.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Files that are read at most: what they hold is enough.
+const FILES: usize = 1000;
+/// Data below which a bandwidth is chance.
+const LEAST: u64 = 16 << 20;
+
+/// How fast something can be read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bandwidth {
+    /// In bytes a second.
+    pub bytes_per_second: f64,
+    /// What was read to tell.
+    pub read: Bytes,
+    /// Whether reads went past the page cache; else its pages were dropped before, and what a system below caches may have answered.
+    pub direct: bool,
+}
+
+/// How fast the storage of this data is read. None after Ctrl-C.
+///
+/// # Errors
+/// Data that is missing, cannot be read or is too little to tell.
+pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwidth>> {
+    let files = some_files(data)?;
+    let measured = [true, false].into_iter().find_map(|direct| match read(&files, direct, watch) {
+        // File systems in memory and some over networks know no direct reads.
+        Err(cause) if direct && cause.raw_os_error() == Some(Errno::EINVAL as i32) => None,
+        result => Some(result),
+    });
+    let measured = measured.unwrap_or(Err(io::ErrorKind::Unsupported.into()));
+    let measured = measured.map_err(|cause| Error::io(data, "read the data", &cause))?;
+    match measured {
+        _ if watch.cancelled() => Ok(None),
+        measured if measured.read.0 < LEAST => {
+            Err(Error::input("there is too little data to tell the bandwidth of its storage")
+                .file(data)
+                .expected(format!("at least {} in files", Bytes(LEAST).in_full()))
+                .help("give the bandwidth with --storage-bandwidth"))
+        }
+        measured => Ok(Some(measured)),
+    }
+}
+
+/// The first files of the data.
+fn some_files(data: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut visit) = (Vec::new(), vec![data.to_owned()]);
+    while let Some(path) = visit.pop().filter(|_| files.len() < FILES) {
+        let about = fs::symlink_metadata(&path).map_err(|cause| Error::io(&path, "look at the data", &cause))?;
+        if about.is_dir() {
+            let entries = fs::read_dir(&path).map_err(|cause| Error::io(&path, "list the data", &cause))?;
+            visit.extend(entries.flatten().map(|entry| entry.path()));
+        } else if about.is_file() && about.len() > 0 {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Reads pieces of all files until the end or until the time is up.
+fn read(files: &[PathBuf], direct: bool, watch: &Watch<'_>) -> io::Result<Bandwidth> {
+    let pieces = pieces(files)?;
+    let (next, total, begun) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let cancelled = watch.cancelled;
+    let reader = || -> io::Result<()> {
+        let mut buffer = vec![0; PIECE + ALIGNMENT];
+        let start = buffer.as_ptr().align_offset(ALIGNMENT);
+        let buffer = &mut buffer[start..start + PIECE];
+        let mut open: Option<(usize, File)> = None;
+        while begun.elapsed() < LONGEST && !cancelled.load(Ordering::Relaxed) {
+            let Some(&(file, offset)) = pieces.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { break };
+            if open.as_ref().is_none_or(|(number, _)| *number != file) {
+                open = Some((file, open_past_cache(&files[file], direct)?));
+            }
+            let count = open.as_ref().map_or(Ok(0), |(_, file)| file.read_at(buffer, offset))?;
+            total.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..QUEUE).map(|_| scope.spawn(&reader)).collect();
+        readers
+            .into_iter()
+            .try_for_each(|reader| reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    let read = total.into_inner();
+    Ok(Bandwidth { bytes_per_second: read as f64 / begun.elapsed().as_secs_f64(), read: Bytes(read), direct })
+}
+
+/// Files by their numbers, and where pieces of them begin.
+fn pieces(files: &[PathBuf]) -> io::Result<Vec<(usize, u64)>> {
+    let mut pieces = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        let length = fs::metadata(file)?.len();
+        pieces.extend((0..length).step_by(PIECE).map(|offset| (number, offset)));
+    }
+    Ok(pieces)
+}
+
+fn open_past_cache(file: &Path, direct: bool) -> io::Result<File> {
+    if direct {
+        return OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(file);
+    }
+    let file = File::open(file)?;
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use tempfile::TempDir;
+
+    fn measured(data: &Path) -> Result<Option<Bandwidth>> {
+        storage_bandwidth(data, &Watch::quiet(&AtomicBool::new(false)))
+    }
+
+    #[test]
+    fn every_byte_is_read_once_past_the_cache_where_the_file_system_can() {
+        let data = TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        fs::create_dir(data.path().join("more")).unwrap();
+        fs::write(data.path().join("one"), vec![1; 20 << 20]).unwrap();
+        fs::write(data.path().join("more/two"), vec![1; 5_000_001]).unwrap();
+        let bandwidth = measured(data.path()).unwrap().unwrap();
+        assert_eq!(bandwidth.read, Bytes((20 << 20) + 5_000_001));
+        assert!(bandwidth.bytes_per_second > 1e6, "{bandwidth:?}");
+    }
+
+    #[test]
+    fn memory_has_no_direct_reads_and_that_is_said() {
+        let Ok(data) = TempDir::new_in("/dev/shm") else { return println!("not run: there is no /dev/shm") };
+        fs::write(data.path().join("one"), vec![1; 17 << 20]).unwrap();
+        let bandwidth = measured(data.path()).unwrap().unwrap();
+        println!("direct reads in /dev/shm: {}", bandwidth.direct);
+        assert_eq!(bandwidth.read, Bytes(17 << 20));
+    }
+
+    #[test]
+    fn too_little_data_tells_nothing() {
+        let data = TempDir::new().unwrap();
+        fs::write(data.path().join("one"), "little").unwrap();
+        let error = measured(data.path()).unwrap_err().to_string();
+        assert!(error.contains("too little data") && error.contains("16 MiB"), "{error}");
+    }
+}

@@ -1,0 +1,123 @@
+//! What a job writes, line by line as it comes, on threads of their own: a job that prints rubbish neither blocks nor fills memory.
+
+use super::{Line, Stream};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What is kept of a line, in bytes.
+const LONGEST: usize = 64 << 10;
+/// Lines that are kept until they are seen; a job that writes more between two looks loses the oldest of them.
+const MOST: usize = 10_000;
+/// Last lines that are kept for a report.
+const LAST: usize = 20;
+
+/// The lines of a job.
+#[derive(Debug)]
+pub(super) struct Lines {
+    begun: Instant,
+    kept: Arc<Mutex<Kept>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    unseen: VecDeque<Line>,
+    last: VecDeque<String>,
+}
+
+impl Lines {
+    /// No lines yet, of a job that was started at that time.
+    pub fn new(begun: Instant) -> Self {
+        Lines { begun, kept: Arc::default(), readers: Vec::new() }
+    }
+
+    /// Reads a stream to its end.
+    pub fn listen(&mut self, pipe: impl Read + Send + 'static, stream: Stream) {
+        let (kept, begun) = (Arc::clone(&self.kept), self.begun);
+        self.readers.push(thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            while let Some(text) = next(&mut pipe) {
+                let line = Line { after: begun.elapsed(), stream, text };
+                kept.lock().unwrap_or_else(PoisonError::into_inner).keep(line);
+            }
+        }));
+    }
+
+    /// The lines that have come since the last call.
+    pub fn take(&self) -> Vec<Line> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).unseen.drain(..).collect()
+    }
+
+    /// Waits so long at most for the ends of all streams: something else may hold a pipe.
+    pub fn finish(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The last lines.
+    pub fn last(&self) -> Vec<String> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, line: Line) {
+        if self.last.len() == LAST {
+            self.last.pop_front();
+        }
+        self.last.push_back(line.text.clone());
+        if self.unseen.len() == MOST {
+            self.unseen.pop_front();
+        }
+        self.unseen.push_back(line);
+    }
+}
+
+/// The next line that says something, cut where it is too long; none at the end of the stream. What a progress bar writes over its last
+/// state is a line too.
+fn next(pipe: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    loop {
+        let read = pipe.fill_buf().ok()?;
+        let end = read.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let part = &read[..end.unwrap_or(read.len())];
+        line.extend_from_slice(&part[..part.len().min(LONGEST - line.len())]);
+        let (over, consumed) = (read.is_empty(), end.map_or(part.len(), |end| end + 1));
+        pipe.consume(consumed);
+        match line.is_empty() {
+            true if over => return None,
+            false if over || end.is_some() => return Some(String::from_utf8_lossy(&line).into_owned()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn long_lines_are_cut_and_the_next_one_is_whole() {
+        let mut pipe = Cursor::new([vec![b'x'; 3 * LONGEST], b"\nstep 1\r\n 10%\r 20%\r\n\nrest".to_vec()].concat());
+        assert_eq!(next(&mut pipe).unwrap().len(), LONGEST);
+        let others: Vec<String> = std::iter::from_fn(|| next(&mut pipe)).collect();
+        assert_eq!(others, ["step 1", " 10%", " 20%", "rest"]);
+    }
+
+    #[test]
+    fn the_last_lines_stay_when_all_were_seen() {
+        let mut lines = Lines::new(Instant::now());
+        let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
+        lines.listen(Cursor::new(text), Stream::Error);
+        lines.finish(Duration::from_secs(5));
+        assert_eq!(lines.take().len(), 100);
+        assert!(lines.take().is_empty());
+        assert_eq!((lines.last().len(), lines.last()[0].as_str()), (LAST, "line 80"));
+    }
+}
