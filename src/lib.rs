@@ -49,5 +49,6 @@ pub use perf4sight_breakdown as breakdown;
 pub use perf4sight_conventions::{checksum, error, input_file, private_folder, stats, units, whole_file};
 pub use perf4sight_machine as machine;
 pub use perf4sight_report as report;
+pub use perf4sight_sensitivity as sensitivity;
 pub use perf4sight_step::{network, workload};
 pub use perf4sight_traces as traces;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every module with what it may use beside the base. A row names only modules of earlier rows, so there is no cycle. `machine`,
-/// `report`, `traces` and `breakdown` are crates; `network`, `protocol` and `sampling` lie in the crate `step`.
+/// `report`, `traces`, `breakdown` and `sensitivity` are crates; `network`, `protocol` and `sampling` lie in the crate `step`.
 const MODULES: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("report", &[]),
@@ -15,6 +15,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("traces", &[]),
     ("breakdown", &["traces"]),
+    ("sensitivity", &[]),
     ("network", &[]),
     ("protocol", &[]),
     ("sampling", &[]),

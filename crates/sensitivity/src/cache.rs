@@ -1,0 +1,107 @@
+//! How much of what a job reads is found in memory, when only a part of its data has room there.
+//!
+//! Each epoch reads all data once, in a new random order. A cache that keeps a fixed part `c` of the data ("MinIO": Mohan and others,
+//! Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021) finds `c`. One that throws out what was not used for the longest
+//! time finds `c + (1 - c) ln(1 - c)`: what is read at place `x` of an epoch was read at a uniform place of the one before, and is still
+//! there if fewer than `c` of the data were read since. What a kernel does lies between the two.
+
+use serde::{Deserialize, Serialize};
+
+/// A cache between the two, by an exponent: hits are MinIO's to the power of `1 - lru` times LRU's to the power of `lru`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 0 for one that keeps a fixed part, 1 for one that throws out what was not used for the longest time.
+    pub lru: f64,
+}
+
+impl Cache {
+    /// Keeps a fixed part.
+    pub const MINIO: Cache = Cache { lru: 0.0 };
+    /// Throws out what was not used for the longest time.
+    pub const LRU: Cache = Cache { lru: 1.0 };
+
+    /// Which share of the data is found, where this share has room.
+    ///
+    /// ```
+    /// use perf4sight_sensitivity::Cache;
+    /// assert_eq!(Cache::MINIO.hits(0.5), 0.5);
+    /// // 0.5 + 0.5 ln 0.5
+    /// assert!((Cache::LRU.hits(0.5) - 0.153_426_4).abs() < 1e-7);
+    /// assert_eq!([Cache::LRU.hits(0.0), Cache::LRU.hits(1.0), Cache::LRU.hits(2.0)], [0.0, 1.0, 1.0]);
+    /// ```
+    pub fn hits(self, cached: f64) -> f64 {
+        let cached = cached.clamp(0.0, 1.0);
+        let left = 1.0 - cached;
+        if cached <= 0.0 || left <= 0.0 {
+            return cached;
+        }
+        let lru = (cached + left * left.ln()).max(f64::MIN_POSITIVE);
+        cached.powf(1.0 - self.lru) * lru.powf(self.lru)
+    }
+
+    /// The cache that finds this share of the data, where a share of them has room; beyond the two bounds, the nearer one. None where both
+    /// bounds find the same, as where there is room for nothing or for all.
+    pub fn placed(cached: f64, hits: f64) -> Option<Self> {
+        let [minio, lru] = [Cache::MINIO, Cache::LRU].map(|cache| cache.hits(cached));
+        let span = (minio / lru).ln();
+        (span.is_finite() && span > 0.0).then(|| {
+            let down = (minio / hits.max(f64::MIN_POSITIVE)).ln();
+            Cache { lru: (down / span).clamp(0.0, 1.0) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::seq::SliceRandom;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// A cache of pages that is played through: of 2000 pages some have room, each epoch reads all in a new order.
+    #[test]
+    fn the_formula_of_lru_is_what_comes_of_playing_it() {
+        for cached in [0.25, 0.5, 0.75] {
+            let mut draws = Xoshiro256PlusPlus::seed_from_u64(1);
+            let mut order: Vec<usize> = (0..2000).collect();
+            let (mut used, mut by_use) = (BTreeMap::new(), BTreeSet::new());
+            let (mut clock, mut hits) = (0, 0);
+            for epoch in 0..6 {
+                order.shuffle(&mut draws);
+                for page in &order {
+                    clock += 1;
+                    if let Some(before) = used.insert(*page, clock) {
+                        by_use.remove(&(before, *page));
+                        hits += usize::from(epoch > 0);
+                    }
+                    by_use.insert((clock, *page));
+                    if by_use.len() > (2000.0 * cached) as usize {
+                        let (_, oldest) = by_use.pop_first().unwrap();
+                        used.remove(&oldest);
+                    }
+                }
+            }
+            let share = hits as f64 / 10_000.0;
+            assert!((share - Cache::LRU.hits(cached)).abs() < 0.015, "{cached}: {share}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cache_is_placed_where_it_is(lru in 0.0..=1.0, cached in 0.01..0.99) {
+            let cache = Cache { lru };
+            let [low, high] = [Cache::LRU, Cache::MINIO].map(|bound| bound.hits(cached));
+            prop_assert!((low..=high).contains(&(cache.hits(cached).clamp(low, high))));
+            prop_assert!((Cache::placed(cached, cache.hits(cached)).unwrap().lru - lru).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn what_lies_beyond_the_bounds_is_the_nearer_one_and_without_room_there_is_nothing_to_place() {
+        assert_eq!(Cache::placed(0.5, 0.9), Some(Cache::MINIO));
+        assert_eq!(Cache::placed(0.5, 0.0), Some(Cache::LRU));
+        assert_eq!((Cache::placed(0.0, 0.0), Cache::placed(1.0, 1.0)), (None, None));
+    }
+}

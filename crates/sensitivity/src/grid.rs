@@ -1,0 +1,66 @@
+//! The numbers of CPUs that a job may be tried with.
+
+/// CPUs in steps, up to a largest number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    cpus: Vec<f64>,
+}
+
+/// Up to so many CPUs steps are a quarter of one.
+const QUARTERS: f64 = 6.0;
+/// Up to so many they are halves. A knee among more is known closely enough to whole ones.
+const HALVES: f64 = 12.0;
+
+impl Grid {
+    /// All multiples of a step below the most, and the most itself. Both positive; a step beyond the most is the most alone.
+    pub fn new(most: f64, step: f64) -> Self {
+        let below = (1..).map(|number| f64::from(number) * step).take_while(|cpus| *cpus < most);
+        Grid { cpus: below.chain([most]).collect() }
+    }
+
+    /// The step that people ask for: small jobs run on parts of CPUs.
+    pub fn usual_step(most: f64) -> f64 {
+        match most {
+            most if most <= QUARTERS => 0.25,
+            most if most <= HALVES => 0.5,
+            _ => 1.0,
+        }
+    }
+
+    /// Without numbers of CPUs that the job cannot be run with.
+    #[must_use]
+    pub fn without(mut self, cpus: &[f64]) -> Self {
+        self.cpus.retain(|candidate| !cpus.contains(candidate));
+        self
+    }
+
+    /// From the least to the most.
+    pub fn cpus(&self) -> &[f64] {
+        &self.cpus
+    }
+
+    /// The one before this one; none before the least.
+    pub fn before(&self, cpus: f64) -> Option<f64> {
+        self.cpus.iter().copied().take_while(|candidate| *candidate < cpus).last()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_end_at_the_most() {
+        assert_eq!(Grid::new(2.0, 0.5).cpus(), [0.5, 1.0, 1.5, 2.0]);
+        assert_eq!(Grid::new(2.5, 1.0).cpus(), [1.0, 2.0, 2.5]);
+        assert_eq!(Grid::new(0.5, 1.0).cpus(), [0.5]);
+        assert_eq!(Grid::new(24.0, Grid::usual_step(24.0)).cpus().len(), 24);
+        assert_eq!(Grid::new(6.0, Grid::usual_step(6.0)).cpus().len(), 24);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_no_neighbour() {
+        let grid = Grid::new(4.0, 1.0).without(&[2.0]);
+        assert_eq!((grid.before(3.0), grid.before(1.0)), (Some(1.0), None));
+    }
+}

@@ -1,0 +1,36 @@
+//! How a training job's rate depends on CPUs, memory and storage, from few measured points. Knows numbers alone: no clocks, no files, no
+//! processes.
+//!
+//! ```
+//! use perf4sight_sensitivity::{Curve, Grid, Next, Point, Rate, knees, next};
+//!
+//! // A job that five CPUs satisfy, measured wherever the search wants to.
+//! let (grid, mut points) = (Grid::new(24.0, 1.0), Vec::new());
+//! while let Next::Measure(cpus) = next(&grid, &points) {
+//!     points.push(Point { cpus, rate: Rate::exactly(cpus.min(5.0)) });
+//! }
+//! assert_eq!(points.len(), 4);
+//! let curve = Curve::of(&points).expect("something was measured");
+//! assert!(knees(&grid, &curve).iter().all(|knee| knee.cpus == 5.0 && knee.verified));
+//! ```
+#![warn(missing_docs)]
+
+mod agreement;
+mod cache;
+mod curve;
+mod grid;
+mod model;
+mod rate;
+mod request;
+mod search;
+mod steps;
+
+pub use agreement::{Agreement, Compared, Run};
+pub use cache::Cache;
+pub use curve::{Between, Curve, Oddity, Point};
+pub use grid::Grid;
+pub use model::{Bound, Data, Estimate, Model};
+pub use rate::{KNOWN, Measured, Rate, slowest};
+pub use request::Request;
+pub use search::{Knee, Next, SHARES, knees, next};
+pub use steps::{Step, Steps};

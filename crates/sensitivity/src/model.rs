@@ -1,0 +1,220 @@
+//! How long an epoch takes with some CPUs and some memory, and which storage it needs.
+//!
+//! As published by Synergy (Mohan and others, OSDI 2022): reading and computing go on side by side, so that the slower of the two counts;
+//! what is found in memory is read at its bandwidth, the rest at the storage's.
+
+use crate::cache::Cache;
+use crate::curve::Curve;
+use serde::{Deserialize, Serialize};
+
+/// What a job reads, and how fast it can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Data {
+    /// Bytes of an epoch.
+    pub bytes: f64,
+    /// Bytes a second from memory.
+    pub memory_bandwidth: f64,
+    /// Bytes a second from storage.
+    pub storage_bandwidth: f64,
+}
+
+/// A job, as far as a few points tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Its rate over CPUs, all data being in memory.
+    pub curve: Curve,
+    /// Iterations of an epoch.
+    pub iterations: f64,
+    /// What an epoch reads.
+    pub data: Data,
+    /// How the machine keeps what was read, where that was measured.
+    pub cache: Option<Cache>,
+}
+
+/// A number that is known to lie between two others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// At least.
+    pub least: f64,
+    /// Most likely; none where nothing tells.
+    pub likely: Option<f64>,
+    /// At most.
+    pub most: f64,
+}
+
+/// What an epoch waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// The storage: with a faster one, or more memory, it were shorter.
+    Storage,
+    /// CPUs: with more of them it were shorter.
+    Cpu,
+    /// Neither: the accelerator, or what the job cannot do in parallel.
+    Accelerator,
+}
+
+/// The part of a rate that CPUs beyond do not matter behind.
+const SATISFIED: f64 = 0.95;
+
+/// From this difference of what two caches promise on, as a share of the shorter epoch, one measurement is worth its time.
+const WORTH: f64 = 0.05;
+
+impl Data {
+    /// Seconds to read an epoch's data, a share of which is found in memory.
+    pub fn fetch(&self, hits: f64) -> f64 {
+        self.bytes * (hits / self.memory_bandwidth + (1.0 - hits) / self.storage_bandwidth)
+    }
+
+    /// Which share was found in memory where reading took so many seconds; none where storage is not slower than memory.
+    pub fn hits(&self, seconds: f64) -> Option<f64> {
+        let [nothing, all] = [0.0, 1.0].map(|hits| self.fetch(hits));
+        (nothing > all).then(|| ((nothing - seconds) / (nothing - all)).clamp(0.0, 1.0))
+    }
+
+    /// Bytes a second that storage must give so that reading takes no longer than this; none where memory alone takes longer.
+    fn needed(&self, hits: f64, seconds: f64) -> Option<f64> {
+        let left = seconds - self.bytes * hits / self.memory_bandwidth;
+        (left > 0.0).then(|| self.bytes * (1.0 - hits) / left)
+    }
+}
+
+impl Model {
+    /// Seconds of an epoch with all its data in memory that is infinitely fast.
+    pub fn compute(&self, cpus: f64) -> Estimate {
+        let between = self.curve.at(cpus);
+        let (rates, likely) = match self.curve.measured(cpus) {
+            Some(rate) => (rate.interval, rate.per_second),
+            None => ([between.least, between.most], between.least),
+        };
+        let seconds = |rate: f64| self.iterations / rate;
+        Estimate { least: seconds(rates[1]), likely: Some(seconds(likely)), most: seconds(rates[0]) }
+    }
+
+    /// Seconds of an epoch with so many CPUs, where a share of the data has room in memory.
+    pub fn epoch(&self, cpus: f64, cached: f64) -> Estimate {
+        let compute = self.compute(cpus);
+        let with = |cache: Cache, compute: f64| self.data.fetch(cache.hits(cached)).max(compute);
+        let [least, most] = [with(Cache::MINIO, compute.least), with(Cache::LRU, compute.most)];
+        let likely = self.cache.zip(compute.likely).map(|(cache, compute)| with(cache, compute));
+        // Where both caches promise the same, nothing is to be measured.
+        let alike = (most - least <= WORTH * least).then_some(compute.likely).flatten();
+        let likely = likely.or_else(|| alike.map(|compute| with(Cache::LRU, compute)));
+        Estimate { least, likely, most }
+    }
+
+    /// Bytes a second that storage must give so that an epoch waits for nothing but computing; none where memory itself is too slow.
+    pub fn needed(&self, cpus: f64, cached: f64) -> Option<Estimate> {
+        let compute = self.compute(cpus);
+        let with = |cache: Cache, compute: f64| self.data.needed(cache.hits(cached), compute);
+        let likely = self.cache.zip(compute.likely).and_then(|(cache, compute)| with(cache, compute));
+        Some(Estimate { least: with(Cache::MINIO, compute.most)?, likely, most: with(Cache::LRU, compute.least)? })
+    }
+
+    /// What an epoch waits for; none where it depends on how the machine keeps what was read, and that was not measured.
+    pub fn bound(&self, cpus: f64, cached: f64) -> Option<Bound> {
+        let compute = self.compute(cpus).likely?;
+        let bound = |cache: Cache| match self.data.fetch(cache.hits(cached)) > compute {
+            true => Bound::Storage,
+            false if self.curve.at(cpus).least < SATISFIED * self.curve.best().rate.per_second => Bound::Cpu,
+            false => Bound::Accelerator,
+        };
+        let [minio, lru] = [Cache::MINIO, Cache::LRU].map(bound);
+        self.cache.map(bound).or((minio == lru).then_some(minio))
+    }
+
+    /// The share of the data for which memory makes the most difference between the two caches, of some shares; none where it makes none
+    /// worth a measurement.
+    pub fn worth_measuring(&self, cpus: f64, shares: &[f64]) -> Option<f64> {
+        let compute = self.compute(cpus).likely?;
+        let epoch = |cache: Cache, cached: f64| self.data.fetch(cache.hits(cached)).max(compute);
+        let gain = |cached: f64| epoch(Cache::LRU, cached) / epoch(Cache::MINIO, cached) - 1.0;
+        let gains = shares.iter().map(|cached| (*cached, gain(*cached)));
+        gains.filter(|(_, gain)| *gain > WORTH).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cached, _)| cached)
+    }
+
+    /// The cache that explains an epoch of so many seconds; none where computing took as long, or nothing can be told.
+    pub fn cache_of(&self, cpus: f64, cached: f64, seconds: f64) -> Option<Cache> {
+        let computed = self.compute(cpus).likely? >= seconds;
+        let hits = self.data.hits(seconds).filter(|_| !computed)?;
+        Cache::placed(cached, hits)
+    }
+
+    /// The smallest of some shares of the data, from the smallest on, with which an epoch takes at most so many seconds for sure, or most
+    /// likely where that is known.
+    pub fn enough_memory(&self, cpus: f64, seconds: f64, shares: &[f64]) -> Option<f64> {
+        let takes = |cached: f64| {
+            let epoch = self.epoch(cpus, cached);
+            epoch.likely.unwrap_or(epoch.most)
+        };
+        shares.iter().copied().find(|cached| takes(*cached) <= seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::Point;
+    use crate::rate::Rate;
+
+    /// 600 MB at 60 MB/s, an epoch of 2.4 s: the published measurement of `facts` (epochs of 9.00, 7.29 and 2.45 s with 200, 350 and 800 MB).
+    fn reader(cache: Option<Cache>) -> Model {
+        let point = |cpus: f64, rate: f64| Point { cpus, rate: Rate::exactly(rate) };
+        let curve = Curve::of(&[point(1.0, 100.0 / 4.8), point(2.0, 100.0 / 2.4)]).unwrap();
+        let data = Data { bytes: 600e6, memory_bandwidth: 60e9, storage_bandwidth: 60e6 };
+        Model { curve, iterations: 100.0, data, cache }
+    }
+
+    #[test]
+    fn measured_epochs_lie_between_the_two_caches() {
+        let model = reader(None);
+        for (cached, measured) in [(200.0 / 600.0, 9.00), (350.0 / 600.0, 7.29), (800.0 / 600.0, 2.40)] {
+            let Estimate { least, most, .. } = model.epoch(2.0, cached);
+            assert!((least..=most).contains(&measured), "{cached}: {least} to {most}, {measured}");
+        }
+        // 1 - 1/3 of 10 s; and 1 - (1/3 + 2/3 ln 2/3) of them.
+        let Estimate { least, likely, most } = model.epoch(2.0, 1.0 / 3.0);
+        assert!((least - 6.67).abs() < 0.01 && (most - 9.37).abs() < 0.01 && likely.is_none(), "{least} {most}");
+    }
+
+    /// One measured point places the exponent: the other one is met within 5 %.
+    #[test]
+    fn one_measured_point_places_the_others() {
+        let model = reader(None);
+        let cached = model.worth_measuring(2.0, &[0.2, 200.0 / 600.0, 0.5, 350.0 / 600.0, 0.9]).unwrap();
+        assert_eq!(cached, 350.0 / 600.0);
+        let placed = reader(model.cache_of(2.0, cached, 7.29));
+        let likely = placed.epoch(2.0, 200.0 / 600.0).likely.unwrap();
+        assert!((likely / 9.00 - 1.0).abs() < 0.05, "{likely}");
+        assert!(model.cache_of(2.0, cached, 2.0).is_none(), "no longer than computing");
+    }
+
+    #[test]
+    fn what_an_epoch_waits_for_changes_with_cpus_and_memory() {
+        let model = reader(None);
+        assert_eq!(model.bound(2.0, 0.2), Some(Bound::Storage));
+        assert_eq!(model.bound(1.0, 1.0), Some(Bound::Cpu));
+        assert_eq!(model.bound(2.0, 1.0), Some(Bound::Accelerator));
+        // MinIO misses 15 %, which takes 1.5 s; LRU 43 %, which takes longer than computing.
+        assert_eq!(model.bound(2.0, 0.85), None);
+        assert_eq!(reader(Some(Cache::LRU)).bound(2.0, 0.85), Some(Bound::Storage));
+    }
+
+    /// 600 MB, half of which are missed, in 2.4 s less the time that memory takes.
+    #[test]
+    fn needed_storage_feeds_what_is_missed() {
+        let needed = reader(Some(Cache::MINIO)).needed(2.0, 0.5).unwrap();
+        assert!((needed.likely.unwrap() - 300e6 / (2.4 - 0.005)).abs() < 1.0, "{needed:?}");
+        let slow = Data { memory_bandwidth: 100e6, ..reader(None).data };
+        assert_eq!(Model { data: slow, ..reader(None) }.needed(2.0, 1.0), None, "memory alone takes 6 s");
+    }
+
+    #[test]
+    fn memory_is_enough_where_no_cache_would_wait() {
+        let shares: Vec<f64> = (0..=10).map(|tenth| f64::from(tenth) / 10.0).collect();
+        // MinIO misses 20 % in 2 s; LRU misses with 90 % still 1 - (0.9 + 0.1 ln 0.1), or 3.3 s.
+        assert_eq!(reader(Some(Cache::MINIO)).enough_memory(2.0, 2.5, &shares), Some(0.8));
+        assert_eq!(reader(None).enough_memory(2.0, 2.5, &shares), Some(1.0));
+        assert_eq!(reader(None).enough_memory(2.0, 2.0, &shares), None);
+    }
+}

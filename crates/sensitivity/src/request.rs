@@ -1,0 +1,82 @@
+//! What to ask a scheduler for, in its own words.
+
+use perf4sight_conventions::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What a job should get.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// CPUs, also in fractions.
+    pub cpus: f64,
+    /// Memory with the page cache; none where nothing tells how much.
+    pub memory: Option<Bytes>,
+    /// GPUs.
+    pub gpus: u32,
+}
+
+impl Request {
+    /// The `resources` of a container of Kubernetes, which takes thousandths of a CPU.
+    ///
+    /// ```
+    /// use perf4sight_conventions::units::Bytes;
+    /// use perf4sight_sensitivity::Request;
+    /// let request = Request { cpus: 2.5, memory: Some(Bytes(3 << 30)), gpus: 1 };
+    /// assert_eq!(
+    ///     request.kubernetes(),
+    ///     "resources:\n  requests: {cpu: 2500m, memory: 3072Mi}\n  limits: {memory: 3072Mi, nvidia.com/gpu: 1}"
+    /// );
+    /// assert_eq!(request.slurm(), "#SBATCH --cpus-per-task=3 --mem=3072M --gpus=1");
+    /// assert_eq!(request.docker(), "docker run --cpus=2.5 --memory=3072m --gpus=1");
+    /// ```
+    pub fn kubernetes(&self) -> String {
+        let cpus =
+            if self.cpus.fract() == 0.0 { format!("{}", self.cpus) } else { format!("{:.0}m", 1000.0 * self.cpus) };
+        let memory = self.mebibytes().map(|mebibytes| format!("memory: {mebibytes}Mi"));
+        let gpus = (self.gpus > 0).then(|| format!("nvidia.com/gpu: {}", self.gpus));
+        let requests = joined([Some(format!("cpu: {cpus}")), memory.clone()], ", ");
+        let limits = joined([memory, gpus], ", ");
+        let limits = if limits.is_empty() { limits } else { format!("\n  limits: {{{limits}}}") };
+        format!("resources:\n  requests: {{{requests}}}{limits}")
+    }
+
+    /// A line of a batch script for Slurm, which gives whole CPUs.
+    pub fn slurm(&self) -> String {
+        let memory = self.mebibytes().map(|mebibytes| format!("--mem={mebibytes}M"));
+        let gpus = (self.gpus > 0).then(|| format!("--gpus={}", self.gpus));
+        joined([Some(format!("#SBATCH --cpus-per-task={:.0}", self.cpus.ceil())), memory, gpus], " ")
+    }
+
+    /// The options of `docker run`.
+    pub fn docker(&self) -> String {
+        let memory = self.mebibytes().map(|mebibytes| format!("--memory={mebibytes}m"));
+        let gpus = (self.gpus > 0).then(|| format!("--gpus={}", self.gpus));
+        joined([Some(format!("docker run --cpus={}", self.cpus)), memory, gpus], " ")
+    }
+
+    /// Memory in the unit that all three know: whole ones, and none too few.
+    fn mebibytes(&self) -> Option<u64> {
+        self.memory.map(|memory| memory.0.div_ceil(1 << 20))
+    }
+}
+
+fn joined<const N: usize>(parts: [Option<String>; N], by: &str) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_not_asked_for() {
+        let request = Request { cpus: 2.0, memory: None, gpus: 0 };
+        assert_eq!(request.kubernetes(), "resources:\n  requests: {cpu: 2}");
+        assert_eq!(request.slurm(), "#SBATCH --cpus-per-task=2");
+        assert_eq!(request.docker(), "docker run --cpus=2");
+    }
+
+    #[test]
+    fn memory_is_never_rounded_down() {
+        assert!(Request { cpus: 1.0, memory: Some(Bytes(1)), gpus: 0 }.docker().ends_with("--memory=1m"));
+    }
+}

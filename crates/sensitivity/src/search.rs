@@ -1,0 +1,98 @@
+//! Which number of CPUs to measure next, from what was measured so far.
+//!
+//! A job's rate over CPUs does not fall and is mostly concave, so that between measured points it lies in a *sandwich*: not below their
+//! chord, not above the lines of the points beyond (sandwich algorithms: Rote, Computing 48, 1992). The most and the least CPUs are
+//! measured, then where the sandwich is thickest, until it is thin everywhere. Then the knees that are claimed are held against
+//! measurements: at each and at one step less.
+
+use crate::curve::{Curve, Point};
+use crate::grid::Grid;
+
+/// What is left to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Next {
+    /// This number of CPUs is to be measured.
+    Measure(f64),
+    /// All knees hold.
+    Done,
+}
+
+/// The fewest CPUs with a share of the best rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Knee {
+    /// The share.
+    pub share: f64,
+    /// The CPUs.
+    pub cpus: f64,
+    /// Whether it was measured, and one step less too.
+    pub verified: bool,
+    /// Between which numbers of CPUs it lies, by what the rates are uncertain by and what was not measured.
+    pub between: [f64; 2],
+}
+
+/// The shares of the best rate whose knees are looked for.
+pub const SHARES: [f64; 2] = [0.9, 0.95];
+
+/// The sandwich is thin enough where it is below this share of the best rate.
+const THIN: f64 = 0.05;
+
+/// What to measure next.
+pub fn next(grid: &Grid, points: &[Point]) -> Next {
+    let ends = [grid.cpus().last(), grid.cpus().first()];
+    let Some(curve) = Curve::of(points) else { return ends[0].map_or(Next::Done, |most| Next::Measure(*most)) };
+    let end = ends.into_iter().flatten().copied().find(|cpus| curve.measured(*cpus).is_none());
+    let found = end.or_else(|| thickest(grid, &curve)).or_else(|| doubtful(grid, &curve));
+    found.map_or(Next::Done, Next::Measure)
+}
+
+/// The fewest CPUs with each of the [`SHARES`], as far as is known.
+pub fn knees(grid: &Grid, curve: &Curve) -> Vec<Knee> {
+    SHARES.map(|share| knee(grid, curve, share)).into()
+}
+
+/// Where the sandwich is thickest; of equals, where there are the most CPUs. None where it is thin.
+fn thickest(grid: &Grid, curve: &Curve) -> Option<f64> {
+    let best = curve.best().rate.per_second;
+    let thickness = |cpus: f64| {
+        let between = curve.at(cpus);
+        (between.most - between.least) / best
+    };
+    let open = grid.cpus().iter().map(|cpus| (*cpus, thickness(*cpus))).filter(|(_, thickness)| *thickness > THIN);
+    open.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cpus, _)| cpus)
+}
+
+/// A claimed knee, or one step less, that was not measured.
+fn doubtful(grid: &Grid, curve: &Curve) -> Option<f64> {
+    let unknown = |cpus: &f64| curve.measured(*cpus).is_none();
+    SHARES.iter().find_map(|share| {
+        let claimed = claimed(grid, curve, *share);
+        [Some(claimed), grid.before(claimed)].into_iter().flatten().find(unknown)
+    })
+}
+
+/// The fewest CPUs whose rate, on chords where it was not measured, has a share of the best.
+fn claimed(grid: &Grid, curve: &Curve, share: f64) -> f64 {
+    let (best, wanted) = (curve.best(), share * curve.best().rate.per_second);
+    let reaches = |cpus: &f64| curve.at(*cpus).least >= wanted;
+    grid.cpus().iter().copied().find(reaches).unwrap_or(best.cpus)
+}
+
+fn knee(grid: &Grid, curve: &Curve, share: f64) -> Knee {
+    let cpus = claimed(grid, curve, share);
+    let known = |cpus: f64| curve.measured(cpus).is_some();
+    let best = curve.best();
+    let range = |cpus: f64| match curve.measured(cpus) {
+        Some(rate) => rate.interval,
+        None => [curve.at(cpus).least, curve.at(cpus).most],
+    };
+    let may = |cpus: &f64| range(*cpus)[1] >= share * best.rate.interval[0];
+    let must = |cpus: &f64| range(*cpus)[0] >= share * best.rate.interval[1];
+    let fewest = |enough: &dyn Fn(&f64) -> bool| grid.cpus().iter().copied().find(|cpus| enough(cpus));
+    let (low, high) = (fewest(&may).unwrap_or(cpus), fewest(&must).unwrap_or(best.cpus));
+    Knee {
+        share,
+        cpus,
+        verified: known(cpus) && grid.before(cpus).is_none_or(known),
+        between: [low.min(cpus), high.max(cpus)],
+    }
+}

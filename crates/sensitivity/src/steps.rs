@@ -1,0 +1,122 @@
+//! Steps of a job as it tells them: JSON lines, in any language.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The end of an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// How many iterations there were until then.
+    pub number: u64,
+    /// When, in seconds since whenever.
+    pub time: f64,
+    /// How many seconds the job waited for data since the step before; none where it does not tell.
+    pub wait: Option<f64>,
+}
+
+/// All steps of a job, rank by rank.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Steps {
+    /// By rank, in the order of time.
+    pub ranks: BTreeMap<u32, Vec<Step>>,
+    /// How many lines were no steps.
+    pub rubbish: usize,
+}
+
+/// A line.
+#[derive(Deserialize)]
+struct Line {
+    step: u64,
+    time: f64,
+    #[serde(default)]
+    wait: Option<f64>,
+    #[serde(default)]
+    rank: u32,
+}
+
+impl Step {
+    /// Iterations a second from this step to a later one.
+    pub(crate) fn rate_until(&self, later: &Step) -> f64 {
+        (later.number - self.number) as f64 / (later.time - self.time)
+    }
+}
+
+impl Steps {
+    /// Of lines such as `{"step": 12, "time": 3.25, "wait": 0.01, "rank": 0}`; `wait` and `rank` may be missing. A last line without its
+    /// end is being written and does not count.
+    ///
+    /// ```
+    /// use perf4sight_sensitivity::Steps;
+    /// let steps = Steps::read("{\"step\": 1, \"time\": 0.5}\n{\"step\": 2, \"time\": 1.0}\nwhat?\n{\"step\": 3, \"ti");
+    /// assert_eq!((steps.ranks[&0].len(), steps.rubbish), (2, 1));
+    /// ```
+    pub fn read(text: &str) -> Self {
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut steps = Steps::default();
+        let mut numbers = BTreeMap::new();
+        for line in whole.lines().filter(|line| !line.trim().is_empty()) {
+            match serde_json::from_str::<Line>(line) {
+                Ok(line) => steps.add(&line, numbers.entry(line.rank).or_default()),
+                Err(_) => steps.rubbish += 1,
+            }
+        }
+        steps
+    }
+
+    /// Time does not go back.
+    fn add(&mut self, line: &Line, numbers: &mut Numbers) {
+        let steps = self.ranks.entry(line.rank).or_default();
+        let sound = line.time.is_finite() && line.wait.is_none_or(|wait| wait >= 0.0 && wait.is_finite());
+        if !sound || steps.last().is_some_and(|before| line.time <= before.time) {
+            self.rubbish += 1;
+            return;
+        }
+        steps.push(Step { number: numbers.counted(line.step), time: line.time, wait: line.wait });
+    }
+}
+
+/// Numbers that begin anew, as in each epoch, count on.
+#[derive(Default)]
+struct Numbers {
+    before: Option<u64>,
+    epochs: u64,
+}
+
+impl Numbers {
+    fn counted(&mut self, told: u64) -> u64 {
+        if let Some(before) = self.before.filter(|before| told <= *before) {
+            // An epoch that begins with 0 had one more than its last number says.
+            self.epochs = self.epochs.saturating_add(if told == 0 { before.saturating_add(1) } else { before });
+        }
+        self.before = Some(told);
+        self.epochs.saturating_add(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(told: &[u64]) -> Vec<u64> {
+        let line = |(time, step): (usize, &u64)| format!("{{\"step\": {step}, \"time\": {time}}}\n");
+        let text: String = told.iter().enumerate().map(line).collect();
+        Steps::read(&text).ranks[&0].iter().map(|step| step.number).collect()
+    }
+
+    #[test]
+    fn numbers_of_epochs_count_on() {
+        assert_eq!(numbers(&[1, 2, 3, 1, 2, 3, 1]), [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(numbers(&[0, 1, 2, 0, 1, 2, 0]), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(numbers(&[10, 20, 30, 10, 20]), [10, 20, 30, 40, 50]);
+    }
+
+    #[test]
+    fn ranks_are_told_apart_and_what_cannot_be_is_counted() {
+        let text = "{\"step\": 1, \"time\": 1.0, \"rank\": 1, \"wait\": 0.5}\n\n{\"step\": 1, \"time\": 1.0}\n\
+                    {\"step\": 2, \"time\": 0.5}\n{\"step\": 2, \"time\": 2.0, \"wait\": -1}\n{\"step\": -2, \"time\": 3}\n[]\n";
+        let steps = Steps::read(text);
+        assert_eq!(steps.ranks[&1], [Step { number: 1, time: 1.0, wait: Some(0.5) }]);
+        assert_eq!(steps.ranks[&0], [Step { number: 1, time: 1.0, wait: None }]);
+        assert_eq!(steps.rubbish, 4, "time that goes back, waiting that is none, two lines that are no steps");
+    }
+}
