@@ -14,13 +14,16 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Waits for the end of its input, also when the group is interrupted; then ends whatever carries the mark, and the group.
+/// Waits for the end of its input, also when the group is interrupted; then ends whatever carries the mark, runs the command that was
+/// left to it, and ends the group.
 const GUARD: &str = r#"trap '' INT
 read -r _
 [ -z "$1" ] || for file in $(grep -lsxzF "$1" /proc/[0-9]*/environ); do
     process=${file#/proc/}
     kill -KILL "${process%/environ}"
 done
+shift
+"$@"
 kill -KILL 0"#;
 /// The variable that marks what a guarded process starts.
 const MARK: &str = "PERF4SIGHT_WORKER";
@@ -41,9 +44,15 @@ impl Guarded {
     /// Starts a process in a group of its own, so that Ctrl-C reaches only us. With `whole`, nothing that it starts outlives it; else
     /// what leaves the group does.
     pub fn start(command: &mut Command, whole: bool) -> io::Result<Self> {
+        Self::start_with_farewell(command, whole, &[])
+    }
+
+    /// The same, where something else is to be ended too: by this command, when we die. When we do not, that is left to us.
+    pub fn start_with_farewell(command: &mut Command, whole: bool, farewell: &[String]) -> io::Result<Self> {
         let mark = whole.then(mark);
         let mut guard = Command::new("/bin/sh");
         guard.args(["-c", GUARD, "guard", mark.as_deref().unwrap_or_default()]);
+        guard.args(farewell);
         guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let mut guard = guard.spawn()?;
         if let Some((name, value)) = mark.as_deref().and_then(|mark| mark.split_once('=')) {
@@ -60,6 +69,11 @@ impl Guarded {
 }
 
 impl Guarded {
+    /// The process id of the guard, which leads the group.
+    pub fn guard(&self) -> i32 {
+        group(&self.guard).as_raw()
+    }
+
     /// Interrupts the group, as Ctrl-C would.
     pub fn interrupt(&self) {
         // It may have ended by itself meanwhile.

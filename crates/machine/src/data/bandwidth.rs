@@ -98,7 +98,7 @@ fn read(files: &[PathBuf], direct: bool, watch: &Watch<'_>) -> io::Result<Bandwi
         Ok(())
     };
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..QUEUE).map(|_| scope.spawn(&reader)).collect();
+        let readers: Vec<_> = (0..QUEUE).map(|_| scope.spawn(reader)).collect();
         readers
             .into_iter()
             .try_for_each(|reader| reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

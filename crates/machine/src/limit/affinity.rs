@@ -1,9 +1,13 @@
 //! CPUs that a command may run on, given before it starts.
 
+use super::Job;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::io;
 use std::thread;
+
+/// What OpenMP, MKL and OpenBLAS read.
+const THREADS: [&str; 3] = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"];
 
 /// The CPUs that this thread may run on, by their numbers.
 pub(super) fn allowed() -> Vec<usize> {
@@ -31,4 +35,11 @@ pub(super) fn filled(cpus: f64, allowed: &[usize]) -> Vec<usize> {
 /// CPUs, or threads, that a limit fills.
 pub(super) fn whole(cpus: f64) -> usize {
     (cpus.ceil() as usize).max(1)
+}
+
+/// The variables that tell compute libraries how many threads to start, before they are loaded: one for each CPU that the limit fills,
+/// shared among the processes of a job. Without a limit nothing is told.
+pub(super) fn threads<'a>(job: &Job<'_>) -> impl Iterator<Item = (&'a str, String)> + use<'a> {
+    let threads = job.limits.cpus.map(|cpus| whole(cpus / job.processes.max(1) as f64).to_string());
+    threads.into_iter().flat_map(|threads| THREADS.map(|name| (name, threads.clone())))
 }

@@ -20,11 +20,21 @@ pub struct Job<'a> {
     pub processes: usize,
     /// Time after which it is ended.
     pub timeout: Option<Duration>,
+    /// Whether it waits until no other measurement runs on this machine, and keeps others waiting.
+    pub alone: bool,
 }
 
 impl Default for Job<'_> {
     fn default() -> Self {
-        Job { words: &[], environment: &[], folder: None, limits: Limits::default(), processes: 1, timeout: None }
+        Job {
+            words: &[],
+            environment: &[],
+            folder: None,
+            limits: Limits::default(),
+            processes: 1,
+            timeout: None,
+            alone: true,
+        }
     }
 }
 

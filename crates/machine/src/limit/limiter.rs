@@ -1,23 +1,22 @@
-//! Finds what can hold limits here, and runs jobs under them.
+//! Finds what can hold limits here, and keeps it ready for jobs.
 
-use super::affinity;
-use super::ended::{Ended, JobEnd, Pressure};
-use super::lines::Lines;
-use super::survey::{Held, Survey};
-use super::{Axis, Job, Limits, Means, Seen, Stream};
+use super::attempts::{Attempts, said};
+use super::delegation::SteppedDown;
+use super::device::Disc;
+use super::group::sweep;
+use super::hierarchy::Hierarchy;
+use super::owner::Owner;
+use super::survey::Survey;
+use super::{Axis, Limits, Means, affinity};
 use crate::Watch;
+use crate::data::count;
 use crate::description::Description;
-use crate::guard::Guarded;
 use perf4sight_conventions::error::{Error, Result};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use perf4sight_conventions::units::Bytes;
+use std::path::{Path, PathBuf};
 
-/// How often a job is looked at: rarely enough not to disturb what is measured in it.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long output may take to arrive after the job has ended.
-const LAST_OUTPUT: Duration = Duration::from_millis(500);
+/// The least of a CPU that the kernel gives as a quota.
+const LEAST_CPUS: f64 = 0.01;
 
 /// Where jobs are to run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,34 +25,55 @@ pub struct Surroundings<'a> {
     pub data: Option<&'a Path>,
     /// The image of docker that they run in; else they run here.
     pub image: Option<&'a str>,
-    /// Folder to mount into the container, as `host:container`.
-    pub mount: Option<&'a str>,
+    /// Where the container has the data; else where it is here.
+    pub mount: Option<&'a Path>,
 }
 
-/// What holds limits here. Groups that it makes lie below our own, and go with it.
+/// What holds limits here. Groups that it makes lie below our own, and go with the job.
 #[derive(Debug)]
 pub struct Limiter {
-    survey: Survey,
-    allowed: Vec<usize>,
+    pub(super) survey: Survey,
+    pub(super) allowed: Vec<usize>,
+    pub(super) hierarchies: Vec<Hierarchy>,
+    pub(super) disc: Option<Disc>,
+    pub(super) data: Option<PathBuf>,
+    /// What is in the data, where the page cache is held to a share of it.
+    pub(super) data_size: Option<Bytes>,
+    pub(super) image: Option<String>,
+    pub(super) mount: Option<PathBuf>,
+    _down: Option<SteppedDown>,
 }
 
 impl Limiter {
     /// Tries what holds limits here, each in the order of [`Means`], and takes away what a profiler that was killed has left behind.
+    /// None after Ctrl-C.
     ///
     /// # Errors
     /// Data that is not there; an image where docker cannot run it.
-    pub fn open(surroundings: Surroundings<'_>, _watch: &Watch<'_>) -> Result<Self> {
-        let allowed = affinity::allowed();
-        if let Some(data) = surroundings.data {
+    pub fn open(around: Surroundings<'_>, watch: &Watch<'_>) -> Result<Option<Self>> {
+        if let Some(data) = around.data {
             std::fs::metadata(data).map_err(|cause| Error::io(data, "find the data", &cause))?;
         }
-        let held = |axis, by| Held { axis, by, remark: None, refused: Vec::new() };
-        let survey = Survey {
-            cpus: allowed.len() as f64,
-            memory: Description::here().memory(),
-            axes: vec![held(Axis::Cpus, Some(Means::DutyCycle)), held(Axis::Memory, None), held(Axis::Storage, None)],
-        };
-        Ok(Limiter { survey, allowed })
+        let hierarchies = Hierarchy::all(Path::new("/"));
+        sweep(&hierarchies);
+        let no_data = || Err("it is not known which data is read: give its folder".to_owned());
+        let disc = around.data.map_or_else(no_data, |data| Disc::of(data, Path::new("/")));
+        let mut attempts = Attempts::new(&around, watch, &hierarchies, disc);
+        let axes = Axis::ALL.map(|axis| attempts.axis(axis)).to_vec();
+        let (disc, down) = (attempts.disc.ok(), attempts.down);
+        let allowed = affinity::allowed();
+        let cpus = allowed.len().min(crate::threads()) as f64;
+        let survey = Survey { cpus, memory: Description::here().memory(), axes };
+        if around.image.is_some() {
+            in_docker(&survey, watch)?;
+        }
+        let governed = around.data.filter(|_| survey.by(Axis::Memory) == Some(Means::Residency));
+        let size = governed.map(|data| count(data, watch, &mut |_| ())).transpose()?.flatten();
+        let (data, image, mount) = (around.data.map(Path::to_owned), around.image, around.mount.map(Path::to_owned));
+        let data_size = size.map(|size| size.bytes());
+        let image = image.map(str::to_owned);
+        let limiter = Limiter { survey, allowed, hierarchies, disc, data, data_size, image, mount, _down: down };
+        Ok((!watch.cancelled()).then_some(limiter))
     }
 
     /// What holds which limit, and why nothing better does.
@@ -64,83 +84,49 @@ impl Limiter {
     /// Whether these limits can be held here.
     ///
     /// # Errors
-    /// More than there is, nothing at all, or an axis that cannot be limited.
+    /// More than there is, less than can be given, or an axis that cannot be limited.
     pub fn check(&self, limits: &Limits) -> Result<()> {
-        let cpus = limits.cpus.unwrap_or(1.0);
-        if !(cpus > 0.0 && cpus <= self.survey.cpus) {
-            let here = self.survey.cpus;
-            return Err(Error::usage(format!("{cpus} CPUs cannot be given to a job: there are {here} here")));
+        let Survey { cpus: here, memory, .. } = self.survey;
+        if let Some(cpus) = limits.cpus.filter(|cpus| !(LEAST_CPUS..=here).contains(cpus)) {
+            return Err(Error::usage(format!("a job cannot be given {cpus} CPUs"))
+                .expected(format!("from {LEAST_CPUS} to the {here} that there are for us here")));
+        }
+        if let Some(asked) = limits.memory.filter(|asked| asked.0 == 0 || *asked > memory) {
+            return Err(Error::usage(format!("a job cannot be given {} of memory", asked.in_full()))
+                .expected(format!("no more than the {memory} that there are for us here")));
+        }
+        let asked = [limits.cpus.is_some(), limits.memory.is_some(), limits.storage.is_some()];
+        let asked = Axis::ALL.into_iter().zip(asked).filter(|(_, asked)| *asked).map(|(axis, _)| axis);
+        if let Some(held) = asked.filter_map(|axis| self.survey.held(axis)).find(|held| held.by.is_none()) {
+            return Err(Error::device(format!("nothing here can hold a limit: {held}")).help("leave this limit out"));
         }
         Ok(())
     }
 
-    /// Runs a job until it ends, its time is up, or `enough` says so of what was seen; none after Ctrl-C.
-    ///
-    /// # Errors
-    /// A command that cannot be started, limits that cannot be held.
-    pub fn run(
-        &self,
-        job: &Job<'_>,
-        watch: &Watch<'_>,
-        enough: &mut dyn FnMut(&Seen) -> bool,
-    ) -> Result<Option<Ended>> {
-        self.check(&job.limits)?;
-        let mut command = self.command(job)?;
-        let cpus = job.limits.cpus.map_or(self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed));
-        let begun = Instant::now();
-        let started = affinity::within(&cpus, || Guarded::start(&mut command, true));
-        let mut guarded = started.map_err(|cause| {
-            Error::io(&job.words[0], "start this command", &cause)
-                .help("name a program on the path, or a file with its folder")
-        })?;
-        let mut lines = Lines::new(begun);
-        guarded.child.stdout.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Output));
-        guarded.child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Error));
-        let end = loop {
-            let seen = Seen { after: begun.elapsed(), lines: lines.take() };
-            let end = match guarded.child.try_wait() {
-                Ok(Some(status)) => Some(JobEnd::Exited(status)),
-                Err(cause) => return Err(Error::io(&job.words[0], "wait for this command", &cause)),
-                Ok(None) if watch.cancelled() => return Ok(None),
-                Ok(None) if enough(&seen) => Some(JobEnd::Enough),
-                Ok(None) => job.timeout.filter(|timeout| seen.after >= *timeout).map(|_| JobEnd::TimeUp),
-            };
-            if let Some(end) = end {
-                break end;
-            }
-            thread::sleep(LOOK);
-        };
-        let wall = begun.elapsed();
-        lines.finish(LAST_OUTPUT);
-        enough(&Seen { after: wall, lines: lines.take() });
-        Ok(Some(Ended {
-            end,
-            wall,
-            ran_out_of_memory: false,
-            peak_memory: None,
-            cpu_seconds: None,
-            throttled_seconds: None,
-            bytes_read: None,
-            pressure: Pressure::default(),
-            last_lines: lines.last(),
-        }))
+    /// Whether a means holds anything here.
+    pub(super) fn uses(&self, means: Means) -> bool {
+        self.survey.axes.iter().any(|held| held.by == Some(means))
     }
+}
 
-    /// The command with its environment: as many threads as there are CPUs for each of its processes.
-    fn command(&self, job: &Job<'_>) -> Result<Command> {
-        let (program, arguments) = job.words.split_first().ok_or_else(|| Error::usage("the command is empty"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).envs(job.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(cpus) = job.limits.cpus {
-            let threads = affinity::whole(cpus / job.processes.max(1) as f64).to_string();
-            for name in ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"] {
-                command.env(name, &threads);
-            }
-        }
-        if let Some(folder) = job.folder {
-            command.current_dir(folder);
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(command)
+/// That docker runs containers, and none of ours whose owner is dead is left.
+fn in_docker(survey: &Survey, watch: &Watch<'_>) -> Result<()> {
+    if survey.by(Axis::Cpus) != Some(Means::Docker) {
+        let refused = survey.held(Axis::Cpus).and_then(|held| held.refused.first());
+        let reason = refused.map_or_else(String::new, |refused| refused.reason.clone());
+        return Err(Error::device(format!("docker cannot run the image: {reason}"))
+            .help("start docker, or leave the image out and run the script here"));
     }
+    let words = ["docker", "ps", "--all", "--format", "{{.Names}}"].map(str::to_owned);
+    let names = said(&words, watch).unwrap_or_default();
+    for name in names.lines().filter(|name| Owner::of(name).is_some_and(|owner| owner.is_dead())) {
+        // Another one may be taking it away too.
+        let _ = said(&remove_container(name), watch);
+    }
+    Ok(())
+}
+
+/// The command that ends a container and takes it away.
+pub(super) fn remove_container(name: &str) -> Vec<String> {
+    ["docker", "rm", "--force", name].map(str::to_owned).to_vec()
 }

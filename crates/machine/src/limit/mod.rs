@@ -9,7 +9,8 @@
 //! # fn main() -> perf4sight_conventions::error::Result<()> {
 //! let cancelled = AtomicBool::new(false);
 //! let watch = Watch::quiet(&cancelled);
-//! let limiter = Limiter::open(Surroundings { data: Some("/data/imagenet".as_ref()), ..Surroundings::default() }, &watch)?;
+//! let around = Surroundings { data: Some("/data/imagenet".as_ref()), ..Surroundings::default() };
+//! let Some(limiter) = Limiter::open(around, &watch)? else { return Ok(()) };
 //! println!("{}", limiter.survey());
 //! let words = ["python3", "train.py"].map(str::to_owned);
 //! let limits = Limits { cpus: Some(1.5), memory: Some(Bytes(4 << 30)), storage: None };
@@ -21,11 +22,24 @@
 //! ```
 
 mod affinity;
+mod attempts;
+mod delegation;
+mod device;
+mod duty;
 mod ended;
+mod family;
+mod group;
+mod hierarchy;
 mod job;
 mod limiter;
 mod lines;
+mod owner;
+mod pressure;
+mod process_table;
+mod residency;
+mod run;
 mod survey;
+mod wrapped;
 
 pub use ended::{Ended, JobEnd, Pressure, Verdict};
 pub use job::{Job, Line, Seen, Stream};

@@ -1,0 +1,91 @@
+//! A process and all that it started, and that these started, also when those between have ended: as /proc tells, without privileges.
+
+use super::process_table::Entry;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use perf4sight_conventions::units::Bytes;
+use std::collections::BTreeMap;
+
+/// Processes that come from one.
+#[derive(Debug)]
+pub(super) struct Family {
+    first: i32,
+    /// Of its process group, but of ours.
+    guard: i32,
+    members: BTreeMap<i32, Entry>,
+    /// Seconds of CPU time of those that have ended and nobody in the family waited for.
+    lost: f64,
+    cpu_seconds: f64,
+    peak: Bytes,
+    read: Bytes,
+}
+
+impl Family {
+    /// The family of a process; its guard is no part of it.
+    pub fn of(first: i32, guard: i32) -> Self {
+        Family { first, guard, members: BTreeMap::new(), lost: 0.0, cpu_seconds: 0.0, peak: Bytes(0), read: Bytes(0) }
+    }
+
+    /// Looks for members, and at what they have used.
+    pub fn look(&mut self) {
+        let mut members = BTreeMap::new();
+        for entry in Entry::all() {
+            let known = self.members.get(&entry.process).is_some_and(|known| known.started == entry.started);
+            let born = members.contains_key(&entry.parent) || entry.process == self.first || entry.group == self.guard;
+            if (known || born) && entry.process != self.guard && !entry.is_over() {
+                members.insert(entry.process, entry);
+            }
+        }
+        self.read = self.read.max(Bytes(members.values().map(Entry::bytes_read).sum()));
+        self.count(members);
+    }
+
+    /// Looks at those members again that are known.
+    pub fn glance(&mut self) {
+        let entries = self.members.values().filter_map(|known| {
+            Entry::read(known.process).filter(|entry| entry.started == known.started && !entry.is_over())
+        });
+        let members = entries.map(|entry| (entry.process, entry)).collect();
+        self.count(members);
+    }
+
+    fn count(&mut self, members: BTreeMap<i32, Entry>) {
+        let gone = self.members.values().filter(|known| !members.contains_key(&known.process));
+        // Whoever has a parent in the family is waited for by it, and counted there.
+        let unseen =
+            gone.filter(|gone| !members.contains_key(&gone.parent) && !self.members.contains_key(&gone.parent));
+        self.lost += unseen.map(|gone| gone.cpu_seconds).sum::<f64>();
+        let living: f64 = members.values().map(|entry| entry.cpu_seconds).sum();
+        self.cpu_seconds = self.cpu_seconds.max(self.lost + living);
+        self.peak = self.peak.max(Bytes(members.values().map(|entry| entry.resident.0).sum()));
+        self.members = members;
+    }
+
+    /// Sends a signal to every member.
+    pub fn signal(&self, signal: Signal) {
+        for process in self.members.keys() {
+            // It may have ended meanwhile.
+            let _ = kill(Pid::from_raw(*process), signal);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Seconds of CPU time that all of them took so far.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.cpu_seconds
+    }
+
+    /// The most memory that they held together; pages that several share count for each.
+    pub fn peak(&self) -> Bytes {
+        self.peak
+    }
+
+    /// What they read from storage; of those that ended as far as somebody in the family waited for them.
+    pub fn bytes_read(&self) -> Bytes {
+        self.read
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether a host had more to do than it could while a job ran: the kernel's pressure stall information, and who used the CPUs.
+
+use super::Pressure;
+use super::process_table::Entry;
+use crate::linux;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// A host at one moment.
+#[derive(Debug)]
+pub(super) struct Host {
+    at: Instant,
+    /// Seconds that something waited, since the machine was started: for a CPU, for storage, for memory.
+    waited: [Option<f64>; 3],
+    /// Seconds of CPU time that were used by all, or taken by a hypervisor.
+    busy: Option<f64>,
+    /// Those that we used.
+    own: f64,
+    cpus: usize,
+}
+
+impl Host {
+    /// Now.
+    pub fn now() -> Self {
+        let root = Path::new("/");
+        let waited = ["cpu", "io", "memory"]
+            .map(|what| waited(&fs::read_to_string(root.join("proc/pressure").join(what)).ok()?));
+        let moment = linux::moment(root);
+        let own = Entry::read(std::process::id() as i32).map_or(0.0, |entry| entry.own_cpu_seconds);
+        let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+        // `cpu0`, `cpu1`, ... behind the sum of all.
+        let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
+        let busy = moment.busy.zip(moment.stolen).map(|(busy, stolen)| busy + stolen);
+        Host { at: Instant::now(), waited, busy, own, cpus }
+    }
+
+    /// What it was like since an earlier moment, while a job used so many seconds of CPU time.
+    pub fn since(&self, start: &Host, job: Option<f64>) -> Pressure {
+        let wall = self.at.duration_since(start.at).as_secs_f64();
+        let share = |seconds: f64, whole: f64| (whole > 0.0).then(|| (seconds / whole).clamp(0.0, 1.0));
+        let [cpu, io, memory] = [0, 1, 2].map(|what| share(self.waited[what]? - start.waited[what]?, wall));
+        let busy = self.busy.zip(start.busy).map(|(end, start)| end - start);
+        let others = busy.zip(job).and_then(|(busy, job)| {
+            let others = busy - job - (self.own - start.own);
+            share(others, wall * self.cpus as f64)
+        });
+        Pressure { cpu, io, memory, others }
+    }
+}
+
+/// Seconds behind `total=` in the line `some`, which counts microseconds (Linux, Documentation/accounting/psi.rst).
+fn waited(pressure: &str) -> Option<f64> {
+    let some = pressure.lines().find(|line| line.starts_with("some "))?;
+    Some(some.rsplit_once("total=")?.1.trim().parse::<f64>().ok()? / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_waited_is_a_share_of_the_time_and_others_of_all_cpus() {
+        let text = "some avg10=0.24 avg60=2.91 avg300=6.29 total=28511774468\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(waited(text), Some(28_511.774_468));
+        let at = Instant::now();
+        let start = Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), own: 1.0, cpus: 4 };
+        let later = at + Duration::from_secs(10);
+        let end = Host { at: later, waited: [Some(14.0), Some(3.0), Some(1.0)], busy: Some(126.0), own: 2.0, cpus: 4 };
+        // Of 40 seconds of four CPUs 26 were used: 9 by the job, 1 by us.
+        let expected = Pressure { cpu: Some(0.4), io: None, memory: Some(0.0), others: Some(0.4) };
+        assert_eq!(end.since(&start, Some(9.0)), expected);
+        assert_eq!(end.since(&start, None).others, None);
+    }
+}

@@ -1,0 +1,171 @@
+//! A page cache of a given size without privileges: a fixed random part of the data may stay, the rest is dropped over and over.
+//!
+//! What stays does not depend on what is read, so hits are the share that stays: a cache that never evicts what it holds ("MinIO" in
+//! Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021). Pages that some process has mapped or not yet
+//! written back are not dropped.
+
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What stays or goes as one: as much as the kernel reads ahead. A file that is smaller stays or goes as a whole.
+const BLOCK: u64 = 128 << 10;
+/// Blocks of one file at most: of larger ones more goes as one, or a round would take too long.
+const BLOCKS: u64 = 4096;
+/// How often is dropped.
+const ROUND: Duration = Duration::from_millis(100);
+/// How long one goes on dropping: a tenth of a CPU.
+const LONGEST: Duration = Duration::from_millis(10);
+/// Files that are kept open.
+const OPEN: usize = 256;
+
+/// Drops pages until it is dropped itself.
+#[derive(Debug)]
+pub(super) struct Governor {
+    over: Arc<AtomicBool>,
+    dropping: Option<JoinHandle<()>>,
+}
+
+impl Governor {
+    /// Lets this share of the data stay in the page cache, from 0 to 1.
+    pub fn start(data: &Path, share: f64) -> io::Result<Self> {
+        let ranges = Ranges::of(data, share)?;
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let dropping = thread::spawn(move || ranges.drop_until(&told));
+        Ok(Governor { over, dropping: Some(dropping) })
+    }
+}
+
+impl Drop for Governor {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(dropping) = self.dropping.take() {
+            let _ = dropping.join();
+        }
+    }
+}
+
+/// Drops all of the data from the page cache, so that nobody finds there what was read before; tells of how many files that is true.
+pub(super) fn evict(data: &Path) -> io::Result<usize> {
+    let mut evicted = 0;
+    for (file, _) in files(data)? {
+        // What is not ours to read we cannot drop, but a job can read it no more than we.
+        if let Ok(file) = File::open(file) {
+            // Pages that are not yet written are not dropped.
+            let _ = file.sync_data();
+            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+            evicted += 1;
+        }
+    }
+    Ok(evicted)
+}
+
+/// What is to go.
+struct Ranges {
+    files: Vec<FileRanges>,
+}
+
+/// What of one file is to go: where it begins, and how long it is.
+struct FileRanges {
+    path: PathBuf,
+    open: Option<File>,
+    ranges: Vec<(i64, i64)>,
+}
+
+impl Ranges {
+    fn of(data: &Path, share: f64) -> io::Result<Self> {
+        let found = files(data)?.into_iter().enumerate();
+        let files = found.map(|(number, (path, length))| {
+            let open = if number < OPEN { File::open(&path).ok() } else { None };
+            FileRanges { path, open, ranges: to_drop(number as u64, length, share) }
+        });
+        Ok(Ranges { files: files.filter(|file| !file.ranges.is_empty()).collect() })
+    }
+
+    /// Round after round; where there is too much for one, the next goes on.
+    fn drop_until(&self, over: &AtomicBool) {
+        let mut files = self.files.iter().cycle();
+        while !over.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            for FileRanges { path, open, ranges } in files.by_ref().take(self.files.len()) {
+                // A file that is gone needs no dropping.
+                let _ = match open {
+                    Some(file) => drop_pages(file, ranges),
+                    None => File::open(path).and_then(|file| drop_pages(&file, ranges)),
+                };
+                if begun.elapsed() >= LONGEST {
+                    break;
+                }
+            }
+            thread::sleep(ROUND);
+        }
+    }
+}
+
+fn drop_pages(file: &File, ranges: &[(i64, i64)]) -> io::Result<()> {
+    for (begin, length) in ranges {
+        posix_fadvise(file, *begin, *length, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+    }
+    Ok(())
+}
+
+/// The blocks of a file that go, those side by side as one.
+fn to_drop(file: u64, length: u64, share: f64) -> Vec<(i64, i64)> {
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    let size = length.div_ceil(BLOCKS).next_multiple_of(BLOCK).max(BLOCK);
+    for block in (0..length.div_ceil(size)).filter(|block| draw(file, *block) >= share) {
+        let begin = (block * size) as i64;
+        match ranges.last_mut() {
+            Some((last, long)) if *last + *long == begin => *long += size as i64,
+            _ => ranges.push((begin, size as i64)),
+        }
+    }
+    ranges
+}
+
+/// A number from 0 to 1 that a block always has (splitmix64, Steele et al. 2014).
+fn draw(file: u64, block: u64) -> f64 {
+    let mut z = (file << 40 ^ block).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The files of the data with their lengths, in the order of their names.
+fn files(data: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let (mut files, mut visit) = (Vec::new(), vec![fs::canonicalize(data)?]);
+    while let Some(path) = visit.pop() {
+        // What cannot be looked at cannot be read by a job either.
+        let Ok(about) = fs::symlink_metadata(&path) else { continue };
+        if about.is_dir() {
+            visit.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        } else if about.is_file() {
+            files.push((path, about.len()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_is_the_share_and_what_goes_is_in_few_ranges() {
+        for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+            let length = 600_000_000;
+            let gone: i64 = to_drop(3, length, share).iter().map(|(_, length)| length).sum();
+            let kept = 1.0 - gone as f64 / length as f64;
+            assert!((kept - share).abs() < 0.02, "{kept} of {share}");
+        }
+        assert_eq!(to_drop(3, 600_000_000, 0.0).len(), 1);
+        assert!(to_drop(3, 0, 0.0).is_empty());
+    }
+}

@@ -1,0 +1,308 @@
+//! Runs a job under limits, watches it and tells what became of it.
+
+use super::attempts::said;
+use super::duty::Warden;
+use super::ended::{Ended, JobEnd};
+use super::group::{Counts, Group, Groups, new_name};
+use super::limiter::{Limiter, Surroundings, remove_container};
+use super::lines::Lines;
+use super::owner::Owner;
+use super::pressure::Host;
+use super::process_table::Entry;
+use super::residency::{Governor, evict};
+use super::wrapped::{Manager, container, scope};
+use super::{Axis, Job, Limits, Means, Seen, Stream, affinity};
+use crate::guard::Guarded;
+use crate::{Watch, cgroup, turn};
+use nix::sys::signal::Signal;
+use perf4sight_conventions::error::{Error, Result};
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a job is looked at: rarely enough not to disturb what is measured in it.
+const LOOK: Duration = Duration::from_millis(50);
+/// Looks at which a job stood still until it counts as stopped.
+const STOPPED: usize = 10;
+/// Time to end by itself when it has been interrupted.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long output may take to arrive after the job has ended.
+const LAST_OUTPUT: Duration = Duration::from_millis(500);
+/// What the shell that joins groups ends with where it cannot.
+const NOT_JOINED: i32 = 125;
+/// What a shell tells of a program that was killed (128 + SIGKILL), and so does docker.
+const KILLED: i32 = 137;
+
+/// What holds a job while it runs; all of it goes when this is dropped.
+struct Holds {
+    /// What stands before the command.
+    prefix: Vec<String>,
+    /// What ends what a guard cannot end, when we are dead.
+    farewell: Vec<String>,
+    name: String,
+    place: Place,
+    _governor: Option<Governor>,
+}
+
+/// Where a job runs, and who counts for it.
+enum Place {
+    Groups(Groups),
+    Scope,
+    Container,
+}
+
+impl Limiter {
+    /// Runs a job until it ends, its time is up, or `enough` says so of what was seen; none after Ctrl-C. Where memory or storage is
+    /// limited, the data leaves the page cache before, so that what is cached was read by the job.
+    ///
+    /// # Errors
+    /// A command that cannot be started, limits that cannot be held.
+    pub fn run(
+        &self,
+        job: &Job<'_>,
+        watch: &Watch<'_>,
+        enough: &mut dyn FnMut(&Seen) -> bool,
+    ) -> Result<Option<Ended>> {
+        self.check(&job.limits)?;
+        let turn = job.alone.then(|| turn::take(watch)).transpose()?;
+        if turn.as_ref().is_some_and(Option::is_none) {
+            return Ok(None);
+        }
+        let program = job.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
+        let held = self.hold(job).map_err(|cause| Error::io(program, "hold the limits of this command", &cause))?;
+        let (host, kills) = (Host::now(), cgroup::kills(Path::new("/")));
+        let Some(mut running) = Running::start(self, job, &held)?.watched(job, watch, enough)? else { return Ok(None) };
+        let counts = running.counts(&held, watch);
+        let pressure = Host::now().since(&host, counts.cpu_seconds);
+        running.finish(enough)?;
+        let grown = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
+        Ok(Some(Ended {
+            end: running.end,
+            wall: running.wall,
+            ran_out_of_memory: counts.kills.map_or(grown && was_killed(running.end), |kills| kills > 0),
+            peak_memory: counts.peak,
+            cpu_seconds: counts.cpu_seconds,
+            throttled_seconds: counts.throttled_seconds,
+            bytes_read: counts.bytes_read,
+            pressure,
+            last_lines: running.lines.last(),
+        }))
+    }
+
+    /// Makes what holds the limits of a job.
+    fn hold(&self, job: &Job<'_>) -> io::Result<Holds> {
+        let limits = &job.limits;
+        if let Some(data) = self.data.as_ref().filter(|_| limits.memory.is_some() || limits.storage.is_some()) {
+            evict(data)?;
+        }
+        let name = new_name();
+        let disc = self.disc.as_ref();
+        let managers = [(Means::SystemdUser, Manager::User), (Means::SystemdSystem, Manager::System)];
+        let manager = managers.into_iter().find(|(means, _)| self.uses(*means));
+        let (prefix, farewell, place) = if let Some(image) = &self.image {
+            let around = Surroundings { data: self.data.as_deref(), image: Some(image), mount: self.mount.as_deref() };
+            let cpus = limits.cpus.map_or(self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed));
+            (container(&name, &around, job, &cpus, disc), remove_container(&name), Place::Container)
+        } else if let Some((_, manager)) = manager {
+            (scope(manager, &name, &self.held_by_groups(limits), disc), Vec::new(), Place::Scope)
+        } else {
+            let groups = Groups::make(&self.hierarchies);
+            groups.limit(&self.held_by_groups(limits), disc.map(|disc| disc.numbers))?;
+            (groups.prefix(), groups.farewell(), Place::Groups(groups))
+        };
+        Ok(Holds { prefix, farewell, name, place, _governor: self.governor(limits)? })
+    }
+
+    /// Of some limits those that the kernel holds, and no process of ours.
+    fn held_by_groups(&self, limits: &Limits) -> Limits {
+        let cpus = limits.cpus.filter(|_| self.survey.by(Axis::Cpus) != Some(Means::DutyCycle));
+        Limits {
+            cpus,
+            memory: limits.memory.filter(|_| self.survey.by(Axis::Memory) != Some(Means::Residency)),
+            ..*limits
+        }
+    }
+
+    fn governor(&self, limits: &Limits) -> io::Result<Option<Governor>> {
+        let Some(((memory, size), data)) = limits.memory.zip(self.data_size).zip(self.data.as_ref()) else {
+            return Ok(None);
+        };
+        Governor::start(data, memory.0 as f64 / size.0.max(1) as f64).map(Some)
+    }
+
+    /// The command with its environment, behind what holds it.
+    fn command(&self, job: &Job<'_>, prefix: &[String]) -> Command {
+        let words: Vec<&String> = prefix.iter().chain(job.words).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).envs(job.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(affinity::threads(job));
+        if let Some(folder) = job.folder {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Drop for Holds {
+    fn drop(&mut self) {
+        if let Place::Container = self.place {
+            let _ = said(&remove_container(&self.name), &Watch::quiet(&AtomicBool::new(false)));
+        }
+    }
+}
+
+/// A job that was started.
+struct Running {
+    guarded: Guarded,
+    program: String,
+    begun: Instant,
+    wall: Duration,
+    end: JobEnd,
+    lines: Lines,
+    /// What holds it to its share of CPUs, or counts for it, where no control group does.
+    warden: Option<Warden>,
+    holds_still: bool,
+    /// The folder of the scope that systemd made for it.
+    scope: Option<PathBuf>,
+}
+
+impl Running {
+    fn start(limiter: &Limiter, job: &Job<'_>, held: &Holds) -> Result<Self> {
+        let program = job.words[0].clone();
+        let missing = |cause: &io::Error| {
+            Error::io(&program, "start this command", cause)
+                .help("name a program on the path, or a file with its folder")
+        };
+        if !matches!(held.place, Place::Container) && !can_be_found(job) {
+            return Err(missing(&io::ErrorKind::NotFound.into()));
+        }
+        let mut command = limiter.command(job, &held.prefix);
+        let cpus = job.limits.cpus.map_or(limiter.allowed.clone(), |cpus| affinity::filled(cpus, &limiter.allowed));
+        let begun = Instant::now();
+        let started = affinity::within(&cpus, || Guarded::start_with_farewell(&mut command, true, &held.farewell));
+        let mut guarded = started.map_err(|cause| missing(&cause))?;
+        let mut lines = Lines::new(begun);
+        guarded.child.stdout.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Output));
+        guarded.child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Error));
+        let share = job.limits.cpus.filter(|_| limiter.survey.by(Axis::Cpus) == Some(Means::DutyCycle));
+        let counted = match &held.place {
+            Place::Groups(groups) => groups.counts().cpu_seconds.is_some(),
+            Place::Scope | Place::Container => true,
+        };
+        let first = guarded.child.id() as i32;
+        let warden = (share.is_some() || !counted).then(|| Warden::start(first, guarded.guard(), share));
+        let end = JobEnd::Enough;
+        let holds_still = share.is_some();
+        Ok(Running { guarded, program, begun, wall: Duration::ZERO, end, lines, warden, holds_still, scope: None })
+    }
+
+    /// Looks at it until there is a reason to end; none after Ctrl-C.
+    fn watched(
+        mut self,
+        job: &Job<'_>,
+        watch: &Watch<'_>,
+        enough: &mut dyn FnMut(&Seen) -> bool,
+    ) -> Result<Option<Self>> {
+        let mut stopped = 0;
+        loop {
+            let ended = self.guarded.child.try_wait();
+            let ended = ended.map_err(|cause| Error::io(&self.program, "wait for this command", &cause))?;
+            self.wall = self.begun.elapsed();
+            let seen = Seen { after: self.wall, lines: self.lines.take() };
+            stopped = if self.is_stopped() { stopped + 1 } else { 0 };
+            let end = match ended {
+                Some(status) => Some(JobEnd::Exited(status)),
+                None if watch.cancelled() => return Ok(None),
+                None if enough(&seen) => Some(JobEnd::Enough),
+                None if stopped >= STOPPED => Some(JobEnd::WantedTerminal),
+                None => job.timeout.filter(|timeout| seen.after >= *timeout).map(|_| JobEnd::TimeUp),
+            };
+            if let Some(end) = end {
+                self.end = end;
+                if matches!(end, JobEnd::Exited(_)) {
+                    enough(&seen);
+                }
+                return Ok(Some(self));
+            }
+            self.scope = self.scope.or_else(|| scope_of(self.guarded.child.id()));
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Whether it stands still, and not because we hold it: whoever reads from a terminal that is not its own is stopped.
+    fn is_stopped(&self) -> bool {
+        !self.holds_still && Entry::read(self.guarded.child.id() as i32).is_some_and(|entry| entry.state == 'T')
+    }
+
+    /// What it used until now; whoever held it still lets it go.
+    fn counts(&mut self, held: &Holds, watch: &Watch<'_>) -> Counts {
+        let counted = match &held.place {
+            Place::Groups(groups) => groups.counts(),
+            Place::Scope => self.scope.clone().map_or_else(Counts::default, |folder| Group::at(folder).counts()),
+            Place::Container => {
+                let words = ["docker", "inspect", "--format", "{{.State.OOMKilled}}", &held.name].map(str::to_owned);
+                let killed = said(&words, watch).ok().map(|said| u64::from(said.trim() == "true"));
+                Counts { kills: killed, ..Counts::default() }
+            }
+        };
+        let Some(watched) = self.warden.take().and_then(Warden::finish) else { return counted };
+        Counts {
+            peak: counted.peak.or(Some(watched.peak)),
+            cpu_seconds: counted.cpu_seconds.or(Some(watched.cpu_seconds)),
+            throttled_seconds: if self.holds_still { Some(watched.stopped_seconds) } else { counted.throttled_seconds },
+            bytes_read: counted.bytes_read.or(Some(watched.bytes_read)),
+            kills: counted.kills,
+        }
+    }
+
+    /// Ends it, and shows what it wrote last.
+    fn finish(&mut self, enough: &mut dyn FnMut(&Seen) -> bool) -> Result<()> {
+        if let JobEnd::Exited(status) = self.end {
+            self.lines.finish(LAST_OUTPUT);
+            enough(&Seen { after: self.wall, lines: self.lines.take() });
+            let last = self.lines.last();
+            if status.code() == Some(NOT_JOINED) && last.last().is_some_and(|line| line.contains("cgroup.procs")) {
+                let problem = format!("{} could not be put into its control groups: {}", self.program, last.concat());
+                return Err(Error::device(problem));
+            }
+            return Ok(());
+        }
+        self.guarded.interrupt();
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until && matches!(self.guarded.child.try_wait(), Ok(None)) {
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+/// The scope of a process, when it is in one of ours.
+fn scope_of(process: u32) -> Option<PathBuf> {
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let name = path.rsplit('/').next()?.strip_suffix(".scope")?;
+    Owner::of(name).map(|_| Path::new("/sys/fs/cgroup").join(path))
+}
+
+/// Whether a shell would find the program of a job.
+fn can_be_found(job: &Job<'_>) -> bool {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "command -v \"$1\"", "find", &job.words[0]]);
+    command.current_dir(job.folder.unwrap_or(Path::new(".")));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Whether it was killed, as the kernel does for want of memory.
+fn was_killed(end: JobEnd) -> bool {
+    match end {
+        JobEnd::Exited(status) => status.signal() == Some(Signal::SIGKILL as i32) || status.code() == Some(KILLED),
+        JobEnd::Enough | JobEnd::TimeUp | JobEnd::WantedTerminal => false,
+    }
+}
