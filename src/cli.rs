@@ -7,6 +7,7 @@ mod dims;
 mod inspect;
 mod predict;
 mod record;
+mod sensitivity;
 mod sizes;
 mod words;
 
@@ -28,6 +29,7 @@ use clap_complete::Shell;
 use inspect::Inspect;
 use predict::Predict;
 use record::Record;
+use sensitivity::Sensitivity;
 use std::env;
 use std::ffi::OsString;
 use std::io;
@@ -56,6 +58,7 @@ Examples:
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
   perf4sight record -- python3 train.py --epochs 1
   perf4sight breakdown recording/
+  perf4sight sensitivity -b 256 --data /data/imagenet -- python3 train.py
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
 Exit codes:
@@ -133,6 +136,8 @@ enum Command {
     Record(Record),
     /// Show where the iterations of recorded traces spend their time, and what changed between two recordings
     Breakdown(Breakdown),
+    /// Find how many CPUs, how much memory and which storage a training job needs, from few runs of it
+    Sensitivity(Box<Sensitivity>),
     /// Print a script that completes these arguments in a shell
     Completions {
         /// The shell
@@ -173,6 +178,7 @@ impl Command {
             Command::Calibrate(arguments) => Box::new(arguments.into_verb()?),
             Command::Record(arguments) => Box::new(arguments.into_verb()),
             Command::Breakdown(arguments) => Box::new(arguments.into_verb()),
+            Command::Sensitivity(arguments) => arguments.into_verb()?,
             Command::Completions { shell } => {
                 context.console.line(completions(shell));
                 return Ok(Ending::Finished);

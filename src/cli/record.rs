@@ -1,6 +1,7 @@
 //! The arguments of `perf4sight record`.
 
 use crate::sections::record;
+use crate::sections::time::time;
 use clap::{Args, value_parser};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,5 +58,5 @@ impl Record {
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {
-    record::time_limit(text).map_err(|error| error.to_string())
+    time(text).map_err(|error| error.to_string())
 }

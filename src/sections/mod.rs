@@ -13,8 +13,11 @@ mod named;
 pub mod networks;
 pub mod predict;
 pub mod profile;
+mod python;
 pub mod record;
+pub mod sensitivity;
 mod temporary;
+pub mod time;
 
 use crate::frame::{Noun, Spec};
 
@@ -29,4 +32,5 @@ pub static SPECS: &[&Spec] = &[
     &predict::SPEC,
     &record::SPEC,
     &breakdown::SPEC,
+    &sensitivity::SPEC,
 ];

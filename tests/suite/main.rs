@@ -45,6 +45,7 @@ mod record;
 mod records;
 mod remeasured;
 mod remote;
+mod sensitivity;
 mod teach;
 mod trees;
 mod workers;

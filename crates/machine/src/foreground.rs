@@ -85,12 +85,7 @@ impl Foreground<'_> {
         let mut command = Command::new(program);
         command.args(&self.words[1..]).envs(self.environment.iter().map(|(name, value)| (name, value)));
         let (list, folder) = self.first_folder;
-        let mut folders = folder.as_os_str().to_owned();
-        if let Some(others) = env::var_os(list).filter(|others| !others.is_empty()) {
-            folders.push(":");
-            folders.push(others);
-        }
-        command.env(list, folders);
+        command.env(list, with_first(list, folder));
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
@@ -99,6 +94,16 @@ impl Foreground<'_> {
         }
         command
     }
+}
+
+/// A variable that lists folders, with another one before them.
+pub fn with_first(list: &str, folder: &Path) -> OsString {
+    let mut folders = folder.as_os_str().to_owned();
+    if let Some(others) = env::var_os(list).filter(|others| !others.is_empty()) {
+        folders.push(":");
+        folders.push(others);
+    }
+    folders
 }
 
 /// Interrupts all of it, and waits a while for its end.

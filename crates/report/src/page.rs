@@ -93,3 +93,15 @@ impl Fact {
         self
     }
 }
+
+/// Words as a sentence of a page: a capital first, a full stop last.
+///
+/// ```
+/// assert_eq!(perf4sight_report::sentence("it fits"), "It fits.");
+/// ```
+pub fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let end = if words.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{capital}{}{end}", letters.as_str())
+}

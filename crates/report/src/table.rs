@@ -175,7 +175,7 @@ impl fmt::Display for Cell {
 }
 
 /// Three significant digits, never scientific, of at most a millionth: `0.00123`, `1.23`, `12.3`, `123`, `12,345`.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if !value.is_finite() {
         return "–".to_string();

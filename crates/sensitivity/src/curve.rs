@@ -28,7 +28,8 @@ pub struct Between {
 }
 
 /// How a curve is other than the search takes it to be.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Oddity {
     /// It bends upwards at this number of CPUs: less there than on the line between its neighbours.
     NotConcave(f64),

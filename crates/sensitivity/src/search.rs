@@ -7,6 +7,7 @@
 
 use crate::curve::{Curve, Point};
 use crate::grid::Grid;
+use serde::{Deserialize, Serialize};
 
 /// What is left to do.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +19,7 @@ pub enum Next {
 }
 
 /// The fewest CPUs with a share of the best rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// The share.
     pub share: f64,

@@ -5,7 +5,6 @@
 
 mod keys;
 mod outcome;
-mod python;
 mod told;
 mod watcher;
 
@@ -14,8 +13,9 @@ use crate::error::{Error, Result};
 use crate::frame::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use crate::machine::Watch;
 use crate::machine::foreground::{Ended, Foreground};
+use crate::sections::python::Python;
+use crate::sections::time::time;
 use outcome::Outcome;
-use python::Python;
 use serde_json::json;
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -87,7 +87,7 @@ impl Record {
             warm_up: values.get("warm_up")?,
             stacks: values.get("stacks")?,
             out: values.get("out")?,
-            time_limit: limited.then(|| values.named("time_limit", time_limit)).transpose()?,
+            time_limit: limited.then(|| values.named("time_limit", time)).transpose()?,
             overwrite: values.get("overwrite")?,
         })
     }
@@ -172,19 +172,4 @@ fn move_into(folder: &Path, files: Vec<PathBuf>) -> Result<()> {
         fs::rename(&file, folder.join(name)).map_err(|cause| Error::io(&file, "move this recording", &cause))?;
     }
     Ok(())
-}
-
-/// A time such as `90s` or `10min`; a number alone is seconds.
-///
-/// # Errors
-/// Whatever else, and no time at all.
-pub fn time_limit(text: &str) -> Result<Duration> {
-    let seconds = text.trim().parse::<f64>().ok().map(Duration::try_from_secs_f64);
-    let time = match seconds {
-        Some(seconds) => seconds.ok(),
-        None => humantime::parse_duration(text.trim()).ok(),
-    };
-    time.filter(|time| !time.is_zero()).ok_or_else(|| {
-        Error::usage(format!("\"{text}\" is no time")).expected("such as 90s or 10min; a number alone is seconds")
-    })
 }

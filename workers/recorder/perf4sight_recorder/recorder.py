@@ -4,7 +4,7 @@ import atexit
 import os
 import threading
 
-from perf4sight_recorder import account, marks
+from perf4sight_recorder import account, marks, pace
 from perf4sight_recorder.recording import Recording
 
 OTHERS = 30.0
@@ -18,6 +18,8 @@ def current():
     global _current
     if _current is None and account.SETTINGS in os.environ:
         _current = Recorder(account.Account.of_process())
+    elif _current is None and pace.STEPS in os.environ:
+        _current = pace.Pace(os.environ[pace.STEPS])
     return _current
 
 

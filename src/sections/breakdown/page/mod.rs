@@ -16,7 +16,7 @@ pub(super) use names::cut;
 use super::run::Run;
 use super::{Shown, answer, differences, tables};
 use crate::breakdown::{Class, Iteration, Metric, RankBreakdown, Stacks, Summary};
-use crate::report::{Block, Cell, Fact, Page};
+use crate::report::{Block, Cell, Fact, Page, sentence};
 use crate::traces::Ranked;
 use crate::units::{Milliseconds, Percent};
 use tables::Whose;
@@ -107,14 +107,6 @@ fn answers(shown: &Shown) -> Vec<Block> {
     let warnings: Vec<String> = shown.warnings.iter().map(|warning| sentence(warning)).collect();
     blocks.extend(Some(warnings).filter(|warnings| !warnings.is_empty()).map(Block::List));
     blocks
-}
-
-/// Words as a sentence of a page: a capital first, a full stop last.
-fn sentence(words: &str) -> String {
-    let mut letters = words.chars();
-    let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
-    let end = if words.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{capital}{}{end}", letters.as_str())
 }
 
 fn headline(run: &Run, whose: Whose) -> Vec<Fact> {

@@ -1,0 +1,195 @@
+//! The arguments of `perf4sight sensitivity`.
+
+use crate::error::{Error, Result};
+use crate::frame::Verb;
+use crate::sections::sensitivity::{self, Compare, Passed, Pattern};
+use crate::sections::time::time;
+use crate::units::Bytes;
+use clap::{Args, value_parser};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const HELP: &str = "\
+Examples:
+  perf4sight sensitivity --cpu 24 --num-gpus 1 -b 256 --data /data/imagenet -- python3 train.py --arch resnet18
+  perf4sight sensitivity --dry-run -- python3 train.py
+  perf4sight sensitivity --step-pattern 'step (?<step>[0-9]+)' -- ./train.sh
+  perf4sight sensitivity --compare measured.csv sensitivity/profile.json
+
+The job runs several times, with limits on its CPUs and memory, and its script is not changed. Its iterations are told by hooks in PyTorch;
+else by lines such as {\"step\": 12, \"time\": 3.25, \"wait\": 0.01} that it appends to the file that PERF4SIGHT_STEPS names, from any language;
+else by lines of its output (--step-pattern); else its whole run is divided by --iterations.
+
+The folder of --out keeps each point when it is finished, so that the same command goes on where it stopped. It holds profile.json,
+published.json, throughput.csv, curve.csv, matrix.csv and report.html.";
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(super) struct Sensitivity {
+    /// The most CPUs to try; else all there are
+    #[arg(long, value_name = "N")]
+    cpu: Option<f64>,
+
+    /// How close numbers of CPUs lie that are tried; else 0.25 up to 6 CPUs, 0.5 up to 12, and whole ones
+    #[arg(long, value_name = "N")]
+    cpu_step: Option<f64>,
+
+    /// The most memory that the job gets, such as 64GiB; a number alone is GB
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<Bytes>,
+
+    /// How many GPUs the job uses; else one where there is one
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(0..=1024))]
+    num_gpus: Option<u32>,
+
+    /// Samples of an iteration on each GPU, passed to the script
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
+    batch: Option<u64>,
+
+    /// Workers that load data, passed to the script
+    #[arg(short = 'j', long, value_name = "N", value_parser = value_parser!(u64).range(0..=100_000))]
+    workers: Option<u64>,
+
+    /// Iterations after which a run ends at the latest, passed to the script
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
+    max_iterations: Option<u64>,
+
+    /// The data that an epoch reads, a file or a folder, passed to the script
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+
+    /// Which of these four are passed: batch, workers, max-iterations, data, or none; else those that the script names
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = passed)]
+    pass: Option<Vec<Option<Passed>>>,
+
+    /// Samples of an epoch; else as many as the data has files
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    samples: Option<u64>,
+
+    /// A regular expression that the job's output matches once an iteration; a group named step holds its number
+    #[arg(long, value_name = "REGEX", value_parser = pattern)]
+    step_pattern: Option<Pattern>,
+
+    /// How many iterations the whole command makes, where it tells of none
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000_000))]
+    iterations: Option<u64>,
+
+    /// Iterations at the beginning of each run that do not count
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u64).range(0..=1_000_000))]
+    warm_up: u64,
+
+    /// End a run after this time though its rate is not known to 3 %
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period)]
+    point_time: Duration,
+
+    /// Time for everything, such as "20 min"
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    budget: Option<Duration>,
+
+    /// What the job can read from memory in a second, such as 8GB
+    #[arg(long, value_name = "RATE", value_parser = bandwidth)]
+    memory_bandwidth: Option<Bytes>,
+
+    /// What can be read from the data's storage in a second, such as 500MB; else it is measured
+    #[arg(long, value_name = "RATE", value_parser = bandwidth)]
+    storage_bandwidth: Option<Bytes>,
+
+    /// The image of docker that the job runs in; else it runs here
+    #[arg(long, value_name = "IMAGE")]
+    docker_img: Option<String>,
+
+    /// Where the container has the data; else where it lies here
+    #[arg(long, value_name = "DIR")]
+    container_mnt: Option<PathBuf>,
+
+    /// What the job is called; else as its script
+    #[arg(long, value_name = "NAME")]
+    job_name: Option<String>,
+
+    /// Folder for the points and what comes of them
+    #[arg(long, value_name = "DIR", default_value = "sensitivity")]
+    out: PathBuf,
+
+    /// Throw away the points that lie in the folder
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Say what would run, which limits hold here and about how long it takes; run nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Hold a profile against measured epochs: a CSV with the columns cpus, memory_percent and epoch_seconds
+    #[arg(long, value_name = "CSV", requires = "profile", conflicts_with = "command")]
+    compare: Option<PathBuf>,
+
+    /// The profile.json to compare
+    #[arg(value_name = "PROFILE", requires = "compare")]
+    profile: Option<PathBuf>,
+
+    /// The job, behind two dashes; no shell sees it
+    #[arg(value_name = "COMMAND", last = true)]
+    command: Vec<String>,
+}
+
+impl Sensitivity {
+    pub fn into_verb(self) -> Result<Box<dyn Verb>> {
+        if let (Some(measured), Some(profile)) = (self.compare, self.profile) {
+            return Ok(Box::new(Compare { measured, profile }));
+        }
+        if self.command.is_empty() {
+            return Err(
+                Error::usage("there is no job").help("write its command behind two dashes: -- python3 train.py")
+            );
+        }
+        Ok(Box::new(sensitivity::Sensitivity {
+            command: self.command,
+            out: self.out,
+            overwrite: self.overwrite,
+            job_name: self.job_name,
+            cpu: self.cpu,
+            cpu_step: self.cpu_step,
+            memory: self.memory,
+            num_gpus: self.num_gpus,
+            batch: self.batch,
+            workers: self.workers,
+            max_iterations: self.max_iterations,
+            data: self.data,
+            pass: self.pass.map(|pass| pass.into_iter().flatten().collect()),
+            samples: self.samples,
+            step_pattern: self.step_pattern,
+            iterations: self.iterations,
+            warm_up: self.warm_up,
+            point_time: self.point_time,
+            budget: self.budget,
+            memory_bandwidth: self.memory_bandwidth,
+            storage_bandwidth: self.storage_bandwidth,
+            docker_img: self.docker_img,
+            container_mnt: self.container_mnt,
+            dry_run: self.dry_run,
+        }))
+    }
+}
+
+fn words<T>(parsed: Result<T>) -> std::result::Result<T, String> {
+    parsed.map_err(|error| error.to_string())
+}
+
+fn period(text: &str) -> std::result::Result<Duration, String> {
+    words(time(text))
+}
+
+fn memory(text: &str) -> std::result::Result<Bytes, String> {
+    words(sensitivity::memory(text))
+}
+
+fn bandwidth(text: &str) -> std::result::Result<Bytes, String> {
+    words(sensitivity::bandwidth(text))
+}
+
+fn pattern(text: &str) -> std::result::Result<Pattern, String> {
+    words(Pattern::parse(text))
+}
+
+fn passed(text: &str) -> std::result::Result<Option<Passed>, String> {
+    words(Passed::parse(text))
+}

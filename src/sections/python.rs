@@ -1,0 +1,49 @@
+//! What Python loads before a user's script: inside the program, and in a folder for as long as a command runs.
+
+use crate::error::Result;
+use crate::private_folder::PrivateFolder;
+use crate::whole_file;
+use std::path::{Path, PathBuf};
+
+/// Its files, as they lie in the repository.
+const FILES: [(&str, &str); 9] = [
+    ("sitecustomize.py", include_str!("../../workers/recorder/sitecustomize.py")),
+    ("perf4sight.py", include_str!("../../workers/recorder/perf4sight.py")),
+    ("perf4sight_recorder/__init__.py", include_str!("../../workers/recorder/perf4sight_recorder/__init__.py")),
+    ("perf4sight_recorder/account.py", include_str!("../../workers/recorder/perf4sight_recorder/account.py")),
+    ("perf4sight_recorder/hooks.py", include_str!("../../workers/recorder/perf4sight_recorder/hooks.py")),
+    ("perf4sight_recorder/marks.py", include_str!("../../workers/recorder/perf4sight_recorder/marks.py")),
+    ("perf4sight_recorder/pace.py", include_str!("../../workers/recorder/perf4sight_recorder/pace.py")),
+    ("perf4sight_recorder/recorder.py", include_str!("../../workers/recorder/perf4sight_recorder/recorder.py")),
+    ("perf4sight_recorder/recording.py", include_str!("../../workers/recorder/perf4sight_recorder/recording.py")),
+];
+
+/// Its files, and what processes tell while they run; all of it goes when this is dropped.
+pub(super) struct Python {
+    folder: PrivateFolder,
+}
+
+impl Python {
+    /// Writes the files into a new folder in `parent`.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(parent: &Path) -> Result<Self> {
+        let folder = PrivateFolder::new(parent)?;
+        for (name, text) in FILES {
+            whole_file::save(&folder.path().join("python").join(name), text)?;
+        }
+        whole_file::save(&folder.path().join("told").join(".keep"), "")?;
+        Ok(Python { folder })
+    }
+
+    /// What Python looks for modules in.
+    pub fn modules(&self) -> PathBuf {
+        self.folder.path().join("python")
+    }
+
+    /// Where processes tell of their recordings.
+    pub fn told(&self) -> PathBuf {
+        self.folder.path().join("told")
+    }
+}

@@ -1,0 +1,176 @@
+//! Which points are measured, one after another, until the answer is known or the time is up.
+
+use super::run::{Goal, Runner};
+use super::store::{Outcome, Place, Point, Store};
+use crate::error::{Error, Result};
+use crate::frame::Context;
+use crate::machine::limit::{Axis, Means};
+use crate::report::Progress;
+use crate::sensitivity::{Curve, Grid, Model, Next, next};
+use crate::units::Bytes;
+use std::time::{Duration, SystemTime};
+
+/// How often a run is repeated that was disturbed.
+const REPEATS: usize = 2;
+/// How many points a search takes mostly, for a progress that cannot know.
+const MOSTLY: u64 = 7;
+/// Epochs behind the first that a run with little memory takes to tell its rate.
+const EPOCHS: u64 = 2;
+/// How much longer such a run may take than a cache that throws out what was not used for the longest time lets expect.
+const PATIENCE: f64 = 1.5;
+
+/// Why it came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// All is known.
+    Done,
+    /// The time is up.
+    Budget,
+    /// Ctrl-C.
+    Cancelled,
+}
+
+/// Measures points.
+pub(super) struct Campaign<'a> {
+    pub runner: Runner<'a>,
+    pub store: Store,
+    pub grid: Grid,
+    pub begun: SystemTime,
+    /// Iterations of each run that read data which is not in memory yet.
+    pub cold: u64,
+    /// How many points were measured, and not found in the folder.
+    pub measured: usize,
+}
+
+impl Campaign<'_> {
+    /// Measures the curve over CPUs.
+    ///
+    /// # Errors
+    /// A job that fails with the most CPUs, or tells of no iteration; what cannot be written.
+    pub fn search(&mut self, context: &mut Context) -> Result<Stop> {
+        let progress = context.console.progress(MOSTLY, "measuring");
+        loop {
+            let points: Vec<_> = self.curve_points().filter_map(Point::on_curve).collect();
+            let failed = self.curve_points().filter(|point| point.rate().is_none());
+            let failed: Vec<f64> = failed.map(|point| point.place.cpus).collect();
+            let Next::Measure(cpus) = next(&self.grid.clone().without(&failed), &points) else { return Ok(Stop::Done) };
+            if self.is_time_up(context) {
+                return Ok(Stop::Budget);
+            }
+            let place = Place { cpus, memory: self.runner.asked.memory };
+            let asked = self.runner.asked;
+            let goal = Goal { warm_up: asked.warm_up.max(self.cold), iterations: 0, time: asked.point_time };
+            let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
+            self.refuse(&point, points.is_empty())?;
+        }
+    }
+
+    /// Measures the epoch that tells most of how the machine keeps what was read; none where nothing is to be told, or nothing can be.
+    ///
+    /// # Errors
+    /// See [`Campaign::search`].
+    pub fn place_cache(&mut self, model: &Model, own: Bytes, context: &mut Context) -> Result<Stop> {
+        let Some((place, cached)) = self.telling_place(model, own) else { return Ok(Stop::Done) };
+        if self.store.at(place).is_some() {
+            return Ok(Stop::Done);
+        }
+        if self.runner.limiter.survey().by(Axis::Memory).is_none() {
+            return Ok(Stop::Done);
+        }
+        let longest = model.epoch(place.cpus, cached).most * (1 + EPOCHS) as f64 * PATIENCE;
+        let time = Duration::from_secs_f64(longest.clamp(1.0, 1e9)).max(self.runner.asked.point_time);
+        if self.is_time_up(context) || self.left(context).is_some_and(|left| time > left) {
+            return Ok(Stop::Budget);
+        }
+        let epoch = model.iterations.ceil() as u64;
+        let goal = Goal { warm_up: epoch.max(self.runner.asked.warm_up), iterations: EPOCHS * epoch, time };
+        let progress = context.console.progress(1, "measuring");
+        let measured = self.measure(place, goal, &progress)?;
+        Ok(measured.map_or(Stop::Cancelled, |_| Stop::Done))
+    }
+
+    /// Where one measurement tells most of the cache, and which share of the data has room there.
+    pub fn telling_place(&self, model: &Model, own: Bytes) -> Option<(Place, f64)> {
+        let cpus = model.curve.best().cpus;
+        let shares: Vec<f64> = (1..10).map(|tenth| f64::from(tenth) / 10.0).collect();
+        let cached = model.worth_measuring(cpus, &shares)?;
+        // What holds the residency of the data leaves the job's own memory alone.
+        let governed = self.runner.limiter.survey().by(Axis::Memory) == Some(Means::Residency);
+        let own = if governed { Bytes(0) } else { own };
+        let memory = Bytes(own.0 + (cached * model.data.bytes) as u64);
+        Some((Place { cpus, memory: Some(memory) }, cached))
+    }
+
+    /// The points of the curve.
+    pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
+        self.store.of_memory(self.runner.asked.memory)
+    }
+
+    /// The curve as far as it is known.
+    pub fn curve(&self) -> Option<Curve> {
+        Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
+    }
+
+    /// Runs the job until a run counts, and keeps what came of it; none after Ctrl-C.
+    fn measure(&mut self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
+        let mut point = Point { place, runs: Vec::new() };
+        for repeat in 0..=REPEATS {
+            let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
+            progress.doing(format!("{}{again}", words(place)));
+            let Some(run) = self.runner.run(place, goal)? else { return Ok(None) };
+            let disturbed = matches!(run.outcome, Outcome::Disturbed { .. });
+            point.runs.push(run);
+            if !disturbed {
+                break;
+            }
+        }
+        self.store.add(point.clone())?;
+        self.measured += 1;
+        progress.advance(1);
+        Ok(Some(point))
+    }
+
+    /// A job that nothing comes of with the most CPUs will hardly do better with fewer.
+    fn refuse(&self, point: &Point, first: bool) -> Result<()> {
+        let Some(run) = point.runs.last().filter(|_| first && point.rate().is_none()) else { return Ok(()) };
+        let with = words(point.place);
+        let (how, last_lines) = match &run.outcome {
+            Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
+            Outcome::OutOfMemory => {
+                return Err(Error::device(format!("with {with} the job ran out of memory"))
+                    .help("give it more (memory), or let it need less, as with a smaller batch"));
+            }
+            Outcome::Crashed { how, last_lines } => (format!("with {with} the job failed: {how}"), last_lines),
+            Outcome::NoRate { how, last_lines } => (format!("with {with} no rate is known: {how}"), last_lines),
+        };
+        let told = if last_lines.is_empty() { "it wrote nothing".to_owned() } else { last_lines.join("\n    ") };
+        let error = Error::device(format!("{how}\n  its last lines:\n    {told}"));
+        Err(match run.outcome {
+            Outcome::NoRate { .. } => error.help(WAYS),
+            Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
+        })
+    }
+
+    fn is_time_up(&self, context: &Context) -> bool {
+        self.left(context).is_some_and(|left| left.is_zero())
+    }
+
+    /// Time that is left of the budget.
+    fn left(&self, context: &Context) -> Option<Duration> {
+        let passed = context.now().duration_since(self.begun).unwrap_or_default();
+        self.runner.asked.budget.map(|budget| budget.saturating_sub(passed))
+    }
+}
+
+/// What to do where a job tells of no iteration.
+const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
+or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";
+
+/// "1.5 CPUs and 4 GiB"
+fn words(place: Place) -> String {
+    let cpus = if place.cpus == 1.0 { "1 CPU".to_owned() } else { format!("{} CPUs", place.cpus) };
+    match place.memory {
+        Some(memory) => format!("{cpus} and {memory}"),
+        None => cpus,
+    }
+}

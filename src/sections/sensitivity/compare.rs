@@ -1,0 +1,105 @@
+//! `perf4sight sensitivity --compare measured.csv profile.json`: how far a profile was from runs at points that nobody chose.
+
+use super::profile::Profile;
+use crate::error::{Error, Result};
+use crate::frame::{Context, Summary, Verb};
+use crate::input_file;
+use crate::report::{Column, Table};
+use crate::sensitivity::{Agreement, Compared, Run};
+use crate::units::{Milliseconds, Percent};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compare {
+    /// Rows of `cpus,memory_percent,epoch_seconds`.
+    pub measured: PathBuf,
+    /// The profile.
+    pub profile: PathBuf,
+}
+
+/// The columns that are read; others are passed over.
+const COLUMNS: [&str; 3] = ["cpus", "memory_percent", "epoch_seconds"];
+
+impl Verb for Compare {
+    fn run(&self, _: &mut Context) -> Result<Summary> {
+        let profile = Profile::read(&self.profile)?;
+        let model = profile.model().ok_or_else(|| {
+            Error::input("this profile tells of no epochs, for too little was known of the data")
+                .file(&self.profile)
+                .help("measure it with --data and -b")
+        })?;
+        let agreement = Agreement::of(&model, &rows(&self.measured)?);
+        let scores = agreement.scores.ok_or_else(|| Error::input("there are no rows").file(&self.measured))?;
+        let (inside, all) = (agreement.inside(), agreement.runs.len());
+        Ok(Summary {
+            headline: format!(
+                "the model is {} off on average, at most {}; {inside} of {all} epochs lie where it says",
+                Percent(scores.mape),
+                Percent(agreement.runs.iter().map(|one| one.error_percent().abs()).fold(0.0, f64::max))
+            ),
+            json: json!({ "scores": scores, "inside": inside, "rows": table(&agreement).to_json() }),
+            tables: vec![table(&agreement)],
+            ..Summary::default()
+        })
+    }
+}
+
+fn rows(file: &Path) -> Result<Vec<Run>> {
+    let text = input_file::text(file, "read the measured epochs")?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let wrong = |cause: csv::Error| Error::input(format!("this is no table of epochs: {cause}")).file(file);
+    let heads = reader.headers().map_err(wrong)?.clone();
+    let place = |name: &str| heads.iter().position(|head| head.trim() == name);
+    let places: Vec<usize> = COLUMNS.iter().filter_map(|name| place(name)).collect();
+    if places.len() < COLUMNS.len() {
+        return Err(Error::input("columns are missing").file(file).line(1).expected(COLUMNS.join(", ")));
+    }
+    let number = |record: &csv::StringRecord, at: usize, positive: bool| {
+        let cell = record.get(at).unwrap_or_default();
+        let number = cell.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        number.filter(|number| !positive || *number > 0.0).ok_or_else(|| {
+            let line = record.position().map_or(0, |position| position.line() as usize);
+            Error::input(format!("\"{cell}\" is no number that can stand here")).file(file).line(line)
+        })
+    };
+    let run = |record: std::result::Result<csv::StringRecord, csv::Error>| {
+        let record = record.map_err(wrong)?;
+        Ok(Run {
+            cpus: number(&record, places[0], true)?,
+            cached: number(&record, places[1], false)? / 100.0,
+            seconds: number(&record, places[2], true)?,
+        })
+    };
+    reader.records().map(run).collect()
+}
+
+fn table(agreement: &Agreement) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("memory_percent", "data in memory"),
+        Column::number("measured_ms", "measured"),
+        Column::number("model_ms", "model"),
+        Column::number("error_percent", "error"),
+        Column::number("least_ms", "at least"),
+        Column::number("most_ms", "at most"),
+        Column::text("inside", "inside"),
+    ];
+    let mut table = Table::new("Epochs beside the model", columns);
+    let milliseconds = |seconds: f64| Milliseconds(1000.0 * seconds);
+    let row = |one: &Compared| {
+        [
+            one.run.cpus.into(),
+            Percent(100.0 * one.run.cached).into(),
+            milliseconds(one.run.seconds).into(),
+            milliseconds(one.predicted()).into(),
+            Percent(one.error_percent()).into(),
+            milliseconds(one.model.least).into(),
+            milliseconds(one.model.most).into(),
+            one.is_inside().into(),
+        ]
+    };
+    agreement.runs.iter().for_each(|one| table.row(row(one)));
+    table
+}

@@ -1,0 +1,177 @@
+//! From points to a profile: what is known of the job, what follows, and what a reader should know of it.
+
+use super::campaign::{Campaign, Stop};
+use super::heard::Way;
+use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance};
+use super::store::Point;
+use super::surroundings::Surroundings;
+use super::{Sensitivity, tables};
+use crate::frame::Context;
+use crate::machine::description::Description;
+use crate::machine::limit::Axis;
+use crate::sensitivity::{Data, Model, Oddity};
+use crate::units::{Bytes, Percent};
+use std::fmt::Display;
+
+/// Bytes a second from memory where nobody says: far from what storage gives, and of no weight beside it.
+const MEMORY: f64 = 4e9;
+
+/// What there is to tell of a job, whose curve was measured; none where nothing was.
+pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &Context) -> Option<Profile> {
+    let asked = campaign.runner.asked;
+    let curve = campaign.curve()?;
+    let most = campaign.curve_points().find(|point| point.place.cpus == curve.best().cpus)?;
+    let data = asked.data.clone().zip(around.size);
+    Some(Profile {
+        format: FORMAT,
+        job: JobFacts {
+            name: asked.name(),
+            command: around.command.words.clone(),
+            gpus: around.gpus,
+            batch: asked.batch,
+            most_cpus: around.most,
+            memory: asked.memory,
+            data: data.map(|(path, size)| DataFacts { path, bytes: size.bytes(), files: size.files }),
+        },
+        host: Description::here().facts(),
+        limits: limits(around),
+        points: campaign.store.points.clone(),
+        knees: Vec::new(),
+        oddities: Vec::new(),
+        own_memory: most.counts().and_then(|(run, _)| run.peak_memory),
+        model: model(around, asked),
+        matrix: Vec::new(),
+        request: None,
+        warnings: Vec::new(),
+        provenance: Provenance {
+            perf4sight: env!("CARGO_PKG_VERSION").to_owned(),
+            date: humantime::format_rfc3339_seconds(context.now()).to_string(),
+            complete: false,
+        },
+    })
+}
+
+fn limits(around: &Surroundings) -> Vec<Limit> {
+    let text = |of: &dyn Display| of.to_string();
+    let held = around.limiter.survey().axes.iter();
+    held.map(|held| Limit {
+        axis: text(&held.axis),
+        by: held.by.as_ref().map(|means| text(means)),
+        refused: held.refused.iter().map(|refused| format!("{}: {}", refused.means, refused.reason)).collect(),
+    })
+    .collect()
+}
+
+/// Iterations of an epoch; none where nothing tells.
+fn iterations(around: &Surroundings, asked: &Sensitivity) -> Option<u64> {
+    let samples = asked.samples.or(around.size.map(|size| size.files))?;
+    Some(samples.div_ceil(asked.batch? * u64::from(around.gpus.max(1))))
+}
+
+/// Iterations of each run that read data which is not in memory yet: an epoch where memory is limited, for data then leaves the cache before.
+pub(super) fn cold(around: &Surroundings, asked: &Sensitivity) -> u64 {
+    asked.memory.and_then(|_| iterations(around, asked)).unwrap_or(0)
+}
+
+/// What epochs are computed from; none where the data, its storage or the iterations of an epoch are unknown.
+fn model(around: &Surroundings, asked: &Sensitivity) -> Option<ModelFacts> {
+    let memory_bandwidth = asked.memory_bandwidth.map_or(MEMORY, |bytes| bytes.0 as f64);
+    let data = Data { bytes: around.size?.bytes as f64, memory_bandwidth, storage_bandwidth: around.storage? };
+    Some(ModelFacts { iterations: iterations(around, asked)? as f64, data, cache: None })
+}
+
+/// Fills in how the machine keeps what was read, where that was measured.
+pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>, model: &Model, own: Bytes) {
+    let Some((place, cached)) = campaign.telling_place(model, own) else { return };
+    let rate = campaign.store.at(place).and_then(Point::rate);
+    let cache = rate.and_then(|rate| model.cache_of(place.cpus, cached, model.iterations / rate.per_second));
+    profile.model = profile.model.map(|facts| ModelFacts { cache, ..facts });
+}
+
+/// What a reader should know.
+pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: &Profile, stop: Stop) -> Vec<String> {
+    let mut told = around.doubts.clone();
+    told.extend(around.command.kept.iter().map(|option| {
+        format!("{option} was not passed to the script, which does not name it (--pass passes it anyway)")
+    }));
+    told.extend(stopped(stop));
+    told.extend(profile.oddities.iter().map(|oddity| odd(*oddity)));
+    told.extend(profile.points.iter().filter_map(doubtful));
+    told.extend(ways(profile));
+    told.extend(unlimited(around, profile));
+    told.extend(unmodelled(around, campaign.runner.asked));
+    told
+}
+
+fn stopped(stop: Stop) -> Option<String> {
+    match stop {
+        Stop::Done => None,
+        Stop::Budget => Some("the time was up before all was measured: what is not verified says so".to_owned()),
+        Stop::Cancelled => Some("interrupted before all was measured: what is not verified says so".to_owned()),
+    }
+}
+
+fn odd(oddity: Oddity) -> String {
+    match oddity {
+        Oddity::NotConcave(cpus) => format!(
+            "the rate is not concave over CPUs: at {cpus} it is lower than between its neighbours; numbers of CPUs that were not measured may surprise"
+        ),
+        Oddity::Falls(cpus) => format!("the rate falls: with {cpus} CPUs it is lower than with fewer"),
+    }
+}
+
+/// A point that failed, or that others disturbed every time.
+fn doubtful(point: &Point) -> Option<String> {
+    let remark = (point.counts().is_none() || point.is_doubtful()).then(|| tables::remark(point))?;
+    let memory = point.place.memory.map_or(String::new(), |memory| format!(" and {memory}"));
+    Some(format!("with {} CPUs{memory}: {remark}", point.place.cpus))
+}
+
+/// Rates that hold more than iterations.
+fn ways(profile: &Profile) -> Option<String> {
+    let divided = profile.curve_points().filter_map(Point::counts).any(|(run, _)| run.way == Some(Way::Division));
+    divided.then(|| {
+        "rates are whole runs divided by their iterations: starting up counts, and how sure they are is unknown"
+            .to_owned()
+    })
+}
+
+/// What could not be limited.
+fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
+    let by = |axis: Axis| around.limiter.survey().by(axis).is_some();
+    let memory =
+        "memory cannot be limited here, so that epochs with little of it are intervals between two kinds of cache";
+    let told = [
+        (!by(Axis::Cpus), "CPUs cannot be limited here, so that there is one point"),
+        (!by(Axis::Memory) && profile.model.is_some(), memory),
+    ];
+    told.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
+}
+
+/// Why there are no epochs, or what they rest on.
+fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
+    let mut told = Vec::new();
+    let Some(size) = around.size else { return told };
+    if asked.batch.is_none() {
+        told.push("epochs are not known without the samples of an iteration (-b)".to_owned());
+    }
+    if asked.samples.is_none() && asked.batch.is_some() {
+        told.push(format!(
+            "each of the {} files of the data counts as a sample (--samples says otherwise)",
+            size.files
+        ));
+    }
+    if !around.fits {
+        told.push("the data has no room in memory, so that rates hold reading from storage too".to_owned());
+    }
+    if size.unreadable > 0 {
+        told.push(format!("{} entries of the data could not be looked at", size.unreadable));
+    }
+    if asked.memory_bandwidth.is_none() && around.storage.is_some() {
+        let percent = Percent(100.0 * around.storage.unwrap_or(0.0) / MEMORY);
+        told.push(format!(
+            "reading from memory is taken to give 4 GB/s, of which storage gives {percent} (--memory-bandwidth says otherwise)"
+        ));
+    }
+    told
+}

@@ -1,0 +1,271 @@
+//! `[sensitivity]` and `perf4sight sensitivity`: how many CPUs, how much memory and which storage a training job needs, from few runs of it.
+
+mod campaign;
+mod command;
+mod compare;
+mod conclusion;
+mod data;
+mod heard;
+mod keys;
+mod page;
+mod parse;
+mod plan;
+mod profile;
+mod published;
+mod run;
+mod store;
+mod surroundings;
+mod tables;
+mod write;
+
+pub use command::Passed;
+pub use compare::Compare;
+pub use parse::{bandwidth, memory};
+
+use crate::error::{Error, Result};
+use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use crate::machine::Watch;
+use crate::machine::turn::{self, Turn};
+use crate::report::{Cell, Column};
+use crate::units::Bytes;
+use campaign::{Campaign, Stop};
+use profile::Profile;
+use regex::Regex;
+use run::Runner;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use store::Store;
+use surroundings::Surroundings;
+
+/// The section `[sensitivity]`.
+pub static SPEC: Spec = Spec {
+    table: keys::TABLE,
+    subject: Noun { one: "job", several: "jobs" },
+    parse: |values| Ok(Box::new(Sensitivity::parse(values)?)),
+};
+
+/// What is asked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sensitivity {
+    /// The job's command, as words.
+    pub command: Vec<String>,
+    /// Folder for the points and what comes of them.
+    pub out: PathBuf,
+    /// Whether points that lie there are thrown away.
+    pub overwrite: bool,
+    /// What the job is called.
+    pub job_name: Option<String>,
+    /// The most CPUs.
+    pub cpu: Option<f64>,
+    /// How close numbers of CPUs lie.
+    pub cpu_step: Option<f64>,
+    /// The most memory.
+    pub memory: Option<Bytes>,
+    /// GPUs of the job.
+    pub num_gpus: Option<u32>,
+    /// Samples of an iteration on each GPU.
+    pub batch: Option<u64>,
+    /// Workers that load data.
+    pub workers: Option<u64>,
+    /// Iterations after which a point ends.
+    pub max_iterations: Option<u64>,
+    /// What an epoch reads.
+    pub data: Option<PathBuf>,
+    /// What is passed to the script; where nothing is said, what it seems to take.
+    pub pass: Option<Vec<Passed>>,
+    /// Samples of an epoch.
+    pub samples: Option<u64>,
+    /// What output matches once an iteration.
+    pub step_pattern: Option<Pattern>,
+    /// Iterations of the whole command.
+    pub iterations: Option<u64>,
+    /// Iterations of a run that do not count.
+    pub warm_up: u64,
+    /// Time after which a run ends.
+    pub point_time: Duration,
+    /// Time for everything.
+    pub budget: Option<Duration>,
+    /// Bytes a second from memory.
+    pub memory_bandwidth: Option<Bytes>,
+    /// Bytes a second from storage.
+    pub storage_bandwidth: Option<Bytes>,
+    /// The image of docker that the job runs in.
+    pub docker_img: Option<String>,
+    /// Where the container has the data.
+    pub container_mnt: Option<PathBuf>,
+    /// Say what would be done, and run nothing.
+    pub dry_run: bool,
+}
+
+/// A regular expression, equal to another one of the same text.
+#[derive(Debug, Clone)]
+pub struct Pattern(pub Regex);
+
+impl Pattern {
+    /// From its text.
+    ///
+    /// # Errors
+    /// What is none.
+    pub fn parse(text: &str) -> Result<Self> {
+        heard::pattern(text).map(Pattern)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Verb for Sensitivity {
+    /// Measures what is not measured yet, and tells what came of it.
+    ///
+    /// # Errors
+    /// A job that fails, or tells of no iteration; limits that cannot be held; a folder that holds points of another job.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        self.check()?;
+        let cancel = Arc::clone(&context.cancel);
+        let watch = Watch::quiet(&cancel);
+        let Some(around) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
+        if self.dry_run {
+            return Ok(plan::summary(self, &around));
+        }
+        write::check_room(&self.out)?;
+        let Some(_turn) = turn(&cancel, context)? else { return Ok(interrupted()) };
+        let mut campaign = self.campaign(&around, watch, context)?;
+        around.warm(self, &watch, context);
+        let stop = campaign.search(context)?;
+        let Some(mut profile) = conclusion::profile(&around, &campaign, context) else { return Ok(interrupted()) };
+        let stop = conclude(&mut profile, &mut campaign, stop, context)?;
+        profile.warnings = conclusion::warnings(&around, &campaign, &profile, stop);
+        self.summary(&profile, &campaign, stop, context)
+    }
+}
+
+/// Waits until nobody else measures here: two at once would take CPUs from each other. None after Ctrl-C.
+fn turn(cancel: &AtomicBool, context: &Context) -> Result<Option<Turn>> {
+    turn::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
+}
+
+/// Places the cache where that tells anything, and draws all conclusions.
+fn conclude(profile: &mut Profile, campaign: &mut Campaign<'_>, stop: Stop, context: &mut Context) -> Result<Stop> {
+    let mut stop = stop;
+    if let (Stop::Done, Some(model), Some(own)) = (stop, profile.model(), profile.own_memory) {
+        stop = campaign.place_cache(&model, own, context)?;
+        conclusion::place(profile, campaign, &model, own);
+    }
+    profile.points.clone_from(&campaign.store.points);
+    profile.provenance.complete = stop == Stop::Done;
+    profile.conclude(&campaign.grid);
+    Ok(stop)
+}
+
+fn interrupted() -> Summary {
+    Summary { headline: "interrupted; no point was finished".to_owned(), ..Summary::default() }
+}
+
+impl Section for Sensitivity {
+    fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check().map_err(Error::configured)?;
+        let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
+        Ok(Outline {
+            steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
+            reads: self.data.iter().map(read).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            time: self.budget,
+            ..Outline::default()
+        })
+    }
+}
+
+impl Sensitivity {
+    /// What can be refused before anything is looked at.
+    fn check(&self) -> Result<()> {
+        if self.command.is_empty() {
+            return Err(
+                Error::usage("there is no job").help("write its command behind two dashes: -- python3 train.py")
+            );
+        }
+        let positive = |number: Option<f64>| number.is_none_or(|number| number > 0.0 && number.is_finite());
+        if !positive(self.cpu) || !positive(self.cpu_step) {
+            return Err(
+                Error::usage("no CPUs, or less than none, cannot be given to a job").expected("a number above 0")
+            );
+        }
+        Ok(())
+    }
+
+    fn campaign<'a>(&'a self, around: &'a Surroundings, watch: Watch<'a>, context: &Context) -> Result<Campaign<'a>> {
+        Ok(Campaign {
+            runner: Runner { asked: self, words: &around.command.words, limiter: &around.limiter, watch },
+            store: Store::open(&self.out, &self.identity(around), self.overwrite)?,
+            grid: around.grid.clone(),
+            begun: context.now(),
+            cold: conclusion::cold(around, self),
+            measured: 0,
+        })
+    }
+
+    /// What points of other jobs, and points that were measured otherwise, do not have in common.
+    fn identity(&self, around: &Surroundings) -> String {
+        let data =
+            around.size.map_or(String::new(), |size| format!(", reading {} in {} files", size.bytes, size.files));
+        let pattern = self.step_pattern.as_ref().map_or("", |pattern| pattern.0.as_str());
+        let iterations = self.iterations.map_or(String::new(), |count| format!(", {count} iterations"));
+        format!("{} after {} iterations{data}{iterations} {pattern}", around.command.words.join(" "), self.warm_up)
+    }
+
+    /// Processes that compute and share the CPUs: one for each GPU.
+    pub(super) fn processes(&self) -> usize {
+        self.num_gpus.unwrap_or(1).max(1) as usize
+    }
+
+    /// What the job is called: as asked, or as its script.
+    fn name(&self) -> String {
+        let is_option = |word: &&String| word.starts_with('-');
+        let script = self.command.iter().skip(1).find(|word| !is_option(word) && Path::new(word).is_file());
+        let word = script.or(self.command.first()).map(Path::new);
+        let stem = word.and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
+        self.job_name.clone().or(stem).unwrap_or_else(|| "job".to_owned())
+    }
+
+    fn summary(
+        &self,
+        profile: &Profile,
+        campaign: &Campaign<'_>,
+        stop: Stop,
+        context: &mut Context,
+    ) -> Result<Summary> {
+        profile.warnings.iter().for_each(|warning| context.warn(warning));
+        let report = write::files(&self.out, profile)?;
+        let kept = match stop {
+            Stop::Done => "",
+            Stop::Budget | Stop::Cancelled => "; the same command goes on from there",
+        };
+        let found = profile.points.len() - campaign.measured;
+        let points = if campaign.measured == 1 { "point" } else { "points" };
+        let headline =
+            format!("{} {points} measured, {found} found in {}{kept}", campaign.measured, self.out.display());
+        let requests = tables::requests(profile);
+        Ok(Summary {
+            answer: profile.answer() + &requests,
+            tables: [Some(tables::curve(profile)), tables::epochs(profile)].into_iter().flatten().collect(),
+            headline,
+            findings: findings(profile),
+            files: vec![("report", report)],
+            json: serde_json::to_value(profile).unwrap_or_default(),
+            ..Summary::default()
+        })
+    }
+}
+
+/// What the closing table of a configuration says of the job.
+fn findings(profile: &Profile) -> Vec<Finding> {
+    let cells = profile.knees.iter().map(|knee| {
+        let percent = (100.0 * knee.share).round();
+        (Column::number(format!("cpus_{percent}_percent"), format!("CPUs for {percent} %")), Cell::from(knee.cpus))
+    });
+    cells.map(|(column, cell)| Finding { about: profile.job.name.clone(), column, cell }).collect()
+}

@@ -1,0 +1,117 @@
+//! `report.html`: what to request, the curve, maps of epochs and of the storage they need.
+
+use super::profile::{Epoch, Profile, cpus_words};
+use super::tables;
+use crate::report::{
+    Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
+};
+use crate::sensitivity::Estimate;
+use std::collections::BTreeSet;
+
+/// The whole page.
+pub(super) fn of(profile: &Profile) -> Page {
+    let job = &profile.job;
+    let mut page = Page::new(format!("What {} needs", job.name), format!("Measured: {}", job.command.join(" ")));
+    page.chapter("What to request", answers(profile));
+    page.chapter("Rate over CPUs", curve(profile));
+    if !profile.matrix.is_empty() {
+        page.chapter("Epochs over CPUs and memory", maps(profile));
+    }
+    page.chapter("How it was measured", origin(profile));
+    page
+}
+
+fn answers(profile: &Profile) -> Vec<Block> {
+    let mut blocks: Vec<Block> = profile.answer().lines().map(|line| Block::Text(sentence(line))).collect();
+    if let Some(requested) = &profile.request {
+        let mut facts = vec![Fact::new("CPUs", requested.request.cpus)];
+        facts.extend(requested.request.memory.map(|memory| Fact::new("memory", memory)));
+        blocks.push(Block::Headline(facts));
+        for (title, text) in
+            [("Kubernetes", &requested.kubernetes), ("Slurm", &requested.slurm), ("docker", &requested.docker)]
+        {
+            blocks.push(Block::Source(title.to_owned(), text.clone()));
+        }
+    }
+    let warnings: Vec<String> = profile.warnings.iter().map(|warning| sentence(warning)).collect();
+    blocks.extend((!warnings.is_empty()).then_some(Block::List(warnings)));
+    blocks
+}
+
+fn curve(profile: &Profile) -> Vec<Block> {
+    let Some(curve) = profile.curve() else { return vec![Block::Text("Nothing was measured.".to_owned())] };
+    let values = curve.points().iter().map(|point| {
+        let [low, high] = point.rate.interval;
+        Value { x: point.cpus, y: point.rate.per_second, interval: Some((low, high)) }
+    });
+    let mut line = Line::new(
+        Axis::linear("CPUs"),
+        Axis::linear("iterations/s"),
+        vec![Series::new("measured", values.collect::<Vec<Value>>())],
+    );
+    line.references = profile
+        .knees
+        .iter()
+        .map(|knee| Reference::Upright(knee.cpus, format!("{:.0} % of the best", 100.0 * knee.share)))
+        .collect();
+    let caption =
+        "Iterations a second over CPUs, with intervals of 95 %; dashed, the fewest CPUs with shares of the best rate.";
+    vec![Block::Chart(Chart::new("Rate over CPUs", caption, Plot::Line(line))), Block::Table(tables::curve(profile))]
+}
+
+fn maps(profile: &Profile) -> Vec<Block> {
+    let number = |estimate: &Estimate| estimate.likely.unwrap_or(estimate.most);
+    let seconds = |epoch: &Epoch| Some(number(&epoch.seconds));
+    let needed = |epoch: &Epoch| epoch.storage_needed.as_ref().map(|needed| number(needed) / 1e6);
+    let upper = "Where only an interval is known, its upper end.";
+    let maps = [
+        ("Epoch in seconds", "s", &seconds as &dyn Fn(&Epoch) -> Option<f64>),
+        ("Storage bandwidth that is needed, in MB/s", "MB/s", &needed),
+    ];
+    let charts =
+        maps.map(|(title, unit, of)| Block::Chart(Chart::new(title, upper, Plot::Heatmap(map(profile, unit, of)))));
+    charts.into_iter().chain([Block::Folded(tables::matrix(profile))]).collect()
+}
+
+fn map(profile: &Profile, unit: &str, of: &dyn Fn(&Epoch) -> Option<f64>) -> Heatmap {
+    let mut rows: Vec<f64> = profile.matrix.iter().map(|epoch| epoch.cpus).collect();
+    rows.dedup();
+    let columns: Vec<u32> =
+        profile.matrix.iter().filter(|epoch| epoch.cpus == rows[0]).map(|epoch| epoch.memory_percent).collect();
+    let cell = |epoch: &Epoch| {
+        let waits = epoch.bound.map_or("unknown", tables::bound);
+        let label =
+            format!("{}, {} % of the data in memory: waits for {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
+        HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }
+    };
+    Heatmap {
+        row_label: "CPUs".to_owned(),
+        column_label: "% of the data that has room in memory".to_owned(),
+        rows: rows.iter().map(f64::to_string).collect(),
+        columns: columns.iter().map(u32::to_string).collect(),
+        cells: profile.matrix.iter().map(cell).collect(),
+        value: Axis::linear(unit),
+        range: None,
+        printed: true,
+        signs: vec![(Sign::Dot, "memory itself is too slow".to_owned())],
+    }
+}
+
+fn origin(profile: &Profile) -> Vec<Block> {
+    let mut facts: Vec<Fact> = profile
+        .limits
+        .iter()
+        .map(|limit| Fact::new(format!("limits on {}", limit.axis), limit.by.clone().unwrap_or("none".to_owned())))
+        .collect();
+    let ways: BTreeSet<&str> =
+        profile.points.iter().flat_map(|point| &point.runs).filter_map(|run| Some(run.way?.words())).collect();
+    facts.push(Fact::new("iterations are known by", ways.into_iter().collect::<Vec<_>>().join(", ")));
+    if let Some(data) = &profile.job.data {
+        facts.push(Fact::new("data", data.path.display().to_string()));
+        facts.push(Fact::new("in its files", data.bytes).remark(format!("{} files", data.files)));
+    }
+    facts.extend(profile.host.iter().map(|(name, fact)| Fact::new(name.replace('_', " "), fact.clone())));
+    facts.push(Fact::new("perf4sight", profile.provenance.perf4sight.clone()));
+    facts.push(Fact::new("date", profile.provenance.date.clone()));
+    vec![Block::Facts(facts)]
+}

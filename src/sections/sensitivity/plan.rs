@@ -1,0 +1,50 @@
+//! `--dry-run`: what would run, which limits hold here, and about how long it takes.
+
+use super::Sensitivity;
+use super::surroundings::Surroundings;
+use crate::frame::Summary;
+use crate::units::{Milliseconds, grouped};
+use serde_json::json;
+
+/// Points that a search takes: both ends at least; seven where a curve bends.
+const POINTS: [u32; 2] = [2, 7];
+
+/// What would be done.
+pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
+    let cpus = around.grid.cpus();
+    let first = cpus.first().copied().unwrap_or(around.most);
+    let points = POINTS.map(|points| points.min(cpus.len() as u32));
+    let longest = points[1] * asked.point_time;
+    let mut lines = vec![
+        format!("would run {}", around.command.words.join(" ")),
+        format!(
+            "with {} to {} CPUs, mostly {} to {} of {} numbers of them",
+            first,
+            around.most,
+            points[0],
+            points[1],
+            cpus.len()
+        ),
+        format!(
+            "in at most {}, each run ending as soon as its rate is known to 3 %",
+            Milliseconds(longest.as_secs_f64() * 1000.0)
+        ),
+    ];
+    if let (Some(path), Some(size)) = (&asked.data, around.size) {
+        lines.push(format!("reading {}: {} files, {}", path.display(), grouped(size.files), size.bytes()));
+    }
+    lines.extend(around.storage.map(|storage| format!("storage gives {:.0} MB/s", storage / 1e6)));
+    lines.extend(around.doubts.iter().cloned());
+    lines.push("limits:".to_owned());
+    let survey = around.limiter.survey();
+    lines.extend(survey.to_string().lines().map(|line| format!("  {line}")));
+    let json = json!({
+        "command": around.command.words,
+        "cpus": cpus,
+        "points": points,
+        "seconds_at_most": longest.as_secs_f64(),
+        "storage_bandwidth": around.storage,
+        "limits": survey.to_string().lines().collect::<Vec<_>>(),
+    });
+    Summary { answer: lines.join("\n"), json, ..Summary::default() }
+}

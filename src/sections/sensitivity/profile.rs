@@ -1,0 +1,298 @@
+//! What is known of a job when its points were measured: `profile.json`.
+
+use super::store::Point;
+use crate::error::{Error, Result};
+use crate::input_file;
+use crate::machine::Setting;
+use crate::report::significant;
+use crate::sensitivity::{Bound, Cache, Curve, Data, Estimate, Knee, Model, Oddity, Request, knees};
+use crate::units::{Bytes, Percent};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The version of the file.
+pub(super) const FORMAT: u32 = 1;
+/// The memory that the matrices are told for, in percent of the data.
+const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
+/// An epoch may take so much longer than with all data in memory where memory is requested.
+const LONGER: f64 = 1.05;
+/// What is requested beyond the memory that a job of its own was seen to hold.
+const SPARE: f64 = 1.1;
+
+/// Everything that came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Profile {
+    /// Version of this format.
+    pub format: u32,
+    /// What was measured.
+    pub job: JobFacts,
+    /// What measurements depend on and a run does not change.
+    pub host: Setting,
+    /// What held limits, axis by axis.
+    pub limits: Vec<Limit>,
+    /// All points, with all runs.
+    pub points: Vec<Point>,
+    /// The fewest CPUs with shares of the best rate.
+    pub knees: Vec<Knee>,
+    /// What does not fit a concave curve that does not fall.
+    pub oddities: Vec<Oddity>,
+    /// The memory that the job holds without any of its data.
+    pub own_memory: Option<Bytes>,
+    /// What epochs are computed from; none where too little is known of the data.
+    pub model: Option<ModelFacts>,
+    /// Epochs for each number of CPUs that was measured and each memory.
+    pub matrix: Vec<Epoch>,
+    /// What to request.
+    pub request: Option<Requested>,
+    /// What a reader should know.
+    pub warnings: Vec<String>,
+    /// Where this comes from.
+    pub provenance: Provenance,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct JobFacts {
+    /// Its name.
+    pub name: String,
+    /// Its words, with what was passed.
+    pub command: Vec<String>,
+    /// GPUs.
+    pub gpus: u32,
+    /// Samples of an iteration on each GPU.
+    pub batch: Option<u64>,
+    /// The most CPUs that were to be tried.
+    pub most_cpus: f64,
+    /// The limit on memory of the curve.
+    pub memory: Option<Bytes>,
+    /// What an epoch reads.
+    pub data: Option<DataFacts>,
+}
+
+/// What an epoch reads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct DataFacts {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// What is in its files.
+    pub bytes: Bytes,
+    /// How many there are.
+    pub files: u64,
+}
+
+/// What held a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Limit {
+    /// What is limited.
+    pub axis: String,
+    /// By what; none where nothing could.
+    pub by: Option<String>,
+    /// Why nothing better did.
+    pub refused: Vec<String>,
+}
+
+/// What epochs are computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct ModelFacts {
+    /// Iterations of an epoch.
+    pub iterations: f64,
+    /// What an epoch reads, and how fast.
+    pub data: Data,
+    /// How the machine keeps what was read; none where that was not measured.
+    pub cache: Option<Cache>,
+}
+
+/// An epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Epoch {
+    /// CPUs.
+    pub cpus: f64,
+    /// The share of the data that has room in memory, in percent.
+    pub memory_percent: u32,
+    /// Seconds it takes.
+    pub seconds: Estimate,
+    /// Bytes a second that storage must give so that it waits for computing alone.
+    pub storage_needed: Option<Estimate>,
+    /// What it waits for.
+    pub bound: Option<Bound>,
+}
+
+/// What to request, and how others write it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Requested {
+    /// In numbers.
+    #[serde(flatten)]
+    pub request: Request,
+    /// For Kubernetes.
+    pub kubernetes: String,
+    /// For Slurm.
+    pub slurm: String,
+    /// For docker.
+    pub docker: String,
+}
+
+/// Where a profile comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Provenance {
+    /// Version of the program.
+    pub perf4sight: String,
+    /// When it was written.
+    pub date: String,
+    /// Whether everything was measured that was wanted; else why not.
+    pub complete: bool,
+}
+
+impl ModelFacts {
+    /// With a curve.
+    pub fn model(self, curve: Curve) -> Model {
+        Model { curve, iterations: self.iterations, data: self.data, cache: self.cache }
+    }
+}
+
+impl Profile {
+    /// Reads a profile that was written.
+    ///
+    /// # Errors
+    /// A file that is missing, or is no profile of this version.
+    pub fn read(file: &Path) -> Result<Self> {
+        let text = input_file::text(file, "read the profile of the job")?;
+        let profile: Profile = serde_json::from_str(&text)
+            .map_err(|cause| Error::input(format!("this is no profile of a job: {cause}")).file(file))?;
+        match profile.format {
+            FORMAT => Ok(profile),
+            other => Err(Error::input(format!("this profile has the format {other}, of another version"))
+                .file(file)
+                .expected(format!("format {FORMAT}"))),
+        }
+    }
+
+    /// The points of the curve.
+    pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.place.memory == self.job.memory)
+    }
+
+    /// The curve; none where nothing was measured.
+    pub fn curve(&self) -> Option<Curve> {
+        Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
+    }
+
+    /// What epochs are computed with.
+    pub fn model(&self) -> Option<Model> {
+        Some(self.model?.model(self.curve()?))
+    }
+
+    /// The fewest CPUs with the smaller share of the best rate.
+    pub fn knee(&self) -> Option<Knee> {
+        self.knees.first().copied()
+    }
+
+    /// The memory for a share of the data.
+    pub fn memory(&self, percent: u32) -> Option<Bytes> {
+        let data = self.model?.data.bytes * f64::from(percent) / 100.0;
+        Some(Bytes(self.own_memory.unwrap_or(Bytes(0)).0 + data as u64))
+    }
+
+    /// Fills in what follows from points and model.
+    pub fn conclude(&mut self, grid: &crate::sensitivity::Grid) {
+        let Some(curve) = self.curve() else { return };
+        self.knees = knees(grid, &curve);
+        self.oddities = curve.oddities();
+        self.matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
+        self.request = self.knee().map(|knee| self.requested(knee.cpus));
+    }
+
+    fn requested(&self, cpus: f64) -> Requested {
+        let own = self.own_memory.map(|own| own.0 as f64 * SPARE);
+        let data = self.model().and_then(|model| {
+            let seconds = LONGER * model.compute(cpus).likely?;
+            let shares = PERCENTS.map(|percent| f64::from(percent) / 100.0);
+            Some(model.enough_memory(cpus, seconds, &shares)? * model.data.bytes)
+        });
+        let memory = match (own, data, self.job.data.is_some()) {
+            (Some(own), Some(data), _) => Some(own + data),
+            (Some(own), None, false) => Some(own),
+            (None, _, _) | (Some(_), None, true) => None,
+        };
+        let request = Request { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
+        let (kubernetes, slurm, docker) = (request.kubernetes(), request.slurm(), request.docker());
+        Requested { request, kubernetes, slurm, docker }
+    }
+
+    /// The answer in sentences.
+    pub fn answer(&self) -> String {
+        let Some(curve) = self.curve() else { return "nothing was measured".to_owned() };
+        let best = curve.best();
+        let knees: Vec<String> = self.knees.iter().map(knee_words).collect();
+        let mut sentences = vec![format!(
+            "{}; the best rate is {} iterations/s with {}",
+            knees.join(", "),
+            significant(best.rate.per_second),
+            cpus_words(best.cpus)
+        )];
+        sentences.extend(self.waits());
+        sentences.extend(self.bounds());
+        sentences.join("\n")
+    }
+
+    /// How long the job waits for data where it is fastest.
+    fn waits(&self) -> Option<String> {
+        let fastest = self.curve()?.best().cpus;
+        let point = self.curve_points().find(|point| point.place.cpus == fastest)?;
+        let waiting = point.counts()?.1.waiting?;
+        Some(format!("with {} it waits for data {} of the time", cpus_words(fastest), Percent(100.0 * waiting)))
+    }
+
+    /// What holds the job back, and where that changes.
+    fn bounds(&self) -> Option<String> {
+        let knee = self.knees.last()?;
+        let with = |bound: Bound| {
+            self.matrix.iter().filter(move |epoch| epoch.cpus == knee.cpus && epoch.bound == Some(bound))
+        };
+        let storage = with(Bound::Storage).map(|epoch| epoch.memory_percent).max();
+        let storage = match (storage, self.model.is_some()) {
+            (_, false) => "what storage does to it is unknown without its data (--data)".to_owned(),
+            (None, true) => "storage is fast enough whatever the memory".to_owned(),
+            (Some(percent), true) => {
+                format!("storage holds it back while memory has room for at most {percent} % of the data")
+            }
+        };
+        let beyond = match self.job.gpus {
+            0 => "what does not run in parallel",
+            _ => "its GPUs, or what does not run in parallel",
+        };
+        let cpus = match self.curve()?.points().first()?.cpus < knee.cpus {
+            true => format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(knee.cpus)),
+            false => format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus)),
+        };
+        Some(format!("{cpus}; {storage}"))
+    }
+}
+
+fn matrix(model: &Model) -> Vec<Epoch> {
+    let cpus: Vec<f64> = model.curve.points().iter().map(|point| point.cpus).collect();
+    let epoch = |cpus: f64, memory_percent: u32| {
+        let cached = f64::from(memory_percent) / 100.0;
+        Epoch {
+            cpus,
+            memory_percent,
+            seconds: model.epoch(cpus, cached),
+            storage_needed: model.needed(cpus, cached),
+            bound: model.bound(cpus, cached),
+        }
+    };
+    cpus.iter().flat_map(|cpus| PERCENTS.map(|percent| epoch(*cpus, percent))).collect()
+}
+
+/// "90 % of the best rate take 2.5 CPUs"
+fn knee_words(knee: &Knee) -> String {
+    let doubt = match knee.between {
+        _ if !knee.verified => format!(" (not verified: {} to {})", knee.between[0], knee.between[1]),
+        [low, high] if low == high => String::new(),
+        [low, high] => format!(" ({low} to {high})"),
+    };
+    format!("{:.0} % of the best rate take {}{doubt}", 100.0 * knee.share, cpus_words(knee.cpus))
+}
+
+pub(super) fn cpus_words(cpus: f64) -> String {
+    if cpus == 1.0 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") }
+}

@@ -1,0 +1,144 @@
+//! One run of a job under limits, until its rate is known.
+
+use super::Sensitivity;
+use super::heard::{Heard, VARIABLE, Way};
+use super::store::{Outcome, Place, Run};
+use crate::error::Result;
+use crate::machine::limit::{Ended, Job, JobEnd, Limiter, Limits, Seen, Verdict};
+use crate::machine::{Watch, foreground};
+use crate::sections::python::Python;
+use crate::sensitivity::{Measured, Rate};
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+/// Where Python looks for modules.
+const MODULES: &str = "PYTHONPATH";
+/// The rate is looked at when the run is by such a part longer: looking again and again ends points too early.
+const LONGER: f64 = 1.1;
+/// The rate is looked at after so long at the earliest.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// Runs a job.
+pub(super) struct Runner<'a> {
+    pub asked: &'a Sensitivity,
+    pub words: &'a [String],
+    pub limiter: &'a Limiter,
+    pub watch: Watch<'a>,
+}
+
+/// How long a run goes on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Goal {
+    /// Iterations at the beginning that do not count.
+    pub warm_up: u64,
+    /// So many have to follow.
+    pub iterations: u64,
+    /// Time after which it ends anyway.
+    pub time: Duration,
+}
+
+/// Looks at a run while it goes on.
+struct Looks<'a> {
+    heard: Heard<'a>,
+    goal: Goal,
+    most: Option<u64>,
+    next: Duration,
+}
+
+impl Looks<'_> {
+    /// Whether what was seen is enough.
+    fn look(&mut self, seen: &Seen) -> bool {
+        self.heard.hear(&seen.lines);
+        if seen.after < self.next {
+            return false;
+        }
+        self.next = seen.after.mul_f64(LONGER);
+        let Some((_, measured)) = self.heard.measured(self.goal.warm_up as usize) else { return false };
+        let reached = |most: u64| measured.iterations + self.goal.warm_up >= most;
+        measured.is_known() && measured.iterations >= self.goal.iterations || self.most.is_some_and(reached)
+    }
+}
+
+impl Runner<'_> {
+    /// Runs it once; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// A command that cannot be started, limits that cannot be held, a folder that cannot be written to.
+    pub fn run(&self, place: Place, goal: Goal) -> Result<Option<Run>> {
+        let python = Python::write(&env::temp_dir())?;
+        let heard = Heard::new(&python.told(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
+        let environment = environment(&heard.file(), &python.modules());
+        let job = Job {
+            words: self.words,
+            environment: &environment,
+            limits: Limits { cpus: Some(place.cpus), memory: place.memory, storage: None },
+            processes: self.asked.processes(),
+            timeout: Some(goal.time),
+            // The whole search has its turn.
+            alone: false,
+            ..Job::default()
+        };
+        let mut looks = Looks { heard, goal, most: self.asked.max_iterations, next: FIRST_LOOK };
+        let ended = self.limiter.run(&job, &self.watch, &mut |seen| looks.look(seen))?;
+        Ok(ended.map(|ended| self.outcome(&ended, &looks.heard, goal)))
+    }
+
+    fn outcome(&self, ended: &Ended, heard: &Heard<'_>, goal: Goal) -> Run {
+        let measured = heard.measured(goal.warm_up as usize).or_else(|| self.divided(ended));
+        let last_lines = || ended.last_lines.clone();
+        let outcome = match (ended.verdict(), measured) {
+            (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,
+            (Verdict::Crashed(how), _) => Outcome::Crashed { how, last_lines: last_lines() },
+            (_, None) => Outcome::NoRate { how: without_rate(ended, heard), last_lines: last_lines() },
+            (Verdict::Disturbed(how), Some(_)) => Outcome::Disturbed { how },
+            (Verdict::Sound, Some(_)) => Outcome::Sound,
+        };
+        let (way, measured) = measured.unzip();
+        Run {
+            outcome,
+            way,
+            measured,
+            seconds: ended.wall.as_secs_f64(),
+            cpu_seconds: ended.cpu_seconds,
+            throttled_seconds: ended.throttled_seconds,
+            peak_memory: ended.peak_memory,
+            bytes_read: ended.bytes_read,
+            pressure: ended.pressure.cpu,
+        }
+    }
+
+    /// The whole run divided by its number of iterations: how far that is from the truth nothing tells.
+    fn divided(&self, ended: &Ended) -> Option<(Way, Measured)> {
+        let iterations = self.asked.iterations.filter(|_| matches!(ended.end, JobEnd::Exited(_)))?;
+        let seconds = ended.wall.as_secs_f64();
+        let rate = Rate::exactly(iterations as f64 / seconds);
+        Some((Way::Division, Measured { rate, iterations, seconds, blocks: 1, waiting: None }))
+    }
+}
+
+/// What the job is told, and the folder that Python loads the hooks from.
+fn environment(file: &Path, modules: &Path) -> Vec<(String, OsString)> {
+    let folders = foreground::with_first(MODULES, modules);
+    let told: [(&str, OsString); 3] = [(VARIABLE, file.into()), (MODULES, folders), ("PYTHONUNBUFFERED", "1".into())];
+    told.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// Why there is no rate.
+fn without_rate(ended: &Ended, heard: &Heard<'_>) -> String {
+    let end = match ended.end {
+        JobEnd::Exited(_) => "it ended by itself",
+        JobEnd::Enough => "it was ended",
+        JobEnd::TimeUp => "its time was up",
+        JobEnd::WantedTerminal => "it wanted a terminal",
+    };
+    let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
+    let steps = heard.steps().map_or(0, |(_, ranks)| ranks.iter().map(Vec::len).min().unwrap_or(0));
+    let told = match (steps, heard.rubbish()) {
+        (0, 0) => "no iteration was told".to_owned(),
+        (0, lines) => format!("{lines} lines of the file that was to tell of iterations are none"),
+        (steps, _) => format!("{steps} iterations were told, too few or in too short a time for a rate"),
+    };
+    format!("{end} after {after}: {told}")
+}

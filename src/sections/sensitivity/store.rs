@@ -1,0 +1,174 @@
+//! Points that were measured, kept as soon as each is finished: none is measured twice.
+
+use super::heard::Way;
+use crate::error::{Error, Result};
+use crate::sensitivity::{self, Measured, Rate};
+use crate::units::Bytes;
+use crate::{input_file, whole_file};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The file of points.
+const FILE: &str = "points.json";
+/// Its version.
+const FORMAT: u32 = 1;
+
+/// What a point was measured with.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// CPUs.
+    pub cpus: f64,
+    /// The limit on memory; none where there was none, and all data was in memory as far as it has room.
+    pub memory: Option<Bytes>,
+}
+
+/// A point, with all runs that it took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Point {
+    /// What the job had.
+    #[serde(flatten)]
+    pub place: Place,
+    /// One run, and repeats of those that were disturbed.
+    pub runs: Vec<Run>,
+}
+
+/// One run of the job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How its iterations are known.
+    pub way: Option<Way>,
+    /// Its rate and what that rests on.
+    pub measured: Option<Measured>,
+    /// Seconds from start to end.
+    pub seconds: f64,
+    /// Seconds of CPU time.
+    pub cpu_seconds: Option<f64>,
+    /// Seconds that its limit on CPUs held it back.
+    pub throttled_seconds: Option<f64>,
+    /// The most memory it held.
+    pub peak_memory: Option<Bytes>,
+    /// What it read from storage.
+    pub bytes_read: Option<Bytes>,
+    /// Share of the time that something on the host waited for a CPU.
+    pub pressure: Option<f64>,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "what")]
+pub(super) enum Outcome {
+    /// It counts.
+    Sound,
+    /// It was not alone.
+    Disturbed {
+        /// What says so.
+        how: String,
+    },
+    /// It did not fit into its memory.
+    OutOfMemory,
+    /// It failed.
+    Crashed {
+        /// How.
+        how: String,
+        /// What it wrote last.
+        last_lines: Vec<String>,
+    },
+    /// It ended, or its time was up, before there were iterations enough for a rate.
+    NoRate {
+        /// What there was instead.
+        how: String,
+        /// What it wrote last.
+        last_lines: Vec<String>,
+    },
+}
+
+impl Point {
+    /// The run that counts: the first that was sound, else the fastest of those that were disturbed, for others make a job slower.
+    pub fn counts(&self) -> Option<(&Run, Measured)> {
+        let measured = || self.runs.iter().filter_map(|run| Some((run, run.measured?)));
+        let sound = measured().find(|(run, _)| run.outcome == Outcome::Sound);
+        let rate = |measured: &Measured| measured.rate.per_second;
+        let disturbed = || measured().filter(|(run, _)| matches!(run.outcome, Outcome::Disturbed { .. }));
+        sound.or_else(|| disturbed().max_by(|(_, a), (_, b)| rate(a).total_cmp(&rate(b))))
+    }
+
+    /// Its rate; none where nothing counts.
+    pub fn rate(&self) -> Option<Rate> {
+        self.counts().map(|(_, measured)| measured.rate)
+    }
+
+    /// As the search takes it.
+    pub fn on_curve(&self) -> Option<sensitivity::Point> {
+        Some(sensitivity::Point { cpus: self.place.cpus, rate: self.rate()? })
+    }
+
+    /// Whether it was disturbed again and again.
+    pub fn is_doubtful(&self) -> bool {
+        self.counts().is_some_and(|(run, _)| run.outcome != Outcome::Sound)
+    }
+}
+
+/// All points of a job, in a file.
+#[derive(Debug)]
+pub(super) struct Store {
+    file: PathBuf,
+    job: String,
+    /// In the order in which they were measured.
+    pub points: Vec<Point>,
+}
+
+/// What the file holds.
+#[derive(Serialize, Deserialize)]
+struct Contents {
+    format: u32,
+    /// What points of another job do not have in common.
+    job: String,
+    points: Vec<Point>,
+}
+
+impl Store {
+    /// The points of a job in a folder; none where there are none, or where they are to be thrown away.
+    ///
+    /// # Errors
+    /// A file that cannot be read, points of another job.
+    pub fn open(folder: &Path, job: &str, overwrite: bool) -> Result<Self> {
+        let file = folder.join(FILE);
+        let store = |points| Store { file: file.clone(), job: job.to_owned(), points };
+        if overwrite || !file.exists() {
+            return Ok(store(Vec::new()));
+        }
+        let text = input_file::text(&file, "read the points that were measured")?;
+        let contents: Contents = serde_json::from_str(&text)
+            .map_err(|cause| Error::input(format!("these are no points of this version: {cause}")).file(&file))?;
+        if (contents.format, contents.job.as_str()) != (FORMAT, job) {
+            return Err(Error::usage("the points here are those of another job, or measured otherwise")
+                .file(&file)
+                .expected(job)
+                .help("choose another folder (out), or throw these away (overwrite)"));
+        }
+        Ok(store(contents.points))
+    }
+
+    /// Keeps a point.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, point: Point) -> Result<()> {
+        self.points.push(point);
+        let contents = Contents { format: FORMAT, job: self.job.clone(), points: self.points.clone() };
+        let text = serde_json::to_string_pretty(&contents).expect("numbers and text are JSON");
+        whole_file::save(&self.file, text + "\n")
+    }
+
+    /// The point of a place.
+    pub fn at(&self, place: Place) -> Option<&Point> {
+        self.points.iter().find(|point| point.place == place)
+    }
+
+    /// Those without a limit on memory beyond what the job gets everywhere.
+    pub fn of_memory(&self, memory: Option<Bytes>) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(move |point| point.place.memory == memory)
+    }
+}

@@ -1,0 +1,134 @@
+//! What is here before anything is measured: what holds limits, how much data there is, how fast it is read.
+
+use super::Sensitivity;
+use super::command::Command;
+use super::data;
+use crate::error::{Error, Result};
+use crate::frame::Context;
+use crate::machine::Watch;
+use crate::machine::data::{DataSize, count, storage_bandwidth};
+use crate::machine::description::Description;
+use crate::machine::limit::{self, Axis, Limiter, Limits};
+use crate::sensitivity::Grid;
+use crate::units::{Bytes, grouped};
+use std::fs;
+use std::path::Path;
+
+/// Where the driver lists its GPUs.
+const GPUS: &str = "/proc/driver/nvidia/gpus";
+/// So much of the memory that is free may be filled with data.
+const FILLED: f64 = 0.8;
+/// The fewest CPUs that a job is tried with where nothing limits fractions.
+const WHOLE: f64 = 1.0;
+
+/// What is here.
+pub(super) struct Surroundings {
+    /// Holds limits.
+    pub limiter: Limiter,
+    /// The most CPUs that are tried.
+    pub most: f64,
+    /// The numbers of CPUs that may be tried.
+    pub grid: Grid,
+    /// How much data there is; none where none was named.
+    pub size: Option<DataSize>,
+    /// Bytes a second from storage; none where that is not known.
+    pub storage: Option<f64>,
+    /// GPUs of the job.
+    pub gpus: u32,
+    /// The job's command.
+    pub command: Command,
+    /// Whether all data has room in the memory that is free.
+    pub fits: bool,
+    /// What could not be found out, in sentences.
+    pub doubts: Vec<String>,
+}
+
+impl Surroundings {
+    /// Looks; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// More CPUs than there are, data that is missing or empty, limits that nothing can hold.
+    pub fn look(asked: &Sensitivity, watch: &Watch<'_>, context: &Context) -> Result<Option<Self>> {
+        let around = limit::Surroundings {
+            data: asked.data.as_deref(),
+            image: asked.docker_img.as_deref(),
+            mount: asked.container_mnt.as_deref(),
+        };
+        let Some(size) = counted(asked.data.as_deref(), watch, context)? else { return Ok(None) };
+        let Some(limiter) = Limiter::open(around, watch)? else { return Ok(None) };
+        let most = asked.cpu.unwrap_or(limiter.survey().cpus);
+        limiter.check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
+        let mut doubts = Vec::new();
+        let storage = storage(asked, watch, &mut doubts);
+        Ok((!watch.cancelled()).then(|| Surroundings {
+            most,
+            grid: grid(asked, most, &limiter),
+            fits: size.is_some_and(|size| fits(size, asked)),
+            limiter,
+            size,
+            storage,
+            gpus: asked.num_gpus.unwrap_or_else(|| u32::from(has_gpu())),
+            command: Command::of(asked),
+            doubts,
+        }))
+    }
+
+    /// Reads the data once, so that the curve tells of computing.
+    pub fn warm(&self, asked: &Sensitivity, watch: &Watch<'_>, context: &Context) {
+        if let Some(path) = asked.data.as_deref().filter(|_| self.fits) {
+            context.console.note(format_args!("reading {} into memory", path.display()));
+            data::warm(path, watch);
+        }
+    }
+}
+
+fn has_gpu() -> bool {
+    fs::read_dir(GPUS).is_ok_and(|mut all| all.next().is_some())
+}
+
+/// Counts the data, if there is any; the outer none after Ctrl-C.
+fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<Option<Option<DataSize>>> {
+    let Some(path) = data else { return Ok(Some(None)) };
+    let mut told = |size: &DataSize| {
+        context.console.note(format_args!(
+            "{}: {} files, {} until now",
+            path.display(),
+            grouped(size.files),
+            size.bytes()
+        ))
+    };
+    let Some(size) = count(path, watch, &mut told)? else { return Ok(None) };
+    match size.bytes {
+        0 => Err(Error::input("there is no data in it").file(path).expected("files of what the job reads")),
+        _ => Ok(Some(Some(size))),
+    }
+}
+
+/// The bandwidth of storage, as asked or measured; what is not known is a doubt, and no reason to measure nothing.
+fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> Option<f64> {
+    if let Some(bandwidth) = asked.storage_bandwidth {
+        return Some(bandwidth.0 as f64);
+    }
+    match storage_bandwidth(asked.data.as_deref()?, watch) {
+        Ok(measured) => measured.map(|bandwidth| bandwidth.bytes_per_second),
+        Err(error) => {
+            doubts.push(format!("how fast the data is read is not known: {error}"));
+            None
+        }
+    }
+}
+
+/// Whether the data has room in memory beside everything else, and beside the job where its memory is limited.
+fn fits(size: DataSize, asked: &Sensitivity) -> bool {
+    let free = Bytes((Description::here().available().0 as f64 * FILLED) as u64);
+    size.bytes() <= asked.memory.map_or(free, |memory| memory.min(free))
+}
+
+/// What may be tried: without means to limit CPUs, the most alone.
+fn grid(asked: &Sensitivity, most: f64, limiter: &Limiter) -> Grid {
+    let step = asked.cpu_step.unwrap_or_else(|| Grid::usual_step(most));
+    match limiter.survey().by(Axis::Cpus) {
+        Some(_) => Grid::new(most, step),
+        None => Grid::new(most, most.max(WHOLE)),
+    }
+}

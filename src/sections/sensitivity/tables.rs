@@ -1,0 +1,133 @@
+//! What is shown of a profile on the console, and as CSV.
+
+use super::profile::{Profile, cpus_words};
+use super::store::{Outcome, Point};
+use crate::report::{Cell, Column, Table};
+use crate::sensitivity::{Bound, Estimate};
+use crate::units::{Milliseconds, Percent};
+
+/// The points of the curve, by CPUs.
+pub(super) fn curve(profile: &Profile) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("iterations_per_second", "iterations/s"),
+        Column::number("low", "95 % from"),
+        Column::number("high", "to"),
+        Column::number("of_best_percent", "of the best"),
+        Column::number("waiting_percent", "waits for data"),
+        Column::number("iterations", "iterations"),
+        Column::text("remark", "remark"),
+    ];
+    let mut table = Table::new(format!("Rate of {} over CPUs", profile.job.name), columns);
+    let best = profile.curve().map(|curve| curve.best().rate.per_second);
+    let mut points: Vec<&Point> = profile.curve_points().collect();
+    points.sort_by(|a, b| a.place.cpus.total_cmp(&b.place.cpus));
+    for point in points {
+        let measured = point.counts().map(|(_, measured)| measured);
+        let rate = measured.map(|measured| measured.rate);
+        table.row([
+            point.place.cpus.into(),
+            rate.map(|rate| rate.per_second).into(),
+            rate.map(|rate| rate.interval[0]).into(),
+            rate.map(|rate| rate.interval[1]).into(),
+            rate.zip(best).map(|(rate, best)| Percent(100.0 * rate.per_second / best)).into(),
+            measured.and_then(|measured| measured.waiting).map(|waiting| Percent(100.0 * waiting)).into(),
+            measured.map(|measured| measured.iterations).into(),
+            remark(point).into(),
+        ]);
+    }
+    table
+}
+
+/// What is to be known of a point; nothing where it is sound.
+pub(super) fn remark(point: &Point) -> String {
+    let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, Outcome::Disturbed { .. })).count();
+    let again = format!("disturbed {disturbed} of {} times", point.runs.len());
+    match point.runs.last().map(|run| &run.outcome) {
+        Some(Outcome::Sound) if disturbed == 0 => String::new(),
+        Some(Outcome::Sound | Outcome::Disturbed { .. }) => again,
+        Some(Outcome::OutOfMemory) => "out of memory".to_owned(),
+        Some(Outcome::Crashed { how, .. }) => format!("failed: {how}"),
+        Some(Outcome::NoRate { how, .. }) => format!("no rate: {how}"),
+        None => "not measured".to_owned(),
+    }
+}
+
+/// Epochs over CPUs and memory, one row each.
+pub(super) fn matrix(profile: &Profile) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("memory_percent", "data in memory"),
+        Column::number("memory_bytes", "memory"),
+        Column::number("epoch_ms", "epoch"),
+        Column::number("least_ms", "at least"),
+        Column::number("most_ms", "at most"),
+        Column::number("storage_mb_s", "needs MB/s"),
+        Column::number("storage_least_mb_s", "at least"),
+        Column::number("storage_most_mb_s", "at most"),
+        Column::text("bound", "waits for"),
+    ];
+    let mut table = Table::new("Epochs over CPUs and memory", columns);
+    for epoch in &profile.matrix {
+        let needed =
+            |of: fn(&Estimate) -> Option<f64>| epoch.storage_needed.as_ref().and_then(of).map(|bytes| bytes / 1e6);
+        table.row([
+            epoch.cpus.into(),
+            Percent(f64::from(epoch.memory_percent)).into(),
+            profile.memory(epoch.memory_percent).into(),
+            epoch.seconds.likely.map(milliseconds).into(),
+            milliseconds(epoch.seconds.least).into(),
+            milliseconds(epoch.seconds.most).into(),
+            needed(|needed| needed.likely).into(),
+            needed(|needed| Some(needed.least)).into(),
+            needed(|needed| Some(needed.most)).into(),
+            epoch.bound.map_or("unknown", bound).into(),
+        ]);
+    }
+    table
+}
+
+/// Epochs as people read them: one row for each number of CPUs, a column for some of the memory.
+pub(super) fn epochs(profile: &Profile) -> Option<Table> {
+    const SHOWN: [u32; 5] = [0, 20, 50, 80, 100];
+    let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
+    let columns = [Column::number("cpus", "CPUs")].into_iter().chain(heads);
+    let mut table = Table::new("Epoch, by the share of the data that has room in memory", columns);
+    let mut rows: Vec<f64> = profile.matrix.iter().map(|epoch| epoch.cpus).collect();
+    rows.dedup();
+    for cpus in rows {
+        let shown = profile.matrix.iter().filter(|epoch| epoch.cpus == cpus && SHOWN.contains(&epoch.memory_percent));
+        let cells: Vec<Cell> = shown.map(|epoch| Cell::Text(estimate(&epoch.seconds))).collect();
+        table.row([Cell::from(cpus)].into_iter().chain(cells));
+    }
+    (!profile.matrix.is_empty()).then_some(table)
+}
+
+/// A time where it is known, else between which it lies.
+fn estimate(seconds: &Estimate) -> String {
+    match seconds.likely {
+        Some(likely) => milliseconds(likely).to_string(),
+        None => format!("{} – {}", milliseconds(seconds.least), milliseconds(seconds.most)),
+    }
+}
+
+fn milliseconds(seconds: f64) -> Milliseconds {
+    Milliseconds(1000.0 * seconds)
+}
+
+/// What an epoch waits for, in a word.
+pub(super) fn bound(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Storage => "storage",
+        Bound::Cpu => "CPUs",
+        Bound::Accelerator => "accelerator",
+    }
+}
+
+/// What to request, ready to be copied.
+pub(super) fn requests(profile: &Profile) -> String {
+    let Some(requested) = &profile.request else { return String::new() };
+    let cpus = cpus_words(requested.request.cpus);
+    let memory = requested.request.memory.map_or(String::new(), |memory| format!(" and {memory}"));
+    format!("\nrequest {cpus}{memory}:\n\n{}\n\n{}\n\n{}", requested.kubernetes, requested.slurm, requested.docker)
+}

@@ -1,0 +1,44 @@
+//! The files of a profile.
+
+use super::profile::Profile;
+use super::published::Host;
+use super::{page, published, tables};
+use crate::error::{Error, Result};
+use crate::machine::description::Description;
+use crate::machine::threads;
+use crate::whole_file;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Room for the points and files of any job, in bytes.
+const ROOM: usize = 256 << 10;
+
+/// Makes sure, before anything is measured, that what is measured can be kept.
+///
+/// # Errors
+/// A folder that cannot be made, or has no room.
+pub(super) fn check_room(out: &Path) -> Result<()> {
+    fs::create_dir_all(out).map_err(|cause| Error::io(out, "make this folder", &cause))?;
+    whole_file::try_folder(out, ROOM).map_err(|cause| {
+        Error::io(out, "keep points here", &cause).help("make room or permit writing, or choose another folder (out)")
+    })
+}
+
+/// Writes all files, and tells where the report is.
+///
+/// # Errors
+/// When they cannot be written.
+pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
+    let host = Host { cpus: threads() as f64, memory: Description::here().memory(), gpus: profile.job.gpus };
+    let json = serde_json::to_string_pretty(profile).expect("numbers and text are JSON");
+    let files = [
+        ("profile.json", json + "\n"),
+        ("published.json", format!("{:#}\n", published::objects(profile))),
+        ("throughput.csv", published::throughput(profile, host).to_csv()),
+        ("curve.csv", tables::curve(profile).to_csv()),
+        ("matrix.csv", tables::matrix(profile).to_csv()),
+        ("report.html", page::of(profile).to_html()),
+    ];
+    files.iter().try_for_each(|(name, text)| whole_file::save(&out.join(name), text))?;
+    Ok(out.join("report.html"))
+}

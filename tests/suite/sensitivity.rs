@@ -1,0 +1,186 @@
+//! `perf4sight sensitivity` with small jobs: what it tells of them, what it keeps, and what it says of those that tell nothing.
+
+use crate::conformance::python;
+use crate::fixtures::{Outcome, Scene, within_patience};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::process::Stdio;
+
+/// Fifty iterations a second, whatever the CPUs.
+const STEPS: &str = r#"i=0
+while :; do
+    i=$((i+1)); sleep 0.02
+    echo "{\"step\": $i, \"time\": $(date +%s.%N), \"wait\": 0.005}" >> "$PERF4SIGHT_STEPS"
+done
+"#;
+
+/// Both ends of a curve, each in a few seconds.
+const SHORT: &str = "--cpu 1 --cpu-step 0.5 --warm-up 2 --point-time 4s";
+
+fn scene(job: &str) -> Scene {
+    Scene::new().file("job.sh", job)
+}
+
+fn sensitivity(scene: &Scene, options: &str) -> Outcome {
+    scene.run(&format!("sensitivity {SHORT} {options} -- sh job.sh"))
+}
+
+fn json(scene: &Scene, name: &str) -> Value {
+    serde_json::from_str(&scene.read(name)).unwrap()
+}
+
+#[test]
+fn a_job_that_waits_needs_the_fewest_cpus_and_points_are_never_measured_twice() {
+    let scene = scene(STEPS);
+    let first = sensitivity(&scene, "").succeeds();
+    assert!(first.stdout().contains("#SBATCH --cpus-per-task="), "{}", first.stdout());
+    assert!(first.stdout().contains("0 found in sensitivity"), "{}", first.stdout());
+    let profile = json(&scene, "sensitivity/profile.json");
+    let points = profile["points"].as_array().unwrap();
+    for measured in points.iter().map(|point| &point["runs"][0]["measured"]) {
+        let rate = measured["rate"]["per_second"].as_f64().unwrap();
+        assert!((5.0..50.0).contains(&rate), "a step of at least 20 ms: {measured}");
+        assert!((0.02..0.25).contains(&measured["waiting"].as_f64().unwrap()), "5 ms of at least 20: {measured}");
+    }
+    assert_eq!(profile["points"][0]["runs"][0]["way"], "file");
+    let rates = json(&scene, "sensitivity/published.json");
+    assert!(rates.as_array().unwrap().len() == 3 && rates[0]["1"].as_f64().unwrap() > 0.02, "{rates}");
+    let report = scene.read("sensitivity/report.html");
+    assert!(report.contains("Rate over CPUs") && report.contains("job"), "{report}");
+    for file in ["throughput.csv", "curve.csv", "matrix.csv"] {
+        assert!(scene.read(&format!("sensitivity/{file}")).contains("cpus"), "{file}");
+    }
+    let again = sensitivity(&scene, "--json").succeeds();
+    assert_eq!(serde_json::from_str::<Value>(again.stdout()).unwrap()["points"], profile["points"]);
+    scene.run(&format!("sensitivity {SHORT} -- sh -x job.sh")).fails(2).says("those of another job");
+}
+
+#[test]
+fn lines_of_output_tell_of_iterations_too_and_a_whole_run_at_last() {
+    let scene = scene("for i in $(seq 300); do sleep 0.02; echo \"step $i\"; done\n");
+    let arguments =
+        ["sensitivity", "--cpu", "1", "--cpu-step", "1", "--step-pattern", r"^step (?<step>\d+)$", "--out", "lines"];
+    let output = scene.command().args(arguments).args(["--", "sh", "job.sh"]).output().unwrap();
+    Outcome::of("sensitivity --step-pattern", output).succeeds();
+    assert_eq!(json(&scene, "lines/profile.json")["points"][0]["runs"][0]["way"], "output");
+    let whole = scene.run("sensitivity --cpu 1 --cpu-step 1 --iterations 300 --out whole -- sh job.sh").succeeds();
+    assert_eq!(json(&scene, "whole/profile.json")["points"][0]["runs"][0]["way"], "division");
+    whole.says("starting up counts");
+}
+
+#[test]
+fn jobs_that_tell_nothing_are_told_apart() {
+    let of = |job: &str, options: &str| sensitivity(&scene(job), options);
+    of("echo so far; exit 0\n", "").fails(5).says("it ended by itself").says("no iteration was told").says("so far");
+    of("sleep 60\n", "--point-time 1s").fails(5).says("its time was up").says("PERF4SIGHT_STEPS");
+    of("echo out of reach >&2; exit 3\n", "").fails(5).says("exit code 3").says("out of reach");
+    of("head -c 100000 /dev/urandom >> \"$PERF4SIGHT_STEPS\"; sleep 60\n", "--point-time 1s").fails(5).says("are none");
+    scene("").run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_runs() {
+    let scene = scene("touch it-ran\n").file("empty/.keep", "");
+    let refused = |options: &str, code: i32, words: &str| {
+        sensitivity(&scene, options).fails(code).says(words);
+    };
+    refused("--cpu 100000", 2, "CPUs");
+    refused("--data nowhere", 6, "nowhere");
+    refused("--data empty", 4, "there is no data in it");
+    refused("--memory much", 2, "no amount of memory");
+    refused("--storage-bandwidth 500", 2, "no bandwidth");
+    refused("--step-pattern (", 2, "no regular expression");
+    refused("--pass everything", 2, "nothing that is passed");
+    scene.run("sensitivity").fails(2).says("there is no job");
+    assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
+}
+
+#[test]
+fn a_dry_run_says_what_would_run_and_runs_nothing() {
+    let scene = scene("touch it-ran # --batch\n");
+    let told = sensitivity(&scene, "--dry-run -b 8 -j 3").succeeds();
+    assert!(told.stdout().contains("would run sh job.sh --batch 8\n"), "{}", told.stdout());
+    assert!(told.stdout().contains("limits:\n  CPUs: "), "{}", told.stdout());
+    assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
+}
+
+#[test]
+fn after_ctrl_c_what_was_finished_is_kept_and_the_job_is_gone() {
+    let scene = scene(&format!("echo $$ > process\n{STEPS}"));
+    let arguments = format!("sensitivity {SHORT} -- sh job.sh");
+    let mut command = scene.command();
+    let child = command.args(arguments.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    within_patience("a finished point", || scene.path("sensitivity/points.json").exists());
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let outcome = Outcome::of(&arguments, child.wait_with_output().unwrap()).fails(130);
+    assert!(outcome.stdout().contains("goes on from there"), "{}", outcome.stdout());
+    let job: i32 = scene.read("process").trim().parse().unwrap();
+    within_patience("the end of the job", || !crate::fixtures::runs(job));
+    let found = sensitivity(&scene, "").succeeds();
+    assert!(!found.stdout().contains(" 0 found in"), "{}", found.stdout());
+}
+
+#[test]
+fn a_budget_ends_it_and_says_what_is_not_verified() {
+    let scene = scene(STEPS);
+    let told = sensitivity(&scene, "--budget 1s").succeeds().says("the time was up");
+    assert!(told.stdout().contains("not verified") && told.stdout().contains("1 point measured"), "{}", told.stdout());
+}
+
+/// A profile by hand: one CPU makes 10 iterations a second, two make 20; storage takes 8 s for all data.
+#[test]
+fn a_profile_is_held_against_measured_epochs() {
+    let point = |cpus: f64, rate: f64| {
+        format!(
+            r#"{{"cpus":{cpus},"memory":null,"runs":[{{"outcome":{{"what":"sound"}},"way":"file","measured":{{"rate":{{"per_second":{rate},"interval":[{rate},{rate}]}},"iterations":100,"seconds":10.0,"blocks":12,"waiting":null}},"seconds":10.0,"cpu_seconds":null,"throttled_seconds":null,"peak_memory":null,"bytes_read":null,"pressure":null}}]}}"#
+        )
+    };
+    let profile = format!(
+        r#"{{"format":1,"job":{{"name":"job","command":["job"],"gpus":0,"batch":1,"most_cpus":2.0,"memory":null,"data":null}},"host":{{}},"limits":[],"points":[{},{}],"knees":[],"oddities":[],"own_memory":null,"model":{{"iterations":100.0,"data":{{"bytes":8e8,"memory_bandwidth":1e12,"storage_bandwidth":1e8}},"cache":null}},"matrix":[],"request":null,"warnings":[],"provenance":{{"perf4sight":"0","date":"","complete":true}}}}"#,
+        point(1.0, 10.0),
+        point(2.0, 20.0)
+    );
+    let scene = Scene::new().file("profile.json", profile);
+    let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,10\n2,0,10\n");
+    let told = scene.run("sensitivity --compare measured.csv profile.json").succeeds();
+    // 10 s for 10; 8 s for 10 is 20 % too little.
+    assert!(told.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", told.stdout());
+    let scene = scene.file("measured.csv", "cpus,memory_percent\n1,100\n");
+    scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("epoch_seconds");
+    let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,soon\n");
+    scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("measured.csv:2").says("soon");
+    scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("no profile of a job");
+}
+
+/// Batches take 10 ms to come, and as long to be learnt from.
+const TRAIN: &str = r#"
+import time, torch
+from torch.utils.data import DataLoader, Dataset
+class Slow(Dataset):
+    def __len__(self):
+        return 10**6
+    def __getitem__(self, at):
+        time.sleep(0.01)
+        return torch.zeros(4)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for batch in DataLoader(Slow()):
+    optimizer.zero_grad()
+    net(batch).sum().backward()
+    time.sleep(0.01)
+    optimizer.step()
+"#;
+
+#[test]
+fn pytorch_tells_of_steps_and_of_waiting_by_itself() {
+    let Some(python) = python() else { return };
+    let scene = Scene::new().file("train.py", TRAIN);
+    let options = "--cpu 1 --cpu-step 1 --point-time 20s";
+    scene.run(&format!("sensitivity {options} -- {python} train.py")).succeeds();
+    let profile = json(&scene, "sensitivity/profile.json");
+    let run = &profile["points"][0]["runs"][0];
+    assert_eq!(run["way"], "hook", "{run}");
+    let waiting = run["measured"]["waiting"].as_f64().unwrap();
+    assert!((0.3..0.7).contains(&waiting), "half of the time: {run}");
+}

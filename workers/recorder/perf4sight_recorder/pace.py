@@ -1,0 +1,135 @@
+"""What `perf4sight sensitivity` is told of a process: a line of JSON for each of its iterations, and the time it waited for data.
+
+The marks are those that are recorded by: calls of a `Profiler`, else steps of an optimizer, else batches of a DataLoader.
+"""
+
+import functools
+import json
+import os
+import threading
+import time
+
+from perf4sight_recorder import marks
+
+STEPS = "PERF4SIGHT_STEPS"
+"""The variable with the file that scripts append lines to by themselves; the lines from here go into files beside it, one for each process."""
+
+
+class Pace(object):
+    """Stands where the recorder stands, and records nothing. What fails here ends the telling, not the script."""
+
+    def __init__(self, path):
+        self.path = path
+        self.told = self
+        self.enter_process()
+
+    def enter_process(self):
+        self.process = os.getpid()
+        self.marks = marks.Marks()
+        self.file = None
+        self.number = 0
+        self.waited = 0.0
+        self.over = False
+        self.turn = threading.RLock()
+
+    # What the watcher of imports and the hooks call.
+
+    def torch_is_here(self, hooked):
+        time_loaders(self.got)
+
+    def tell(self, **words):
+        pass
+
+    def give_up(self, what, problem):
+        self.over = True
+
+    def another_profiler(self, starts):
+        """The script's own profiler is part of what it does."""
+
+    def stepped(self, optimizer):
+        self.mark(marks.STEPS, id(optimizer))
+
+    def fetched(self):
+        self.mark(marks.BATCHES)
+
+    def announce_calls(self):
+        self.heard(marks.CALLS, None)
+
+    def begin_call(self):
+        self.heard(marks.CALLS, None)
+
+    def end_call(self):
+        self.mark(marks.CALLS)
+
+    def got(self, seconds):
+        """A batch came after so long."""
+        if os.getpid() == self.process:
+            self.waited += seconds
+
+    # What comes of it.
+
+    def mark(self, kind, which=None):
+        """An iteration ends here."""
+        try:
+            with self.turn:
+                if self.heard(kind, which):
+                    self.write()
+        except Exception:
+            self.over = True
+
+    def heard(self, kind, which):
+        """Whether a mark counts. In a fork all begins anew; a DataLoader's worker has no iterations."""
+        if os.getpid() != self.process:
+            if is_loader_worker():
+                return False
+            self.enter_process()
+        if self.over:
+            return False
+        counts, first = self.marks.heard(kind, which)
+        if first and self.file is not None:
+            # What was told until now were marks of another kind.
+            self.file.seek(0)
+            self.file.truncate()
+            self.number = 0
+        return counts
+
+    def write(self):
+        if self.file is None:
+            name = "hooked-%d.jsonl" % self.process
+            self.file = open(os.path.join(os.path.dirname(self.path), name), "w")
+        self.number += 1
+        words = {"step": self.number, "time": time.perf_counter(), "wait": self.waited, "rank": rank()}
+        self.waited = 0.0
+        self.file.write(json.dumps(words) + "\n")
+        self.file.flush()
+
+
+def is_loader_worker():
+    from torch.utils.data import get_worker_info
+
+    return get_worker_info() is not None
+
+
+def rank():
+    try:
+        return int(os.environ.get("RANK", 0))
+    except ValueError:
+        return 0
+
+
+def time_loaders(got):
+    """Calls `got(seconds)` with the time that each batch of any DataLoader took to come."""
+    from torch.utils.data import dataloader
+
+    kind = dataloader._BaseDataLoaderIter
+    fetch = kind.__next__
+
+    @functools.wraps(fetch)
+    def __next__(self):
+        begun = time.perf_counter()
+        try:
+            return fetch(self)
+        finally:
+            got(time.perf_counter() - begun)
+
+    kind.__next__ = __next__
