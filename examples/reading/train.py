@@ -23,9 +23,9 @@ def arguments():
     parser.add_argument("--data", required=True, help="folder with a file for each sample")
     parser.add_argument("--make", type=int, metavar="N", help="make so many samples, and stop")
     parser.add_argument("-b", "--batch", type=int, default=4, help="samples of an iteration")
-    parser.add_argument("-j", "--workers", type=int, default=2, help="threads that prepare samples")
+    parser.add_argument("-j", "--workers", type=int, default=4, help="threads that prepare samples")
     parser.add_argument("--max-iterations", type=int, default=10**9, help="iterations to make")
-    parser.add_argument("--work", type=int, default=40, help="how often a sample is hashed")
+    parser.add_argument("--work", type=int, default=120, help="how often a sample is hashed")
     parser.add_argument("--step", type=float, default=0.06, help="seconds that a step waits")
     return parser.parse_args()
 

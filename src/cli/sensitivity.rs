@@ -102,6 +102,18 @@ pub(super) struct Sensitivity {
     #[arg(long, value_name = "DIR")]
     container_mnt: Option<PathBuf>,
 
+    /// How many servers the job runs on: one
+    #[arg(long = "nnodes", value_name = "N", default_value_t = 1, value_parser = one_node, hide = true)]
+    _nnodes: u32,
+
+    /// Published options of several servers, which mean nothing on one
+    #[arg(long = "node_rank", alias = "node-rank", value_name = "N", hide = true)]
+    _node_rank: Option<u32>,
+    #[arg(long = "master_addr", alias = "master-addr", value_name = "HOST", hide = true)]
+    _master_addr: Option<String>,
+    #[arg(long = "master_port", alias = "master-port", value_name = "PORT", hide = true)]
+    _master_port: Option<u16>,
+
     /// What the job is called; else as its script
     #[arg(long, value_name = "NAME")]
     job_name: Option<String>,
@@ -167,6 +179,15 @@ impl Sensitivity {
             container_mnt: self.container_mnt,
             dry_run: self.dry_run,
         }))
+    }
+}
+
+/// Jobs on several servers cannot be limited from here.
+fn one_node(text: &str) -> std::result::Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(1) => Ok(1),
+        Ok(2..) => Err("a job on several servers cannot be profiled; profile it on one".to_owned()),
+        Ok(0) | Err(_) => Err(format!("\"{text}\" is no number of servers")),
     }
 }
 

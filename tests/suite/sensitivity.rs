@@ -17,6 +17,8 @@ done
 
 /// Both ends of a curve, each in a few seconds.
 const SHORT: &str = "--cpu 1 --cpu-step 0.5 --warm-up 2 --point-time 4s";
+/// The same, and no patience.
+const HASTY: &str = "--cpu 1 --cpu-step 0.5 --warm-up 2 --point-time 1s";
 
 fn scene(job: &str) -> Scene {
     Scene::new().file("job.sh", job)
@@ -71,12 +73,14 @@ fn lines_of_output_tell_of_iterations_too_and_a_whole_run_at_last() {
 
 #[test]
 fn jobs_that_tell_nothing_are_told_apart() {
-    let of = |job: &str, options: &str| sensitivity(&scene(job), options);
-    of("echo so far; exit 0\n", "").fails(5).says("it ended by itself").says("no iteration was told").says("so far");
-    of("sleep 60\n", "--point-time 1s").fails(5).says("its time was up").says("PERF4SIGHT_STEPS");
-    of("echo out of reach >&2; exit 3\n", "").fails(5).says("exit code 3").says("out of reach");
-    of("head -c 100000 /dev/urandom >> \"$PERF4SIGHT_STEPS\"; sleep 60\n", "--point-time 1s").fails(5).says("are none");
-    scene("").run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
+    let of = |job: &str| scene(job).run(&format!("sensitivity {HASTY} -- sh job.sh"));
+    of("echo so far; exit 0\n").fails(5).says("it ended by itself").says("no iteration was told").says("so far");
+    of("sleep 60\n").fails(5).says("its time was up").says("PERF4SIGHT_STEPS");
+    of("echo out of reach >&2; exit 3\n").fails(5).says("exit code 3").says("out of reach");
+    of("head -c 100000 /dev/urandom >> \"$PERF4SIGHT_STEPS\"; sleep 60\n").fails(5).says("are none");
+    let scene = scene("");
+    scene.run("sensitivity --cpu 1 -- no-such-program").fails(6).says("no-such-program");
+    assert!(!scene.path("sensitivity").exists(), "nothing is left behind");
 }
 
 #[test]
@@ -85,7 +89,8 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     let refused = |options: &str, code: i32, words: &str| {
         sensitivity(&scene, options).fails(code).says(words);
     };
-    refused("--cpu 100000", 2, "CPUs");
+    scene.run("sensitivity --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
+    refused("--nnodes 2", 2, "several servers");
     refused("--data nowhere", 6, "nowhere");
     refused("--data empty", 4, "there is no data in it");
     refused("--memory much", 2, "no amount of memory");

@@ -61,7 +61,11 @@ impl Campaign<'_> {
             let asked = self.runner.asked;
             let goal = Goal { warm_up: asked.warm_up.max(self.cold), iterations: 0, time: asked.point_time };
             let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
-            self.refuse(&point, points.is_empty())?;
+            // Nothing is kept of a job that may never have run: the next try begins anew.
+            if points.is_empty() {
+                refuse(&point)?;
+            }
+            self.keep(point, &progress)?;
         }
     }
 
@@ -85,8 +89,9 @@ impl Campaign<'_> {
         let epoch = model.iterations.ceil() as u64;
         let goal = Goal { warm_up: epoch.max(self.runner.asked.warm_up), iterations: EPOCHS * epoch, time };
         let progress = context.console.progress(1, "measuring");
-        let measured = self.measure(place, goal, &progress)?;
-        Ok(measured.map_or(Stop::Cancelled, |_| Stop::Done))
+        let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
+        self.keep(point, &progress)?;
+        Ok(Stop::Done)
     }
 
     /// Where one measurement tells most of the cache, and which share of the data has room there.
@@ -111,8 +116,8 @@ impl Campaign<'_> {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
-    /// Runs the job until a run counts, and keeps what came of it; none after Ctrl-C.
-    fn measure(&mut self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
+    /// Runs the job until a run counts; none after Ctrl-C.
+    fn measure(&self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
         let mut point = Point { place, runs: Vec::new() };
         for repeat in 0..=REPEATS {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
@@ -124,31 +129,14 @@ impl Campaign<'_> {
                 break;
             }
         }
-        self.store.add(point.clone())?;
-        self.measured += 1;
-        progress.advance(1);
         Ok(Some(point))
     }
 
-    /// A job that nothing comes of with the most CPUs will hardly do better with fewer.
-    fn refuse(&self, point: &Point, first: bool) -> Result<()> {
-        let Some(run) = point.runs.last().filter(|_| first && point.rate().is_none()) else { return Ok(()) };
-        let with = words(point.place);
-        let (how, last_lines) = match &run.outcome {
-            Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
-            Outcome::OutOfMemory => {
-                return Err(Error::device(format!("with {with} the job ran out of memory"))
-                    .help("give it more (memory), or let it need less, as with a smaller batch"));
-            }
-            Outcome::Crashed { how, last_lines } => (format!("with {with} the job failed: {how}"), last_lines),
-            Outcome::NoRate { how, last_lines } => (format!("with {with} no rate is known: {how}"), last_lines),
-        };
-        let told = if last_lines.is_empty() { "it wrote nothing".to_owned() } else { last_lines.join("\n    ") };
-        let error = Error::device(format!("{how}\n  its last lines:\n    {told}"));
-        Err(match run.outcome {
-            Outcome::NoRate { .. } => error.help(WAYS),
-            Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
-        })
+    fn keep(&mut self, point: Point, progress: &Progress) -> Result<()> {
+        self.store.add(point)?;
+        self.measured += 1;
+        progress.advance(1);
+        Ok(())
     }
 
     fn is_time_up(&self, context: &Context) -> bool {
@@ -160,6 +148,27 @@ impl Campaign<'_> {
         let passed = context.now().duration_since(self.begun).unwrap_or_default();
         self.runner.asked.budget.map(|budget| budget.saturating_sub(passed))
     }
+}
+
+/// A job that nothing comes of with the most CPUs will hardly do better with fewer.
+fn refuse(point: &Point) -> Result<()> {
+    let Some(run) = point.runs.last().filter(|_| point.rate().is_none()) else { return Ok(()) };
+    let with = words(point.place);
+    let (how, last_lines) = match &run.outcome {
+        Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
+        Outcome::OutOfMemory => {
+            return Err(Error::device(format!("with {with} the job ran out of memory"))
+                .help("give it more (memory), or let it need less, as with a smaller batch"));
+        }
+        Outcome::Crashed { how, last_lines } => (format!("with {with} the job failed: {how}"), last_lines),
+        Outcome::NoRate { how, last_lines } => (format!("with {with} no rate is known: {how}"), last_lines),
+    };
+    let told = if last_lines.is_empty() { "it wrote nothing".to_owned() } else { last_lines.join("\n    ") };
+    let error = Error::device(format!("{how}\n  its last lines:\n    {told}"));
+    Err(match run.outcome {
+        Outcome::NoRate { .. } => error.help(WAYS),
+        Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
+    })
 }
 
 /// What to do where a job tells of no iteration.

@@ -2,7 +2,7 @@
 
 use super::campaign::{Campaign, Stop};
 use super::heard::Way;
-use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance};
+use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance, cpus_words};
 use super::store::Point;
 use super::surroundings::Surroundings;
 use super::{Sensitivity, tables};
@@ -124,7 +124,7 @@ fn odd(oddity: Oddity) -> String {
 fn doubtful(point: &Point) -> Option<String> {
     let remark = (point.counts().is_none() || point.is_doubtful()).then(|| tables::remark(point))?;
     let memory = point.place.memory.map_or(String::new(), |memory| format!(" and {memory}"));
-    Some(format!("with {} CPUs{memory}: {remark}", point.place.cpus))
+    Some(format!("with {}{memory}: {remark}", cpus_words(point.place.cpus)))
 }
 
 /// Rates that hold more than iterations.

@@ -32,6 +32,7 @@ use campaign::{Campaign, Stop};
 use profile::Profile;
 use regex::Regex;
 use run::Runner;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -133,13 +134,23 @@ impl Verb for Sensitivity {
             return Ok(plan::summary(self, &around));
         }
         write::check_room(&self.out)?;
-        let Some(_turn) = turn(&cancel, context)? else { return Ok(interrupted()) };
-        let mut campaign = self.campaign(&around, watch, context)?;
+        let measured = self.measure(&around, watch, context);
+        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
+        let _ = fs::remove_dir(&self.out);
+        measured
+    }
+}
+
+impl Sensitivity {
+    /// Measures, in its turn, and tells what came of it.
+    fn measure<'a>(&'a self, around: &'a Surroundings, watch: Watch<'a>, context: &mut Context) -> Result<Summary> {
+        let Some(_turn) = turn(watch.cancelled, context)? else { return Ok(interrupted()) };
+        let mut campaign = self.campaign(around, watch, context)?;
         around.warm(self, &watch, context);
         let stop = campaign.search(context)?;
-        let Some(mut profile) = conclusion::profile(&around, &campaign, context) else { return Ok(interrupted()) };
+        let Some(mut profile) = conclusion::profile(around, &campaign, context) else { return Ok(interrupted()) };
         let stop = conclude(&mut profile, &mut campaign, stop, context)?;
-        profile.warnings = conclusion::warnings(&around, &campaign, &profile, stop);
+        profile.warnings = conclusion::warnings(around, &campaign, &profile, stop);
         self.summary(&profile, &campaign, stop, context)
     }
 }
