@@ -10,11 +10,13 @@ use crate::frame::Context;
 use crate::machine::description::Description;
 use crate::machine::limit::Axis;
 use crate::sensitivity::{Data, Model, Oddity};
-use crate::units::{Bytes, Percent};
+use crate::units::{Bytes, Milliseconds, Percent};
 use std::fmt::Display;
 
 /// Bytes a second from memory where nobody says: far from what storage gives, and of no weight beside it.
 const MEMORY: f64 = 4e9;
+/// So far beside what was computed, as a share of it, a measured epoch is no contradiction: rates are known to 3 %.
+const SLACK: f64 = 0.05;
 
 /// What there is to tell of a job, whose curve was measured; none where nothing was.
 pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &Context) -> Option<Profile> {
@@ -99,6 +101,7 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     told.extend(profile.points.iter().filter_map(doubtful));
     told.extend(ways(profile));
     told.extend(unlimited(around, profile));
+    told.extend(missed(profile, campaign));
     told.extend(unmodelled(around, campaign.runner.asked));
     told
 }
@@ -146,6 +149,25 @@ fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
         (!by(Axis::Memory) && profile.model.is_some(), memory),
     ];
     told.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
+}
+
+/// A measured epoch that lies elsewhere than between both caches, so that the model lacks something.
+fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
+    let model = Model { cache: None, ..profile.model()? };
+    let (place, cached) = campaign.telling_place(&model, profile.own_memory?)?;
+    let seconds = model.iterations / campaign.store.at(place)?.rate()?.per_second;
+    let epoch = model.epoch(place.cpus, cached);
+    let inside = (epoch.least * (1.0 - SLACK)..=epoch.most * (1.0 + SLACK)).contains(&seconds);
+    let words = |seconds: f64| Milliseconds(1000.0 * seconds);
+    (!inside).then(|| {
+        format!(
+            "with room for {} of the data an epoch took {}, and not {} to {} as computed: epochs with little memory are doubtful, and storage may be faster or slower than was taken",
+            Percent(100.0 * cached),
+            words(seconds),
+            words(epoch.least),
+            words(epoch.most)
+        )
+    })
 }
 
 /// Why there are no epochs, or what they rest on.

@@ -91,7 +91,9 @@ impl Runner<'_> {
         let outcome = match (ended.verdict(), measured) {
             (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,
             (Verdict::Crashed(how), _) => Outcome::Crashed { how, last_lines: last_lines() },
-            (_, None) => Outcome::NoRate { how: without_rate(ended, heard), last_lines: last_lines() },
+            (Verdict::Disturbed(_) | Verdict::Sound, None) => {
+                Outcome::NoRate { how: without_rate(ended, heard), last_lines: last_lines() }
+            }
             (Verdict::Disturbed(how), Some(_)) => Outcome::Disturbed { how },
             (Verdict::Sound, Some(_)) => Outcome::Sound,
         };
