@@ -33,14 +33,15 @@ impl Ink {
     pub const RIVAL: Ink = ink("rival", 0x78736d, 0xa39d95);
     pub const TRUTH: Ink = ink("truth", 0x6b711a, 0xc3cb5a);
 
-    /// Okabe and Ito's palette, which colour-blind readers can tell apart, darkened where it was too pale for paper.
+    /// Okabe and Ito's palette, which colour-blind readers can tell apart, darkened where it was too pale for paper; darkened, their two
+    /// blues were one, so that one is indigo.
     const MEMBERS: [Ink; 8] = [
         ink("series-0", 0x0072b2, 0x4aa8e0),
         ink("series-1", 0xbd5300, 0xff8c42),
         ink("series-2", 0x00805d, 0x2cc79a),
         ink("series-3", 0xa8478a, 0xe08cc4),
         ink("series-4", 0x8f6400, 0xf0b93a),
-        ink("series-5", 0x1b74ae, 0x9ad4f7),
+        ink("series-5", 0x4b3fc4, 0x9ad4f7),
         ink("series-6", 0x7a5195, 0xb79ae8),
         ink("series-7", 0x7a4a35, 0xc99a83),
     ];
@@ -188,6 +189,36 @@ mod tests {
             holds("filled", theme, contrast(seen(Ink::FILLED, theme), paper), 3.0);
             holds("a dot", theme, contrast(seen(Ink::FAILED, theme), seen(Ink::SKIPPED, theme)), 3.0);
         }
+    }
+
+    /// In CIELAB under D65 (CIE 15), where a distance of 2.3 is what is just seen: legends name colours, so that they have to be far more
+    /// apart.
+    #[test]
+    fn members_are_told_apart() {
+        for theme in [Theme::Light, Theme::Dark] {
+            for (place, one) in Ink::MEMBERS.iter().enumerate() {
+                for other in &Ink::MEMBERS[..place] {
+                    let [one_lab, other_lab] = [one, other].map(|ink| lab(seen(*ink, theme)));
+                    let squares = one_lab.iter().zip(other_lab).map(|(one, other)| (one - other).powi(2));
+                    holds(&format!("{} and {}", one.name, other.name), theme, squares.sum::<f64>().sqrt(), 20.0);
+                }
+            }
+        }
+    }
+
+    fn lab(rgb: [f64; 3]) -> [f64; 3] {
+        let linear = rgb
+            .map(|part| part / 255.0)
+            .map(|part| if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) });
+        let part = |weights: [f64; 3], white: f64| {
+            let sum: f64 = weights.iter().zip(linear).map(|(weight, part)| weight * part).sum();
+            let share = sum / white;
+            if share > 0.008_856 { share.cbrt() } else { 7.787 * share + 16.0 / 116.0 }
+        };
+        let x = part([0.4124, 0.3576, 0.1805], 0.9505);
+        let y = part([0.2126, 0.7152, 0.0722], 1.0);
+        let z = part([0.0193, 0.1192, 0.9505], 1.089);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
 
     #[test]
