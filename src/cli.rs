@@ -69,7 +69,7 @@ Exit codes:
   5    the device cannot do what was asked, or measured nothing of it
   6    reading or writing failed, as where a file is missing
   7    with --require-fit: a step may not fit
-  130  interrupted by Ctrl-C, SIGTERM or SIGHUP; the same command goes on where it stopped";
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP; the same command does the rest";
 
 /// Tells what training or running a neural network will cost on a device, before it runs there.
 #[derive(Debug, Parser)]

@@ -461,7 +461,7 @@ fn ctrl_c_keeps_what_is_finished_and_says_how_to_go_on() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("the same command goes on from there"), "{said}");
+    assert!(said.contains("the same command does the rest"), "{said}");
     profile(&scene).succeeds().says("skipping ");
     let mut batches: Vec<u64> =
         rows(&scene, Quantity::Memory, "squeezenet_0").iter().map(|r| r.workload.batch).collect();
