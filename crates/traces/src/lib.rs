@@ -9,6 +9,7 @@
 //! ```
 
 mod category;
+mod cycles;
 mod damage;
 mod intern;
 pub mod intervals;
@@ -23,5 +24,5 @@ mod window;
 pub use category::Category;
 pub use damage::{Damage, Kind};
 pub use intern::{NameId, Names};
-pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks};
+pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings};
 pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};

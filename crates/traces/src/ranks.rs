@@ -1,7 +1,7 @@
 //! Traces of several ranks: one file each, in a folder or named one by one.
 
 use crate::trace::Trace;
-use crate::{kineto, sqlite};
+use crate::{cycles, kineto, sqlite};
 use perf4sight_conventions::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,9 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
     }
 }
 
-/// Reads files and folders of traces; by rank. Several processes of one file are ranks in the order of their numbers. What lies in a folder
+/// Reads files and folders of traces; by rank. Several processes of one file are ranks in the order of their numbers, and
+/// further processes of a rank that `perf4sight record` followed get numbers behind the last. What one process wrote one after the other is
+/// one trace. What lies in a folder
 /// beside traces and is none is passed over, which the first trace's [`Trace::damage`] tells.
 ///
 /// # Errors
@@ -55,6 +57,7 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     let mut ranks: BTreeMap<u32, Trace> = BTreeMap::new();
     let mut place = 0;
     let mut passed_over: Vec<(&Path, Error)> = Vec::new();
+    let mut further: Vec<(u32, Trace)> = Vec::new();
     for (file, in_folder) in &files {
         let traces = match read_all(file) {
             Ok(traces) => traces,
@@ -65,20 +68,25 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
             Err(error) => return Err(error),
         };
         // Of several in a file, its name cannot tell.
-        let by_name = named(file).filter(|_| traces.len() == 1);
+        let alone = traces.len() == 1;
         for trace in traces {
-            let rank = trace.header.rank.or(by_name).unwrap_or(place);
-            place += 1;
-            if let Some(other) = ranks.get(&rank) {
-                return Err(Error::input(format!("is of rank {rank}, as is {}", other.file.display()))
-                    .file(file)
-                    .help("name one trace of each rank; several of one rank are broken down one by one"));
+            let told = if alone { trace.rank() } else { trace.header.rank };
+            if let Some(earlier) = ranks.values_mut().find(|earlier| cycles::are_cycles(earlier, &trace)) {
+                cycles::add(earlier, trace);
+                continue;
             }
-            ranks.insert(rank, trace);
+            let rank = told.unwrap_or(place);
+            place += 1;
+            match ranks.get(&rank) {
+                _ if is_further_process(file) => further.push((rank, trace)),
+                Some(other) => return Err(twice(rank, file, &other.file)),
+                None => _ = ranks.insert(rank, trace),
+            }
         }
     }
+    further.into_iter().for_each(|(rank, trace)| add_further(rank, trace, &mut ranks));
     match ranks.values_mut().next() {
-        Some(first) => first.damage.others.extend(passed_over.iter().map(|(file, _)| without(file))),
+        Some(first) => first.damage.others.extend(without(&passed_over)),
         None => {
             if let Some((_, error)) = passed_over.into_iter().next() {
                 return Err(error);
@@ -88,8 +96,76 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     Ok(ranks.into_iter().map(|(rank, trace)| Ranked { rank, trace }).collect())
 }
 
-fn without(file: &Path) -> String {
-    format!("{} lies in the folder and could not be read as a trace; it was passed over", file.display())
+/// Reads files and folders of traces of one or several recordings of a run; the ranks of each. Files are one recording; a folder begins
+/// another one where the one before has a rank of its.
+///
+/// # Errors
+/// As [`read_ranks`].
+pub fn read_recordings(paths: &[PathBuf]) -> Result<Vec<Vec<Ranked>>> {
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| path.is_dir());
+    let mut recordings: Vec<Vec<Ranked>> = Vec::new();
+    if !files.is_empty() {
+        recordings.push(read_ranks(&files)?);
+    }
+    for folder in folders {
+        let ranks = read_ranks(&[folder])?;
+        let has = |known: &Ranked| ranks.iter().any(|own| own.rank == known.rank);
+        match recordings.last_mut().filter(|last| !last.iter().any(has)) {
+            Some(last) => {
+                last.extend(ranks);
+                last.sort_by_key(|ranked| ranked.rank);
+            }
+            None => recordings.push(ranks),
+        }
+    }
+    Ok(recordings)
+}
+
+impl Trace {
+    /// The rank that it says it is of, or else the name of its file.
+    pub fn rank(&self) -> Option<u32> {
+        self.header.rank.or_else(|| named(&self.file))
+    }
+}
+
+fn twice(rank: u32, file: &Path, other: &Path) -> Error {
+    Error::input(format!("is of rank {rank}, as is {}", other.display()))
+        .file(file)
+        .help("name one trace of each rank; several of one rank are broken down one by one")
+}
+
+/// Whether `perf4sight record` named a trace as that of a further process of a rank, as one that a script forks is: `rank0-1234.json.gz`.
+fn is_further_process(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let stem = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json")).unwrap_or_default();
+    let parts = stem.strip_prefix("rank").and_then(|parts| parts.split_once('-'));
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    parts.is_some_and(|(rank, process)| is_number(rank) && is_number(process))
+}
+
+/// Adds the trace of a further process of a rank under the next number that is free.
+fn add_further(rank: u32, mut trace: Trace, ranks: &mut BTreeMap<u32, Trace>) {
+    let next = ranks.last_key_value().map_or(rank, |(last, _)| last.saturating_add(1));
+    let number = if ranks.contains_key(&rank) { next } else { rank };
+    if number != rank {
+        let file = trace.file.display();
+        trace.damage.others.push(format!("{file} is of another process of rank {rank}; it is shown as rank {number}"));
+    }
+    ranks.insert(number, trace);
+}
+
+/// Files that are named where several are told of.
+const NAMED: usize = 3;
+
+/// That some files of a folder are no traces.
+fn without(passed_over: &[(&Path, Error)]) -> Option<String> {
+    let names: Vec<String> = passed_over.iter().take(NAMED).map(|(file, _)| file.display().to_string()).collect();
+    let more = match passed_over.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names = names.join(", ");
+    (!names.is_empty()).then(|| format!("passed over, since they could not be read as traces: {names}{more}"))
 }
 
 fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -5,13 +5,19 @@ use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::input_file;
 use serde::Deserialize;
 use serde_json::Deserializer;
-use std::io::{BufRead, BufReader, Read};
+use std::cell::Cell;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::rc::Rc;
 
 /// Bytes read at once.
 pub(crate) const STRIDE: usize = 1 << 20;
 /// A longer value is none that a profiler writes; names of a megabyte are read.
 const LONGEST: usize = 32 << 20;
+
+/// Traces are gzipped to an eighteenth at the least, as times have digits that differ. What unpacks to so many times its size, and to so many
+/// bytes, was made to fill memory.
+const UNPACKED: (u64, u64) = (25, 100_000_000);
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -41,6 +47,8 @@ pub(crate) struct Window {
     /// Bytes of the JSON before the buffer.
     before: u64,
     ended: bool,
+    /// Bytes of the file that were read, where it is gzipped.
+    packed: Option<Rc<Cell<u64>>>,
     /// Why the file could not be read on.
     pub broken: Option<String>,
 }
@@ -49,11 +57,14 @@ impl Window {
     /// A file that is read so many bytes at a time, more where a value is longer.
     pub fn open(file: &Path, stride: usize) -> Result<Self> {
         const DOING: &str = "read the trace";
-        let mut input = BufReader::with_capacity(STRIDE, input_file::open(file, DOING)?);
+        let packed = Rc::new(Cell::new(0));
+        let counted = Counted { file: input_file::open(file, DOING)?, read: Rc::clone(&packed) };
+        let mut input = BufReader::with_capacity(STRIDE, counted);
         let head = input.fill_buf().map_err(|cause| Error::io(file, DOING, &cause))?;
         let gzipped = head.starts_with(&[0x1f, 0x8b]);
         let source: Box<dyn Read> = if gzipped { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
-        Ok(Window { source, buffer: Vec::new(), start: 0, stride, before: 0, ended: false, broken: None })
+        let packed = gzipped.then_some(packed);
+        Ok(Window { source, buffer: Vec::new(), start: 0, stride, before: 0, ended: false, packed, broken: None })
     }
 
     /// The byte of the JSON it has come to.
@@ -171,6 +182,25 @@ impl Window {
                 self.broken = Some(cause.to_string());
             }
         }
+        let (unpacked, (times, most)) = (self.before + self.buffer.len() as u64, UNPACKED);
+        if self.packed.as_ref().is_some_and(|packed| unpacked > most.max(times * packed.get())) {
+            self.ended = true;
+            self.broken = Some(format!("it unpacks to more than {times} times its size, which no trace does"));
+        }
+    }
+}
+
+/// A file that counts what is read of it.
+struct Counted<R> {
+    file: R,
+    read: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.read.set(self.read.get() + read as u64);
+        Ok(read)
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
+use flate2::{Compression, write::GzEncoder};
 use perf4sight_traces::read;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -52,4 +53,23 @@ fn no_file_of_100_mb_takes_a_gigabyte() {
         let trace = read(file.path()).unwrap();
         assert!(most() < 1_000_000_000, "{kind}: {} bytes for {} events", most(), trace.events.len());
     }
+    let bomb = bomb();
+    let trace = read(bomb.path()).unwrap();
+    let told = trace.damage.warnings().join("; ");
+    assert!(told.contains("more than 25 times its size"), "{told}");
+    assert!(trace.events.len() > 1_000_000 && trace.events.len() < 10_000_000, "{}", trace.events.len());
+    assert!(most() < 1_000_000_000, "{} bytes for {} events of a bomb", most(), trace.events.len());
+}
+
+/// A file of a few megabytes that unpacks to a gigabyte of events.
+fn bomb() -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".json.gz").tempfile().unwrap();
+    let mut target = GzEncoder::new(File::create(file.path()).unwrap(), Compression::fast());
+    target.write_all(b"{\"traceEvents\": [").unwrap();
+    let events = "{\"ph\":\"X\",\"ts\":1,\"dur\":1},".repeat(10_000);
+    for _ in 0..10 * SIZE / events.len() {
+        target.write_all(events.as_bytes()).unwrap();
+    }
+    target.finish().unwrap();
+    file
 }

@@ -89,6 +89,18 @@ fn events(trace: &Trace, category: Category) -> Vec<(&str, String, i64, i64)> {
     all.map(|event| (trace.name(event), told(event).1, event.start, event.duration)).collect()
 }
 
+/// What the file tells of time and is not read; an empty table tells nothing.
+#[test]
+fn tables_that_are_not_read_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = "CREATE TABLE OSRT_API (start INT, end INT, globalTid INT, nameId INT); INSERT INTO OSRT_API VALUES (1, 2, 3, 4);
+        CREATE TABLE COMPOSITE_EVENTS (id INT, start INT);";
+    let told = |file| read_ranks(&[file]).unwrap().remove(0).trace.damage.warnings().join("; ");
+    let with = told(file(&folder, "with.sqlite", &format!("{NSYS}{more}")));
+    assert!(with.contains("not read: calls of the operating system") && !with.contains("COMPOSITE_EVENTS"), "{with}");
+    assert!(!told(file(&folder, "without.sqlite", NSYS)).contains("not read"));
+}
+
 #[test]
 fn an_export_of_nsight_systems_is_one_trace_a_process() {
     let folder = tempfile::tempdir().unwrap();

@@ -58,6 +58,16 @@ impl Database {
         Ok(!self.columns(table)?.is_empty())
     }
 
+    /// Whether it has a table with anything in it.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn has_rows(&self, table: &str) -> Result<bool> {
+        let question = format!("SELECT EXISTS (SELECT 1 FROM \"{table}\")");
+        let some = || self.connection.query_row(&question, [], |row| row.get(0));
+        if self.has(table)? { some().map_err(|cause| damaged(&self.file, &cause)) } else { Ok(false) }
+    }
+
     /// Hands the rows of a table on, if there is one: of each the columns that are asked for, which may be missing.
     ///
     /// # Errors

@@ -15,6 +15,12 @@ const ON_DEVICE: [(&str, Category); 3] = [
     ("CUPTI_ACTIVITY_KIND_MEMCPY", Category::Copy),
     ("CUPTI_ACTIVITY_KIND_MEMSET", Category::Set),
 ];
+/// Tables that are not read, and what they hold.
+const PASSED_OVER: [(&str, &str); 3] = [
+    ("OSRT_API", "calls of the operating system, in which threads may wait"),
+    ("COMPOSITE_EVENTS", "samples of threads"),
+    ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "synchronisation of CUDA"),
+];
 /// Ranges of threads and of processes, of the program itself and of others that were merged in, and moments: `ENUM_NSYS_EVENT_TYPE`.
 const RANGE_TYPES: [i64; 5] = [34, 59, 60, 70, 71];
 
@@ -33,6 +39,7 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
         export.on_device(table, category)?;
     }
     export.threads()?;
+    export.passed_over()?;
     Ok(true)
 }
 
@@ -128,6 +135,20 @@ impl Export<'_> {
                 .wrong(format!("does not tell which of {} processes {lost} rows of {table} are of", self.callers.len()))
                 .help("export it again with a newer nsys, which writes the column globalPid")),
         }
+    }
+
+    /// Says which tables the file has that tell of time and are not read.
+    fn passed_over(&mut self) -> Result<()> {
+        let mut told = Vec::new();
+        for (table, holds) in PASSED_OVER {
+            if self.database.has_rows(table)? {
+                told.push(format!("{holds} ({table})"));
+            }
+        }
+        if !told.is_empty() {
+            self.processes.tell(format!("not read: {}", told.join(", ")));
+        }
+        Ok(())
     }
 
     fn threads(&mut self) -> Result<()> {

@@ -12,6 +12,8 @@ pub(super) struct Processes {
     file: PathBuf,
     traces: BTreeMap<i64, Process>,
     header: Header,
+    /// What is true of the file as a whole, in sentences.
+    told: Vec<String>,
 }
 
 /// A process.
@@ -40,12 +42,17 @@ pub(super) struct Happening<'a> {
 
 impl Processes {
     pub fn new(file: &Path) -> Self {
-        Processes { file: file.to_owned(), traces: BTreeMap::new(), header: Header::default() }
+        Processes { file: file.to_owned(), traces: BTreeMap::new(), header: Header::default(), told: Vec::new() }
     }
 
     /// What is true of all of them.
     pub fn header(&mut self) -> &mut Header {
         &mut self.header
+    }
+
+    /// Adds a sentence on the file as a whole.
+    pub fn tell(&mut self, sentence: String) {
+        self.told.push(sentence);
     }
 
     pub fn of(&mut self, number: i64) -> &mut Process {
@@ -64,6 +71,7 @@ impl Processes {
             let mut trace = Trace { file: self.file.clone(), header: self.header.clone(), ..process.trace };
             trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
             trace.events.shrink_to_fit();
+            trace.damage.others.extend(self.told.iter().cloned());
             trace
         };
         kept.map(finish).collect()
