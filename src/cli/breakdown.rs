@@ -10,6 +10,7 @@ Examples:
   perf4sight breakdown rank*.json.gz --out by-rank
   perf4sight breakdown trace.json --iteration train_step
   perf4sight breakdown before/ --compare after/
+  perf4sight breakdown before1/ before2/ --compare after1/ after2/
 
 Without --iteration, iterations are the steps of PyTorch's profiler, else those of an optimizer, else what repeats.
 The folder of --out holds report.html, breakdown.json, breakdown.csv, stacks.folded and the plots; an earlier breakdown in it is replaced.";
@@ -29,8 +30,8 @@ pub(super) struct Breakdown {
     #[arg(long, value_name = "NAME")]
     iteration: Option<String>,
 
-    /// The traces of another run, or a folder of them, to show what changed from the first to this one; may be given several times
-    #[arg(long, value_name = "PATH")]
+    /// The traces of another run, to show what changed from the first to this one; either run may be several folders, each a recording of it
+    #[arg(long, value_name = "PATH", num_args = 1..)]
     compare: Vec<PathBuf>,
 }
 

@@ -137,8 +137,8 @@ fn the_published_files_are_there_under_their_names() {
         assert!(scene.read(&format!("breakdown/{name}.plot_data.txt")).lines().count() >= 2, "{name}");
     }
     let data = scene.read("breakdown/time_breakdown.plot_data.txt");
-    assert!(data.starts_with("run,rank,operation,class,mean_sec,std_sec\n"), "{data}");
-    let total: f64 = data.lines().skip(1).map(|line| line.split(',').nth(4).unwrap().parse::<f64>().unwrap()).sum();
+    assert!(data.starts_with("rank,operation,class,mean_sec,std_sec\n"), "{data}");
+    let total: f64 = data.lines().skip(1).map(|line| line.split(',').nth(3).unwrap().parse::<f64>().unwrap()).sum();
     let mean = document(&scene)["summary"]["metrics"]["TotalTimeSec"]["mean"].as_f64().unwrap();
     assert!((total - mean).abs() < 1e-9, "{total} and {mean}");
 }
@@ -156,7 +156,9 @@ fn a_run_differs_from_another_and_not_from_itself() {
         of["verdict"].as_str().unwrap().to_owned()
     };
     assert_eq!(verdict(&scene, "TotalTimeSec"), "less");
-    assert!(scene.read("breakdown/breakdown.csv").starts_with("run,rank,"));
+    for data in ["breakdown.csv", "TotalTimeSec.summary.plot_data.txt", "time_breakdown.plot_data.txt"] {
+        assert!(scene.read(&format!("breakdown/{data}")).starts_with("run,rank,"), "{data}");
+    }
     broken_down(&scene, "examples/training/before --compare examples/training/before")
         .succeeds()
         .prints("no difference that could be told from noise");
@@ -187,7 +189,7 @@ fn an_earlier_breakdown_is_replaced_as_a_whole_and_nothing_else_is() {
     });
     broken_down(&scene, "fast.json").succeeds();
     assert!(scene.path("breakdown/PythonTimeSec.summary.png").exists());
-    broken_down(&scene, "no_python.json").succeeds().prints("unknown").says("its share is unknown");
+    broken_down(&scene, "no_python.json").succeeds().prints("unknown").says("Python and waiting are unknown");
     // What this trace does not tell is not left of the other one.
     assert!(!scene.path("breakdown/PythonTimeSec.summary.png").exists());
     assert!(document(&scene)["summary"]["metrics"]["PythonTimeSec"].is_null());
@@ -250,6 +252,118 @@ fn runs_that_were_recorded_differently_are_told_apart() {
     let of = |one: &Value| one["of"]["metric"].as_str().or(one["of"]["class"].as_str()).unwrap().to_owned();
     let told: Vec<String> = comparison.as_array().unwrap().iter().map(of).collect();
     assert!(told.contains(&"TotalTimeSec".to_owned()) && !told.contains(&"CppTimeSec".to_owned()), "{told:?}");
+}
+
+/// Steps whose operators were not recorded, or whose launches were not.
+#[test]
+fn what_was_not_recorded_is_unknown_in_all_that_is_written() {
+    let kernel = |start: &str| {
+        let event = event("kernel", "gemm", start, "20");
+        event.replace("\"tid\": 9", "\"tid\": 7")
+    };
+    let gpu: Vec<String> = steps(0).into_iter().chain(["10", "110", "210"].map(kernel)).collect();
+    let without =
+        |category: &str| -> Vec<String> { gpu.iter().filter(|event| !event.contains(category)).cloned().collect() };
+    let bare: Vec<String> = without("cpu_op").into_iter().filter(|event| !event.contains("python_function")).collect();
+    let scene = Scene::new().file("launches.json", trace(&gpu)).file("bare.json", trace(&bare));
+    broken_down(&scene, "launches.json").succeeds().prints("C++ or CUDA API").says("the CUDA API is unknown");
+    let sets = document(&scene)["ranks"][0]["iterations"][0]["sets"].clone();
+    assert!(sets["cpp"].is_null() && sets["cuda_api"].is_null() && sets["not_recorded"].is_null(), "{sets}");
+    assert_eq!(sum(&sets), 100_000);
+    let csv = scene.read("breakdown/breakdown.csv");
+    assert!(csv.contains("CUDA API,idle,\n") && csv.contains("C++ or CUDA API,idle,50000"), "{csv}");
+    broken_down(&scene, "bare.json").succeeds().prints("not recorded").says("C++ is unknown");
+    let metrics = document(&scene)["summary"]["metrics"].clone();
+    assert!(metrics["CppAndGPUTimeSec"].is_null() && metrics["GPUTimeSec"]["mean"] == 2e-5, "{metrics}");
+    assert!(scene.read("breakdown/report.html").contains("unknown"));
+    assert!(!scene.path("breakdown/CppTimeSec.summary.png").exists());
+}
+
+#[test]
+fn nothing_is_said_of_a_gpu_where_there_is_none() {
+    let scene = recorded();
+    let printed = broken_down(&scene, "examples/training/before").succeeds();
+    let page = scene.read("breakdown/report.html");
+    for absent in ["CUDA API", "GPUTimeSec", "GPU busy"] {
+        assert!(!printed.stdout().contains(absent), "{printed}");
+        assert!(!page.contains(&format!("<td>{absent}")), "{absent}");
+    }
+    assert_eq!(document(&scene)["summary"]["metrics"]["GPUTimeSec"]["mean"], 0.0);
+}
+
+/// What a recorder of a script that forks leaves: two processes of rank 0.
+#[test]
+fn further_processes_of_a_rank_are_told_apart() {
+    let scene = Scene::new()
+        .file("recording/rank0.json", trace(&steps(0)))
+        .file("recording/rank0-4711.json", trace(&steps(20)))
+        .file("recording/rank1.json", trace(&steps(10)));
+    broken_down(&scene, "recording").succeeds().says("another process of rank 0; it is shown as rank 2");
+    let ranks: Vec<u64> =
+        document(&scene)["ranks"].as_array().unwrap().iter().map(|rank| rank["rank"].as_u64().unwrap()).collect();
+    assert_eq!(ranks, [0, 1, 2]);
+}
+
+/// Steps of so many microseconds.
+fn steps_of(lengths: [u32; 4]) -> Vec<String> {
+    let mut start = 0;
+    let step = |(number, length): (usize, u32)| {
+        let begin = start.to_string();
+        start += length;
+        [
+            event("user_annotation", &format!("ProfilerStep#{number}"), &begin, &length.to_string()),
+            event("python_function", "train.py(1): step", &begin, &length.to_string()),
+        ]
+    };
+    lengths.into_iter().enumerate().flat_map(step).collect()
+}
+
+/// By hand: iterations that vary by 2 us and by 40 us from one recording to the next. Of one recording each, 40 us are told from noise,
+/// and it is said what that does not cover; of three they are none.
+#[test]
+fn several_recordings_cover_how_starts_differ() {
+    let mut scene = Scene::new();
+    for (name, length) in [("a1", 1000), ("a2", 1040), ("a3", 1080), ("b1", 1045), ("b2", 1085), ("b3", 1005)] {
+        let trace = trace(&steps_of([length, length + 2, length - 1, length + 1]));
+        scene = scene.file(&format!("{name}/rank0.json"), trace);
+    }
+    let one = broken_down(&scene, "a1 --compare b1").succeeds().prints("more than before");
+    one.prints("does not cover how one start of a script differs from the next");
+    let several = broken_down(&scene, "a1 a2 a3 --compare b1 b2 b3").succeeds();
+    several.prints("no difference that could be told from noise (by 3 recordings before and 3 after)");
+    assert_eq!(document(&scene)["recordings"]["before"], 3);
+    broken_down(&scene, "a1 a2").fails(4).says("is of rank 0");
+}
+
+#[test]
+fn runs_of_different_versions_are_compared_with_a_warning() {
+    let mut scene = recorded();
+    let name = "examples/training/after/rank0.recording.json";
+    let other = scene.read(name).replace("2.11.0+cu130", "2.4.1");
+    scene = scene.file(name, other);
+    broken_down(&scene, "examples/training/before --compare examples/training/after")
+        .succeeds()
+        .says("the runs had PyTorch 2.11.0+cu130 before and PyTorch 2.4.1 after");
+}
+
+/// Both ranks of both runs lack Python, and one event ends behind what it begins in: in different numbers.
+#[test]
+fn warnings_that_are_alike_are_said_once() {
+    let broken = |count: u32| -> Vec<String> {
+        let late = (0..count).map(|at| event("cpu_op", "aten::add", &(99 + 100 * at).to_string(), "50"));
+        let steps = steps(0).into_iter().filter(|event| !event.contains("python_function"));
+        steps
+            .chain((0..3).map(|at| event("cpu_op", "aten::sum", &(90 + 100 * at).to_string(), "10")))
+            .chain(late)
+            .collect()
+    };
+    let mut scene = Scene::new();
+    for (name, count) in [("a/rank0.json", 1), ("a/rank1.json", 2), ("b/rank0.json", 3), ("b/rank1.json", 2)] {
+        scene = scene.file(name, trace(&broken(count)));
+    }
+    let told = broken_down(&scene, "a --compare b").succeeds();
+    assert_eq!(told.stderr().matches("Python and waiting are unknown").count(), 1, "{told}");
+    assert!(told.stderr().matches("end after the one").count() == 1, "{told}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn the_page_says_what_is_in_the_trace() {
         assert!(page.contains(&format!("<title>{tip}</title>")), "{tip}");
     }
     // The rows of an iteration, and what a span in one of them is.
-    for text in ["has the word", "main thread", "thread 10", "stream 7 of GPU 0"] {
+    for text in ["whose time", "main thread", "thread 10", "stream 7 of GPU 0"] {
         assert!(page.contains(&format!(">{text}<")), "{text}");
     }
     assert!(page.contains("gemm (kernels): 25.0 from 35.00 to 60.00"), "the kernel on its stream");

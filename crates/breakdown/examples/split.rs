@@ -34,7 +34,7 @@ fn show(rank: &RankBreakdown, names: &Names) {
             println!("      {}: {:.3}", operation.label(names), milliseconds(sets.total()));
         }
         if let Some(idle) = iteration.idle {
-            println!("      idle {:?}", Idle::ALL.map(|cause| (cause.label(), milliseconds(idle[cause.index()]))));
+            println!("      idle {:?}", Idle::ALL.map(|cause| (cause.label(), idle.get(cause).map(milliseconds))));
         }
         let works = Work::ALL.map(|work| (work.label(), iteration.device.total(work), iteration.device.exposed(work)));
         println!("      {works:?}");

@@ -2,11 +2,13 @@
 
 use crate::correction::Corrected;
 use crate::device::{Device, DeviceTime};
-use crate::idle::Causes;
+use crate::drift::Drift;
+use crate::idle::{Causes, IdleTime};
 use crate::iterations::{self, Mark, Markers};
 use crate::main_thread;
 use crate::operations::{self, Operation};
 use crate::overhead::Overhead;
+use crate::recorded::Recorded;
 use crate::sets::Sets;
 use crate::summary::Summary;
 use crate::threads::{Stretch, Thread, threads};
@@ -39,6 +41,8 @@ pub struct Breakdown {
 pub struct RankBreakdown {
     /// Which one.
     pub rank: u32,
+    /// What its trace tells.
+    pub recorded: Recorded,
     /// What tells iterations apart.
     pub markers: Markers,
     /// The iterations, in order.
@@ -57,6 +61,8 @@ pub struct RankBreakdown {
     pub device: Device,
     /// What recording adds to an iteration, where that was measured ([`RankBreakdown::correct`]).
     pub overhead: Option<Overhead>,
+    /// How the machine's speed changed meanwhile, where that was measured ([`RankBreakdown::correct`]).
+    pub drift: Option<Drift>,
     /// What a reader should know, in sentences.
     pub warnings: Vec<String>,
 }
@@ -74,9 +80,8 @@ pub struct Iteration {
     pub operations: BTreeMap<Operation, Sets>,
     /// What the accelerators do meanwhile.
     pub device: DeviceTime,
-    /// Nanoseconds during which no stream works, by [`Idle::index`](crate::Idle::index); none where the trace has nothing of accelerators. They add up to
-    /// [`DeviceTime::idle`].
-    pub idle: Option<[i64; 5]>,
+    /// Why no stream works; none where the trace has nothing of accelerators.
+    pub idle: Option<IdleTime>,
     /// Whose time it were without recording; none where that is not known ([`RankBreakdown::correct`]).
     pub corrected: Option<Corrected>,
     /// Whether it is left out of summaries as warm-up.
@@ -90,7 +95,7 @@ impl Breakdown {
     /// Options that name what a trace does not have.
     pub fn of(ranks: &[Ranked], options: &Options) -> Result<Self> {
         let broken_down: Vec<RankBreakdown> =
-            ranks.iter().map(|ranked| RankBreakdown::of(ranked, options)).collect::<Result<_>>()?;
+            ranks.iter().map(|ranked| RankBreakdown::of(ranked, options, ranks.len() > 1)).collect::<Result<_>>()?;
         let mut run = Breakdown { ranks: broken_down, warnings: Vec::new() };
         run.warnings = warnings::apart(ranks).into_iter().chain(warnings::uneven(&run)).collect();
         Ok(run)
@@ -126,7 +131,8 @@ impl Breakdown {
 }
 
 impl RankBreakdown {
-    fn of(ranked: &Ranked, options: &Options) -> Result<Self> {
+    /// Of a trace, beside those of other ranks or alone.
+    fn of(ranked: &Ranked, options: &Options, one_of_several: bool) -> Result<Self> {
         let trace = &ranked.trace;
         let (threads, device) = (threads(trace), Device::of(trace));
         let likely = main_thread::find(trace, &threads, None).map(|thread| threads[thread].track);
@@ -135,26 +141,30 @@ impl RankBreakdown {
         found.marks.truncate(iterations::MOST);
         let main = main_thread::find(trace, &threads, found.track);
         let python = main.is_some_and(|main| main_thread::has_python(trace, &threads[main]));
+        let recorded = Recorded::of(trace, python);
         let timeline = main.map_or_else(Vec::new, |main| main_thread::timeline(trace, &threads, main));
         let durations: Vec<i64> = found.marks.iter().map(|mark| mark.window.1 - mark.window.0).collect();
         let warm_up = WarmUp::of(&durations);
         let (operations, merged) =
             main.map_or_else(Default::default, |main| operations::find(trace, threads[main].track, &found, python));
         let causes = Causes::of(trace, &timeline, main.map(|main| threads[main].track));
-        let split = |window| Sets::split(window, &timeline, &device.busy, python);
+        let told_of_ranks = one_of_several && recorded.cpp;
+        let split = |window| Sets::split(window, &timeline, &device.busy, recorded);
         let iteration = |(at, mark): (usize, &Mark)| Iteration {
             name: mark.name.clone(),
             window: mark.window,
             sets: split(mark.window),
             operations: operations::split(mark.window, &operations, split),
             device: device.within(mark.window),
-            idle: device.is_recorded().then(|| causes.within(mark.window, &device)),
+            idle: device.is_recorded().then(|| causes.within(mark.window, &device, told_of_ranks)),
             corrected: None,
             warm_up: at < warm_up.iterations,
         };
-        let told = Told { trace, found: &found, threads: &threads, main, python, too_many, merged }.warnings(&warm_up);
+        let told =
+            Told { trace, found: &found, threads: &threads, main, recorded, too_many, merged }.warnings(&warm_up);
         Ok(RankBreakdown {
             rank: ranked.rank,
+            recorded,
             iterations: found.marks.iter().enumerate().map(iteration).collect(),
             warm_up,
             main: main.map(|main| threads[main].track),
@@ -165,6 +175,7 @@ impl RankBreakdown {
             operations,
             device,
             overhead: None,
+            drift: None,
         })
     }
 

@@ -1,9 +1,12 @@
 //! Two runs side by side: what changed, and whether iterations of one run differ by as much anyway.
 
 use crate::breakdown::{Breakdown, Iteration};
-use crate::metrics::Metric;
+use crate::drift::Drift;
+use crate::metrics::{Metric, Unit};
 use crate::state::Class;
 use crate::summary::{Summary, independent, quantile};
+use perf4sight_conventions::stats::mean;
+use std::collections::BTreeSet;
 
 /// A number of an iteration that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,14 +27,15 @@ pub enum Measure {
 pub struct Difference {
     /// Which.
     pub of: Measure,
-    /// Of the run that was first.
+    /// Of the run that was first: of its iterations, or of several recordings' means.
     pub before: Summary,
     /// Of the one that it is compared with.
     pub after: Summary,
     /// The mean after without the mean before.
     pub change: f64,
-    /// Where the change would lie over many more iterations of the two; the intervals of all numbers of a comparison hold together with
-    /// a probability of 95 % at least. None where a run has a single iteration.
+    /// Where the change would lie over many more iterations or recordings of the two; the intervals of all numbers of a comparison hold
+    /// together with a probability of 95 % at least. None where a run has a single iteration, and where nothing varies but the change: by
+    /// how much it might, nobody knows.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -51,6 +55,9 @@ pub enum Verdict {
 pub struct Comparison {
     /// Every number that both runs tell.
     pub differences: Vec<Difference>,
+    /// How often the run was recorded before, and after. Of one recording each, intervals hold nothing of what one start of a script differs
+    /// by from the next.
+    pub recordings: [usize; 2],
 }
 
 /// The probability that any interval of a comparison misses.
@@ -83,6 +90,14 @@ impl Measure {
         }
     }
 
+    /// Whether it is a time, which a slower machine makes longer.
+    fn is_time(self) -> bool {
+        match self {
+            Measure::Set { .. } => true,
+            Measure::Metric(metric) => metric.unit() == Unit::Seconds,
+        }
+    }
+
     /// Its value in an iteration; none where the trace does not tell.
     pub fn of(self, iteration: &Iteration) -> Option<f64> {
         match self {
@@ -93,27 +108,27 @@ impl Measure {
 }
 
 impl Comparison {
-    /// Of two runs, by the iterations that count on all of each run's ranks.
+    /// Of two runs, each recorded once or several times, by the iterations that count on all of each recording's ranks.
     ///
-    /// The intervals are Welch's (Biometrika 34, 1947), with fewer values than there are where neighbouring iterations are alike: of `n`
-    /// with a correlation `r` of neighbours, `n (1 - r) / (1 + r)` count (Zwiers and von Storch, Journal of Climate 8, 1995; `r` without its bias, Kendall, Biometrika 41, 1954). They are so
-    /// wide that all hold together (Bonferroni), for among twenty numbers one or the other strays. Where Python's calls are recorded of one
-    /// run only, what rests on them is left out.
-    pub fn of(before: &Breakdown, after: &Breakdown) -> Self {
-        let both = |measure: Measure| {
-            let values = |run: &Breakdown| run.values(|iteration| measure.of(iteration));
-            Some((measure, values(before)?, values(after)?))
-        };
+    /// The intervals are Welch's (Biometrika 34, 1947). Several recordings are as many values, their means. Of one, iterations are: with
+    /// fewer than there are where neighbours are alike: of `n` with a correlation `r` of neighbours, `n (1 - r) / (1 + r)` count (Zwiers and
+    /// von Storch, Journal of Climate 8, 1995; `r` without its bias, Kendall, Biometrika 41, 1954), and with what periods without the
+    /// profiler differ by. Intervals are so wide that all hold together (Bonferroni), for among twenty numbers one or the other strays;
+    /// what is the same by two names counts once. Where Python's calls are recorded of one run only, what rests on them is left out.
+    pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
         let alike = has_python(before) == has_python(after);
         let measures = Measure::all().filter(|measure| alike || measure.is_told_without_python());
-        let told: Vec<(Measure, Vec<f64>, Vec<f64>)> = measures.filter_map(both).collect();
-        let misses = MISSES / told.len() as f64;
-        let difference = |(of, before, after): &(Measure, Vec<f64>, Vec<f64>)| {
+        let both = |measure| Some((measure, [Sample::of(before, measure)?, Sample::of(after, measure)?]));
+        let told: Vec<(Measure, [Sample; 2])> = measures.filter_map(both).collect();
+        let distinct: BTreeSet<Vec<i64>> = told.iter().filter_map(|(_, samples)| shape(samples)).collect();
+        let misses = MISSES / distinct.len().max(1) as f64;
+        let difference = |(of, [before, after]): &(Measure, [Sample; 2])| {
             let interval = welch(before, after, misses);
-            let (before, after) = (Summary::of(before)?, Summary::of(after)?);
-            Some(Difference { of: *of, before, after, change: after.mean - before.mean, interval })
+            let (before, after) = (before.summary, after.summary);
+            Difference { of: *of, before, after, change: after.mean - before.mean, interval }
         };
-        Comparison { differences: told.iter().filter_map(difference).collect() }
+        let differences = told.iter().map(difference).collect();
+        Comparison { differences, recordings: [before.len(), after.len()] }
     }
 
     /// Whether a GPU is ever busy in either run.
@@ -128,9 +143,9 @@ impl Comparison {
     }
 }
 
-/// Whether Python's calls are recorded on all ranks.
-fn has_python(run: &Breakdown) -> bool {
-    run.ranks.iter().flat_map(|rank| &rank.iterations).all(|iteration| iteration.sets.python_recorded)
+/// Whether Python's calls are recorded on all ranks of all recordings.
+fn has_python(recordings: &[&Breakdown]) -> bool {
+    recordings.iter().flat_map(|run| &run.ranks).all(|rank| rank.recorded.python)
 }
 
 impl Difference {
@@ -149,36 +164,87 @@ impl Difference {
     }
 }
 
-/// Where the mean of the values behind the second lies above that behind the first, but for so small a probability; none for a single
-/// value.
-fn welch(before: &[f64], after: &[f64], misses: f64) -> Option<[f64; 2]> {
-    let [before, after] = [before, after].map(Spread::of);
-    let (before, after) = (before?, after?);
-    let change = after.mean - before.mean;
-    let square = before.square + after.square;
-    if square == 0.0 {
-        return Some([change, change]);
+/// A number of one side of a comparison.
+struct Sample {
+    /// Of each iteration, or of several recordings the mean of each.
+    values: Vec<f64>,
+    summary: Summary,
+    /// How sure its mean is; none of a single value.
+    spread: Option<Spread>,
+}
+
+impl Sample {
+    fn of(recordings: &[&Breakdown], measure: Measure) -> Option<Self> {
+        let values = |run: &Breakdown| run.values(|iteration| measure.of(iteration));
+        match recordings {
+            [run] => {
+                let own = values(run)?;
+                let drift = run.ranks.iter().filter_map(|rank| rank.drift).filter(|_| measure.is_time());
+                Self::of_iterations(own, drift.max_by(|one, other| one.square.total_cmp(&other.square)))
+            }
+            _ => Self::of_recordings(
+                recordings.iter().map(|run| Some(mean(&values(run)?))).collect::<Option<Vec<f64>>>()?,
+            ),
+        }
     }
-    let parts = [before, after].map(|spread| spread.square.powi(2) / (spread.count - 1.0));
-    let half = quantile(square.powi(2) / parts.iter().sum::<f64>(), misses)? * square.sqrt();
+
+    fn of_iterations(values: Vec<f64>, drift: Option<Drift>) -> Option<Self> {
+        let summary = Summary::of(&values)?;
+        let count = independent(&values, summary.mean);
+        let among = summary.spread.map(|spread| Spread { square: spread.powi(2) / count, freedom: count - 1.0 });
+        let spread = among.map(|among| drift.map_or(among, |drift| among.and(drift.of_mean(summary.mean))));
+        Some(Sample { values, summary, spread })
+    }
+
+    fn of_recordings(values: Vec<f64>) -> Option<Self> {
+        let summary = Summary::of(&values)?;
+        let count = values.len() as f64;
+        let spread = summary.spread.map(|spread| Spread { square: spread.powi(2) / count, freedom: count - 1.0 });
+        Some(Sample { values, summary, spread })
+    }
+}
+
+impl Drift {
+    fn of_mean(self, mean: f64) -> Spread {
+        Spread { square: self.square * mean.powi(2), freedom: self.freedom }
+    }
+}
+
+/// The values of two samples in parts of their mean, which are the same of one number by two names; none where all are nothing.
+fn shape(samples: &[Sample; 2]) -> Option<Vec<i64>> {
+    let [before, after] = samples;
+    let scale = (before.summary.mean.abs() + after.summary.mean.abs()) / 1e9;
+    (scale > 0.0)
+        .then(|| before.values.iter().chain(&after.values).map(|value| (value / scale).round() as i64).collect())
+}
+
+/// Where the mean behind the second sample lies above that behind the first, but for so small a probability.
+fn welch(before: &Sample, after: &Sample, misses: f64) -> Option<[f64; 2]> {
+    let change = after.summary.mean - before.summary.mean;
+    let both = before.spread?.and(after.spread?);
+    if both.square == 0.0 {
+        return (change == 0.0).then_some([0.0; 2]);
+    }
+    let half = quantile(both.freedom, misses)? * both.square.sqrt();
     Some([change - half, change + half])
 }
 
 /// How sure a mean is.
 #[derive(Clone, Copy)]
 struct Spread {
-    mean: f64,
     /// The square of its standard deviation.
     square: f64,
-    /// As many values that do not depend on each other tell as much.
-    count: f64,
+    /// By how many values that is told, less one.
+    freedom: f64,
 }
 
 impl Spread {
-    fn of(values: &[f64]) -> Option<Self> {
-        let Summary { mean, spread, .. } = Summary::of(values)?;
-        let count = independent(values, mean);
-        Some(Spread { mean, square: spread?.powi(2) / count, count })
+    /// Of the sum or the difference of two, or of one that varies in two ways (Welch-Satterthwaite).
+    fn and(self, other: Self) -> Self {
+        let square = self.square + other.square;
+        let parts: f64 = [self, other].iter().map(|one| one.square.powi(2) / one.freedom).sum();
+        let freedom = if parts > 0.0 { square.powi(2) / parts } else { self.freedom };
+        Spread { square, freedom }
     }
 }
 
@@ -186,15 +252,48 @@ impl Spread {
 mod tests {
     use super::*;
 
+    fn of_iterations(values: &[f64]) -> Sample {
+        Sample::of_iterations(values.to_vec(), None).unwrap()
+    }
+
+    /// The interval of 95 % that two samples of iterations give.
+    fn of_values(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
+        welch(&of_iterations(before), &of_iterations(after), 0.05)
+    }
+
     /// The reference is `scipy.stats.ttest_ind(after, before, equal_var=False).confidence_interval()`; neighbours are no more alike than others.
     #[test]
     fn an_interval_is_welchs() {
         let before = [10.0, 12.0, 10.0, 12.0, 10.5, 12.5];
         let after = [15.0, 13.0, 16.0, 13.0, 15.5, 14.0];
-        let [low, high] = welch(&before, &after, 0.05).unwrap();
+        let [low, high] = of_values(&before, &after).unwrap();
         assert!((low - 1.695_222_268_9).abs() < 1e-6 && (high - 4.804_777_731_1).abs() < 1e-6, "{low} {high}");
-        assert_eq!(welch(&[1.0], &after, 0.05), None);
-        assert_eq!(welch(&[1.0, 1.0], &[3.0, 3.0], 0.05), Some([2.0, 2.0]));
+        assert_eq!(of_values(&[1.0], &after), None);
+        // Values that do not vary at all tell nothing of how far they might.
+        assert_eq!(of_values(&[1.0, 1.0], &[3.0, 3.0]), None);
+        assert_eq!(of_values(&[3.0, 3.0], &[3.0, 3.0]), Some([0.0, 0.0]));
+    }
+
+    /// Recordings are as many values: by scipy's `t.ppf(0.975, 2)`, 4.302653, of two and two with means 10 and 20 and variances of 2 each, half
+    /// of which is that of a mean: a half of 4.302653 times the root of 2.
+    #[test]
+    fn several_recordings_are_as_many_values() {
+        let sample = |values: [f64; 2]| Sample::of_recordings(values.to_vec()).unwrap();
+        let [low, high] = welch(&sample([9.0, 11.0]), &sample([19.0, 21.0]), 0.05).unwrap();
+        assert!((low - (10.0 - 6.084_870)).abs() < 1e-5 && (high - (10.0 + 6.084_870)).abs() < 1e-5, "{low} {high}");
+    }
+
+    /// By hand: a machine whose speed changes by a tenth from one period to the next. Iterations of 100 that differ by hardly anything
+    /// then tell the mean to within a tenth and not better.
+    #[test]
+    fn what_a_machine_drifts_by_makes_intervals_wider() {
+        let (before, after) = ([100.0, 100.1, 99.9, 100.0], [108.0, 108.1, 107.9, 108.0]);
+        let drift = Some(Drift { square: 0.01, freedom: 8.0 });
+        let with = |values: &[f64]| Sample::of_iterations(values.to_vec(), drift).unwrap();
+        assert!(of_values(&before, &after).unwrap()[0] > 7.0);
+        let [low, high] = welch(&with(&before), &with(&after), 0.05).unwrap();
+        // The root of 100 and 116.6 is 14.72, and t of 16 is 2.12.
+        assert!((high - low) / 2.0 > 31.0 && (high - low) / 2.0 < 31.4, "{low} {high}");
     }
 
     /// Two runs without any difference, in which each iteration keeps part of the one before: intervals of 95 % hold 95 in 100 times.
@@ -218,7 +317,7 @@ mod tests {
                 (0..20).map(|_| next()).collect()
             };
             let holds = (0..2000)
-                .filter(|_| matches!(welch(&run(), &run(), 0.05), Some([low, high]) if low <= 0.0 && high >= 0.0));
+                .filter(|_| matches!(of_values(&run(), &run()), Some([low, high]) if low <= 0.0 && high >= 0.0));
             let share = holds.count() as f64 / 2000.0;
             assert!((0.935..=0.985).contains(&share), "{kept}: {share}");
         }

@@ -1,12 +1,13 @@
 //! What recording adds to iterations, taken out of them: where the events lie that it spent the time on.
 
 use crate::breakdown::{Iteration, RankBreakdown};
+use crate::drift::Drift;
 use crate::iterations::Markers;
 use crate::operations::Operation;
 use crate::overhead::Overhead;
 use crate::recording::Recording;
 use crate::sets::Sets;
-use crate::state::{Class, State};
+use crate::state::Class;
 use crate::threads::Stretch;
 use perf4sight_conventions::stats::{mean, median};
 use perf4sight_traces::intervals::Interval;
@@ -39,7 +40,7 @@ impl Corrected {
 }
 
 /// Costs of recording by the operation and the class that they fall into, the GPU idle.
-type Costs = BTreeMap<Operation, [f64; 5]>;
+type Costs = BTreeMap<Operation, [f64; Class::ALL.len()]>;
 
 /// Microseconds that an event costs within itself: what its two looks at the clock take, as long as operators and calls that do nothing
 /// are recorded to last, 0.01 to 0.03.
@@ -96,6 +97,7 @@ impl RankBreakdown {
     /// where it does not, a warning says why.
     pub fn correct(&mut self, trace: &Trace, recording: Option<&Recording>) {
         self.overhead = recording.and_then(Overhead::of);
+        self.drift = recording.and_then(Drift::of);
         let doubts = self.overhead.iter().flat_map(|overhead| overhead.doubts.clone());
         self.warnings.extend(doubts);
         match self.added(trace, recording) {
@@ -109,8 +111,8 @@ impl RankBreakdown {
 
     /// What to take out, or why that is not known.
     fn added(&self, trace: &Trace, recording: Option<&Recording>) -> Result<Added, String> {
-        let recording = recording
-            .ok_or("nothing tells how long iterations take without it, as what perf4sight record writes does")?;
+        let recording =
+            recording.ok_or("nothing tells how long iterations take without it (perf4sight record does)")?;
         let overhead = self.overhead.as_ref().ok_or("no iterations were timed without it")?;
         if self.markers != Markers::ProfilerSteps {
             return Err("these iterations are not those that were timed without it".to_owned());
@@ -130,8 +132,9 @@ impl RankBreakdown {
         if name.is_some_and(|name| name != stem(&recording.trace)) {
             return Err(format!("what lies beside this trace is told of {}", recording.trace));
         }
-        if self.rank != recording.rank {
-            return Err(format!("what lies beside the trace of rank {} is told of rank {}", self.rank, recording.rank));
+        let rank = trace.rank().unwrap_or(self.rank);
+        if rank != recording.rank {
+            return Err(format!("what lies beside the trace of rank {rank} is told of rank {}", recording.rank));
         }
         Ok(())
     }
@@ -269,13 +272,13 @@ fn costs(rank: &RankBreakdown, trace: &Trace) -> Vec<Costs> {
     let mut costs_of = |iteration: &Iteration| {
         let (begin, end) = iteration.window;
         let first = moments.partition_point(|(moment, _)| *moment < begin);
-        let unrecorded = if iteration.sets.python_recorded { State::Waits } else { State::Untold };
+        let recorded = iteration.sets.recorded;
         let mut costs = Costs::new();
         for &(moment, cost) in moments[first..].iter().take_while(|(moment, _)| *moment < end) {
             if busy.at(moment).is_none() {
                 let operation = operations.at(moment).map_or(Operation::Other, |(_, operation)| *operation);
-                let state = timeline.at(moment).map_or(unrecorded, |stretch| stretch.state);
-                costs.entry(operation).or_default()[state.class().index()] += cost;
+                let state = timeline.at(moment).map_or(recorded.unrecorded(), |stretch| stretch.state);
+                costs.entry(operation).or_default()[recorded.class(state).index()] += cost;
             }
         }
         costs

@@ -43,6 +43,22 @@ impl Idle {
     }
 }
 
+/// Nanoseconds during which no stream works, by why; they add up to [`DeviceTime::idle`](crate::DeviceTime::idle).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleTime {
+    /// By [`Idle::index`].
+    nanoseconds: [i64; 5],
+    /// Whether waiting for another rank would be seen.
+    told_of_ranks: bool,
+}
+
+impl IdleTime {
+    /// Those of one cause; none where the trace does not tell: of a single rank, nobody knows whether it waits for others.
+    pub fn get(&self, cause: Idle) -> Option<i64> {
+        (cause != Idle::AnotherRank || self.told_of_ranks).then(|| self.nanoseconds[cause.index()])
+    }
+}
+
 /// What tells why accelerators are idle.
 pub(crate) struct Causes {
     /// When something begins on a stream and when it was asked for, by beginnings.
@@ -68,8 +84,13 @@ impl Causes {
         }
     }
 
-    /// The idle nanoseconds of a window by [`Idle::index`].
-    pub fn within(&self, window: Interval, device: &Device) -> [i64; 5] {
+    /// The idle time of a window, waiting for another rank told in any case or only where some call in the trace does.
+    pub fn within(&self, window: Interval, device: &Device, told_of_ranks: bool) -> IdleTime {
+        let told_of_ranks = told_of_ranks || !self.waits_for_rank.is_empty();
+        IdleTime { nanoseconds: self.by_cause(window, device), told_of_ranks }
+    }
+
+    fn by_cause(&self, window: Interval, device: &Device) -> [i64; 5] {
         let mut idle = [0; 5];
         let behind = device.busy.partition_point(|(_, stops)| *stops <= window.0);
         let mut at = window.0;

@@ -1,5 +1,6 @@
 //! The thread that runs the training script, and what goes on while it waits for others.
 
+use crate::exchange;
 use crate::state::State;
 use crate::threads::{Stretch, Thread};
 use perf4sight_traces::{Category, Trace, TrackId};
@@ -35,7 +36,8 @@ pub(crate) fn timeline(trace: &Trace, threads: &[Thread], main: usize) -> Vec<St
     for (place, other) in others.iter().enumerate() {
         blocked.compare(place, other, &mut busiest);
     }
-    stand_in(own, &blocked, &busiest, &others)
+    let seen = stand_in(own, &blocked, &busiest, &others);
+    exchange::waits(trace, threads[main].track, seen)
 }
 
 fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Category, &'a str)> {

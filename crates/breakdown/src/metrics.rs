@@ -105,6 +105,11 @@ impl Metric {
         }
     }
 
+    /// Whether it is nothing where there is no GPU.
+    pub fn is_of_gpu(self) -> bool {
+        matches!(self, Metric::CudaCppTimeSec | Metric::GPUTimeSec | Metric::GPUAndCudaCppTimeSec)
+    }
+
     /// What it tells, in a few words.
     pub fn about(self) -> &'static str {
         match self {
@@ -122,26 +127,37 @@ impl Metric {
         }
     }
 
-    /// Its value in seconds, percent or as a factor; none where the trace does not tell, as all that rests on the time in Python where
-    /// that is not recorded, and where it were a share of nothing.
+    /// Its value in seconds, percent or as a factor; none where the trace does not tell all that it rests on, and where it were a share
+    /// of nothing.
     pub fn of(self, sets: &Sets) -> Option<f64> {
-        let idle = |class| sets.get(class, false);
-        let calls = sets.class(Class::Cpp)? + sets.class(Class::CudaApi)?;
+        let recorded = sets.recorded;
+        // What is not the GPU's is told only where that is.
+        let beside_gpu = |time: Option<i64>| time.filter(|_| recorded.gpu).map(seconds);
         match self {
             Metric::TotalTimeSec => Some(seconds(sets.total())),
-            Metric::CppAndGPUTimeSec => Some(seconds(calls)),
-            Metric::CppTimeSec => Some(seconds(idle(Class::Cpp)? + idle(Class::CudaApi)?)),
-            Metric::FrameworkCppTimeSec => idle(Class::Cpp).map(seconds),
-            Metric::CudaCppTimeSec => idle(Class::CudaApi).map(seconds),
-            Metric::GPUTimeSec => Some(seconds(sets.gpu_busy())),
+            Metric::CppAndGPUTimeSec => calls(sets).map(seconds),
+            Metric::CppTimeSec => beside_gpu(calls_of(|class| sets.get(class, false))),
+            Metric::FrameworkCppTimeSec => beside_gpu(sets.get(Class::Cpp, false)),
+            Metric::CudaCppTimeSec => beside_gpu(sets.get(Class::CudaApi, false)),
+            Metric::GPUTimeSec => beside_gpu(Some(sets.gpu_busy())),
             Metric::GPUAndCudaCppTimeSec => sets.class(Class::CudaApi).map(seconds),
             // Built-in functions are calls into the C library that only events of Python show.
-            Metric::TheoreticalSpeedup => sets.python_recorded.then(|| ratio(sets.total(), calls))?,
+            Metric::TheoreticalSpeedup => recorded.python.then(|| ratio(sets.total(), calls(sets)?))?,
             Metric::PercentTimeInPython => Some(100.0 * ratio(sets.class(Class::Python)?, sets.total())?),
             Metric::PythonTimeSec => sets.class(Class::Python).map(seconds),
-            Metric::PythonOverheadPercent => Some(100.0 * ratio(sets.class(Class::Python)?, calls)?),
+            Metric::PythonOverheadPercent => Some(100.0 * ratio(sets.class(Class::Python)?, calls(sets)?)?),
         }
     }
+}
+
+/// Nanoseconds in calls into the C library.
+fn calls(sets: &Sets) -> Option<i64> {
+    calls_of(|class| sets.class(class))
+}
+
+/// C++ and the CUDA API, told apart or not.
+fn calls_of(time: impl Fn(Class) -> Option<i64>) -> Option<i64> {
+    time(Class::CppOrCudaApi).or_else(|| Some(time(Class::Cpp)? + time(Class::CudaApi)?))
 }
 
 fn seconds(nanoseconds: i64) -> f64 {

@@ -74,8 +74,9 @@ const CELLS: usize = 50_000;
 const BACKWARD: &[(&str, &str)] = &[("torch/_tensor.py", "backward"), ("torch/autograd/__init__.py", "backward")];
 
 /// What the names of operators of a backward pass begin with: the nodes that PyTorch's engine runs, and its copies into buckets of
-/// gradients and out of them, between which it may wait for other ranks.
-const NODES: &[&str] = &["autograd::engine::evaluate_function", "torch::distributed::reducer::"];
+/// gradients and out of them, by either of their names, between which it may wait for other ranks.
+const NODES: &[&str] =
+    &["autograd::engine::evaluate_function", "torch::distributed::reducer::", "torch.distributed.ddp.reducer::"];
 
 /// When the script is in which operation; of those inside each other, in the innermost. A module that runs in a backward pass, as with
 /// checkpoints of activations, belongs to that.

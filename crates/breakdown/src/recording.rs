@@ -21,6 +21,12 @@ pub struct Recording {
     pub trace: String,
     /// Whose it is.
     pub rank: u32,
+    /// The version of PyTorch; others may write such files without it.
+    #[serde(default)]
+    pub torch: Option<String>,
+    /// How many threads operators ran on; the first recordings lack it.
+    #[serde(default)]
+    pub threads: Option<u32>,
     /// What marks iterations, in words.
     pub iterations_are: String,
     /// Whether the trace has more than operators.
@@ -84,6 +90,12 @@ impl Recording {
             Some(time) => Err(wrong(format!("tells of an iteration of {time} ns")).expected("a week at most")),
             None => Ok(recording),
         }
+    }
+
+    /// What the script ran with, as far as it is told: `PyTorch 2.11.0 on 4 threads`.
+    pub fn origin(&self) -> Option<String> {
+        let threads = self.threads.map_or(String::new(), |threads| format!(" on {threads} threads"));
+        Some(format!("PyTorch {}{threads}", self.torch.as_ref()?))
     }
 
     /// What is told beside a trace; none where nothing is, as beside those that others recorded.

@@ -3,6 +3,7 @@
 use crate::breakdown::{Iteration, RankBreakdown};
 use crate::device::{Work, clipped};
 use crate::operations::Operation;
+use crate::recorded::Recorded;
 use crate::state::Class;
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::Interval;
@@ -62,8 +63,9 @@ pub enum What {
 /// that follow each other and show the same are one span.
 pub fn rows(trace: &Trace, rank: &RankBreakdown, iteration: &Iteration) -> Vec<Row> {
     let window = iteration.window;
-    let unrecorded = if iteration.sets.python_recorded { Class::Wait } else { Class::PythonOrWait };
-    let word = filled(stretches(trace, &rank.timeline, window), window, unrecorded);
+    let unrecorded = rank.recorded.class(rank.recorded.unrecorded());
+    let stretches = |of: &[Stretch]| stretches(trace, of, (rank.recorded, window));
+    let word = filled(stretches(&rank.timeline), window, unrecorded);
     let mut rows = vec![Row { of: RowOf::Word, spans: word }];
     if rank.device.is_recorded() {
         let busy = clipped(&rank.device.busy, window).into_iter();
@@ -71,10 +73,8 @@ pub fn rows(trace: &Trace, rank: &RankBreakdown, iteration: &Iteration) -> Vec<R
         rows.push(Row { of: RowOf::Gpu, spans });
     }
     rows.push(Row { of: RowOf::Operations, spans: operations(rank, window) });
-    let threads = rank
-        .threads
-        .iter()
-        .map(|thread| Row { of: RowOf::Thread(thread.track), spans: stretches(trace, &thread.stretches, window) });
+    let threads =
+        rank.threads.iter().map(|thread| Row { of: RowOf::Thread(thread.track), spans: stretches(&thread.stretches) });
     rows.extend(busiest_first(threads.collect()));
     rows.extend(busiest_first(streams(trace, window)));
     rows.retain(|row| !row.spans.is_empty());
@@ -91,12 +91,12 @@ fn busiest_first(mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// Stretches within a window; neighbours of one class are one.
-fn stretches(trace: &Trace, stretches: &[Stretch], (begin, end): Interval) -> Vec<RowSpan> {
+fn stretches(trace: &Trace, stretches: &[Stretch], (recorded, (begin, end)): (Recorded, Interval)) -> Vec<RowSpan> {
     let mut spans: Vec<RowSpan> = Vec::new();
     let first = stretches.partition_point(|stretch| stretch.end <= begin);
     for stretch in stretches[first..].iter().take_while(|stretch| stretch.start < end) {
         let time = (stretch.start.max(begin), stretch.end.min(end));
-        let what = What::Class(stretch.state.class());
+        let what = What::Class(recorded.class(stretch.state));
         let name = stretch.event.map(|event| trace.events[event as usize].name);
         match spans.last_mut() {
             Some(last) if last.what == what && last.time.1 == time.0 => {

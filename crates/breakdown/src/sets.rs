@@ -1,5 +1,6 @@
 //! A window of time as disjoint sets: who had the word, and whether a GPU was busy.
 
+use crate::recorded::Recorded;
 use crate::state::{Class, State};
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::Interval;
@@ -10,33 +11,28 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sets {
     /// Nanoseconds by [`Class::index`], the GPU idle and busy.
-    nanoseconds: [[i64; 2]; 5],
+    nanoseconds: [[i64; 2]; Class::ALL.len()],
     /// Nanoseconds of the CUDA API in calls that wait for the GPU.
     pub synchronising: i64,
-    /// Whether calls of Python were recorded.
-    pub python_recorded: bool,
+    /// What the trace tells.
+    pub recorded: Recorded,
 }
 
 impl Sets {
     /// No time.
-    pub(crate) fn none(python_recorded: bool) -> Self {
-        Sets { nanoseconds: [[0; 2]; 5], synchronising: 0, python_recorded }
+    pub(crate) fn none(recorded: Recorded) -> Self {
+        Sets { nanoseconds: [[0; 2]; Class::ALL.len()], synchronising: 0, recorded }
     }
 
-    /// Divides a window by what a process does and when its GPUs are busy. What is not recorded is waiting, or where Python is not
-    /// recorded either, not told.
+    /// Divides a window by what a process does and when its GPUs are busy. Where nothing is recorded
+    /// of the process it waits, or if Python is not recorded either, nobody knows.
     ///
     /// `stretches` and `busy` are in order and do not overlap; a window is shorter than 292 years.
-    pub(crate) fn split(
-        (begin, end): Interval,
-        stretches: &[Stretch],
-        busy: &[Interval],
-        python_recorded: bool,
-    ) -> Self {
-        let mut sets = Sets::none(python_recorded);
+    pub(crate) fn split((begin, end): Interval, stretches: &[Stretch], busy: &[Interval], recorded: Recorded) -> Self {
+        let mut sets = Sets::none(recorded);
         let first = stretches.partition_point(|stretch| stretch.end <= begin);
         let mut busy = &busy[busy.partition_point(|(_, busy_end)| *busy_end <= begin)..];
-        let unrecorded = if python_recorded { State::Waits } else { State::Untold };
+        let unrecorded = recorded.unrecorded();
         let mut at = begin;
         for stretch in stretches[first..].iter().take_while(|stretch| stretch.start < end) {
             let (start, end) = (stretch.start.max(begin), stretch.end.min(end));
@@ -61,7 +57,7 @@ impl Sets {
             }
             *busy = rest;
         }
-        let [idle, with_gpu] = &mut self.nanoseconds[state.class().index()];
+        let [idle, with_gpu] = &mut self.nanoseconds[self.recorded.class(state).index()];
         *idle += end - start - worked;
         *with_gpu += worked;
         if state == State::Synchronises {
@@ -86,15 +82,10 @@ impl Sets {
         self.nanoseconds.iter().flatten().sum()
     }
 
-    /// Nanoseconds of a class while the GPU is busy or idle; none where the trace cannot tell: Python and waiting in a trace without
-    /// events of Python, where [`Class::PythonOrWait`] holds both.
+    /// Nanoseconds of a class while the GPU is busy or idle; none where the trace cannot tell, and its time is in a class that
+    /// [stands for several](Class::is_joint).
     pub fn get(&self, class: Class, gpu_busy: bool) -> Option<i64> {
-        let told = match class {
-            Class::Python | Class::Wait => self.python_recorded,
-            Class::PythonOrWait => !self.python_recorded,
-            Class::Cpp | Class::CudaApi => true,
-        };
-        told.then(|| self.nanoseconds[class.index()][usize::from(gpu_busy)])
+        self.recorded.tells(class).then(|| self.nanoseconds[class.index()][usize::from(gpu_busy)])
     }
 
     /// Nanoseconds of a class, whatever the GPU does; none where the trace cannot tell.

@@ -2,7 +2,8 @@
 
 use crate::ancestry::Ancestry;
 use crate::breakdown::RankBreakdown;
-use crate::state::{Class, State, States};
+use crate::recorded::Recorded;
+use crate::state::{Class, States};
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
@@ -111,6 +112,7 @@ struct Growing<'a> {
     labels: Vec<Option<u32>>,
     refused: BTreeSet<u32>,
     states: States<'a>,
+    recorded: Recorded,
 }
 
 /// Stands for no frame.
@@ -132,6 +134,7 @@ impl<'a> Growing<'a> {
             labels: vec![None; trace.names.all().count()],
             refused: BTreeSet::new(),
             states: States::of(trace),
+            recorded: rank.recorded,
         }
     }
 
@@ -193,7 +196,7 @@ impl<'a> Growing<'a> {
                 let frame = self.frames.len() as u32;
                 self.children.insert(key, frame);
                 let parent = Some(parent).filter(|parent| *parent != ROOT);
-                let class = self.states.get(event_of).map_or(Class::Wait, State::class);
+                let class = self.states.get(event_of).map_or(Class::Wait, |state| self.recorded.class(state));
                 self.frames.push(Frame { parent, name: key.1, category, class, own: 0, total: 0, calls: 0 });
                 frame
             }

@@ -15,6 +15,10 @@ pub enum Class {
     Wait,
     /// Python or waiting: the trace has no events of Python, so that it cannot tell them apart.
     PythonOrWait,
+    /// C++ or a call of the accelerator's runtime, none of which is in the trace.
+    CppOrCudaApi,
+    /// Anything of which there are no events in the trace.
+    Unrecorded,
 }
 
 /// What a thread does.
@@ -38,7 +42,15 @@ pub enum State {
 
 impl Class {
     /// All of them, as [`Class::index`] counts them.
-    pub const ALL: [Class; 5] = [Class::Python, Class::Cpp, Class::CudaApi, Class::Wait, Class::PythonOrWait];
+    pub const ALL: [Class; 7] = [
+        Class::Python,
+        Class::Cpp,
+        Class::CudaApi,
+        Class::Wait,
+        Class::PythonOrWait,
+        Class::CppOrCudaApi,
+        Class::Unrecorded,
+    ];
 
     /// Its place in [`Class::ALL`].
     pub fn index(self) -> usize {
@@ -53,13 +65,20 @@ impl Class {
             Class::CudaApi => "CUDA API",
             Class::Wait => "wait",
             Class::PythonOrWait => "Python or wait",
+            Class::CppOrCudaApi => "C++ or CUDA API",
+            Class::Unrecorded => "not recorded",
         }
+    }
+
+    /// Whether it stands for several others, which a trace does not tell apart.
+    pub fn is_joint(self) -> bool {
+        matches!(self, Class::PythonOrWait | Class::CppOrCudaApi | Class::Unrecorded)
     }
 }
 
 impl State {
-    /// The class that its time belongs to.
-    pub fn class(self) -> Class {
+    /// The class that its time belongs to, in a trace that has events of all.
+    pub(crate) fn class(self) -> Class {
         match self {
             State::Python => Class::Python,
             State::Cpp | State::Delegates => Class::Cpp,

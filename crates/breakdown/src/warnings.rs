@@ -2,11 +2,12 @@
 
 use crate::breakdown::{Breakdown, RankBreakdown};
 use crate::iterations::{self, Found, Markers};
+use crate::recorded::Recorded;
 use crate::threads::Thread;
 use crate::warm_up::WarmUp;
 use perf4sight_conventions::stats::{mean, median};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Ranked, Trace};
+use perf4sight_traces::{Event, Ranked, Trace};
 
 /// A profiler keeps all events in memory and writes gigabytes for minutes: none records a day, in nanoseconds.
 const DAY: i64 = 86_400_000_000_000;
@@ -23,8 +24,7 @@ pub(crate) struct Told<'a> {
     pub found: &'a Found,
     pub threads: &'a [Thread],
     pub main: Option<usize>,
-    /// Whether calls of Python were recorded.
-    pub python: bool,
+    pub recorded: Recorded,
     /// Iterations behind those that are broken down.
     pub too_many: usize,
     /// Names of ranges that are not told apart.
@@ -32,41 +32,29 @@ pub(crate) struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// All that is worth telling.
+    /// All that is worth telling, what changes figures most first.
     pub fn warnings(&self, warm_up: &WarmUp) -> Vec<String> {
         let mut warnings = self.trace.damage.warnings();
         warnings.extend(extreme(self.trace));
-        warnings.extend(self.clipped());
-        warnings.extend(self.overlapping());
         warnings.extend(self.marked());
-        if !self.python {
-            warnings.push(
-                "calls of Python are not in the trace (the profiler's with_stack=True records them), so that its share is unknown"
-                    .to_owned(),
-            );
-        }
-        warnings.extend(self.unrecorded());
         warnings.extend(self.bare());
         warnings.extend(self.longer(warm_up));
+        warnings.extend(self.unrecorded());
+        warnings.extend(self.overlapping());
+        warnings.extend(self.clipped());
         if self.too_many > 0 {
             warnings.push(format!("{} iterations behind the first {} are left out", self.too_many, iterations::MOST));
         }
         if self.merged > 0 {
-            let merged = self.merged;
-            warnings
-                .push(format!("{merged} names of ranges are not told apart: those that take least are in \"other\""));
+            warnings.push(format!("{} names of ranges, those that take least, are in \"other\"", self.merged));
         }
         warnings
     }
 
     fn clipped(&self) -> Option<String> {
-        match self.threads.iter().map(|thread| thread.clipped).sum::<u64>() {
-            0 => None,
-            1 => Some("1 event ends after the one that it began in; it is taken to end with it".to_owned()),
-            clipped => {
-                Some(format!("{clipped} events end after the one that they began in; they are taken to end with it"))
-            }
-        }
+        let clipped = self.threads.iter().map(|thread| thread.clipped).sum::<u64>();
+        (clipped > 0)
+            .then(|| format!("events that end after the one they began in, and are taken to end with it: {clipped}"))
     }
 
     fn overlapping(&self) -> Vec<String> {
@@ -104,23 +92,20 @@ impl Told<'_> {
         }
     }
 
-    /// Calls of which a trace has none, though it has what follows from them: their times are 0 in the figures and are not known.
+    /// What a trace has no events of, so that its times are unknown.
     fn unrecorded(&self) -> Vec<String> {
-        let has = |wanted: fn(Category) -> bool| self.trace.events.iter().any(|event| wanted(event.category));
-        let mut warnings = Vec::new();
-        if !self.found.marks.is_empty() && !self.python && !has(|category| category == Category::Operator) {
-            warnings.push(
-                "operators are not in the trace, so that the share of C++ is unknown, and not 0 as the figures have it"
-                    .to_owned(),
-            );
-        }
-        if has(Category::on_device) && !has(|category| category == Category::Runtime) {
-            warnings.push(
-                "calls of the accelerator's runtime are not in the trace, so that the share of the CUDA API is unknown, and not 0 as the figures have it"
-                    .to_owned(),
-            );
-        }
-        warnings
+        let Recorded { python, cpp, cuda_api, gpu } = self.recorded;
+        let told = [
+            (
+                python,
+                "calls of Python are not in the trace (the profiler's with_stack=True records them): Python and waiting are unknown",
+            ),
+            (cpp, "operators are not in the trace: C++ is unknown"),
+            (cuda_api, "calls of the accelerator's runtime are not in the trace: the CUDA API is unknown"),
+            (gpu, "what the GPU works on is not in the trace: when it is busy is unknown"),
+        ];
+        let unknown = told.into_iter().filter(|(recorded, _)| !recorded && !self.found.marks.is_empty());
+        unknown.map(|(_, told)| told.to_owned()).collect()
     }
 
     /// Iterations in which hardly anything of the main thread was recorded.

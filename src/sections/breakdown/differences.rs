@@ -15,9 +15,7 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     };
     let [before, after] = [total.before.mean, total.after.mean].map(|seconds| Milliseconds(1e3 * seconds));
     let Some(interval) = total.interval else {
-        return format!(
-            "an iteration took {before} before and {after} after; of a single one nobody knows how much is noise"
-        );
+        return format!("an iteration took {before} before and {after} after; {}", unknown(total));
     };
     let word = match total.verdict() {
         Verdict::Less => "less",
@@ -29,23 +27,38 @@ pub(super) fn answer(comparison: &Comparison) -> String {
                 } else {
                     ""
                 };
-            return format!("an iteration took {before} before and {after} after: {NOISE}{parts}");
+            let by = told_by(comparison);
+            return format!("an iteration took {before} before and {after} after: {NOISE} (by {by}){parts}");
         }
     };
     let [one, other] = interval.map(|seconds| Milliseconds(1e3 * seconds.abs()));
     let (low, high) = if one.0 <= other.0 { (one, other) } else { (other, one) };
     let percent = total.percent().map_or(String::new(), |percent| format!(", {}", Percent(percent.abs())));
     format!(
-        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high})",
-        Milliseconds(1e3 * total.change.abs())
+        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {})",
+        Milliseconds(1e3 * total.change.abs()),
+        told_by(comparison)
     )
+}
+
+/// How many recordings a comparison rests on, and what so many do not cover.
+fn told_by(comparison: &Comparison) -> String {
+    let covers = comparison.recordings.iter().all(|count| *count > 1);
+    let uncovered = if covers { "" } else { ", which does not cover how one start of a script differs from the next" };
+    format!("{}{uncovered}", recordings(comparison))
+}
+
+fn recordings(comparison: &Comparison) -> String {
+    let [before, after] = comparison.recordings;
+    format!("{before} recording{} before and {after} after", if before == 1 { "" } else { "s" })
 }
 
 /// Every number before and after.
 pub(super) fn table(comparison: &Comparison) -> Table {
     let gpu = comparison.has_gpu();
+    let title = format!("What changed, by {}; all intervals hold together with 95 %", recordings(comparison));
     let mut table = Table::new(
-        "What changed; all intervals hold together with 95 %, and tell nothing of how runs differ from one start to the next",
+        title,
         [
             Column::text("of", "of"),
             Column::number("before", "before"),
@@ -59,7 +72,7 @@ pub(super) fn table(comparison: &Comparison) -> Table {
     let worth = |difference: &&Difference| difference.before.mean != 0.0 || difference.after.mean != 0.0;
     for difference in comparison.differences.iter().filter(worth) {
         let cell = |value: f64| shown(difference.of, value);
-        let signed = |value: f64| format!("{}{}", if value >= 0.0 { "+" } else { "" }, cell(value));
+        let signed = |value: f64| format!("{}{}", if value >= 0.0 { "+" } else { "" }, of_change(difference.of, value));
         let interval = difference.interval.map(|interval| range(interval.map(signed)));
         table.row([
             name(difference.of, gpu).into(),
@@ -74,14 +87,22 @@ pub(super) fn table(comparison: &Comparison) -> Table {
 }
 
 fn verdict(difference: &Difference) -> String {
-    let percent = difference
-        .percent()
-        .map_or(String::new(), |percent| format!("{}{} ", if percent >= 0.0 { "+" } else { "" }, Percent(percent)));
+    // Of a share, a percentage of it would be taken for its points.
+    let percent = difference.percent().filter(|_| !is_share(difference.of));
+    let percent = percent.map_or(String::new(), |percent| format!("{} ", Percent(percent.abs())));
     match (difference.interval, difference.verdict()) {
-        (None, _) => "a single iteration".to_owned(),
+        (None, _) => unknown(difference).to_owned(),
         (_, Verdict::Less) => format!("{percent}less"),
         (_, Verdict::More) => format!("{percent}more"),
         (_, Verdict::Noise) => NOISE.to_owned(),
+    }
+}
+
+/// Why a change has no interval.
+fn unknown(difference: &Difference) -> &'static str {
+    match difference.before.count.min(difference.after.count) {
+        1 => "of a single one nobody knows how much is noise",
+        _ => "nothing varies among iterations, so that nobody knows how much is noise",
     }
 }
 
@@ -89,6 +110,18 @@ fn name(measure: Measure, gpu: bool) -> String {
     match measure {
         Measure::Set { class, gpu_busy } => class_name(class, gpu_busy, gpu),
         Measure::Metric(metric) => metric.name().to_owned(),
+    }
+}
+
+fn is_share(measure: Measure) -> bool {
+    matches!(measure, Measure::Metric(metric) if metric.unit() == Unit::Percent)
+}
+
+/// A change as people read it: of percentages in points.
+fn of_change(measure: Measure, change: f64) -> String {
+    match is_share(measure) {
+        true => format!("{change:.1} points"),
+        false => shown(measure, change).to_string(),
     }
 }
 

@@ -5,7 +5,7 @@ use super::run::Run;
 use super::tables::{Whose, corrected_total};
 use crate::breakdown::{
     Class, Clock, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, Overhead,
-    RankBreakdown, Sets, Summary, Verdict, Work,
+    RankBreakdown, Recorded, Sets, Summary, Verdict, Work,
 };
 use crate::traces::{Ranked, Trace};
 use serde_json::{Map, Value, json};
@@ -22,6 +22,8 @@ pub(super) fn of(shown: &Shown) -> Value {
     document["warnings"] = shown.warnings.clone().into();
     if let Some((after, comparison)) = &shown.after {
         document["after"] = run(after);
+        let [before, after] = comparison.recordings;
+        document["recordings"] = json!({ "before": before, "after": after });
         document["comparison"] = differences(comparison);
     }
     document
@@ -39,8 +41,9 @@ fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
         "rank": rank.rank,
         "trace": ranked.trace.file,
         "iterations_are": markers(&rank.markers),
-        "python_recorded": rank.iterations.iter().all(|iteration| iteration.sets.python_recorded),
+        "python_recorded": rank.recorded.python,
         "gpu_recorded": rank.device.is_recorded(),
+        "recorded": recorded(rank.recorded),
         "gpus": ranked.trace.header.devices,
         "warm_up": rank.warm_up.iterations,
         "recording": rank.overhead.as_ref().map(overhead),
@@ -49,6 +52,11 @@ fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
         "summary": summary(Whose::Rank(rank)),
         "warnings": rank.warnings,
     })
+}
+
+fn recorded(recorded: Recorded) -> Value {
+    let Recorded { python, cpp, cuda_api, gpu } = recorded;
+    json!({ "python": python, "cpp": cpp, "cuda_api": cuda_api, "gpu": gpu })
 }
 
 fn markers(markers: &Markers) -> Value {
@@ -79,7 +87,7 @@ fn iteration(one: &Iteration, trace: &Trace) -> Value {
         "operations": one.operations.iter().map(operation).collect::<Value>(),
         "gpu_work": named(Work::ALL, of_work),
         "gpu_streams": device.streams.iter().map(stream).collect::<Value>(),
-        "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle[cause.index()].into())),
+        "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle.get(cause).into())),
         "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
         "corrected": one.corrected.as_ref().and_then(Corrected::sets).map(|of| named(Class::ALL, |class| sets(of, class))),
     })
@@ -127,7 +135,7 @@ fn summary(whose: Whose) -> Value {
         "total_ns": number(&|one| Some(one.sets.total() as f64)),
         "sets": named(Class::ALL, |class| both(class).into()),
         "gpu_work": named(Work::ALL, of_work),
-        "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?[cause.index()] as f64)).into()),
+        "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
         "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
         "corrected_metrics": number(&corrected_total).map(|_| named(Metric::ALL, |metric| without(metric).into())),
     })
@@ -187,6 +195,8 @@ impl Keyed for Class {
             Class::CudaApi => "cuda_api",
             Class::Wait => "wait",
             Class::PythonOrWait => "python_or_wait",
+            Class::CppOrCudaApi => "cpp_or_cuda_api",
+            Class::Unrecorded => "not_recorded",
         }
     }
 }

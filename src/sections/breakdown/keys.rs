@@ -29,7 +29,7 @@ pub(super) const TABLE: Table = Table {
             name: "compare",
             kind: Kind::List(&Kind::Path),
             default: Unset,
-            help: "The traces of another run, or a folder of them, to show what changed from the first to this one.",
+            help: "The traces of another run, or a folder of them, to show what changed from the first to this one. Either may be several folders, each a recording of the run.",
         },
     ],
 };

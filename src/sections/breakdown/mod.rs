@@ -1,6 +1,8 @@
 //! `[breakdown]` and `perf4sight breakdown`: where the iterations of a training script spend their time, from traces of it.
 
 mod answer;
+mod bars;
+mod data;
 mod differences;
 mod files;
 mod folded;
@@ -12,6 +14,7 @@ mod rows;
 mod run;
 mod tables;
 mod time_breakdown;
+mod warnings;
 
 use crate::breakdown::{Comparison, Metric, Options, RankBreakdown};
 use crate::config::Values;
@@ -161,17 +164,21 @@ impl Breakdown {
 
     fn read(&self, progress: &Progress) -> Result<Shown> {
         let options = Options { iteration: self.iteration.clone() };
-        let run = Run::read(&self.traces, &options, progress)?;
-        let mut warnings = run.warnings();
         if self.compare.is_empty() {
-            return Ok(Shown { run, after: None, warnings });
+            let run = Run::read(&self.traces, &options, progress)?;
+            return Ok(Shown { warnings: run.warnings(), run, after: None });
         }
-        let after = Run::read(&self.compare, &options, progress)?;
-        warnings.iter_mut().for_each(|warning| warning.insert_str(0, "before: "));
-        warnings.extend(after.warnings().into_iter().map(|warning| format!("after: {warning}")));
+        let before = Run::read_recordings(&self.traces, &options, progress)?;
+        let after = Run::read_recordings(&self.compare, &options, progress)?;
         // What makes two runs hard to compare comes first.
-        warnings.splice(0..0, run.unlike(&after));
-        let comparison = Comparison::of(&run.breakdown, &after.breakdown);
-        Ok(Shown { run, after: Some((after, comparison)), warnings })
+        let mut warnings = before.first.unlike(&after.first);
+        let told = [("before", &before), ("after", &after)].into_iter().flat_map(|(name, recordings)| {
+            recordings.all().flat_map(Run::warnings).map(move |warning| (name, warning))
+        });
+        warnings.extend(warnings::of_runs(told));
+        let [own, others] =
+            [&before, &after].map(|recordings| recordings.all().map(|run| &run.breakdown).collect::<Vec<_>>());
+        let comparison = Comparison::of(&own, &others);
+        Ok(Shown { run: before.first, after: Some((after.first, comparison)), warnings })
     }
 }

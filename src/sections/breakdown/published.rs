@@ -1,20 +1,18 @@
 //! The files of the published toolkit: each metric, and the time by operation, as plots and as the data in them.
 
 use super::Shown;
-use super::run::Run;
+use super::bars::Bars;
+use super::data::{Data, runs};
 use super::time_breakdown;
-use crate::breakdown::{Metric, Summary};
+use crate::breakdown::{Metric, RankBreakdown, Summary};
 use crate::error::Result;
-use crate::report::{Axis, Cell, Chart, Column, Group, Plot, Series, StackedBars, Table, Theme, Whole};
-
-/// Ranks beyond these are left out of plots; the data beside them has all.
-pub(super) const RANKS: usize = 64;
+use crate::report::{Chart, Plot, Series, Theme};
 
 /// A plot and its data, by the name that files of both begin with.
 pub(super) struct Published {
     pub name: String,
     pub chart: Chart,
-    pub data: Table,
+    pub data: Data,
 }
 
 impl Published {
@@ -44,50 +42,29 @@ pub(super) fn of(shown: &Shown) -> Vec<Published> {
     metrics.chain([time_breakdown::of(shown)]).collect()
 }
 
-/// The runs that are shown, and what each is called; nothing where there is one.
-pub(super) fn runs(shown: &Shown) -> Vec<(&'static str, &Run)> {
-    match &shown.after {
-        None => vec![("", &shown.run)],
-        Some((after, _)) => vec![("before", &shown.run), ("after", after)],
-    }
-}
-
-pub(super) fn groups(shown: &Shown) -> Vec<Group> {
-    let bars = |run: &Run| run.breakdown.ranks.iter().take(RANKS).map(|rank| format!("rank {}", rank.rank)).collect();
-    runs(shown).into_iter().map(|(name, run)| Group { name: name.to_owned(), bars: bars(run) }).collect()
-}
-
 /// A metric of every rank; none where no trace tells it.
 fn of_metric(shown: &Shown, metric: Metric) -> Option<Published> {
-    let columns = ["run", "rank", "metric", "iterations", "mean", "std"].map(|word| Column::text(word, word));
-    let mut data = Table::new("", columns);
-    let (mut lengths, mut intervals) = (Vec::new(), Vec::new());
+    let of_rank = |rank: &RankBreakdown| rank.summary(|iteration| metric.of(&iteration.sets));
+    let mut data = Data::new(shown, &["rank", "metric", "iterations", "mean", "std"]);
     for (name, run) in runs(shown) {
-        for (place, rank) in run.breakdown.ranks.iter().enumerate() {
-            let summary = rank.summary(|iteration| metric.of(&iteration.sets));
-            if place < RANKS {
-                lengths.push(summary.map_or(0.0, |summary| summary.mean));
-                intervals.push(summary.and_then(|summary| deviation(&summary)));
-            }
-            data.row([
-                name.into(),
+        for rank in &run.breakdown.ranks {
+            let summary = of_rank(rank);
+            let cells = [
                 u64::from(rank.rank).into(),
                 metric.name().into(),
                 rank.counted().count().into(),
                 summary.map(|summary| summary.mean).into(),
                 summary.and_then(|summary| summary.spread).into(),
-            ]);
+            ];
+            data.row(name, cells);
         }
     }
-    data.rows.iter().any(|row| row[4] != Cell::Missing).then_some(())?;
-    let plot = StackedBars {
-        groups: groups(shown),
-        value: Axis::linear(format!("{} ({})", metric.name(), metric.unit().label())),
-        series: vec![Series::new(metric.name(), lengths)],
-        whole: Whole::Sum,
-        keys: Vec::new(),
-        intervals,
-    };
+    data.has(3).then_some(())?;
+    let bars = Bars(runs(shown));
+    let lengths = bars.ranks().map(|(_, _, rank)| of_rank(rank).map_or(0.0, |summary| summary.mean));
+    let series = vec![Series::new(metric.name(), lengths.collect::<Vec<f64>>())];
+    let intervals = bars.ranks().map(|(_, _, rank)| of_rank(rank).as_ref().and_then(deviation)).collect();
+    let plot = bars.plot(&format!("{} ({})", metric.name(), metric.unit().label()), series, intervals);
     let caption = "The mean iteration; the whisker is a standard deviation to either side.";
     let chart = Chart::new(format!("{}: {}", metric.name(), metric.about()), caption, Plot::StackedBars(plot));
     Some(Published { name: format!("{}.summary", metric.name()), chart, data })

@@ -1,5 +1,6 @@
 //! The traces of one run, read and broken down.
 
+use super::warnings;
 use crate::breakdown::{Breakdown, Options, RankBreakdown, Recording};
 use crate::error::{Error, Result};
 use crate::report::Progress;
@@ -13,6 +14,21 @@ pub(super) struct Run {
     pub traces: Vec<Ranked>,
     /// As many ranks in the same order.
     pub breakdown: Breakdown,
+    /// What it ran with, where recordings tell.
+    origins: BTreeSet<String>,
+}
+
+/// A run that was recorded once or several times.
+pub(super) struct Recordings {
+    /// The one that is shown.
+    pub first: Run,
+    others: Vec<Run>,
+}
+
+impl Recordings {
+    pub fn all(&self) -> impl Iterator<Item = &Run> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
 }
 
 impl Run {
@@ -25,12 +41,35 @@ impl Run {
         let traces = traces::read_ranks(paths)?;
         progress.advance(1);
         progress.doing("breaking traces down");
-        let mut breakdown = Breakdown::of(&traces, options)?;
-        for (ranked, rank) in traces.iter().zip(&mut breakdown.ranks) {
-            rank.correct(&ranked.trace, Recording::beside(&ranked.trace.file)?.as_ref());
-        }
+        let run = Run::of(traces, options)?;
         progress.advance(1);
-        let run = Run { traces, breakdown };
+        Ok(run)
+    }
+
+    /// Reads a run that was recorded once or several times, a folder for each.
+    ///
+    /// # Errors
+    /// As [`Run::read`].
+    pub fn read_recordings(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Recordings> {
+        progress.doing("reading traces");
+        let mut recordings = traces::read_recordings(paths)?.into_iter();
+        progress.advance(1);
+        progress.doing("breaking traces down");
+        let first = Run::of(recordings.next().unwrap_or_default(), options)?;
+        let others = recordings.map(|traces| Run::of(traces, options)).collect::<Result<_>>()?;
+        progress.advance(1);
+        Ok(Recordings { first, others })
+    }
+
+    fn of(traces: Vec<Ranked>, options: &Options) -> Result<Self> {
+        let mut breakdown = Breakdown::of(&traces, options)?;
+        let mut origins = BTreeSet::new();
+        for (ranked, rank) in traces.iter().zip(&mut breakdown.ranks) {
+            let recording = Recording::beside(&ranked.trace.file)?;
+            rank.correct(&ranked.trace, recording.as_ref());
+            origins.extend(recording.and_then(|recording| recording.origin()));
+        }
+        let run = Run { traces, breakdown, origins };
         let timed = run.breakdown.ranks.iter().flat_map(RankBreakdown::counted).any(|one| one.sets.total() > 0);
         if timed { Ok(run) } else { Err(run.nothing()) }
     }
@@ -47,7 +86,7 @@ impl Run {
 
     /// Whether Python's calls are in the traces.
     fn has_python(&self) -> bool {
-        self.breakdown.ranks.iter().flat_map(RankBreakdown::counted).all(|one| one.sets.python_recorded)
+        self.breakdown.ranks.iter().all(|rank| rank.recorded.python)
     }
 
     /// What makes another run, which came after, hard to compare with this one, in sentences.
@@ -68,11 +107,20 @@ impl Run {
             let named = |devices: BTreeSet<&str>| devices.into_iter().collect::<Vec<_>>().join(", ");
             told.push(format!("the runs had different GPUs: {} before, {} after", named(own), named(other)));
         }
+        if self.origins != after.origins && !self.origins.is_empty() && !after.origins.is_empty() {
+            let named = |run: &Run| run.origins.iter().cloned().collect::<Vec<_>>().join(", ");
+            told.push(format!("the runs had {} before and {} after", named(self), named(after)));
+        }
         let [own, other] = [self, after].map(|run| run.traces.len());
         if own != other {
             told.push(format!("the runs have different numbers of ranks: {own} before, {other} after"));
         }
         told
+    }
+
+    /// Whether any trace is of one of several processes.
+    pub fn is_distributed(&self) -> bool {
+        self.traces.iter().any(|ranked| ranked.trace.header.world_size.is_some_and(|ranks| ranks > 1))
     }
 
     /// Names of the accelerators.
@@ -98,21 +146,8 @@ impl Run {
     /// What a reader should know; what is true of several ranks is said once.
     pub fn warnings(&self) -> Vec<String> {
         let ranks = &self.breakdown.ranks;
-        let mut told: Vec<(&str, Vec<u32>)> = Vec::new();
-        for (warning, rank) in ranks.iter().flat_map(|rank| rank.warnings.iter().map(|warning| (warning, rank.rank))) {
-            match told.iter_mut().find(|(known, _)| known == warning) {
-                Some((_, of)) => of.push(rank),
-                None => told.push((warning, vec![rank])),
-            }
-        }
-        let of_ranks = |(warning, of): (&str, Vec<u32>)| match of.as_slice() {
-            _ if ranks.len() == 1 => warning.to_owned(),
-            all if all.len() == ranks.len() => format!("all ranks: {warning}"),
-            [rank] => format!("rank {rank}: {warning}"),
-            [first, .., last] => format!("{} ranks from {first} to {last}: {warning}", of.len()),
-            [] => warning.to_owned(),
-        };
-        let mut warnings: Vec<String> = told.into_iter().map(of_ranks).collect();
+        let all = ranks.iter().flat_map(|rank| rank.warnings.iter().map(|warning| (rank.rank, warning.clone())));
+        let mut warnings = warnings::of_ranks(all, ranks.len());
         warnings.extend(self.breakdown.warnings.iter().cloned());
         if self.breakdown.together().is_empty() && ranks.len() > 1 {
             warnings.push("no iteration is on all ranks, so that nothing is told of all together".to_owned());

@@ -16,7 +16,7 @@ pub(super) fn of(shown: &Shown) -> Vec<Table> {
     let mut tables = vec![classes(run)];
     tables.extend((run.traces.len() > 1).then(|| ranks(run)));
     if let (true, Some(whose)) = (run.has_accelerators(), Whose::main(run)) {
-        tables.extend([work(whose), idle(whose)]);
+        tables.extend([work(whose), idle(run, whose)]);
     }
     tables.extend(shown.after.as_ref().map(|(_, comparison)| differences::table(comparison)));
     tables
@@ -98,8 +98,9 @@ pub(super) fn classes(run: &Run) -> Table {
     for (class, busy) in sets.filter(|(_, busy)| gpu || !busy) {
         let summary = whose.summary(|iteration| Some(iteration.sets.get(class, busy)? as f64));
         let name = gpu.then(|| Cell::from(if busy { "busy" } else { "idle" }));
-        let unknown = class != Class::PythonOrWait && summary.is_none();
-        if unknown || summary.is_some() {
+        // Without a GPU nobody asks for the time that its calls do not take.
+        let absent = !gpu && class == Class::CudaApi && summary.is_some_and(|none| none.mean == 0.0);
+        if !absent && (summary.is_some() || !class.is_joint()) {
             let head = [class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
             let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets()?.get(class, busy)? as f64));
             table.row(head.chain(corrected.then(|| without.map(|without| milliseconds(without.mean)).into())));
@@ -168,7 +169,10 @@ fn title(run: &Run, whose: Whose) -> String {
 /// One row for each rank, those that take longest where there are many.
 pub(super) fn ranks(run: &Run) -> Table {
     let known = |class| {
-        run.breakdown.ranks.iter().any(|rank| rank.summary(|one| Some(one.sets.class(class)? as f64)).is_some())
+        let times =
+            run.breakdown.ranks.iter().filter_map(|rank| rank.summary(|one| Some(one.sets.class(class)? as f64)));
+        let worth = |time: Summary| time.mean > 0.0 || class != Class::CudaApi || run.has_accelerators();
+        times.into_iter().any(worth)
     };
     let classes: Vec<Class> = Class::ALL.into_iter().filter(|class| known(*class)).collect();
     let mut columns = vec![
@@ -177,7 +181,8 @@ pub(super) fn ranks(run: &Run) -> Table {
         Column::number("mean_ms", "mean"),
     ];
     columns.extend(classes.iter().map(|class| Column::number(class.label(), class.label())));
-    columns.push(Column::number("gpu_busy", "GPU busy"));
+    let gpu = run.has_accelerators();
+    columns.extend(gpu.then(|| Column::number("gpu_busy", "GPU busy")));
     let mut all: Vec<(&RankBreakdown, Summary)> =
         run.breakdown.ranks.iter().filter_map(|rank| Some((rank, Whose::Rank(rank).total()?))).collect();
     let title = match all.len() {
@@ -195,8 +200,8 @@ pub(super) fn ranks(run: &Run) -> Table {
         };
         let times = classes.iter().map(|class| part(&|one| Some(one.sets.class(*class)? as f64)));
         let head = [u64::from(rank.rank).into(), total.count.into(), milliseconds(total.mean).into()];
-        let busy = rank.device.is_recorded().then(|| part(&|one| Some(one.sets.gpu_busy() as f64)));
-        table.row(head.into_iter().chain(times).chain([busy.unwrap_or(Cell::Missing)]));
+        let busy = || rank.device.is_recorded().then(|| part(&|one| Some(one.sets.gpu_busy() as f64)));
+        table.row(head.into_iter().chain(times).chain(gpu.then(|| busy().unwrap_or(Cell::Missing))));
     }
     table
 }
@@ -231,16 +236,21 @@ pub(super) fn work(whose: Whose) -> Table {
 }
 
 /// Why they are idle.
-pub(super) fn idle(whose: Whose) -> Table {
+pub(super) fn idle(run: &Run, whose: Whose) -> Table {
     let columns =
         [Column::text("cause", "cause"), Column::number("mean_ms", "mean"), Column::number("percent", "share")];
     let mut table = Table::new("Why the GPU is idle", columns);
     let Some(total) = whose.total() else { return table };
-    let cause = |cause: Idle| whose.summary(|one| Some(one.idle?[cause.index()] as f64));
-    for (cause, time) in Idle::ALL.into_iter().filter_map(|one| Some((one, cause(one)?))) {
-        table.row([cause.label().into(), milliseconds(time.mean).into(), share(time.mean, &total).into()]);
+    let row = |name: &str, time: f64| [name.into(), milliseconds(time).into(), share(time, &total).into()];
+    for cause in Idle::ALL {
+        match whose.summary(|one| Some(one.idle?.get(cause)? as f64)) {
+            Some(time) => table.row(row(cause.label(), time.mean)),
+            // Of a process without others nobody asks.
+            None if run.is_distributed() => table.row([cause.label().into(), "unknown".into(), Cell::Missing]),
+            None => {}
+        }
     }
     let idle = whose.summary(|one| Some(one.device.idle as f64)).map_or(0.0, |time| time.mean);
-    table.row(["idle".into(), milliseconds(idle).into(), share(idle, &total).into()]);
+    table.row(row("idle", idle));
     table
 }

@@ -1,10 +1,12 @@
 //! The published plot of time by operation: the colour is the operation, the stripes are whose time it is.
 
 use super::Shown;
+use super::bars::Bars;
+use super::data::{Data, runs};
 use super::page::cut;
-use super::published::{Published, RANKS, groups, runs};
+use super::published::Published;
 use crate::breakdown::{Class, Operation, RankBreakdown, Sets};
-use crate::report::{Axis, Chart, Colour, Column, Plot, Series, StackedBars, Table, Texture, Whole};
+use crate::report::{Chart, Colour, Plot, Series, StackedBars, Texture};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Operations that have a colour; what the script named beyond them has one together.
@@ -16,7 +18,7 @@ const MORE: &str = "more ranges";
 /// What is none of them.
 const REST: &str = "other";
 
-/// Whose time a moment is: the GPU's whenever it works, else that of whoever has the word.
+/// Whose time a moment is: the GPU's whenever it works, else that of its class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Share {
     Gpu,
@@ -27,8 +29,6 @@ enum Share {
 struct Part {
     run: &'static str,
     rank: u32,
-    /// Its place among the bars of the plot, where it has one.
-    bar: Option<usize>,
     operation: String,
     share: Share,
     time: Time,
@@ -44,29 +44,27 @@ struct Time {
 /// Plot and data.
 pub(super) fn of(shown: &Shown) -> Published {
     let parts = parts(shown);
-    let columns = ["run", "rank", "operation", "class", "mean_sec", "std_sec"].map(|word| Column::text(word, word));
-    let mut data = Table::new("", columns);
+    let mut data = Data::new(shown, &["rank", "operation", "class", "mean_sec", "std_sec"]);
     for part in &parts {
-        data.row([
-            part.run.into(),
+        let cells = [
             u64::from(part.rank).into(),
             part.operation.as_str().into(),
             part.share.label().into(),
             (part.time.mean / 1e9).into(),
             part.time.spread.map(|spread| spread / 1e9).into(),
-        ]);
+        ];
+        data.row(part.run, cells);
     }
     Published { name: "time_breakdown".to_owned(), chart: chart(shown, &parts), data }
 }
 
 fn parts(shown: &Shown) -> Vec<Part> {
-    let (mut all, mut bars) = (Vec::new(), 0..);
+    let mut all = Vec::new();
     for (run, of) in runs(shown) {
-        for (place, (ranked, rank)) in of.ranks().enumerate() {
-            let bar = if place < RANKS { bars.next() } else { None };
+        for (ranked, rank) in of.ranks() {
             for (operation, share, time) in times(rank) {
                 let operation = operation.label(&ranked.trace.names).to_owned();
-                all.push(Part { run, rank: rank.rank, bar, operation, share, time });
+                all.push(Part { run, rank: rank.rank, operation, share, time });
             }
         }
     }
@@ -106,14 +104,15 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
         Some(place) => (Colour::Nth(place), cut(operation, NAME)),
         None => (Colour::Nth(COLOURS), MORE.to_owned()),
     };
-    let groups = groups(shown);
-    let bars: usize = groups.iter().map(|group| group.bars.len()).sum();
+    let bars = Bars(runs(shown));
+    let places: Vec<(&str, u32)> = bars.ranks().map(|(run, _, rank)| (run, rank.rank)).collect();
     let mut series: Vec<Series<f64>> = Vec::new();
     for part in parts.iter().filter(|part| part.time.mean > 0.0) {
-        let (Some(bar), (colour, operation)) = (part.bar, named(&part.operation)) else { continue };
+        let Some(bar) = places.iter().position(|place| *place == (part.run, part.rank)) else { continue };
+        let (colour, operation) = named(&part.operation);
         let name = format!("{operation}: {}", part.share.label());
         let own = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
-            let new = Series::new(name, vec![0.0; bars]).coloured(colour).textured(part.share.texture());
+            let new = Series::new(name, vec![0.0; places.len()]).coloured(colour).textured(part.share.texture());
             series.push(new);
             series.len() - 1
         });
@@ -124,9 +123,8 @@ fn chart(shown: &Shown, parts: &[Part]) -> Chart {
     let shares = Share::all().filter(|share| parts.iter().any(|part| part.share == *share && part.time.mean > 0.0));
     let shares = shares.map(|share| key(share.label(), Colour::Subject, share.texture()));
     let keys = colours.chain(shares).collect();
-    let value = Axis::linear("time per iteration (ms)");
-    let plot = StackedBars { groups, value, series, whole: Whole::Sum, keys, intervals: Vec::new() };
-    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else that of whoever has the word. Means; standard deviations are in the data beside.";
+    let plot = StackedBars { keys, ..bars.plot("time per iteration (ms)", series, Vec::new()) };
+    let caption = "The colour is the operation, the stripes are whose time it is: the GPU's whenever it works, else the class's. Means; standard deviations are in the data beside.";
     Chart::new("Time by operation", caption, Plot::StackedBars(plot))
 }
 
@@ -158,11 +156,11 @@ impl Share {
     fn texture(self) -> Texture {
         match self {
             Share::Gpu => Texture::Falling,
-            Share::Idle(Class::Cpp) => Texture::Upright,
             Share::Idle(Class::Python) => Texture::Rising,
             Share::Idle(Class::CudaApi) => Texture::Crossed,
             Share::Idle(Class::Wait) => Texture::Plain,
-            Share::Idle(Class::PythonOrWait) => Texture::Level,
+            Share::Idle(Class::Cpp | Class::CppOrCudaApi) => Texture::Upright,
+            Share::Idle(Class::PythonOrWait | Class::Unrecorded) => Texture::Level,
         }
     }
 }

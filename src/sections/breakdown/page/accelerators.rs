@@ -2,17 +2,17 @@
 
 use super::colours::of_work;
 use super::milliseconds;
-use super::times::{mean, rank_name};
-use crate::breakdown::{Idle, RankBreakdown, Work};
-use crate::report::{Axis, Block, Chart, Colour, Column, Group, Plot, Series, StackedBars, Table, Texture, Whole};
+use crate::breakdown::{Idle, Work};
+use crate::report::{Block, Chart, Colour, Column, Plot, Series, Table, Texture};
+use crate::sections::breakdown::bars::Bars;
 use crate::sections::breakdown::run::Run;
 use crate::sections::breakdown::tables::{self, Whose};
 use crate::traces::Trace;
 use crate::units::{Milliseconds, Percent};
 use std::collections::BTreeMap;
 
-/// Ranks beyond these are left out of charts.
-const RANKS: usize = 64;
+/// What the lengths of bars are.
+const VALUE: &str = "time per iteration (ms)";
 /// More streams are folded.
 const FEW: usize = 8;
 /// Streams that are named.
@@ -22,47 +22,34 @@ const STREAMS: usize = 40;
 pub(super) fn blocks(run: &Run) -> Vec<Block> {
     let mut blocks = vec![Block::Chart(work(run)), Block::Chart(idle(run))];
     if let Some(whose) = Whose::main(run) {
-        blocks.extend([tables::work(whose), tables::idle(whose)].map(Block::Table));
+        blocks.extend([tables::work(whose), tables::idle(run, whose)].map(Block::Table));
     }
     let streams = streams(run);
     blocks.push(if streams.rows.len() > FEW { Block::Folded(streams) } else { Block::Table(streams) });
     blocks
 }
 
-fn bars(run: &Run, series: Vec<Series<f64>>) -> StackedBars {
-    let ranks = run.breakdown.ranks.iter().take(RANKS).map(rank_name).collect();
-    StackedBars {
-        groups: vec![Group { name: String::new(), bars: ranks }],
-        value: Axis::linear("time per iteration (ms)"),
-        series: series.into_iter().filter(|series| series.data.iter().any(|time| *time > 0.0)).collect(),
-        whole: Whole::Sum,
-        keys: Vec::new(),
-        intervals: Vec::new(),
-    }
-}
-
 fn work(run: &Run) -> Chart {
-    let ranks = || run.breakdown.ranks.iter().take(RANKS);
+    let bars = Bars(vec![("", run)]);
     let exposed = Work::ALL.map(|work| {
-        let times = ranks().map(|rank| mean(rank, |own| Some(own.device.exposed(work) as f64)).unwrap_or(0.0));
+        let times = bars.milliseconds(|own| Some(own.device.exposed(work) as f64));
         Series::new(work.label(), times).coloured(of_work(work)).textured(Texture::Plain)
     });
-    let idle = ranks().map(|rank| mean(rank, |own| Some(own.device.idle as f64)).unwrap_or(0.0));
+    let idle = bars.milliseconds(|own| Some(own.device.idle as f64));
     let idle = Series::new("idle", idle).coloured(Colour::Rival).textured(Texture::Level);
-    let plot = bars(run, exposed.into_iter().chain([idle]).collect());
+    let plot = bars.plot(VALUE, exposed.into_iter().chain([idle]).collect(), Vec::new());
     let caption = "What streams work on; of what goes on at once, only what stands furthest left.";
     Chart::new("What accelerators work on", caption, Plot::StackedBars(plot))
 }
 
 fn idle(run: &Run) -> Chart {
+    let bars = Bars(vec![("", run)]);
     let time = |(place, cause): (usize, Idle)| {
-        let of_rank =
-            |rank: &RankBreakdown| mean(rank, |own| own.idle.map(|idle| idle[cause.index()] as f64)).unwrap_or(0.0);
-        let times = run.breakdown.ranks.iter().take(RANKS).map(of_rank);
+        let times = bars.milliseconds(|own| Some(own.idle?.get(cause)? as f64));
         let texture = [Texture::Plain, Texture::Rising, Texture::Falling, Texture::Crossed, Texture::Level][place];
         Series::new(cause.label(), times).coloured(of_cause(cause)).textured(texture)
     };
-    let plot = bars(run, Idle::ALL.into_iter().enumerate().map(time).collect());
+    let plot = bars.plot(VALUE, Idle::ALL.into_iter().enumerate().map(time).collect(), Vec::new());
     let caption = "Why no stream works: the host has asked for nothing yet, what it asked for has not begun, it waits for the accelerator or for another rank.";
     Chart::new("Why accelerators are idle", caption, Plot::StackedBars(plot))
 }

@@ -3,14 +3,14 @@
 use crate::breakdown::{Class, Work};
 use crate::report::{Colour, Texture};
 
-/// The colour of who has the word.
+/// The colour of a class.
 pub(super) fn of_class(class: Class) -> Colour {
     match class {
-        Class::Cpp => Colour::Nth(0),
+        Class::Cpp | Class::CppOrCudaApi => Colour::Nth(0),
         Class::Python => Colour::Nth(1),
         Class::CudaApi => Colour::Nth(2),
         Class::Wait => Colour::Rival,
-        Class::PythonOrWait => Colour::Nth(7),
+        Class::PythonOrWait | Class::Unrecorded => Colour::Nth(7),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One iteration: who has the word, the operation, threads and streams, side by side.
+//! One iteration: whose time it is, the operation, threads and streams, side by side.
 
 use super::accelerators::name_of_stream;
 use super::colours::{GPU, of_class, of_work};
@@ -81,12 +81,14 @@ enum Shown {
     Work(Work),
 }
 
-const SHOWN: [Shown; 11] = [
+const SHOWN: [Shown; 13] = [
     Shown::Class(Class::Python),
     Shown::Class(Class::Cpp),
     Shown::Class(Class::CudaApi),
     Shown::Class(Class::Wait),
     Shown::Class(Class::PythonOrWait),
+    Shown::Class(Class::CppOrCudaApi),
+    Shown::Class(Class::Unrecorded),
     Shown::Operation,
     Shown::Busy,
     Shown::Work(Work::Kernel),
@@ -133,7 +135,7 @@ fn placed(typical: &Typical, track: usize, span: &RowSpan) -> Span {
 
 fn name(typical: &Typical, row: &Row) -> String {
     match row.of {
-        RowOf::Word => "has the word".to_owned(),
+        RowOf::Word => "whose time".to_owned(),
         RowOf::Gpu => "any GPU stream".to_owned(),
         RowOf::Operations => "operation".to_owned(),
         RowOf::Thread(track) => name_of_thread(typical, track),

@@ -155,15 +155,18 @@ fn metrics(run: &Run) -> crate::report::Table {
         Column::number("high", "to"),
         Column::text("about", "which is"),
     ];
-    let mut table = Table::new("The eleven metrics, per iteration", columns);
+    let mut table = Table::new("Published metrics, per iteration", columns);
     let Some(whose) = Whose::main(run) else { return table };
     for metric in Metric::ALL {
         let summary = whose.summary(|iteration| metric.of(&iteration.sets));
+        if metric.is_of_gpu() && !run.has_accelerators() && summary.is_some_and(|none| none.mean == 0.0) {
+            continue;
+        }
         let (low, high) = summary.and_then(|summary| summary.interval).map(|[low, high]| (low, high)).unzip();
         table.row([
             metric.name().into(),
             metric.unit().label().into(),
-            summary.map(|summary| summary.mean).into(),
+            summary.map_or("unknown".into(), |summary| summary.mean.into()),
             summary.and_then(|summary| summary.spread).into(),
             low.into(),
             high.into(),

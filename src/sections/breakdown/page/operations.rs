@@ -30,7 +30,7 @@ pub(super) fn blocks(shown: &Shown, typical: &Typical) -> Vec<Block> {
 
 /// The place of an operation among others, and its name.
 type Name = (usize, String);
-/// Who has the word, and whether a GPU works.
+/// Whose time it is, and whether a GPU works.
 type Set = (Class, bool);
 
 /// Places of ranges that the script named, of those told together, and of what is no operation.
@@ -94,7 +94,7 @@ impl Operations {
         };
         let whose = if every { String::new() } else { typical.whose() };
         let striped = if self.has_accelerators { "; striped while a GPU works" } else { "" };
-        let caption = format!("What the script is at{whose}, and who has the word meanwhile{striped}.");
+        let caption = format!("What the script is at{whose}, and whose time that is{striped}.");
         Chart::new("Operations by class", caption, Plot::StackedBars(plot))
     }
 

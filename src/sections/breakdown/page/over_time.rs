@@ -1,10 +1,10 @@
 //! Iterations one after the other: how long each takes, and whose time it is.
 
 use super::colours::{GPU, of_class};
-use super::times::rank_name;
 use super::{Typical, length, milliseconds};
 use crate::breakdown::{Class, Iteration, RankBreakdown};
 use crate::report::{Axis, Block, Chart, Line, Plot, Reference, Series, Value};
+use crate::sections::breakdown::bars::rank_name;
 use crate::sections::breakdown::run::Run;
 
 /// More iterations are drawn as so many means.

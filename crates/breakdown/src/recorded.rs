@@ -1,0 +1,72 @@
+//! What of a process a trace tells. What it does not is unknown, and not nothing.
+
+use crate::state::{Class, State};
+use perf4sight_traces::{Category, Trace};
+
+/// Kinds of calls and of work that a trace tells; those of accelerators also where there is none, whose time is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// Calls of Python.
+    pub python: bool,
+    /// Calls into C++: operators, or all calls of Python, among which those are.
+    pub cpp: bool,
+    /// Calls of the accelerator's runtime.
+    pub cuda_api: bool,
+    /// What accelerators work on.
+    pub gpu: bool,
+}
+
+/// What calls of a runtime that give an accelerator work have in their names.
+const GIVING_WORK: [&str; 3] = ["Launch", "Memcpy", "Memset"];
+
+impl Recorded {
+    /// By a trace, in whose main thread calls of Python are or are not.
+    pub(crate) fn of(trace: &Trace, python: bool) -> Self {
+        let has = |category: Category| trace.events.iter().any(|event| event.category == category);
+        let gives_work = || {
+            let mut calls = trace.events.iter().filter(|event| event.category == Category::Runtime);
+            calls.any(|call| GIVING_WORK.iter().any(|part| trace.name(call).contains(part)))
+        };
+        let works = trace.events.iter().any(|event| event.category.on_device());
+        let calls = has(Category::Runtime);
+        // Without CUDA among the profiler's activities, a trace names the accelerators and has nothing else of them.
+        let unseen = !trace.header.devices.is_empty() && !works && !calls;
+        Recorded {
+            python,
+            cpp: python || has(Category::Operator),
+            cuda_api: calls || !(works || unseen),
+            gpu: works || !(unseen || gives_work()),
+        }
+    }
+
+    /// The class that time in a state belongs to, as far as it can be told from others.
+    pub(crate) fn class(self, state: State) -> Class {
+        let own = state.class();
+        if self.tells(own) {
+            return own;
+        }
+        let joint = match own {
+            Class::Cpp | Class::CudaApi | Class::CppOrCudaApi => Class::CppOrCudaApi,
+            Class::Python | Class::Wait | Class::PythonOrWait | Class::Unrecorded => Class::PythonOrWait,
+        };
+        if self.tells(joint) { joint } else { Class::Unrecorded }
+    }
+
+    /// What a thread does where it has no event.
+    pub(crate) fn unrecorded(self) -> State {
+        if self.python { State::Waits } else { State::Untold }
+    }
+
+    /// Whether time of a class is told.
+    pub fn tells(self, class: Class) -> bool {
+        let all_calls = self.cpp && self.cuda_api;
+        match class {
+            Class::Python | Class::Wait => self.python,
+            Class::Cpp => all_calls,
+            Class::CudaApi => self.cuda_api,
+            Class::CppOrCudaApi => self.cpp && !self.cuda_api,
+            Class::PythonOrWait => !self.python && all_calls,
+            Class::Unrecorded => !self.python && !all_calls,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What a trace does not tell is unknown, and never nothing.
+
+#![allow(clippy::unwrap_used)] // in a test it is the assertion
+
+#[allow(dead_code)] // other tests use the rest
+mod invented;
+
+use invented::Invented;
+use perf4sight_breakdown::{Breakdown, Class, Idle, Metric, Options, RankBreakdown};
+use perf4sight_traces::Ranked;
+
+const STEP: (&str, &str) = ("user_annotation", "ProfilerStep#1");
+const PYTHON: (&str, &str) = ("python_function", "train.py(1): step");
+const OPERATOR: (&str, &str) = ("cpu_op", "aten::mm");
+const LAUNCH: (&str, &str) = ("cuda_runtime", "cudaLaunchKernel");
+
+fn of(ranks: &[Ranked]) -> RankBreakdown {
+    Breakdown::of(ranks, &Options::default()).unwrap().ranks.remove(0)
+}
+
+fn rank(trace: &Invented) -> RankBreakdown {
+    of(&[trace.read(0)])
+}
+
+/// What each class takes of the only step; none where that is unknown.
+fn classes(rank: &RankBreakdown) -> Vec<(Class, i64)> {
+    let sets = &rank.iterations[0].sets;
+    Class::ALL.into_iter().filter_map(|class| Some((class, sets.class(class)?))).collect()
+}
+
+/// The metrics that are told.
+fn metrics(rank: &RankBreakdown) -> Vec<(Metric, f64)> {
+    let sets = &rank.iterations[0].sets;
+    Metric::ALL.into_iter().filter_map(|metric| Some((metric, (metric.of(sets)? * 1e12).round() / 1e3))).collect()
+}
+
+fn is_told(rank: &RankBreakdown, words: &str) -> bool {
+    rank.warnings.iter().any(|warning| warning.contains(words))
+}
+
+/// Nothing but a kernel: what threads did meanwhile could be anything.
+#[test]
+fn of_a_trace_of_kernels_alone_only_the_gpu_is_known() {
+    let mut trace = Invented::default();
+    trace.main(STEP, [0, 100]).kernel("gemm", [10, 60]);
+    let rank = rank(&trace);
+    assert_eq!(classes(&rank), [(Class::Unrecorded, 100)]);
+    assert_eq!(metrics(&rank), [(Metric::TotalTimeSec, 100.0), (Metric::GPUTimeSec, 50.0)]);
+    for unknown in ["Python and waiting are unknown", "C++ is unknown", "the CUDA API is unknown"] {
+        assert!(is_told(&rank, unknown), "{unknown}: {:?}", rank.warnings);
+    }
+}
+
+/// Calls of the runtime without operators or Python, as nsys records them.
+#[test]
+fn of_calls_of_the_runtime_alone_nobody_knows_what_lies_between() {
+    let mut trace = Invented::default();
+    trace.main(STEP, [0, 100]).launch(1, [10, 20], [30, 60]);
+    let rank = rank(&trace);
+    assert_eq!(classes(&rank), [(Class::CudaApi, 10), (Class::Unrecorded, 90)]);
+    let known = [
+        (Metric::TotalTimeSec, 100.0),
+        (Metric::CudaCppTimeSec, 10.0),
+        (Metric::GPUTimeSec, 30.0),
+        (Metric::GPUAndCudaCppTimeSec, 10.0),
+    ];
+    assert_eq!(metrics(&rank), known);
+    assert!(is_told(&rank, "C++ is unknown") && !is_told(&rank, "CUDA API is unknown"), "{:?}", rank.warnings);
+}
+
+/// Python, operators and kernels without the calls that launch them: those are in C++.
+#[test]
+fn without_calls_of_the_runtime_cpp_and_cuda_are_not_told_apart() {
+    let mut trace = Invented::default();
+    trace.main(STEP, [0, 100]).main(PYTHON, [0, 100]).main(OPERATOR, [20, 70]).kernel("gemm", [40, 60]);
+    let with_python = rank(&trace);
+    assert_eq!(classes(&with_python), [(Class::Python, 50), (Class::Wait, 0), (Class::CppOrCudaApi, 50)]);
+    let known = metrics(&with_python);
+    let told = |metric| known.iter().find(|(known, _)| *known == metric).map(|(_, value)| *value);
+    assert_eq!(told(Metric::CppAndGPUTimeSec), Some(50.0));
+    assert_eq!(told(Metric::CppTimeSec), Some(30.0));
+    assert_eq!(told(Metric::TheoreticalSpeedup), Some(2e9));
+    for unknown in [Metric::FrameworkCppTimeSec, Metric::CudaCppTimeSec, Metric::GPUAndCudaCppTimeSec] {
+        assert_eq!(told(unknown), None, "{unknown:?}");
+    }
+    assert!(is_told(&with_python, "the CUDA API is unknown"), "{:?}", with_python.warnings);
+    // Without Python, a call of the runtime outside of operators is nowhere, either.
+    let mut bare = Invented::default();
+    bare.main(STEP, [0, 100]).main(OPERATOR, [20, 70]).kernel("gemm", [40, 60]);
+    assert_eq!(classes(&rank(&bare)), [(Class::CppOrCudaApi, 50), (Class::Unrecorded, 50)]);
+}
+
+/// A machine with a GPU whose profiler was told to record the processor alone, and one that was not allowed to look at its GPU.
+#[test]
+fn a_gpu_that_was_not_recorded_is_not_idle() {
+    let cpu = |trace: &mut Invented| {
+        trace.main(STEP, [0, 100]).main(PYTHON, [0, 100]).main(OPERATOR, [20, 70]);
+    };
+    let mut unasked = Invented::default();
+    cpu(unasked.header("\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100\"}]"));
+    let mut refused = Invented::default();
+    cpu(refused.main(LAUNCH, [30, 40]));
+    let of_gpu = [Metric::GPUTimeSec, Metric::CppTimeSec, Metric::FrameworkCppTimeSec, Metric::CudaCppTimeSec];
+    for trace in [&unasked, &refused] {
+        let rank = rank(trace);
+        assert!(metrics(&rank).iter().all(|(metric, _)| !of_gpu.contains(metric)), "{:?}", metrics(&rank));
+        assert!(is_told(&rank, "when it is busy is unknown"), "{:?}", rank.warnings);
+    }
+    assert_eq!(rank(&unasked).iterations[0].sets.class(Class::CudaApi), None);
+    assert_eq!(rank(&refused).iterations[0].sets.class(Class::CudaApi), Some(10));
+    // Where there is none, or it is asked for nothing, it does nothing.
+    let mut without = Invented::default();
+    cpu(without.main(("cuda_runtime", "cudaDeviceSynchronize"), [90, 92]));
+    let without = rank(&without);
+    assert_eq!((metrics(&without).len(), without.warnings.as_slice()), (11, &[][..]));
+}
+
+/// One rank alone shows whether it waits for others only where it calls for them; beside others, its operators would.
+#[test]
+fn waiting_for_another_rank_is_unknown_of_one_alone() {
+    let causes = |rank: &RankBreakdown| Idle::ALL.map(|cause| rank.iterations[0].idle.unwrap().get(cause));
+    let mut trace = Invented::default();
+    trace.main(STEP, [0, 60]).main(OPERATOR, [0, 10]).launch(1, [10, 12], [14, 20]);
+    // Until 10 and from 20 on nothing was asked for; from 10 to 14 the kernel was.
+    assert_eq!(causes(&rank(&trace)), [Some(50), Some(4), Some(0), None, Some(0)]);
+    assert_eq!(causes(&of(&[trace.read(0), trace.read(1)])), [50, 4, 0, 0, 0].map(Some));
+}
+
+/// By hand: two nodes of a backward pass from 10 to 30 with a nanosecond of the engine's own between them, while the first gradients
+/// are on their way; from 30 to 80 nothing is left to run, and the others have not come until 75. From 80 to 85 gradients are copied.
+#[test]
+fn a_backward_pass_that_waits_for_other_ranks_waits() {
+    let node = ("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0");
+    let mut trace = Invented::default();
+    trace
+        .main(STEP, [0, 100])
+        .main(PYTHON, [0, 100])
+        .main(("python_function", "<built-in method run_backward of torch._C._EngineBase object at 0x7f>"), [10, 90])
+        .main(node, [10, 19])
+        .event([9, 11], ("user_annotation", "gloo:all_reduce"), [15, 50])
+        .main(node, [20, 30])
+        .event([9, 12], ("user_annotation", "gloo:all_reduce"), [40, 75])
+        .main(("cpu_op", "torch.distributed.ddp.reducer::copy_bucket_to_grad"), [80, 85]);
+    let rank = rank(&trace);
+    let [python, wait] = [Class::Python, Class::Wait].map(|class| rank.iterations[0].sets.class(class));
+    assert_eq!((python, wait), (Some(20), Some(75 - 30)));
+}
