@@ -7,6 +7,7 @@ use super::protocol::{About, Gpu, PROTOCOL, Reply, Request, StepRule, StepTask, 
 use super::{Device, GpuOptions, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::input_file;
+use crate::machine::limit::Limits;
 use crate::machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
 use crate::platform::{Memory, Platform};
 use crate::records::Outcome;
@@ -68,7 +69,11 @@ impl Device for Hardware {
             ("mem_limit", limit),
             ("target", self.platform().map_or_else(|| self.name().to_owned(), |platform| platform.name)),
         ];
-        let own = own.into_iter().chain(self.arithmetic()).map(|(name, fact)| (name.to_owned(), fact));
+        let own = own
+            .into_iter()
+            .chain(self.confinement())
+            .chain(self.arithmetic())
+            .map(|(name, fact)| (name.to_owned(), fact));
         let About { software, places, .. } = &self.worker.about;
         let place = places.get(&self.place()).cloned().unwrap_or_default();
         self.machine.description().facts().into_iter().chain(software.clone()).chain(place).chain(own).collect()
@@ -100,7 +105,19 @@ impl Hardware {
 
     fn limit(&self) -> Option<Bytes> {
         // Where the memory is not main memory, how much of that is available says nothing.
-        self.mem_limit.or_else(|| (!self.dedicated()).then(|| self.machine.description().default_limit()))
+        let default = || {
+            let (free, held) = (self.machine.description().default_limit(), self.machine.limits().memory);
+            held.map_or(free, |held| held.min(free))
+        };
+        self.mem_limit.or_else(|| (!self.dedicated()).then(default))
+    }
+
+    /// What the kernel lets measurements use, where it is less than everything.
+    fn confinement(&self) -> Vec<(&'static str, String)> {
+        let Limits { cpus, memory, .. } = self.machine.limits();
+        let cpus = cpus.map(|cpus| ("cpus", cpus.to_string()));
+        let memory = memory.map(|memory| ("kernel_mem_limit", memory.in_full()));
+        cpus.into_iter().chain(memory).collect()
     }
 
     fn dedicated(&self) -> bool {

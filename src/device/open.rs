@@ -10,8 +10,9 @@ use super::shipping::{self, Destination};
 use super::simulated::{Abilities, Simulated};
 use crate::error::{Error, Result};
 use crate::machine::differences;
+use crate::machine::limit::Limits;
 use crate::machine::remote::{RemoteMachine, Route};
-use crate::machine::{LocalMachine, Machine};
+use crate::machine::{ConfinedMachine, LocalMachine, Machine};
 use crate::units::Bytes;
 use crate::workload::Stage;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Memory that measurements may take; none: the device's default.
     pub mem_limit: Option<Bytes>,
+    /// What the kernel lets measurements use of this machine; otherwise all of it.
+    pub limits: Limits,
     /// Time after which a worker counts as hung.
     pub timeout: Duration,
     /// Seed of weights, data and simulated noise.
@@ -119,6 +122,7 @@ impl Options {
             gpu: GpuOptions::default(),
             threads: None,
             mem_limit: None,
+            limits: Limits::default(),
             timeout: TIMEOUT,
             seed: 0,
         }
@@ -192,11 +196,20 @@ fn here(options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Progr
         [] => options.for_gpus(own_words(executable)?),
         words => words.to_vec(),
     };
-    Ok((Arc::new(LocalMachine), Program::ask(&LocalMachine, words, options.timeout)?))
+    let machine: Arc<dyn Machine> = match options.limits == Limits::default() {
+        true => Arc::new(LocalMachine),
+        false => Arc::new(ConfinedMachine::new(options.limits)?),
+    };
+    let program = Program::ask(&*machine, words, options.timeout)?;
+    Ok((machine, program))
 }
 
 /// A machine and the worker on it.
 fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn Machine>, Program)> {
+    if options.limits != Limits::default() {
+        return Err(Error::config(format!("limits of the kernel are held on this machine, not on {}", route.host))
+            .help("leave cpus and kernel_mem_limit out, or start perf4sight there"));
+    }
     let machine = RemoteMachine::connect(route)?;
     let (architecture, store) = (machine.architecture(), machine.store());
     let there = Destination { host: machine.host(), architecture: &architecture, store: &store };

@@ -4,6 +4,7 @@
 
 pub mod cgroup;
 mod conditions;
+mod confined;
 pub mod data;
 pub mod description;
 pub mod foreground;
@@ -11,6 +12,7 @@ mod guard;
 pub mod limit;
 pub mod linux;
 mod local;
+mod memory_bandwidth;
 pub mod nvml;
 pub mod process;
 pub mod remote;
@@ -18,11 +20,14 @@ mod setting;
 pub mod turn;
 
 pub use conditions::{Conditions, Moment};
+pub use confined::ConfinedMachine;
 pub use local::{LocalMachine, threads};
+pub use memory_bandwidth::memory_bandwidth;
 pub use process::{End, Output};
 pub use setting::{Setting, differences};
 
 use description::Description;
+use limit::Limits;
 use perf4sight_conventions::error::Result;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -36,6 +41,11 @@ pub trait Machine: Debug + Send + Sync {
 
     /// Threads that run at the same time; control groups and affinity count.
     fn threads(&self) -> usize;
+
+    /// What its processes may use of it.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
 
     /// Where it is, to be said behind the name of something that runs there: "", or " on me@board".
     fn at(&self) -> String {

@@ -4,6 +4,7 @@ use super::description::Description;
 use super::process::{self, Call};
 use super::{Conditions, Invocation, Machine, Output, Watch, cgroup, linux, turn};
 use perf4sight_conventions::error::{Error, Result};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -31,22 +32,40 @@ impl Machine for LocalMachine {
     }
 
     fn run_alone(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
-        let Some(_turn) = turn::take(watch)? else { return Ok(None) };
-        let (kills, start) = (cgroup::kills(Path::new("/")), linux::moment(Path::new("/")));
-        let output = self.run(invocation, watch)?;
-        let conditions = Box::new(Conditions { start, end: linux::moment(Path::new("/")) });
-        let killed_for_memory = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
-        Ok(output.map(|output| Output { killed_for_memory, conditions, ..output }))
+        alone(watch, || self.run(invocation, watch))
     }
 
     fn run(&self, invocation: &Invocation<'_>, watch: &Watch<'_>) -> Result<Option<Output>> {
-        let (path, arguments) =
-            invocation.words.split_first().ok_or_else(|| Error::config("the worker's command is empty"))?;
-        let threads = invocation.threads.to_string();
-        let mut command = Command::new(path);
-        // Compute libraries read these when they are loaded, before a program's own code could tell them.
-        command.args(arguments).env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+        let mut command = compute(invocation, Vec::new())?;
         process::run(&mut command, Call::line(invocation.line, invocation.timeout), watch)
-            .map_err(|cause| Error::device(format!("the worker's program `{path}` cannot be started: {cause}")))
+            .map_err(|cause| not_started(invocation, &cause))
     }
+}
+
+/// Runs something on this machine while no other one runs here alone, and adds what the machine was like before and after.
+pub(super) fn alone(watch: &Watch<'_>, run: impl FnOnce() -> Result<Option<Output>>) -> Result<Option<Output>> {
+    let Some(_turn) = turn::take(watch)? else { return Ok(None) };
+    let (kills, start) = (cgroup::kills(Path::new("/")), linux::moment(Path::new("/")));
+    let output = run()?;
+    let conditions = Box::new(Conditions { start, end: linux::moment(Path::new("/")) });
+    let killed = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
+    Ok(output.map(|output| Output { killed_for_memory: killed || output.killed_for_memory, conditions, ..output }))
+}
+
+/// The command of a process that computes, behind what holds its limits.
+pub(super) fn compute(invocation: &Invocation<'_>, mut prefix: Vec<String>) -> Result<Command> {
+    if invocation.words.is_empty() {
+        return Err(Error::config("the worker's command is empty"));
+    }
+    prefix.extend_from_slice(invocation.words);
+    let threads = invocation.threads.to_string();
+    let mut command = Command::new(&prefix[0]);
+    // Compute libraries read these when they are loaded, before a program's own code could tell them.
+    command.args(&prefix[1..]).env("OMP_NUM_THREADS", &threads).env("MKL_NUM_THREADS", &threads);
+    Ok(command)
+}
+
+/// A worker that cannot be started.
+pub(super) fn not_started(invocation: &Invocation<'_>, cause: &io::Error) -> Error {
+    Error::device(format!("the worker's program `{}` cannot be started: {cause}", invocation.words[0]))
 }

@@ -1,6 +1,7 @@
 //! A process: handed its input, supervised until it ends or its time is up, ended with what it started.
 
 use super::guard::Guarded;
+use super::limit::affinity;
 use super::{Conditions, Watch};
 use std::io::{self, Cursor, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -65,12 +66,29 @@ pub(super) struct Call {
     pub one_line: bool,
     /// Time after which it is killed.
     pub timeout: Duration,
+    /// What it may not leave.
+    pub bounds: Bounds,
+}
+
+/// What a process may not leave.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// What ends what only that can end, when we die.
+    pub farewell: Vec<String>,
+    /// The CPUs that it may run on; none: those that we may.
+    pub cpus: Option<Vec<usize>>,
 }
 
 impl Call {
     /// One line in, one line out.
     pub fn line(line: &str, timeout: Duration) -> Self {
-        Call { input: Box::new(Cursor::new(format!("{line}\n"))), keeps_input: false, one_line: true, timeout }
+        let input = Box::new(Cursor::new(format!("{line}\n")));
+        Call { input, keeps_input: false, one_line: true, timeout, bounds: Bounds::default() }
+    }
+
+    /// The same, within bounds.
+    pub fn within(self, bounds: Bounds) -> Self {
+        Call { bounds, ..self }
     }
 }
 
@@ -78,7 +96,11 @@ impl Call {
 pub(super) fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::Result<Option<Output>> {
     let (mut deadline, one_line) = (Instant::now() + call.timeout, call.one_line);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut guarded = Guarded::start(command, one_line)?;
+    let mut start = || Guarded::start_with_farewell(command, one_line, &call.bounds.farewell);
+    let mut guarded = match &call.bounds.cpus {
+        Some(cpus) => affinity::within(cpus, start)?,
+        None => start()?,
+    };
     let child = &mut guarded.child;
     volunteer(child);
     let stdout = child.stdout.take().map(|pipe| Listener::new(pipe, Part::Beginning));

@@ -10,7 +10,7 @@ use perf4sight_machine::limit::{Axis, Ended, Job, JobEnd, Limiter, Limits, Means
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -417,5 +417,44 @@ fn a_docker_client_without_a_daemon_is_told_in_its_own_words() {
             let error = error.to_string();
             assert!(error.contains("docker cannot run the image") && error.contains("help: start docker"), "{error}");
         }
+    }
+}
+
+/// A profiler with a terminal, whose job reads from it.
+#[test]
+fn terminal_part() {
+    let Some(folder) = std::env::var_os(PART).map(PathBuf::from) else { return };
+    let ended = shell(&open(None), "cat < /dev/tty", Limits::default(), Some(20));
+    fs::write(folder.join("verdict"), ended.verdict().to_string()).unwrap();
+}
+
+#[test]
+fn a_job_that_wants_a_terminal_is_told_to_have_none() {
+    let folder = TempDir::new().unwrap();
+    let program = std::env::current_exe().unwrap();
+    // script (util-linux) gives a command a terminal of its own.
+    let within = format!("{} --exact terminal_part --nocapture", program.display());
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &within, "/dev/null"]).env(PART, folder.path());
+    match command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn() {
+        Ok(mut script) => assert!(script.wait().unwrap().success()),
+        Err(cause) => return println!("not run: a terminal is made by script (util-linux): {cause}"),
+    }
+    let verdict = fs::read_to_string(folder.path().join("verdict")).unwrap();
+    assert_eq!(verdict, "crashed: it wanted a terminal, and there is none for it");
+}
+
+#[test]
+fn without_privileges_the_survey_says_why_there_is_nothing_better() {
+    if !unprivileged("without_privileges_the_survey_says_why_there_is_nothing_better") {
+        return println!("with privileges:\n{}", open(Some(Path::new("/var/tmp"))).survey());
+    }
+    let limiter = open(Some(Path::new("/var/tmp")));
+    println!("without privileges:\n{}", limiter.survey());
+    for axis in Axis::ALL {
+        let held = limiter.survey().held(axis).unwrap();
+        assert!(held.refused.iter().all(|refused| refused.reason.len() > 10), "{held}");
+        let tried = held.refused.iter().map(|refused| refused.means);
+        assert!(tried.take(2).eq([Means::CgroupV2, Means::CgroupV1]), "{held}");
     }
 }

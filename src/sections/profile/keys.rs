@@ -194,6 +194,18 @@ pub(super) const TABLE: Table = Table {
             help: "Memory that a measurement may use before it counts as out of memory, on a GPU the memory of the GPU; by default 80 % of the main memory that is available, or all of a GPU that has its own.",
         },
         Key {
+            name: "cpus",
+            kind: Kind::Number(0.01),
+            default: Unset,
+            help: "CPUs that a measurement may use, also in fractions, held by affinity and a control group; by default all.",
+        },
+        Key {
+            name: "kernel_mem_limit",
+            kind: Kind::Memory,
+            default: Unset,
+            help: "Main memory that the kernel gives to a measurement, held by a control group: beyond it the measurement is ended and counts as out of memory.",
+        },
+        Key {
             name: "timeout",
             kind: Kind::Number(0.1),
             default: Literal("600"),

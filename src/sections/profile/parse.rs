@@ -8,6 +8,7 @@ use crate::config::Values;
 use crate::device;
 use crate::device::kind::DeviceKind;
 use crate::error::Result;
+use crate::machine::limit::Limits;
 use crate::machine::remote::{Host, Route};
 use crate::records::check_cell;
 use crate::sections::named::check_own_name;
@@ -109,6 +110,7 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
         },
         threads: values.get("threads")?,
         mem_limit: values.get("mem_limit")?,
+        limits: Limits { cpus: values.get("cpus")?, memory: values.get("kernel_mem_limit")?, storage: None },
         timeout: seconds(values, "timeout")?,
         seed: values.get("seed")?,
     })

@@ -16,7 +16,7 @@ pub(super) fn allowed() -> Vec<usize> {
 }
 
 /// Does something, such as starting a process, on a thread that may run on these CPUs only: what it starts inherits that.
-pub(super) fn within<T: Send>(cpus: &[usize], start: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+pub(crate) fn within<T: Send>(cpus: &[usize], start: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let confined = move || {
         let mut set = CpuSet::new();
         cpus.iter().try_for_each(|cpu| set.set(*cpu))?;

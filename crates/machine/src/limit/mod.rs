@@ -21,8 +21,9 @@
 //! # }
 //! ```
 
-mod affinity;
+pub(crate) mod affinity;
 mod attempts;
+mod confinement;
 mod delegation;
 mod device;
 mod duty;

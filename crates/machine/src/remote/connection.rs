@@ -5,7 +5,7 @@
 use super::failure::Failure;
 use super::host::Host;
 use crate::Watch;
-use crate::process::{self, Call, End, Output};
+use crate::process::{self, Bounds, Call, End, Output};
 use perf4sight_conventions::error::Result;
 use perf4sight_conventions::private_folder::PrivateFolder;
 use std::io::{Cursor, Read};
@@ -104,7 +104,13 @@ impl Connection {
     /// # Errors
     /// When ssh failed, or the script did not get to its end.
     pub fn run(&self, script: Script, input: Input, watch: &Watch<'_>) -> std::result::Result<Option<Reply>, Failure> {
-        let call = Call { input: input.bytes, keeps_input: input.held, one_line: false, timeout: input.timeout };
+        let call = Call {
+            input: input.bytes,
+            keeps_input: input.held,
+            one_line: false,
+            timeout: input.timeout,
+            bounds: Bounds::default(),
+        };
         let mut command = self.ssh();
         command.args(self.host.arguments()).arg(script.command());
         let output = process::run(&mut command, call, watch).map_err(|cause| Failure::no_ssh(&cause))?;
