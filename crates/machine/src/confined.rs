@@ -23,7 +23,7 @@ impl ConfinedMachine {
     /// More than there is, or limits that control groups do not hold here; whole CPUs need none.
     pub fn new(limits: Limits) -> Result<Self> {
         let limiter = Limiter::open(Surroundings::default(), &Watch::quiet(&AtomicBool::new(false)))?;
-        let limiter = limiter.ok_or_else(|| Error::device("nobody cancelled, and yet it was cancelled"))?;
+        let limiter = limiter.expect("there is no limiter after Ctrl-C alone, and nothing else sets this flag");
         limiter.check(&Limits { memory: None, ..limits })?;
         let fractions = limits.cpus.is_some_and(|cpus| cpus.fract() != 0.0);
         for (axis, _) in

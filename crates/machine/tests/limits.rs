@@ -5,8 +5,8 @@
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::unistd::geteuid;
 use perf4sight_conventions::units::Bytes;
-use perf4sight_machine::Watch;
 use perf4sight_machine::limit::{Axis, Ended, Job, JobEnd, Limiter, Limits, Means, Surroundings, Verdict};
+use perf4sight_machine::{ConfinedMachine, Invocation, Machine, Watch};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -457,4 +457,36 @@ fn without_privileges_the_survey_says_why_there_is_nothing_better() {
         let tried = held.refused.iter().map(|refused| refused.means);
         assert!(tried.take(2).eq([Means::CgroupV2, Means::CgroupV1]), "{held}");
     }
+}
+
+#[test]
+fn a_part_of_a_machine_gives_no_more_memory_and_says_who_was_killed_for_it() {
+    if !grouped(&open(None), Axis::Memory) {
+        return;
+    }
+    let machine =
+        ConfinedMachine::new(Limits { cpus: Some(0.5), memory: Some(Bytes(64 << 20)), storage: None }).unwrap();
+    assert_eq!(machine.threads(), 1);
+    let told = |lines: &str| {
+        let words = ["/bin/sh", "-c", lines].map(str::to_owned);
+        let invocation = Invocation { words: &words, line: "", threads: 1, timeout: Duration::from_secs(20) };
+        machine.run_alone(&invocation, &Watch::quiet(&AtomicBool::new(false))).unwrap().unwrap()
+    };
+    let fits = told("cat /proc/self/cgroup; nproc");
+    assert!(!fits.killed_for_memory && fits.stdout.ends_with("\n1\n"), "{fits:?}");
+    assert!(fits.stdout.contains("perf4sight."), "it runs in a group of ours: {fits:?}");
+    assert!(told("head -c 300M /dev/zero | tail -n 1 > /dev/null").killed_for_memory);
+}
+
+#[test]
+fn without_privileges_a_part_of_a_machine_is_whole_cpus() {
+    if !unprivileged("without_privileges_a_part_of_a_machine_is_whole_cpus") {
+        return;
+    }
+    assert_eq!(ConfinedMachine::new(cpus(1.0)).unwrap().threads(), 1);
+    let error = ConfinedMachine::new(cpus(0.5)).unwrap_err().to_string();
+    assert!(
+        error.contains("no control group can hold a limit on CPUs") && error.contains("ask for whole CPUs"),
+        "{error}"
+    );
 }

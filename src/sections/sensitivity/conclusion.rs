@@ -13,8 +13,6 @@ use crate::sensitivity::{Data, Model, Oddity};
 use crate::units::{Bytes, Milliseconds, Percent};
 use std::fmt::Display;
 
-/// Bytes a second from memory where nobody says: far from what storage gives, and of no weight beside it.
-const MEMORY: f64 = 4e9;
 /// So far beside what was computed, as a share of it, a measured epoch is no contradiction: rates are known to 3 %.
 const SLACK: f64 = 0.05;
 
@@ -77,8 +75,8 @@ pub(super) fn cold(around: &Surroundings, asked: &Sensitivity) -> u64 {
 
 /// What epochs are computed from; none where the data, its storage or the iterations of an epoch are unknown.
 fn model(around: &Surroundings, asked: &Sensitivity) -> Option<ModelFacts> {
-    let memory_bandwidth = asked.memory_bandwidth.map_or(MEMORY, |bytes| bytes.0 as f64);
-    let data = Data { bytes: around.size?.bytes as f64, memory_bandwidth, storage_bandwidth: around.storage? };
+    let (memory_bandwidth, storage_bandwidth) = (around.memory?, around.storage?);
+    let data = Data { bytes: around.size?.bytes as f64, memory_bandwidth, storage_bandwidth };
     Some(ModelFacts { iterations: iterations(around, asked)? as f64, data, cache: None })
 }
 
@@ -188,12 +186,6 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
     }
     if size.unreadable > 0 {
         told.push(format!("{} entries of the data could not be looked at", size.unreadable));
-    }
-    if asked.memory_bandwidth.is_none() && around.storage.is_some() {
-        let percent = Percent(100.0 * around.storage.unwrap_or(0.0) / MEMORY);
-        told.push(format!(
-            "reading from memory is taken to give 4 GB/s, of which storage gives {percent} (--memory-bandwidth says otherwise)"
-        ));
     }
     told
 }

@@ -5,10 +5,10 @@ use super::command::Command;
 use super::data;
 use crate::error::{Error, Result};
 use crate::frame::Context;
-use crate::machine::Watch;
 use crate::machine::data::{DataSize, count, storage_bandwidth};
 use crate::machine::description::Description;
 use crate::machine::limit::{self, Axis, Limiter, Limits};
+use crate::machine::{Watch, memory_bandwidth, threads};
 use crate::sensitivity::Grid;
 use crate::units::{Bytes, grouped};
 use std::fs;
@@ -33,6 +33,8 @@ pub(super) struct Surroundings {
     pub size: Option<DataSize>,
     /// Bytes a second from storage; none where that is not known.
     pub storage: Option<f64>,
+    /// Bytes a second from memory; none where there is no data.
+    pub memory: Option<f64>,
     /// GPUs of the job.
     pub gpus: u32,
     /// The job's command.
@@ -59,7 +61,7 @@ impl Surroundings {
         let most = asked.cpu.unwrap_or(limiter.survey().cpus);
         limiter.check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
         let mut doubts = Vec::new();
-        let storage = storage(asked, watch, &mut doubts);
+        let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
         Ok((!watch.cancelled()).then(|| Surroundings {
             most,
             grid: grid(asked, most, &limiter),
@@ -67,6 +69,7 @@ impl Surroundings {
             limiter,
             size,
             storage,
+            memory,
             gpus: asked.num_gpus.unwrap_or_else(|| u32::from(has_gpu())),
             command: Command::of(asked),
             doubts,
@@ -116,6 +119,13 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
             None
         }
     }
+}
+
+/// How fast what was read before is read again, as asked or measured: a byte that is copied is read and written.
+fn memory(asked: &Sensitivity, watch: &Watch<'_>) -> Option<f64> {
+    let _ = asked.data.as_ref()?;
+    let asked = asked.memory_bandwidth.map(|bandwidth| bandwidth.0 as f64);
+    asked.or_else(|| memory_bandwidth(threads(), watch).map(|moved| moved / 2.0))
 }
 
 /// Whether the data has room in memory beside everything else, and beside the job where its memory is limited.

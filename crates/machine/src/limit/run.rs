@@ -10,7 +10,7 @@ use super::owner::Owner;
 use super::pressure::Host;
 use super::process_table::Entry;
 use super::residency::{Governor, evict};
-use super::wrapped::{Manager, container, scope};
+use super::wrapped::{Manager, container, end_scope, scope};
 use super::{Axis, Job, Limits, Means, Seen, Stream, affinity};
 use crate::guard::Guarded;
 use crate::{Watch, cgroup, turn};
@@ -109,7 +109,7 @@ impl Limiter {
             let cpus = limits.cpus.map_or(self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed));
             (container(&name, &around, job, &cpus, disc), remove_container(&name), Place::Container)
         } else if let Some((_, manager)) = manager {
-            (scope(manager, &name, &self.held_by_groups(limits), disc), Vec::new(), Place::Scope)
+            (scope(manager, &name, &self.held_by_groups(limits), disc), end_scope(manager, &name), Place::Scope)
         } else {
             let groups = Groups::make(&self.hierarchies);
             groups.limit(&self.held_by_groups(limits), disc.map(|disc| disc.numbers))?;
@@ -151,8 +151,11 @@ impl Limiter {
 
 impl Drop for Holds {
     fn drop(&mut self) {
-        if let Place::Container = self.place {
-            let _ = said(&remove_container(&self.name), &Watch::quiet(&AtomicBool::new(false)));
+        match self.place {
+            // They end by themselves.
+            Place::Groups(_) => {}
+            // Where it is gone already, nothing is left to end.
+            Place::Scope | Place::Container => drop(said(&self.farewell, &Watch::quiet(&AtomicBool::new(false)))),
         }
     }
 }

@@ -43,6 +43,12 @@ pub(super) fn scope(manager: Manager, name: &str, limits: &Limits, disc: Option<
     words
 }
 
+/// The command that ends everything in a scope.
+pub(super) fn end_scope(manager: Manager, name: &str) -> Vec<String> {
+    let scope = format!("{name}.scope");
+    ["systemctl", manager.option(), "kill", "--signal=KILL", &scope].map(str::to_owned).to_vec()
+}
+
 /// What to put before a command, so that docker runs it in a container of this name (docker-container-run(1)). The folder it runs in
 /// and its data are mounted where they are, or the data where it was asked for.
 pub(super) fn container(
