@@ -6,7 +6,7 @@ use crate::whole_file;
 use std::path::{Path, PathBuf};
 
 /// Its files, as they lie in the repository.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("sitecustomize.py", include_str!("../../workers/recorder/sitecustomize.py")),
     ("perf4sight.py", include_str!("../../workers/recorder/perf4sight.py")),
     ("perf4sight_recorder/__init__.py", include_str!("../../workers/recorder/perf4sight_recorder/__init__.py")),
@@ -14,9 +14,14 @@ const FILES: [(&str, &str); 9] = [
     ("perf4sight_recorder/hooks.py", include_str!("../../workers/recorder/perf4sight_recorder/hooks.py")),
     ("perf4sight_recorder/marks.py", include_str!("../../workers/recorder/perf4sight_recorder/marks.py")),
     ("perf4sight_recorder/pace.py", include_str!("../../workers/recorder/perf4sight_recorder/pace.py")),
+    ("perf4sight_recorder/profiler.py", include_str!("../../workers/recorder/perf4sight_recorder/profiler.py")),
     ("perf4sight_recorder/recorder.py", include_str!("../../workers/recorder/perf4sight_recorder/recorder.py")),
     ("perf4sight_recorder/recording.py", include_str!("../../workers/recorder/perf4sight_recorder/recording.py")),
+    ("perf4sight_recorder/trace.py", include_str!("../../workers/recorder/perf4sight_recorder/trace.py")),
 ];
+
+/// Bytes that are kept for the last words of processes where the disk gets full (`ROOM` in `account.py`).
+const ROOM: usize = 64 << 10;
 
 /// Its files, and what processes tell while they run; all of it goes when this is dropped.
 pub(super) struct Python {
@@ -33,7 +38,7 @@ impl Python {
         for (name, text) in FILES {
             whole_file::save(&folder.path().join("python").join(name), text)?;
         }
-        whole_file::save(&folder.path().join("told").join(".keep"), "")?;
+        whole_file::save(&folder.path().join("told").join("room"), " ".repeat(ROOM))?;
         Ok(Python { folder })
     }
 

@@ -54,13 +54,22 @@ fn told(scene: &Scene, name: &str) -> Value {
     serde_json::from_str(&scene.read(&format!("recording/{name}.recording.json"))).unwrap()
 }
 
-/// How many iterations were timed before, recorded, and timed after.
-fn counts(told: &Value) -> [usize; 3] {
-    ["plain_before", "recorded", "plain_after"].map(|phase| {
-        let times = told[phase].as_array().unwrap();
-        assert!(times.iter().all(|time| time.as_u64().unwrap() > 0), "{told}");
-        times.len()
+/// How many iterations each period has that was timed, and each that was recorded.
+fn counts(told: &Value) -> [Vec<usize>; 2] {
+    ["plain", "recorded"].map(|kind| {
+        let periods = told[kind].as_array().unwrap().iter().map(|times| times.as_array().unwrap());
+        periods
+            .map(|times| {
+                assert!(times.iter().all(|time| time.as_u64().unwrap() > 0), "{told}");
+                times.len()
+            })
+            .collect()
     })
+}
+
+/// Those of four iterations.
+fn all_of_four() -> [Vec<usize>; 2] {
+    [vec![1, 2, 1], vec![2, 2]]
 }
 
 /// How many events of a trace have a name that begins so.
@@ -92,8 +101,7 @@ fn an_unmodified_script_is_recorded_and_ended() {
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
     assert_eq!((listed(&scene, "tmp"), listed(&scene, "")), before);
     let told = told(&scene, "rank0");
-    assert_eq!(counts(&told), [2, 4, 2]);
-    assert_eq!(counts(&told["processor"]), [2, 4, 2]);
+    assert_eq!((counts(&told), counts(&told["processor"])), (all_of_four(), all_of_four()));
     for (word, value) in [("iterations_are", "optimizer steps"), ("ended", "as asked"), ("trace", "rank0.json.gz")] {
         assert_eq!(told[word], value);
     }
@@ -155,15 +163,15 @@ for epoch in range(1000):
 "#;
     let Some((scene, python)) = scene(script) else { return };
     record(&scene, "", &format!("{python} train.py")).succeeds().prints("optimizer steps");
-    assert_eq!(counts(&told(&scene, "rank0")), [2, 4, 2]);
+    assert_eq!(counts(&told(&scene, "rank0")), all_of_four());
     assert_eq!(listed(&scene, "recording").len(), 2);
-    // Four batches to a step, each with a backward pass; five steps with the profiler come before those that count.
+    // Four batches to a step, each with a backward pass; twice five steps with the profiler come before two that count.
     let passes = events(python, &scene, "rank0", "autograd::engine::evaluate_function: AddmmBackward0");
-    assert!((4 * (5 + 4)..=4 * (5 + 4) + 1).contains(&passes), "{passes}");
+    assert!((4 * 2 * (5 + 2)..=4 * 2 * (5 + 2) + 2).contains(&passes), "{passes}");
     let inference = script.replace("        if batch % 4 == 3:", "        if False:").replace(".backward()", "");
     let scene = scene.file("train.py", inference);
     record(&scene, "--overwrite", &format!("{python} train.py")).succeeds().prints("DataLoader batches");
-    assert_eq!(counts(&told(&scene, "rank0")), [2, 4, 2]);
+    assert_eq!(counts(&told(&scene, "rank0")), all_of_four());
 }
 
 /// A generator that steps once for every two steps of a discriminator: one of them marks iterations, not both.
@@ -178,7 +186,7 @@ fn of_two_optimizers_one_marks_iterations() {
     let Some((scene, python)) = scene(&script) else { return };
     record(&scene, "", &format!("{python} train.py")).succeeds();
     assert_eq!(told(&scene, "rank0")["restarts"], 0);
-    assert_eq!(events(python, &scene, "rank0", "Optimizer.step#Adam"), 2 * (5 + 4));
+    assert_eq!(events(python, &scene, "rank0", "Optimizer.step#Adam"), 2 * 2 * (5 + 2));
 }
 
 #[test]
@@ -200,10 +208,10 @@ for iteration in range(10**6):
     assert!(!run.stderr().contains("Traceback"), "{run}");
     for rank in 0..2 {
         let told = told(&scene, &format!("rank{rank}"));
-        assert_eq!((counts(&told), &told["rank"], &told["ranks"]), ([2, 4, 2], &rank.into(), &2.into()));
-        // A reduction for each iteration with the profiler; the first may have begun before it.
+        assert_eq!((counts(&told), &told["rank"], &told["ranks"]), (all_of_four(), &rank.into(), &2.into()));
+        // A reduction for each iteration with the profiler; the first of a period may have begun before it.
         let reduced = events(python, &scene, &format!("rank{rank}"), "gloo:all_reduce");
-        assert!((4..=4 + 5).contains(&reduced), "{reduced}");
+        assert!((4..=2 * (5 + 2)).contains(&reduced), "{reduced}");
     }
 }
 
@@ -225,10 +233,12 @@ print("to the end")
     let run = record(&scene, "", &format!("{python} train.py")).succeeds().prints("Profiler calls");
     assert!(!run.stdout().contains("to the end"), "{run}");
     let told = told(&scene, "rank0");
-    assert_eq!((counts(&told), events(python, &scene, "rank0", "ProfilerStep#")), ([2, 4, 2], 4));
+    assert_eq!((counts(&told), events(python, &scene, "rank0", "ProfilerStep#")), (all_of_four(), 4));
     // What lies outside the calls is no part of an iteration.
-    let least = |phase: &str| told[phase].as_array().unwrap().iter().map(|time| time.as_u64().unwrap()).min().unwrap();
-    assert!(least("plain_before").max(least("recorded")) < 100_000_000, "{told}");
+    let times = ["plain", "recorded"]
+        .map(|kind| told[kind].as_array().unwrap().iter().flat_map(|times| times.as_array().unwrap()));
+    let least = times.map(|times| times.map(|time| time.as_u64().unwrap()).min().unwrap());
+    assert!(least[0].max(least[1]) < 100_000_000, "{told}");
     let scene = scene.file("perf4sight.py", fs::read(recorder_file("perf4sight.py")).unwrap());
     let alone = Command::new(python).arg("train.py").current_dir(scene.folder()).output().unwrap();
     assert_eq!(text(&alone), "to the end\n");
@@ -237,18 +247,18 @@ print("to the end")
 
 #[test]
 fn a_crash_keeps_its_traceback_its_exit_code_and_what_was_recorded() {
-    // Two iterations of warm-up, two that are timed, five that settle: the tenth and eleventh are recorded.
-    let crash = TRAIN.replace("LATER", "assert iteration < 11, 'torn'");
+    // Two iterations of warm-up, one that is timed, five that settle, two recorded, five and two without, five, and the 23rd is recorded.
+    let crash = TRAIN.replace("LATER", "assert iteration < 23, 'torn'");
     let Some((scene, python)) = scene(&crash) else { return };
     let command = format!("{python} train.py");
     let run = record(&scene, "", &command).fails(1).says("AssertionError: torn").says("what was recorded is kept");
-    run.says("2 of 4 iterations were recorded").prints("2 iterations are recorded");
+    run.says("3 of 4 iterations were recorded, and 3 timed without").prints("3 iterations are recorded");
     let told = told(&scene, "rank0");
-    assert_eq!((counts(&told), &told["ended"]), ([2, 2, 0], &"by itself".into()));
-    assert_eq!(["ProfilerStep#", "torn iteration"].map(|name| events(python, &scene, "rank0", name)), [2, 1]);
+    assert_eq!((counts(&told), &told["ended"]), ([vec![1, 2], vec![2, 1]], &"by itself".into()));
+    assert_eq!(["ProfilerStep#", "torn iteration"].map(|name| events(python, &scene, "rank0", name)), [3, 1]);
     let early = scene.file("train.py", TRAIN.replace("LATER", "assert iteration < 3, 'torn'"));
     let run = record(&early, "--out early", &command).fails(1).says("AssertionError: torn");
-    run.says("nothing was recorded: optimizer steps were seen, but fewer than the 9").says("fewer iterations");
+    run.says("nothing was recorded: optimizer steps were seen, but fewer than the 8").says("fewer iterations");
     assert!(!early.path("early").exists());
 }
 
@@ -281,7 +291,105 @@ fn a_profiler_of_the_scripts_own_is_left_alone() {
     let scene = scene.file("train.py", some);
     let run = record(&scene, "", &format!("{python} train.py")).succeeds();
     run.says("6 iterations do not count, for the script's own profiler ran in them");
-    assert_eq!(counts(&told(&scene, "rank0")), [2, 4, 2]);
+    assert_eq!(counts(&told(&scene, "rank0")), all_of_four());
+}
+
+/// It starts within the tenth iteration, which is recorded: ours gives way, what it recorded stays, and the rest is recorded later.
+#[test]
+fn a_profiler_that_the_script_starts_meanwhile_runs() {
+    let own = "torch.profiler.profile(schedule=torch.profiler.schedule(wait=0, warmup=1, active=2, repeat=1))";
+    for (own, step) in
+        [("torch.profiler.profile()", "pass"), (own, "own.step()"), ("torch.autograd.profiler.profile()", "pass")]
+    {
+        let begin = format!("    if iteration == 10: own = {own}; own.__enter__()\n    optimizer.zero_grad()");
+        let later = format!(
+            "if 10 <= iteration < 14: {step}\n    if iteration == 14: own.__exit__(None, None, None); print('own', len(getattr(own, 'events', lambda: own.function_events)()) > 0)"
+        );
+        let Some((scene, python)) = scene(&TRAIN.replace("    optimizer.zero_grad()", &begin).replace("LATER", &later))
+        else {
+            return;
+        };
+        let run = record(&scene, "", &format!("{python} train.py")).succeeds().prints("own True");
+        run.says("iterations do not count, for the script's own profiler ran in them");
+        assert_eq!(
+            (counts(&told(&scene, "rank0")), events(python, &scene, "rank0", "ProfilerStep#")),
+            (all_of_four(), 4)
+        );
+        assert_eq!(events(python, &scene, "rank0", "torn iteration"), 1);
+        // A schedule marks iterations, whether its profiler runs or not; they are not taken for those that were timed.
+        assert_eq!(step != "pass", events(python, &scene, "rank0", "script ProfilerStep#") > 0);
+        let broken_down = scene.run("breakdown recording").succeeds();
+        assert!(!broken_down.stderr().contains("not those of the trace"), "{broken_down}");
+    }
+}
+
+/// One of another thread waits for the end of the iteration that is recorded: PyTorch's are stopped where they were started.
+#[test]
+fn a_profiler_of_another_thread_runs_too() {
+    let script = TRAIN
+        .replace(
+            "print(\"training\"",
+            "import threading\n\
+             def other():\n\
+             \x20   with torch.profiler.profile() as own: x + x\n\
+             \x20   print('own', len(own.events()) > 0, flush=True)\n\
+             print(\"training\"",
+        )
+        .replace(
+            "    optimizer.zero_grad()",
+            "    if iteration == 9: threading.Thread(target=other).start(); time.sleep(0.2)\n    optimizer.zero_grad()",
+        );
+    let Some((scene, python)) = scene(&script.replace("LATER", "time.sleep(0.01)")) else { return };
+    let run = record(&scene, "", &format!("{python} train.py")).succeeds().prints("own True");
+    assert!(!run.stderr().contains("Traceback"), "{run}");
+    assert_eq!((counts(&told(&scene, "rank0")), events(python, &scene, "rank0", "ProfilerStep#")), (all_of_four(), 4));
+}
+
+/// The folder is a file system of its own: too small for anything, for the first trace, for all of them together.
+#[test]
+fn a_full_disk_ends_the_recording_and_is_named() {
+    let Some((scene, python)) = scene(&TRAIN.replace("LATER", "pass")) else { return };
+    let mount = ["--user", "--map-root-user", "--mount", "sh", "-c"];
+    let allowed = Command::new("unshare").args(mount).arg("mount -t tmpfs -o size=64k tmpfs /mnt").output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: this test needs to mount a file system of its own");
+    }
+    for (size, says) in [("48k", "make room"), ("160k", "No space left on device"), ("700k", "No space left on device")]
+    {
+        let lines = format!(
+            "mkdir -p small && mount -t tmpfs -o size={size} tmpfs small && \
+             \"$0\" record --stacks --iterations 4 --warm-up 2 --out small -- {python} train.py; code=$?; ls small > listed; exit $code"
+        );
+        let arguments = [&mount[..], &[&lines, env!("CARGO_BIN_EXE_perf4sight")]].concat();
+        let output = Command::new("unshare").args(&arguments).current_dir(scene.folder()).output().unwrap();
+        let run = Outcome::of(&lines, output).says(says);
+        assert!(!run.stderr().contains("Traceback"), "{run}");
+        assert_eq!(scene.read("listed"), "", "{size}");
+    }
+}
+
+/// Recorded and plain iterations take turns, as many of one as of the other, so that each is in the middle of the others.
+#[test]
+fn periods_take_turns() {
+    let list = "from perf4sight_recorder.recording import turns\n\
+        for asked in range(1, 300):\n\
+        \x20   for several in (True, False):\n\
+        \x20       print(asked, ' '.join('%s,%d' % turn for turn in turns(asked, several)))\n";
+    let python = Command::new("python3").args(["-c", list]).env("PYTHONPATH", recorder_file("")).output();
+    let Ok(output) = python else { return eprintln!("skipped: this test needs a python3") };
+    for line in text(&output).lines() {
+        let (asked, turns) = line.split_once(' ').unwrap();
+        let turns: Vec<(&str, u64)> = turns
+            .split(' ')
+            .map(|turn| turn.split_once(',').unwrap())
+            .map(|(kind, count)| (kind, count.parse().unwrap()))
+            .collect();
+        let of = |wanted: &str| turns.iter().filter(|(kind, _)| *kind == wanted).map(|(_, count)| count).sum::<u64>();
+        assert_eq!([of("plain"), of("recorded")], [asked.parse::<u64>().unwrap(); 2], "{line}");
+        assert!(turns.iter().all(|(_, count)| *count > 0), "{line}");
+        assert!(turns.iter().enumerate().all(|(at, (kind, _))| *kind == ["plain", "recorded"][at % 2]), "{line}");
+    }
+    assert!(text(&output).contains("\n20 plain,2 recorded,4 plain,4 recorded,4 plain,4 recorded,4 plain,4 recorded,4 plain,4 recorded,4 plain,2\n20 plain,10 recorded,20 plain,10\n"));
 }
 
 #[test]
@@ -297,13 +405,40 @@ fn optimizers_of_two_threads_do_not_meet() {
     assert!(!run.to_string().contains("the recorder failed"), "{run}");
 }
 
-/// A process that was forked has the rank of the one that forked it.
+/// Each is recorded whole, forked before its first iteration or while one is recorded, and breakdown shows them side by side.
 #[test]
-fn processes_of_one_rank_are_told_as_that() {
-    let script = TRAIN.replace("print(\"training\"", "os.fork()\nprint(\"training\"").replace("LATER", "pass");
+fn processes_without_ranks_are_told_apart() {
+    for at in [0, 9] {
+        let fork = format!("if iteration == {at}: os.fork()");
+        let script = TRAIN.replace("    optimizer.zero_grad()", &format!("    {fork}\n    optimizer.zero_grad()"));
+        let Some((scene, python)) = scene(&script.replace("LATER", "pass")) else { return };
+        let run = record(&scene, "", &format!("{python} train.py")).succeeds().prints("4 iterations of 2 ranks");
+        run.says("2 processes without ranks were recorded; the files call them ranks 0 and 1");
+        for rank in ["rank0", "rank1"] {
+            assert_eq!(
+                (counts(&told(&scene, rank)), events(python, &scene, rank, "ProfilerStep#")),
+                (all_of_four(), 4)
+            );
+        }
+        scene.run("breakdown recording").succeeds();
+    }
+}
+
+/// Processes that `multiprocessing` forks end without what is registered with `atexit`; those that it spawns begin with Python anew.
+#[test]
+fn processes_of_multiprocessing_keep_what_they_recorded() {
+    let (begin, rest) = TRAIN.split_once("net = ").unwrap();
+    let body = format!("net = {rest}").replace("int(sys.argv[1]) if len(sys.argv) > 1 else 10**6", "12");
+    let body: String = body.replace("LATER", "pass").lines().map(|line| format!("    {line}\n")).collect();
+    let start = "    process = multiprocessing.get_context(sys.argv[1]).Process(target=train)\n    process.start(); process.join()\n";
+    let script = format!("import multiprocessing\n{begin}def train():\n{body}if __name__ == '__main__':\n{start}");
     let Some((scene, python)) = scene(&script) else { return };
-    let run = record(&scene, "", &format!("{python} train.py")).succeeds().prints("of 2 processes");
-    run.says("2 processes were recorded that have 1 ranks together");
+    for method in ["fork", "spawn"] {
+        let run = record(&scene, "--overwrite", &format!("{python} train.py {method}")).succeeds().prints("trained");
+        run.says("2 of 4 iterations were recorded");
+        assert_eq!(counts(&told(&scene, "rank0")), [vec![1, 0], vec![2]]);
+        scene.run("breakdown recording").succeeds();
+    }
 }
 
 /// `sys.exit` is an exception, which a script may catch.
@@ -353,13 +488,13 @@ fn a_sitecustomize_of_ones_own_runs_too() {
 
 #[test]
 fn a_time_limit_ends_the_command_and_keeps_what_is_recorded() {
-    // The limit leaves time to import PyTorch; the eleventh iteration takes longer than it.
-    let script = TRAIN.replace("LATER", "time.sleep(0.0 if iteration < 10 else 60)");
+    // The limit leaves time to import PyTorch; the tenth iteration takes longer than it.
+    let script = TRAIN.replace("LATER", "time.sleep(0.0 if iteration < 9 else 60)");
     let Some((scene, python)) = scene(&script) else { return };
     let command = format!("{python} train.py");
     let run = record(&scene, "--time-limit 15", &command).succeeds().says("1 of 4 iterations were recorded");
     run.says("was ended by the time limit of 15s");
-    assert_eq!(counts(&told(&scene, "rank0")), [2, 1, 0]);
+    assert_eq!(counts(&told(&scene, "rank0")), [vec![1], vec![1]]);
     record(&scene, "--time-limit soon", &command).fails(2).says("\"soon\" is no time");
 }
 

@@ -71,5 +71,10 @@ def chain():
 if recorder.current() is not None:
     # PyTorch's profiler would write lines of its own between the script's: since 2.15 whenever it starts and stops.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    sys.meta_path.insert(0, TorchWatcher(recorder.current()))
+    watcher = TorchWatcher(recorder.current())
+    if "torch" in sys.modules:
+        # A .pth file imported it, which is read before this.
+        watcher.imported()
+    else:
+        sys.meta_path.insert(0, watcher)
 chain()

@@ -162,7 +162,8 @@ impl RankBreakdown {
     fn take_out(&mut self, added: &Added, trace: &Trace) {
         let costs = costs(self, trace);
         let sums: Vec<f64> = costs.iter().map(|costs| costs.values().flatten().sum()).collect();
-        let share = 1000.0 * mean(&sums) / (added.timed + mean(&added.untimed));
+        let usual = self.usual(&sums);
+        let share = 1000.0 * usual / (added.timed + mean(&added.untimed));
         let explained = share * EXPLAINED >= 1.0;
         if !explained {
             let percent = 100.0 * share;
@@ -170,7 +171,7 @@ impl RankBreakdown {
                 "what recording takes is not told by class: by what events are known to cost, they explain {percent:.0} % of it"
             ));
         }
-        let scale = added.timed / mean(&sums);
+        let scale = added.timed / usual;
         for (index, (iteration, costs)) in self.iterations.iter_mut().zip(&costs).enumerate() {
             // Where events do not tell it, all iterations are alike.
             let timed = if explained { scale * sums[index] } else { added.timed };
@@ -181,10 +182,17 @@ impl RankBreakdown {
         }
     }
 
+    /// The mean of a number of each iteration, of those that tell what recording takes.
+    fn usual(&self, numbers: &[f64]) -> f64 {
+        let usual = self.overhead.iter().flat_map(|overhead| &overhead.usual);
+        mean(&numbers.iter().zip(usual).filter(|(_, usual)| **usual).map(|(number, _)| *number).collect::<Vec<_>>())
+    }
+
     /// Looks at the corrected iterations as they are shown, beside those without recording.
     fn check(&mut self) {
-        let counted = self.iterations.iter().filter(|iteration| !iteration.warm_up);
-        let totals: Vec<f64> = counted.filter_map(|one| Some(one.corrected.as_ref()?.total as f64)).collect();
+        let usual = self.overhead.iter().flat_map(|overhead| overhead.usual.clone());
+        let counted = self.iterations.iter().zip(usual).filter(|(iteration, usual)| !iteration.warm_up && *usual);
+        let totals: Vec<f64> = counted.filter_map(|(one, _)| Some(one.corrected.as_ref()?.total as f64)).collect();
         let Some(overhead) = self.overhead.as_mut().filter(|_| !totals.is_empty()) else { return };
         let off = overhead.percent(mean(&totals) - overhead.plain);
         if overhead.off.is_some_and(|other| other.abs() >= off.abs()) {

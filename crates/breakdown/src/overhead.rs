@@ -1,7 +1,7 @@
 //! What recording adds to an iteration, as far as a recording tells: iterations with the profiler held against those without it.
 
 use crate::recording::{Recording, Times};
-use crate::summary::Summary;
+use crate::summary::{MISSES, Summary, quantile};
 use perf4sight_conventions::stats::mean;
 
 /// What recording adds to an iteration of a script.
@@ -18,8 +18,11 @@ pub struct Overhead {
     /// What they are told by.
     pub clock: Clock,
     /// How far recorded iterations are off plain ones when what half of the plain ones tell is taken out of them: their mean, in percent of
-    /// the other half's, the worse of both ways. None where there are too few.
+    /// the other half's, the worse of both ways. Where nothing can be taken out, how far they are off as they are. None where there are too
+    /// few.
     pub off: Option<f64>,
+    /// Which of the recorded iterations count for these numbers: all but those that took much longer than most.
+    pub usual: Vec<bool>,
     /// What speaks against these numbers, in sentences.
     pub doubts: Vec<String>,
 }
@@ -44,28 +47,47 @@ const DOUBTFUL: f64 = 0.05;
 const MOST_TIMES: f64 = 20.0;
 /// Fewer recorded periods do not tell how much they differ among themselves.
 const PERIODS: usize = 3;
+/// Neighbouring differences share a plain period, of which each has one half: the variance of their mean is `(1 + 1) / n` times that of a
+/// period, where they by themselves, with `1 + 1/2`, would have it smaller.
+const SHARED: f64 = 4.0 / 3.0;
 
 impl Overhead {
     /// What a recording tells of it; none where it has no iterations with the profiler, or none without.
     pub fn of(recording: &Recording) -> Option<Self> {
-        let wall = Added::of(&recording.wall)?;
-        let processor = recording.processor.as_ref().filter(|times| is_one_processor(&recording.wall, times));
-        let of_processor = processor.and_then(Added::of);
+        let usual = Usual::of(&recording.wall);
+        let times = usual.among(&recording.wall);
+        let wall = Added::of(&times)?;
+        let processor = recording.processor.as_ref().map(|processor| usual.among(processor));
+        let processor = processor.filter(|processor| is_one_processor(&times, processor));
+        let of_processor = processor.as_ref().and_then(Added::of);
         let clock = if of_processor.is_some() { Clock::Processor } else { Clock::Wall };
-        let times = processor.unwrap_or(&recording.wall);
-        let off = off(&recording.wall, times);
         let added = of_processor.as_ref().unwrap_or(&wall);
-        let doubts =
-            [others(&wall, added), added.change.and_then(|change| drift(change / added.plain)), off.and_then(missed)];
-        Some(Overhead {
+        let changed = added.change.and_then(|change| drift(change / added.plain));
+        let doubts = [usual.doubt(), others(&wall, added), changed];
+        let told = Overhead {
             plain: wall.plain,
             recorded: wall.recorded,
             added: added.mean,
             interval: added.interval,
             clock,
-            off,
+            off: None,
+            usual: usual.recorded.concat(),
             doubts: doubts.into_iter().flatten().collect(),
-        })
+        };
+        Some(told.checked(&times, processor.as_ref().unwrap_or(&times)))
+    }
+
+    /// With how far off it is.
+    fn checked(mut self, wall: &Times, told_by: &Times) -> Self {
+        let certain = self.is_certain();
+        self.off = if certain { off(wall, told_by) } else { Some(self.apart()) };
+        self.doubts.extend(self.off.and_then(|off| missed(off, certain)));
+        self
+    }
+
+    /// Percent that recorded iterations took longer than plain ones.
+    fn apart(&self) -> f64 {
+        self.percent(self.recorded - self.plain)
     }
 
     /// Whether recording is sure to have taken time, so that it can be taken out.
@@ -76,7 +98,7 @@ impl Overhead {
     /// Why it is not sure that recording took so much; none where it is.
     pub fn unsure(&self) -> Option<String> {
         let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
-        if high < 0.0 {
+        if high < 0.0 && low < -100.0 * DOUBTFUL {
             let (least, most) = (-high, -low);
             return Some(format!(
                 "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do: \
@@ -85,16 +107,68 @@ impl Overhead {
         }
         if self.recorded > MOST_TIMES * self.plain {
             return Some(format!(
-                "recorded iterations took more than {MOST_TIMES} times as long as those without recording: they do not belong together"
+                "recorded iterations took more than {MOST_TIMES} times as long as those without recording: they do not belong together, or \
+                 recording hides what they are without it"
             ));
         }
-        (low <= 0.0).then(|| format!("between {low:+.1} and {high:+.1} % of an iteration, which may be nothing"))
+        (low <= 0.0).then(|| {
+            let apart = self.apart();
+            format!(
+                "between {low:+.1} and {high:+.1} % of an iteration, which may be nothing; recorded iterations are {apart:+.1} % off \
+                 those without recording"
+            )
+        })
     }
 
     /// Nanoseconds as percent of a plain iteration.
     pub fn percent(&self, nanoseconds: f64) -> f64 {
         100.0 * nanoseconds / self.plain
     }
+}
+
+/// Iterations that did not take much longer than most, as those do that another program or an evaluation comes into: on a machine with
+/// neighbours one of 30 may take 14 times as long, and its time would drown what recording takes.
+struct Usual {
+    plain: Vec<Vec<bool>>,
+    recorded: Vec<Vec<bool>>,
+}
+
+impl Usual {
+    fn of(times: &Times) -> Self {
+        Usual { plain: usual(&times.plain), recorded: usual(&times.recorded) }
+    }
+
+    /// The times of these iterations alone.
+    fn among(&self, times: &Times) -> Times {
+        let kept = |(times, usual): (&Vec<u64>, &Vec<bool>)| {
+            times.iter().zip(usual).filter(|(_, usual)| **usual).map(|(time, _)| *time).collect()
+        };
+        Times {
+            plain: times.plain.iter().zip(&self.plain).map(kept).collect(),
+            recorded: times.recorded.iter().zip(&self.recorded).map(kept).collect(),
+        }
+    }
+
+    fn doubt(&self) -> Option<String> {
+        let all: Vec<bool> = self.plain.iter().chain(&self.recorded).flatten().copied().collect();
+        let others = all.iter().filter(|usual| !**usual).count();
+        (others as f64 > DOUBTFUL * all.len() as f64).then(|| {
+            format!(
+                "{others} of {} iterations took much longer than the others; they tell nothing of what recording takes",
+                all.len()
+            )
+        })
+    }
+}
+
+/// Those that are not [beyond](crate::warm_up::limit) what most take.
+fn usual(periods: &[Vec<u64>]) -> Vec<Vec<bool>> {
+    let all = floats(periods.iter().flatten());
+    if all.is_empty() {
+        return periods.iter().map(|_| Vec::new()).collect();
+    }
+    let limit = crate::warm_up::limit(&all);
+    periods.iter().map(|times| times.iter().map(|&time| time as f64 <= limit).collect()).collect()
 }
 
 /// What is added by one clock.
@@ -112,12 +186,19 @@ impl Added {
         let periods: Vec<[f64; 2]> = (0..times.recorded.len()).filter_map(|at| period(times, at)).collect();
         let added = Summary::of(&periods.iter().map(|[plain, recorded]| recorded - plain).collect::<Vec<_>>())?;
         let [plain, recorded] = [0, 1].map(|side| mean(&periods.iter().map(|period| period[side]).collect::<Vec<_>>()));
-        let among = added.interval.filter(|_| added.count >= PERIODS).map(|[low, high]| (high - low) / 2.0);
+        let among = among(&added);
         let change = change(times).filter(|_| among.is_none());
         // Speed may change at any moment between two plain periods, and so the recorded one between them may be as fast as either.
         let unsure = among.unwrap_or_else(|| scatter(times) + change.unwrap_or(0.0).abs() / 2.0);
         Some(Added { plain, recorded, mean: added.mean, interval: [added.mean - unsure, added.mean + unsure], change })
     }
+}
+
+/// Half of the interval of the mean of differences between periods, if these are independent; none where there are too few.
+fn among(differences: &Summary) -> Option<f64> {
+    let count = differences.count as f64;
+    let enough = differences.spread.filter(|_| differences.count >= PERIODS)?;
+    Some(quantile(count - 1.0, MISSES)? * enough * (SHARED / count).sqrt())
 }
 
 /// The means of the plain periods next to a recorded one, and of that; none where there is not one of each.
@@ -177,8 +258,8 @@ fn off(wall: &Times, told_by: &Times) -> Option<f64> {
     errors.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
 }
 
-/// The means of one half of the plain iterations and of the other, which were in the middle of all at the same time: every other period,
-/// or of two, what lies next to the recorded ones and what lies further away.
+/// The means of one half of the plain iterations and of the other, which were in the middle of all at the same time: of periods by turns,
+/// and of two, what lies next to the recorded ones and what lies further away.
 fn halves(times: &Times) -> Option<[f64; 2]> {
     let [first, second]: [Vec<&[u64]>; 2] = match times.plain.as_slice() {
         [before, after] => {
@@ -186,13 +267,15 @@ fn halves(times: &Times) -> Option<[f64; 2]> {
             let (near_after, far_after) = after.split_at(after.len().div_ceil(2));
             [vec![near_before, near_after], vec![far_before, far_after]]
         }
-        periods => [0, 1].map(|half| periods.iter().skip(half).step_by(2).map(Vec::as_slice).collect()),
+        periods => {
+            // By turns, first-second-second-first where there are even many: a steady change of speed meets both alike.
+            let half = |at: usize| if periods.len() % 2 == 1 { at % 2 } else { at.div_ceil(2) % 2 };
+            [0, 1].map(|wanted| {
+                (0..periods.len()).filter(|at| half(*at) == wanted).map(|at| periods[at].as_slice()).collect()
+            })
+        }
     };
-    let half = |periods: Vec<&[u64]>| {
-        let means: Vec<f64> = periods.into_iter().filter_map(average).collect();
-        (!means.is_empty()).then(|| mean(&means))
-    };
-    Some([half(first)?, half(second)?])
+    Some([average(&first.concat())?, average(&second.concat())?])
 }
 
 fn others(wall: &Added, told_by: &Added) -> Option<String> {
@@ -214,8 +297,13 @@ fn drift(change: f64) -> Option<String> {
     })
 }
 
-fn missed(off: f64) -> Option<String> {
-    (off.abs() > 100.0 * DOUBTFUL).then(|| {
-        format!("corrected by half of the plain iterations, the recorded ones are {off:+.0} % off the other half")
+fn missed(off: f64, certain: bool) -> Option<String> {
+    (off.abs() > 100.0 * DOUBTFUL).then(|| match certain {
+        true => {
+            format!("corrected by half of the plain iterations, the recorded ones are {off:+.0} % off the other half")
+        }
+        false => {
+            format!("recorded iterations are {off:+.0} % off those without recording, and nothing of that is taken out")
+        }
     })
 }

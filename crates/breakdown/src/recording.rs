@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// The newest format of these files.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Nanoseconds that no iteration takes, a week: what is beyond was not timed.
 const LONGEST: u64 = 7 * 24 * 3600 * 1_000_000_000;
@@ -27,6 +27,9 @@ pub struct Recording {
     /// How many threads operators ran on; the first recordings lack it.
     #[serde(default)]
     pub threads: Option<u32>,
+    /// Of how many; 1 where the script knows of none.
+    #[serde(default = "one")]
+    pub ranks: u32,
     /// What marks iterations, in words.
     pub iterations_are: String,
     /// Whether the trace has more than operators.
@@ -37,6 +40,10 @@ pub struct Recording {
     /// Processor time of the same iterations, all threads of the process together; the first recordings lack it.
     #[serde(default)]
     pub processor: Option<Times>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Nanoseconds of each iteration, by periods that take turns.
@@ -51,15 +58,22 @@ pub struct Times {
 
 /// Times as they are written.
 #[derive(Deserialize)]
-struct Told {
-    plain_before: Vec<u64>,
-    recorded: Vec<u64>,
-    plain_after: Vec<u64>,
+#[serde(untagged)]
+enum Told {
+    /// From format 2 on.
+    ByTurns { plain: Vec<Vec<u64>>, recorded: Vec<Vec<u64>> },
+    /// In format 1.
+    Once { plain_before: Vec<u64>, recorded: Vec<u64>, plain_after: Vec<u64> },
 }
 
 impl From<Told> for Times {
     fn from(told: Told) -> Self {
-        Times { plain: vec![told.plain_before, told.plain_after], recorded: vec![told.recorded] }
+        match told {
+            Told::ByTurns { plain, recorded } => Times { plain, recorded },
+            Told::Once { plain_before, recorded, plain_after } => {
+                Times { plain: vec![plain_before, plain_after], recorded: vec![recorded] }
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Summary {
 }
 
 /// The probability that an interval misses.
-const MISSES: f64 = 0.05;
+pub(crate) const MISSES: f64 = 0.05;
 
 impl Summary {
     /// Of some values; none of none, and of values that are no numbers.

@@ -27,12 +27,18 @@ impl WarmUp {
         }
         let half = durations.len() / 2;
         let later: Vec<f64> = durations[half..].iter().map(|&duration| duration as f64).collect();
-        let middle = median(&later);
-        let deviation = median(&later.iter().map(|duration| (duration - middle).abs()).collect::<Vec<f64>>());
-        let limit = middle + (DEVIATIONS * deviation).max(SHARE * middle);
+        let limit = limit(&later);
         let iterations = durations[..half].iter().take_while(|&&duration| duration as f64 > limit).count();
         WarmUp { iterations, limit: Some(limit) }
     }
+}
+
+/// What none of some times exceeds but those that something else lies in: five standard deviations (from the median deviation) above the
+/// median, and a tenth.
+pub(crate) fn limit(times: &[f64]) -> f64 {
+    let middle = median(times);
+    let deviation = median(&times.iter().map(|time| (time - middle).abs()).collect::<Vec<f64>>());
+    middle + (DEVIATIONS * deviation).max(SHARE * middle)
 }
 
 #[cfg(test)]

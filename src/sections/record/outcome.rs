@@ -100,7 +100,14 @@ impl Outcome<'_> {
         });
         let cut = self.ended.asked == Some(Asked::TimeUp);
         let limited = cut.then(|| format!("the command {}", self.end()));
-        lost.chain(self.shared()).chain(own).chain(limited).chain(short).chain(poor).chain(unsure).collect()
+        lost.chain(self.shared())
+            .chain(self.without_ranks())
+            .chain(own)
+            .chain(limited)
+            .chain(short)
+            .chain(poor)
+            .chain(unsure)
+            .collect()
     }
 
     /// Ranks that several processes have, as where one forked.
@@ -113,6 +120,18 @@ impl Outcome<'_> {
                 ranks.len()
             )
         })
+    }
+
+    /// Processes that know of no ranks, as where one forked: each has a number of its own.
+    fn without_ranks(&self) -> Option<String> {
+        let numbers: Vec<String> =
+            self.recordings.iter().filter(|one| one.ranks == 1).map(|one| one.rank.to_string()).collect();
+        let (last, first) = numbers.split_last().filter(|(_, first)| !first.is_empty())?;
+        let processes = numbers.len();
+        Some(format!(
+            "{processes} processes without ranks were recorded; the files call them ranks {} and {last}",
+            first.join(", ")
+        ))
     }
 
     fn table(&self) -> Table {
@@ -188,7 +207,7 @@ impl Outcome<'_> {
                 .help("the script has a trace already, or let it not use its profiler");
         }
         if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
-            let error = failed(&self.too_few(begun));
+            let error = failed(&Self::too_few(begun));
             // What was killed says nothing of its end.
             let ended = begun.phase == Some(Phase::Finished);
             return if ended { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
@@ -208,20 +227,16 @@ impl Outcome<'_> {
     }
 
     /// How far a process came that has no trace.
-    fn too_few(&self, begun: &Told) -> String {
+    fn too_few(begun: &Told) -> String {
         let marks = begun.iterations_are.as_deref().unwrap_or_default();
-        let wanted = self.asked.warm_up + self.asked.iterations.div_ceil(2) + SETTLING;
-        match begun.phase {
-            None | Some(Phase::PlainBefore | Phase::Finished) => {
-                format!("{marks} were seen, but fewer than the {wanted} before the first recorded one")
+        match begun.recorded {
+            0 => {
+                format!("{marks} were seen, but fewer than the {} before the first recorded one", begun.before_recorded)
             }
-            Some(_) => format!("{marks} were seen, and the recording began, but what was recorded is lost"),
+            _ => format!("{marks} were seen, and the recording began, but what was recorded is lost"),
         }
     }
 }
-
-/// Iterations that count for nothing after the profiler started (`workers/recorder/perf4sight_recorder/recording.py`).
-const SETTLING: u64 = 5;
 
 /// What a process tells of PyTorch where there is none.
 const MISSING: &str = "missing";

@@ -21,10 +21,16 @@ pub(super) struct Told {
     pub iterations_are: Option<String>,
     /// What is done now.
     pub phase: Option<Phase>,
-    /// How many iterations of the phase are done; those that lead to it count down to zero.
-    pub done: i64,
-    /// How many iterations the phase has.
+    /// How many iterations there are yet before the first that counts.
+    pub to_go: u64,
+    /// How many iterations were timed or recorded.
+    pub done: u64,
+    /// How many are to be.
     pub of: u64,
+    /// How many of them were recorded, for all that is known.
+    pub recorded: u64,
+    /// How many iterations come before the first that is recorded.
+    pub before_recorded: u64,
     /// How many iterations were left alone, for the script's own profiler ran in them.
     pub own_profiler: u64,
     /// The trace that was written.
@@ -39,9 +45,8 @@ pub(super) struct Told {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Phase {
-    PlainBefore,
-    Recorded,
-    PlainAfter,
+    WarmUp,
+    Iterations,
     Writing,
     Finished,
 }

@@ -62,12 +62,9 @@ fn since(then: SystemTime, now: SystemTime) -> Duration {
 }
 
 fn sentence(phase: Phase, told: &Told) -> String {
-    let done = format!("{} of {}", told.done.max(0), told.of);
     match phase {
-        Phase::PlainBefore if told.done < 0 => format!("record: warming up, {} iterations to go", -told.done),
-        Phase::PlainBefore => format!("record: timing iterations without recording, {done}"),
-        Phase::Recorded => format!("record: recording iterations, {done}"),
-        Phase::PlainAfter => format!("record: timing iterations without recording again, {done}"),
+        Phase::WarmUp => format!("record: warming up, {} iterations to go", told.to_go),
+        Phase::Iterations => format!("record: {} of {} iterations, with recording and without", told.done, told.of),
         Phase::Writing => "record: writing the trace".to_owned(),
         Phase::Finished => "record: done".to_owned(),
     }

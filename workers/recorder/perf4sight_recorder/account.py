@@ -1,8 +1,10 @@
 """What a process tells of its recording: to `perf4sight record` while it runs, and in the file beside its trace."""
 
+import itertools
 import json
 import os
 import platform
+import re
 import sys
 import threading
 import time
@@ -10,8 +12,11 @@ import time
 SETTINGS = "PERF4SIGHT_RECORD"
 """The variable with what is asked, as JSON: iterations, warm_up, stacks, out (a folder), told (a folder that goes at the end)."""
 
-FORMAT = 1
+FORMAT = 2
 """The version of the file beside a trace."""
+
+ROOM = "room"
+"""A file among what is told whose space is left for the last words where a disk is full."""
 
 SELDOM = 1.0
 """Seconds between two words on how many iterations are done: writing a file takes some ten microseconds."""
@@ -29,39 +34,75 @@ class Account(object):
     def of_process():
         return Account(json.loads(os.environ[SETTINGS]))
 
+    def enter_process(self):
+        """Of a fork's parent only what is true of both is kept."""
+        self.words = dict((word, self.words[word]) for word in ("torch", "hooked") if word in self.words)
+
     def tell(self, **words):
         """Adds words and writes all of them."""
         self.words.update(words)
         save(self.folder("%d.json" % os.getpid()), dict(self.words, **software()))
         self.told_at = time.time()
 
-    def tell_progress(self, **words):
-        """Adds words on how many iterations are done, and writes all if that was not done just now."""
+    def tell_progress(self, at_once, **words):
+        """Adds words on how many iterations are done, and writes all if that was not done just now, or has to be."""
         self.words.update(words)
-        if time.time() - self.told_at > SELDOM:
+        if at_once or time.time() - self.told_at > SELDOM:
             self.tell()
 
     def claim(self, rank):
-        """The name of this process's files: that of its rank, with the process where another one has that rank too."""
+        """The rank of this process and the name of its files: the first rank that is left where it has none, and with the number of the
+        process where another one has the same."""
+        if rank is None:
+            rank = next(rank for rank in itertools.count() if self.take("rank%d" % rank))
+            return rank, "rank%d" % rank
         name = "rank%d" % rank
+        return rank, name if self.take(name) else "%s-%d" % (name, os.getpid())
+
+    def take(self, name):
+        """Whether this process is the first that takes the name."""
         try:
             os.close(os.open(self.folder(name), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    def make_room(self):
+        """Where the disk is full, this leaves enough for the words that say so."""
+        try:
+            os.remove(self.folder(ROOM))
         except OSError:
-            name = "%s-%d" % (name, os.getpid())
-        return name
+            pass  # It was needed before, or the folder is gone.
 
     def wait_for_others(self, ranks, seconds):
-        """Waits until so many processes, at most those that were started here, are at their end too."""
+        """Waits until so many processes, at most those that were started here, and all that are recorded, are at their end too, or there
+        is no news of them for some time."""
         ranks = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
-        until = time.time() + seconds
         try:
             open(self.folder("%d.over" % os.getpid()), "w").close()
-            while sum(name.endswith(".over") for name in os.listdir(self.settings["told"])) < ranks:
-                if time.time() > until:
-                    break
+            while not self.are_over(ranks) and time.time() - self.news() < seconds:
                 time.sleep(0.05)
         except OSError:
             pass  # The folder is gone, and with it whoever waits for this process.
+
+    def are_over(self, ranks):
+        names = os.listdir(self.settings["told"])
+        over = set(name[:-len(".over")] for name in names if name.endswith(".over"))
+        others = (name[:-len(".json")] for name in names if re.match(r"\d+\.json$", name))
+        return len(over) >= ranks and not any(self.is_recorded(process) for process in others if process not in over)
+
+    def is_recorded(self, process):
+        """Whether a process has iterations and still runs."""
+        try:
+            with open(self.folder(process + ".json")) as told, open("/proc/%s/stat" % process) as state:
+                return "iterations_are" in json.load(told) and state.read().rpartition(")")[2].split()[0] not in "ZX"
+        except (OSError, ValueError):
+            return False
+
+    def news(self):
+        """When anything was told last."""
+        folder = self.settings["told"]
+        return max(os.stat(os.path.join(folder, name)).st_mtime for name in os.listdir(folder))
 
     def path(self, name):
         """A file among what is recorded."""

@@ -1,11 +1,13 @@
-"""Where iterations end, heard from PyTorch: at the end of an optimizer's step, at the beginning of a DataLoader's next batch."""
+"""What is heard of PyTorch: the end of an optimizer's step, the beginning of a DataLoader's next batch, profilers of the script's own."""
 
 import functools
+import sys
 
 
 def install(recorder):
     """Has the recorder told of steps and batches; `torch` has just been imported."""
     recorder.torch_is_here([hook_optimizers(recorder.stepped), hook_loaders(recorder.fetched)])
+    hook_profilers(recorder.another_profiler)
 
 
 def hook_optimizers(stepped):
@@ -71,3 +73,38 @@ def hook_loaders(fetched):
 
     kind.__next__ = __next__
     return "torch.utils.data.dataloader._BaseDataLoaderIter.__next__"
+
+
+STARTS, ENDS = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy"), ("_disable_profiler", "_disable_profiler_legacy")
+"""What all profilers of PyTorch call, of which only one can run."""
+
+
+def hook_profilers(another):
+    """Calls `another(True)` before any profiler starts, and `another(False)` after it has stopped."""
+    import torch.autograd.profiler
+
+    names = ("torch.autograd", "torch.autograd.profiler", "torch.autograd.profiler_legacy")
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    for name in STARTS + ENDS:
+        call = getattr(torch.autograd, name, None)
+        if call is not None:
+            telling = wrap_profiler(call, another, name in STARTS)
+            for module in modules:
+                if getattr(module, name, None) is call:
+                    setattr(module, name, telling)
+
+
+def wrap_profiler(call, another, starts):
+    @functools.wraps(call)
+    def telling(*args, **kwargs):
+        if starts:
+            another(True)
+        runs = False
+        try:
+            result = call(*args, **kwargs)
+            runs = starts
+        finally:
+            another(runs)
+        return result
+
+    return telling

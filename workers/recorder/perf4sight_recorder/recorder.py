@@ -2,13 +2,19 @@
 
 import atexit
 import os
+import sys
 import threading
 
-from perf4sight_recorder import account, marks, pace
+from perf4sight_recorder import account, marks, pace, trace
+from perf4sight_recorder.profiler import Profiler, has_kineto
 from perf4sight_recorder.recording import Recording
 
 OTHERS = 30.0
-"""Seconds to wait for the other ranks before the script is ended: who leaves earlier takes connections away that they use."""
+"""Seconds without news of the other ranks, and of other processes that are recorded, after which the script is ended without them: who
+leaves earlier takes connections away that they use, or them along."""
+
+PATIENCE = 5.0
+"""Seconds to wait until the recorded iteration of another thread ends, where the script starts a profiler of its own."""
 
 _current = None
 
@@ -30,9 +36,11 @@ class Recorder(object):
 
     def enter_process(self):
         self.process = os.getpid()
+        self.told.enter_process()
         self.marks = marks.Marks()
         self.restarts = -1
         self.recording = None
+        self.profiler = Profiler(self.told.settings["stacks"], self.told.settings["told"])
         self.ranks = 1
         self.over = False
         self.waited = False
@@ -72,6 +80,19 @@ class Recorder(object):
         """`disable_profiling`"""
         self.act(marks.CALLS, None, [Recording.end])
 
+    def another_profiler(self, starts):
+        """The script starts a profiler of its own, or stops it."""
+        if self.profiler.ours:
+            return
+        self.profiler.other = starts
+        try:
+            if starts and self.recording is not None and self.is_on():
+                with self.turn:
+                    self.recording.give_way()
+                self.profiler.wait_until_it_rests(PATIENCE)
+        except Exception as problem:
+            self.give_up("the profiler cannot be stopped for the script's own", problem)
+
     # What comes of it.
 
     def act(self, kind, which, acts):
@@ -97,9 +118,13 @@ class Recorder(object):
             self.finish("as asked")
 
     def is_on(self):
-        """Whether iterations of this process count. In a fork all begins anew, if it is no DataLoader's worker."""
+        """Whether iterations of this process count. In a fork all begins anew, if it is no DataLoader's worker; what ran at the fork
+        runs in it too."""
         if os.getpid() != self.process and not is_loader_worker():
+            if self.profiler.runs:
+                self.profiler.halt()
             self.enter_process()
+            at_end_of_child(self.end_early)
         return not self.over and os.getpid() == self.process
 
     def counts(self, kind, which):
@@ -107,45 +132,50 @@ class Recorder(object):
         if first:
             if self.recording is not None:
                 self.recording.stop()
+                self.profiler.forget()
             self.restarts += 1
-            self.told.tell(iterations_are=marks.NAMES[kind], restarts=self.restarts)
-            self.recording = Recording(self.told.settings, self.tell_phase)
+            self.recording = Recording(self.told.settings, self.profiler, self.tell_progress)
+            self.told.tell(iterations_are=marks.NAMES[kind], restarts=self.restarts, phase="warm_up",
+                           to_go=self.recording.settling, before_recorded=self.recording.before_recorded, of=self.recording.all)
         return counts
 
-    def tell_phase(self, recording, now=False):
-        if now:
-            self.told.tell(phase=recording.phase, done=recording.done, of=recording.count)
-        else:
-            self.told.tell_progress(done=recording.done, own_profiler=recording.others)
+    def tell_progress(self, recording, at_once=False):
+        phase = "warm_up" if recording.warms_up else "iterations"
+        self.told.tell_progress(at_once, phase=phase, to_go=recording.settling, done=recording.done,
+                                recorded=recording.recorded(), own_profiler=recording.others)
 
     def finish(self, ended):
         """Writes what was recorded and timed."""
         self.over = True
         self.recording.stop()
-        if self.recording.has_recorded():
+        if self.recording.recorded():
             self.told.tell(phase="writing")
             self.write(ended)
         self.told.tell(phase="finished", done=self.recording.done, own_profiler=self.recording.others)
 
     def write(self, ended):
+        import torch
+
         rank, self.ranks = place()
-        name = self.told.claim(rank)
-        self.recording.write(self.told.path(name + ".json.gz"), self.told.settings["told"])
+        rank, name = self.told.claim(rank)
         words = dict((word, self.told.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
-        words["processor"] = self.recording.worked
-        words.update(self.recording.times, format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
+        words.update(self.recording.times, processor=self.recording.worked)
+        words.update(format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.told.settings["stacks"])
+        words.update(threads=torch.get_num_threads())
         words.update(asked=self.told.settings["iterations"], warm_up=self.told.settings["warm_up"])
+        trace.write(self.profiler.pieces, self.told.path(words["trace"]), self.told.folder(words["trace"]))
         account.save(self.told.path(name + ".recording.json"), words)
-        self.told.tell(trace=name + ".json.gz")
+        self.told.tell(trace=words["trace"])
 
     def give_up(self, what, problem):
         """Ends the recording for a reason that the user is told."""
         self.over = True
+        self.told.make_room()
         try:
             self.told.tell(phase="finished", problem="%s: %s: %s" % (what, type(problem).__name__, problem))
         except OSError:
-            pass  # The folder is gone or full; `perf4sight record` finds no trace.
+            pass  # The folder is gone; `perf4sight record` finds no trace.
 
     def leave_if_over(self):
         """Ends the script as `sys.exit()` does. In another thread that would end the thread alone: `perf4sight record` then does it."""
@@ -166,25 +196,25 @@ class Recorder(object):
             self.give_up("the recording cannot be written", problem)
 
 
+def at_end_of_child(call):
+    """Processes that `multiprocessing` forks end without what is registered with `atexit`."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(None, call, exitpriority=100)
+
+
 def is_loader_worker():
     from torch.utils.data import get_worker_info
 
     return get_worker_info() is not None
 
 
-def has_kineto():
-    """Whether the profiler tells of threads, GPUs and Python, as Kineto does; without it a trace has operators alone."""
-    import torch
-
-    return bool(torch.autograd.kineto_available())
-
-
 def place():
-    """Which rank this process is, and of how many: as `torchrun` says, or the process group, or alone."""
+    """Which rank this process is, and of how many: as `torchrun` says, or the process group, or none."""
     from torch import distributed
 
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
+    return None, 1

@@ -1,65 +1,79 @@
-"""Iterations one after another: a warm-up, some that are timed, some that are recorded, some that are timed again."""
+"""Iterations one after another: a warm-up, then some that are timed and some that are recorded, by turns."""
 
-import gzip
-import os
-import shutil
 import threading
 import time
-import warnings
 
-TIMED = ("plain_before", "recorded", "plain_after")
-"""The phases whose iterations are timed."""
+from perf4sight_recorder import trace
 
-COMPRESSION = 5
-"""gzip's default, 9, takes several times as long on these files and saves a few percent."""
-
+PLAIN, RECORDED = "plain", "recorded"
+"""What is done with the iterations of a period."""
 
 SETTLING = 5
 """Iterations that count for nothing after the profiler was started or stopped: an MLP of 0.1 ms takes three times as long in the first,
 and as long as ever from the sixth on. A number and no time, for all ranks must do the same."""
 
+LEAST, SEVERAL, MOST = 2, 5, 10
+"""A recorded period has so many iterations at least; there are so many periods, and up to so many where each then has as many iterations
+as there are. Between plain ones they meet what the machine does meanwhile as those do; but each costs those that settle, twice."""
+
+
+def turns(asked, several):
+    """The periods and their iterations: as many plain ones as recorded ones in all, the first and the last of them half as long."""
+    periods = max(1, min(asked // LEAST, max(SEVERAL, min(MOST, asked // MOST)))) if several else 1
+    # How many iterations there were at the end of each; plain ones end where the next recorded one is at its middle.
+    recorded = [asked * number // periods for number in range(periods + 1)]
+    plain = [0] + [(begin + end + 1) // 2 for begin, end in zip(recorded, recorded[1:])] + [asked]
+    counts = []
+    for number in range(periods):
+        counts.append((PLAIN, plain[number + 1] - plain[number]))
+        counts.append((RECORDED, recorded[number + 1] - recorded[number]))
+    last = plain[-1] - plain[-2]
+    return counts + ([(PLAIN, last)] if last else [])
+
 
 class Recording(object):
     """Counts iterations; the profiler runs in some of them. What it does itself lies between two iterations."""
 
-    def __init__(self, settings, tell):
-        asked = settings["iterations"]
-        before = (asked + 1) // 2
-        # Each with the iterations that lead to it, and those that are timed.
-        self.phases = [("plain_before", settings["warm_up"], before), ("recorded", SETTLING, asked)]
-        self.phases += [("plain_after", SETTLING, asked - before)] if asked > before else []
-        self.stacks = settings["stacks"]
+    def __init__(self, settings, profiler, tell):
+        self.turns = turns(settings["iterations"], profiler.joins)
+        self.profiler = profiler
         self.tell = tell
-        self.times = dict((phase, []) for phase in TIMED)
-        self.worked = dict((phase, []) for phase in TIMED)
-        self.profiler = None
-        self.runs = False
-        self.thread = None
+        self.all = sum(count for _, count in self.turns)
+        self.before_recorded = settings["warm_up"] + self.turns[0][1] + SETTLING
+        # Of each period, by what is done in it.
+        self.times = {PLAIN: [], RECORDED: []}
+        self.worked = {PLAIN: [], RECORDED: []}
+        self.done = 0
         # Iterations that the script's own profiler ran in.
         self.others = 0
+        self.thread = None
         self.annotation = None
         self.began = None
         self.worked_before = None
         self.over = False
-        self.next_phase()
+        # Whether another thread waits for the profiler to stop.
+        self.gives_way = False
+        self.next_period()
+        self.settling = settings["warm_up"]
+        self.warms_up = True
 
-    def next_phase(self):
-        self.over = not self.phases
+    def next_period(self):
+        self.over = not self.turns
         if self.over:
             return
-        self.phase, lead, self.count = self.phases.pop(0)
-        # Negative until the first one that is timed.
-        self.done = -lead
-        self.tell(self, now=True)
+        self.kind, self.left = self.turns.pop(0)
+        self.times[self.kind].append([])
+        self.worked[self.kind].append([])
+        self.settling = SETTLING
 
     def begin(self):
         """An iteration begins here, but where the script's own profiler runs: that is left alone, and would be timed with it."""
         if self.meets_another():
             return
-        if self.phase == "recorded" and not self.runs:
+        if self.kind == RECORDED and not self.profiler.runs:
             self.start()
-        if self.runs and self.done >= 0:
-            self.annotation = annotation(step_name(self.done))
+        if self.profiler.runs and not self.settling:
+            self.annotation = annotation(step_name(self.recorded()))
         self.worked_before = time.process_time()
         self.began = time.perf_counter()
 
@@ -67,87 +81,70 @@ class Recording(object):
         """The iteration that began, if one did, ends here."""
         if self.began is None or self.over:
             return
+        if self.gives_way:
+            self.give_way()
+            return
         if self.meets_another():
             self.began = None
             return
-        if self.done + 1 in (0, self.count):
+        if self.settling == 1 or (self.left == 1 and not self.settling):
             synchronise()
         took = time.perf_counter() - self.began
         worked = time.process_time() - self.worked_before
+        self.leave()
+        if self.settling:
+            self.settling -= 1
+        else:
+            self.warms_up = False
+            self.times[self.kind][-1].append(nanoseconds(took))
+            self.worked[self.kind][-1].append(nanoseconds(worked))
+            self.done += 1
+            self.left -= 1
+        ended = not self.left
+        if ended:
+            self.stop()
+            self.next_period()
+        self.tell(self, ended)
+
+    def leave(self):
+        """Ends the range of an iteration."""
         self.began = None
         if self.annotation is not None:
             self.annotation.__exit__(None, None, None)
             self.annotation = None
-        if self.done >= 0:
-            self.times[self.phase].append(nanoseconds(took))
-            self.worked[self.phase].append(nanoseconds(worked))
-        self.done += 1
-        if self.done == self.count:
-            self.stop()
-            self.next_phase()
-        else:
-            self.tell(self)
+
+    def recorded(self):
+        """How many iterations are recorded."""
+        return sum(len(period) for period in self.times[RECORDED])
 
     def runs_elsewhere(self):
-        return self.runs and threading.get_ident() != self.thread
+        """Whether another thread's iterations are recorded: a profiler is stopped in the thread that started it."""
+        return self.thread not in (None, threading.get_ident())
 
     def meets_another(self):
-        if self.runs or not profiler_runs():
+        if self.profiler.runs or not self.profiler.meets_another():
             return False
         self.others += 1
         self.tell(self)
         return True
 
     def start(self):
-        import torch.profiler
-
-        # What it warns of is its own business: the script's output stays as it is.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.profiler = torch.profiler.profile(with_stack=self.stacks)
-            self.profiler.start()
+        self.profiler.start()
         self.thread = threading.get_ident()
-        self.runs = True
 
     def stop(self):
-        """Ends the recording, wherever it is."""
-        if self.runs:
-            self.runs = False
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self.profiler.stop()
+        """Stops the profiler, wherever the recording is. An iteration that this tears is called so in the trace, for it is none."""
+        torn = self.annotation is not None
+        self.leave()
+        self.profiler.stop({step_name(self.recorded()): "torn iteration"} if torn else {})
 
-    def has_recorded(self):
-        return bool(self.times["recorded"])
-
-    def write(self, path, scratch):
-        """Writes the trace, compressed; in between all of it lies in the folder `scratch`."""
-        # PyTorch would compress by way of the system's temporary folder.
-        plain = os.path.join(scratch, "%d.trace.json" % os.getpid())
-        self.profiler.export_chrome_trace(plain)
-        unfinished = plain + ".gz"
-        with open(plain, "rb") as source, gzip.open(unfinished, "wb", COMPRESSION) as target:
-            if self.annotation is None:
-                shutil.copyfileobj(source, target, 1 << 20)
-            else:
-                target.writelines(self.without_torn(source))
-        os.remove(plain)
-        os.replace(unfinished, path)
-
-
-    def without_torn(self, lines):
-        """The lines of a trace that ends within an iteration, which the profiler ends there too: it is none."""
-        name = ('"%s"' % step_name(self.done)).encode()
-        for line in lines:
-            yield line.replace(name, b'"torn iteration"')
-
-
-def profiler_runs():
-    """Whether some profiler of PyTorch runs in this thread."""
-    from torch import autograd
-
-    enabled = getattr(autograd, "_profiler_enabled", None)
-    return enabled is not None and bool(enabled())
+    def give_way(self):
+        """The script starts a profiler of its own: what was recorded until now stays, and the rest comes when that is done. In another
+        thread this has to wait for a mark."""
+        self.gives_way = self.runs_elsewhere()
+        if self.profiler.runs and not self.gives_way:
+            self.stop()
+            self.settling = SETTLING
 
 
 def nanoseconds(seconds):
@@ -155,8 +152,8 @@ def nanoseconds(seconds):
 
 
 def step_name(number):
-    """What an iteration is called in a trace, as PyTorch's own schedules call it."""
-    return "ProfilerStep#%d" % number
+    """What an iteration is called until the trace is written."""
+    return "%s%d" % (trace.OURS, number)
 
 
 def annotation(name):
@@ -167,7 +164,7 @@ def annotation(name):
 
 
 def synchronise():
-    """Waits for the GPU, so that the iterations of a phase together take what they take on it as well."""
+    """Waits for the GPU, so that the iterations of a period together take what they take on it as well."""
     import torch
 
     for kind in ("cuda", "xpu"):
