@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::frame::Verb;
-use crate::sections::sensitivity::{self, Compare, Passed, Pattern};
+use crate::sections::sensitivity::{self, Compare, Passed, Pattern, Show};
 use crate::sections::time::time;
 use crate::units::Bytes;
 use clap::{Args, value_parser};
@@ -14,6 +14,7 @@ Examples:
   perf4sight sensitivity --cpu 24 --num-gpus 1 -b 256 --data /data/imagenet -- python3 train.py --arch resnet18
   perf4sight sensitivity --dry-run -- python3 train.py
   perf4sight sensitivity --step-pattern 'step (?<step>[0-9]+)' -- ./train.sh
+  perf4sight sensitivity sensitivity/profile.json
   perf4sight sensitivity --compare measured.csv sensitivity/profile.json
 
 The job runs several times, with limits on its CPUs and memory, and its script is not changed. Its iterations are told by hooks in PyTorch;
@@ -134,8 +135,8 @@ pub(super) struct Sensitivity {
     #[arg(long, value_name = "CSV", requires = "profile", conflicts_with = "command")]
     compare: Option<PathBuf>,
 
-    /// The profile.json to compare
-    #[arg(value_name = "PROFILE", requires = "compare")]
+    /// A profile.json that is to be shown again, or compared
+    #[arg(value_name = "PROFILE", conflicts_with = "command")]
     profile: Option<PathBuf>,
 
     /// The job, behind two dashes; no shell sees it
@@ -145,8 +146,11 @@ pub(super) struct Sensitivity {
 
 impl Sensitivity {
     pub fn into_verb(self) -> Result<Box<dyn Verb>> {
-        if let (Some(measured), Some(profile)) = (self.compare, self.profile) {
-            return Ok(Box::new(Compare { measured, profile }));
+        if let Some(profile) = self.profile {
+            return Ok(match self.compare {
+                Some(measured) => Box::new(Compare { measured, profile }),
+                None => Box::new(Show { profile }),
+            });
         }
         if self.command.is_empty() {
             return Err(

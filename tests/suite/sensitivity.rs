@@ -6,6 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 /// Fifty iterations a second, whatever the CPUs.
 const STEPS: &str = r#"i=0
@@ -115,7 +117,12 @@ fn after_ctrl_c_what_was_finished_is_kept_and_the_job_is_gone() {
     let scene = scene(&format!("echo $$ > process\n{STEPS}"));
     let arguments = format!("sensitivity {SHORT} -- sh job.sh");
     let mut command = scene.command();
-    let child = command.args(arguments.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.args(arguments.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Others may measure first, for as long as they like.
+    while !scene.path("process").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before its job began");
+        thread::sleep(Duration::from_millis(20));
+    }
     within_patience("a finished point", || scene.path("sensitivity/points.json").exists());
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
     let outcome = Outcome::of(&arguments, child.wait_with_output().unwrap()).fails(130);

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 /// Share of the available memory that a measurement may take where no limit is set, so that a profile leaves the
 /// machine usable.
 const DEFAULT_SHARE: f64 = 0.8;
+/// Where NVIDIA's driver has a folder for each GPU that it was given.
+const GPUS: &str = "proc/driver/nvidia/gpus";
 
 /// A machine by the files that describe it: this one's own, or copies of another one's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +60,11 @@ impl Description {
         ];
         let facts = facts.map(|(name, fact)| (name.to_owned(), fact));
         facts.into_iter().chain(linux::facts(&self.root)).collect()
+    }
+
+    /// How many GPUs its NVIDIA driver lists; none on boards, whose driver is another one.
+    pub fn gpus(&self) -> u32 {
+        fs::read_dir(self.root.join(GPUS)).map_or(0, |all| all.flatten().count() as u32)
     }
 
     /// Whether oneDNN lays tensors out for vectors of 512 bits.
@@ -118,6 +125,17 @@ mod tests {
         let cpuinfo = "processor\t: 0\nmodel\t\t: 2\nmodel name\t: AMD EPYC \n";
         assert_eq!(field(cpuinfo, "model name"), Some("AMD EPYC"));
         assert_eq!(field(cpuinfo, "Hardware"), None);
+    }
+
+    #[test]
+    fn each_folder_of_the_driver_is_a_gpu() {
+        let root = tempfile::tempdir().unwrap();
+        let machine = Description::copied(root.path(), "x86_64");
+        assert_eq!(machine.gpus(), 0);
+        for bus in ["0000:17:00.0", "0000:65:00.0"] {
+            fs::create_dir_all(root.path().join(GPUS).join(bus)).unwrap();
+        }
+        assert_eq!(machine.gpus(), 2);
     }
 
     #[test]

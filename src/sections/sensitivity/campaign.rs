@@ -59,7 +59,8 @@ impl Campaign<'_> {
             }
             let place = Place { cpus, memory: self.runner.asked.memory };
             let asked = self.runner.asked;
-            let goal = Goal { warm_up: asked.warm_up.max(self.cold), iterations: 0, time: asked.point_time };
+            // What is found in a cache that has little room changes over an epoch, so that parts of one tell another rate.
+            let goal = Goal { warm_up: asked.warm_up.max(self.cold), iterations: self.cold, time: asked.point_time };
             let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
             // Nothing is kept of a job that may never have run: the next try begins anew.
             if points.is_empty() {

@@ -98,7 +98,7 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     told.extend(profile.oddities.iter().map(|oddity| odd(*oddity)));
     told.extend(profile.points.iter().filter_map(doubtful));
     told.extend(ways(profile));
-    told.extend(unlimited(around, profile));
+    told.extend(unlimited(around, profile, campaign.runner.asked.storage_bandwidth.is_some()));
     told.extend(missed(profile, campaign));
     told.extend(unmodelled(around, campaign.runner.asked));
     told
@@ -138,11 +138,13 @@ fn ways(profile: &Profile) -> Option<String> {
 }
 
 /// What could not be limited.
-fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
+fn unlimited(around: &Surroundings, profile: &Profile, has_storage: bool) -> Vec<String> {
     let by = |axis: Axis| around.limiter.survey().by(axis).is_some();
     let memory =
         "memory cannot be limited here, so that epochs with little of it are intervals between two kinds of cache";
+    let storage = "storage cannot be held to what --storage-bandwidth says here, so that epochs which wait for it are computed alone";
     let told = [
+        (!by(Axis::Storage) && profile.model.is_some() && has_storage, storage),
         (!by(Axis::Cpus), "CPUs cannot be limited here, so that there is one point"),
         (!by(Axis::Memory) && profile.model.is_some(), memory),
     ];

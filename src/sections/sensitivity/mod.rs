@@ -13,6 +13,7 @@ mod plan;
 mod profile;
 mod published;
 mod run;
+mod show;
 mod store;
 mod surroundings;
 mod tables;
@@ -21,6 +22,7 @@ mod write;
 pub use command::Passed;
 pub use compare::Compare;
 pub use parse::{bandwidth, memory};
+pub use show::Show;
 
 use crate::error::{Error, Result};
 use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
@@ -259,16 +261,8 @@ impl Sensitivity {
         let points = if campaign.measured == 1 { "point" } else { "points" };
         let headline =
             format!("{} {points} measured, {found} found in {}{kept}", campaign.measured, self.out.display());
-        let requests = tables::requests(profile);
-        Ok(Summary {
-            answer: profile.answer() + &requests,
-            tables: [Some(tables::curve(profile)), tables::epochs(profile)].into_iter().flatten().collect(),
-            headline,
-            findings: findings(profile),
-            files: vec![("report", report)],
-            json: serde_json::to_value(profile).unwrap_or_default(),
-            ..Summary::default()
-        })
+        let (findings, files) = (findings(profile), vec![("report", report)]);
+        Ok(Summary { headline, findings, files, ..show::summary(profile) })
     }
 }
 

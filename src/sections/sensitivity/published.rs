@@ -78,3 +78,29 @@ pub(super) struct Host {
     /// GPUs.
     pub gpus: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::sensitivity::profile::Profile;
+
+    /// One GPU of eight has 3 of 24 CPUs. Rates rise to 30 iterations a second with 3 CPUs, so that one CPU's 15 are half.
+    #[test]
+    fn a_whole_throughput_is_the_share_of_the_host_for_the_gpus_of_the_job() {
+        let point = |cpus: f64, rate: f64| {
+            json!({"cpus": cpus, "memory": null, "runs": [{
+                "outcome": {"what": "sound"}, "way": "file", "seconds": 10.0, "cpu_seconds": null, "throttled_seconds": null,
+                "peak_memory": null, "bytes_read": null, "pressure": null,
+                "measured": {"rate": {"per_second": rate, "interval": [rate, rate]}, "iterations": 100, "seconds": 10.0, "blocks": 12,
+                    "waiting": null}}]})
+        };
+        let profile = json!({"format": 1, "host": {}, "limits": [], "knees": [], "oddities": [], "own_memory": null, "model": null,
+            "matrix": [], "request": null, "warnings": [], "points": [point(1.0, 15.0), point(3.0, 30.0), point(6.0, 36.0)],
+            "job": {"name": "job", "command": ["job"], "gpus": 1, "batch": null, "most_cpus": 6.0, "memory": null, "data": null},
+            "provenance": {"perf4sight": "0", "date": "", "complete": true}});
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        let table = throughput(&profile, Host { cpus: 24.0, memory: Bytes(240_000_000_000), gpus: 8 });
+        let rows: Vec<String> = table.to_csv().lines().skip(1).map(str::to_owned).collect();
+        assert_eq!(rows, ["3,job,1,30,0.5", "3,job,3,30,1", "3,job,6,30,1.2"]);
+    }
+}

@@ -4,10 +4,11 @@ use super::Sensitivity;
 use super::heard::{Heard, VARIABLE, Way};
 use super::store::{Outcome, Place, Run};
 use crate::error::Result;
-use crate::machine::limit::{Ended, Job, JobEnd, Limiter, Limits, Seen, Verdict};
+use crate::machine::limit::{Axis, Ended, Job, JobEnd, Limiter, Limits, Seen, Verdict};
 use crate::machine::{Watch, foreground};
 use crate::sections::python::Python;
 use crate::sensitivity::{Measured, Rate};
+use crate::units::Bytes;
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
@@ -73,7 +74,7 @@ impl Runner<'_> {
         let job = Job {
             words: self.words,
             environment: &environment,
-            limits: Limits { cpus: Some(place.cpus), memory: place.memory, storage: None },
+            limits: Limits { cpus: Some(place.cpus), memory: place.memory, storage: self.storage(place) },
             processes: self.asked.processes(),
             timeout: Some(goal.time),
             // The whole search has its turn.
@@ -83,6 +84,12 @@ impl Runner<'_> {
         let mut looks = Looks { heard, goal, most: self.asked.max_iterations, next: FIRST_LOOK };
         let ended = self.limiter.run(&job, &self.watch, &mut |seen| looks.look(seen))?;
         Ok(ended.map(|ended| self.outcome(&ended, &looks.heard, goal)))
+    }
+
+    /// Where storage counts, the job gets the storage that the user says it will have, if anything here can hold it to that.
+    fn storage(&self, place: Place) -> Option<Bytes> {
+        let can = place.memory.is_some() && self.limiter.survey().by(Axis::Storage).is_some();
+        self.asked.storage_bandwidth.filter(|_| can)
     }
 
     fn outcome(&self, ended: &Ended, heard: &Heard<'_>, goal: Goal) -> Run {

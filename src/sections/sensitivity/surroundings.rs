@@ -11,11 +11,8 @@ use crate::machine::limit::{self, Axis, Limiter, Limits};
 use crate::machine::{Watch, memory_bandwidth, threads};
 use crate::sensitivity::Grid;
 use crate::units::{Bytes, grouped};
-use std::fs;
 use std::path::Path;
 
-/// Where the driver lists its GPUs.
-const GPUS: &str = "/proc/driver/nvidia/gpus";
 /// So much of the memory that is free may be filled with data.
 const FILLED: f64 = 0.8;
 /// The fewest CPUs that a job is tried with where nothing limits fractions.
@@ -70,7 +67,7 @@ impl Surroundings {
             size,
             storage,
             memory,
-            gpus: asked.num_gpus.unwrap_or_else(|| u32::from(has_gpu())),
+            gpus: asked.num_gpus.unwrap_or_else(|| Description::here().gpus().min(1)),
             command: Command::of(asked),
             doubts,
         }))
@@ -83,10 +80,6 @@ impl Surroundings {
             data::warm(path, watch);
         }
     }
-}
-
-fn has_gpu() -> bool {
-    fs::read_dir(GPUS).is_ok_and(|mut all| all.next().is_some())
 }
 
 /// Counts the data, if there is any; the outer none after Ctrl-C.

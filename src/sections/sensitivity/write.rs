@@ -29,7 +29,9 @@ pub(super) fn check_room(out: &Path) -> Result<()> {
 /// # Errors
 /// When they cannot be written.
 pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
-    let host = Host { cpus: threads() as f64, memory: Description::here().memory(), gpus: profile.job.gpus };
+    let here = Description::here();
+    // A machine whose GPUs its driver does not list has at least the job's.
+    let host = Host { cpus: threads() as f64, memory: here.memory(), gpus: here.gpus().max(profile.job.gpus) };
     let json = serde_json::to_string_pretty(profile).expect("numbers and text are JSON");
     let files = [
         ("profile.json", json + "\n"),

@@ -1,0 +1,32 @@
+//! `perf4sight sensitivity profile.json`: what a kept profile says, as its run did.
+
+use super::profile::Profile;
+use super::tables;
+use crate::error::Result;
+use crate::frame::{Context, Summary, Verb};
+use std::path::PathBuf;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Show {
+    /// The profile.
+    pub profile: PathBuf,
+}
+
+impl Verb for Show {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let profile = Profile::read(&self.profile)?;
+        profile.warnings.iter().for_each(|warning| context.warn(warning));
+        Ok(summary(&profile))
+    }
+}
+
+/// What a profile says.
+pub(super) fn summary(profile: &Profile) -> Summary {
+    Summary {
+        answer: profile.answer() + &tables::requests(profile),
+        tables: [Some(tables::curve(profile)), tables::epochs(profile)].into_iter().flatten().collect(),
+        json: serde_json::to_value(profile).unwrap_or_default(),
+        ..Summary::default()
+    }
+}
