@@ -39,24 +39,28 @@ class Module(object):
         self.module, self.parameters = module, list(module.parameters())
 
     def forward(self, batch, watch):
-        result = self.module(batch)
+        result = self.module(*batch.values())
         watch()
         return next(iter(result.values())) if isinstance(result, dict) else result
 
 
 class Sizes(object):
-    """What the Python worker's step asks of a graph: sizes with the batch in front."""
+    """What the Python worker's step asks of a graph: inputs and result, sizes with the batch in front."""
 
-    def __init__(self, module, size):
-        self.module, self.shape = module, [0, 3, size, size]
+    def __init__(self, module, inputs):
+        self.inputs = {name: ([0, *sizes], getattr(sizes, "kind", torch.int64 if hasattr(sizes, "below") else torch.float32))
+                       for name, sizes in inputs.items()}
+        self.below = {name: getattr(sizes, "below", None) for name, sizes in inputs.items()}
+        given = dict(zip(inputs, export_networks.samples(inputs, 1)))
         with torch.no_grad():
-            result = Module(module.eval()).forward(torch.zeros(1, *self.shape[1:]), lambda: None)
+            result = Module(module.eval()).forward(given, lambda: None)
         self.result = [0] + list(result.shape[1:])
 
 
 def of_pytorch(name, request):
     """The reading of PyTorch's own step; weights are made after counting began, as the worker's are."""
     graph = Sizes(*export_networks.build(name))
+    torch_worker.smallest_table = lambda graph, name: graph.below[name]
     torch_worker.Network = lambda graph, training, device: Module(export_networks.build(name)[0].train(training))
     torch.set_num_threads(THREADS)
     torch.manual_seed(request["seed"])

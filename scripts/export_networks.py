@@ -5,7 +5,7 @@
     cargo test --test suite foreign_exports -- --ignored --nocapture
 
 `tv.NAME` is torchvision's, `seg.NAME` and `aux.NAME` its segmentation without and with the auxiliary output, `det.NAME` the backbone of
-its detection, `unet` the one below, any other name timm's; weights are random, nothing is downloaded. Of each network come two files
+its detection, `unet` the one below, `tok.NAME` one of token_networks.py, any other name timm's; weights are random, nothing is downloaded. Of each network come two files
 without weights, {name}.legacy.onnx (the call in docs/networks.md) and {name}.default.onnx (dynamo=True), and {name}.json with what PyTorch
 itself counts and what the exporters said. Every export runs in a process of its own under a time limit; networks that have their
 {name}.json are passed over, so that the same command goes on where it stopped. Needs torch, torchvision, timm, onnx and onnxscript.
@@ -23,11 +23,11 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+import token_networks
+
 LIMIT_S = 420
-DYNAMIC = {"input": {0: "batch"}, "output": {0: "batch"}}
 WAYS = {
-    "legacy": dict(export_params=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False,
-                   input_names=["input"], output_names=["output"], dynamic_axes=DYNAMIC),
+    "legacy": dict(export_params=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False),
     "default": dict(dynamo=True, verbose=False),
 }
 
@@ -59,7 +59,26 @@ class UNet(nn.Module):
         return self.classify(x)
 
 
+def images(size):
+    """The one input of most networks."""
+    return {"input": (3, size, size)}
+
+
+def samples(inputs, batch):
+    """A batch of every input, in order."""
+    return tuple(token_networks.sample(sizes, batch) for sizes in inputs.values())
+
+
 def build(name):
+    """A network and its inputs: by name the sizes of one sample."""
+    if name.startswith("tok."):
+        make, inputs = token_networks.NETWORKS[name[4:]]
+        return make(), inputs
+    network, size = of_images(name)
+    return network, images(size)
+
+
+def of_images(name):
     """A network and the height of its images."""
     kind, _, rest = name.partition(".")
     models = torchvision.models
@@ -80,21 +99,22 @@ def build(name):
 def counted(name, folder):
     """Trained elements, and multiply-accumulates of one image: attention and recurrent layers as the products they are made of, which
     the counter sees only where no fused kernel runs."""
-    network, size = build(name)
+    network, inputs = build(name)
     network.eval().requires_grad_(False)
     recurrent = any(isinstance(part, nn.RNNBase) for part in network.modules())
     torch.backends.mha.set_fastpath_enabled(False)
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=not recurrent), counter:
-        network(torch.randn(1, 3, size, size))
+        network(*samples(inputs, 1))
     return {"parameters": sum(p.numel() for p in network.parameters()), "macs": counter.get_total_flops() // 2}
 
 
 def exported(name, folder, way):
-    network, size = build(name)
+    network, inputs = build(name)
+    legacy = dict(input_names=list(inputs), output_names=["output"], dynamic_axes={name: {0: "batch"} for name in [*inputs, "output"]})
     path = os.path.join(folder, "%s.%s.onnx" % (name, way))
     try:
-        torch.onnx.export(network.train(), torch.randn(2, 3, size, size), path, **WAYS[way])
+        torch.onnx.export(network.train(), samples(inputs, 2), path, **WAYS[way], **(legacy if way == "legacy" else {}))
         return {way: "exported"}
     finally:
         if os.path.exists(path + ".data"):

@@ -25,7 +25,7 @@ FEW = dict(depths=(1, 1, 1, 1), **SMALL)
 SWIN_V2 = functools.partial(
     swin_transformer.SwinTransformer, patch_size=[4, 4], embed_dim=24, depths=[1, 2], num_heads=[2, 4], window_size=[8, 8],
     block=swin_transformer.SwinTransformerBlockV2, downsample_layer=swin_transformer.PatchMergingV2, **SMALL)
-# A network and the height of its images.
+# A network and the height of its images, or its inputs.
 SAMPLES = {
     "coat": (lambda: timm.create_model("coat_tiny", img_size=64, serial_depths=(1, 1, 1, 1), parallel_depth=1, **SMALL), 64),
     "convit": (lambda: timm.create_model("convit_tiny", img_size=64, depth=2, local_up_to_layer=1, **SMALL), 64),
@@ -61,8 +61,8 @@ def main(folder):
     os.makedirs(folder, exist_ok=True)
     rows = []
     for name, (build, size) in sorted(SAMPLES.items()):
-        made = build()
-        export_networks.build = lambda _, made=made, size=size: (made, size)
+        made, inputs = build(), size if isinstance(size, dict) else export_networks.images(size)
+        export_networks.build = lambda _, made=made, inputs=inputs: (made, inputs)
         counts = export_networks.limited(export_networks.counted, name, folder)
         rows.append([name, counts["parameters"], counts["macs"]])
         for way in export_networks.WAYS:

@@ -112,10 +112,12 @@ def attribute(data):
 
 
 def declared(data):
-    """Name and dimensions of a graph's input or output; a symbolic dimension, the batch, is 0."""
+    """Name, dimensions and type of a graph's input or output; a symbolic dimension, the batch, is 0."""
     fields = message(data)
-    shape = message(message(message(fields[2][0])[1][0])[2][0])
-    return text(fields, 1), [message(dim).get(1, [0])[0] for dim in shape.get(1, [])]
+    tensor = message(message(fields[2][0])[1][0])
+    shape = message(tensor[2][0])
+    kind = {7: torch.int64, 9: torch.bool}.get(tensor[1][0], torch.float32)
+    return text(fields, 1), [message(dim).get(1, [0])[0] for dim in shape.get(1, [])], kind
 
 
 class Node(object):
@@ -130,26 +132,41 @@ class Node(object):
 
 
 class Graph(object):
-    """A network file: the input, the weights by name, and the nodes in the order they run."""
+    """A network file: the inputs by name, the weights by name, and the nodes in the order they run."""
 
     def __init__(self, path):
         try:
             with open(path, "rb") as file:
                 graph = message(message(file.read())[7][0])
-            (self.input, self.shape), *weights = [declared(one) for one in graph[11]]
+            given = [declared(one) for one in graph[11]]
             self.nodes = joined([Node(one) for one in graph[1]])
-            self.output, self.result = declared(graph[12][0])
+            self.output, self.result, _ = declared(graph[12][0])
         except OSError as problem:
             raise Refused("%s cannot be read: %s" % (path, problem.strerror))
         except (KeyError, IndexError, ValueError, struct.error):
             raise Refused("%s is no network as perf4sight writes them" % path)
-        self.weights = dict(weights)
+        # Only data has a batch.
+        self.inputs = {name: (dims, kind) for name, dims, kind in given if dims[:1] == [0]}
+        self.weights = {name: dims for name, dims, _ in given if name not in self.inputs}
         unknown = sorted({node.kind for node in self.nodes if not hasattr(Network, "op_" + node.kind)})
         if unknown:
             raise Refused("%s has operations that cannot run: %s" % (path, ", ".join(unknown)))
+        if not self.inputs:
+            raise Refused("%s is no network as perf4sight writes them" % path)
         self.uses = {self.output: 1}
         for name in (name for node in self.nodes for name in node.inputs):
             self.uses[name] = self.uses.get(name, 0) + 1
+
+
+def smallest_table(graph, name):
+    """Rows of the smallest table that integers are looked up in: the rule of crates/step/src/network/contents.rs; None where in none."""
+    held, rows = {name}, []
+    for node in graph.nodes:
+        if node.kind == "Gather" and node.inputs[1] in held:
+            rows.append(graph.weights[node.inputs[0]][0])
+        elif node.kind in ("Flatten", "Reshape", "Transpose", "Slice", "Expand", "Concat", "Gather") and held.intersection(node.inputs):
+            held.add(node.output)
+    return min(rows) if rows else None
 
 
 # What stands in a file beside an attention and beside a dropping of whole samples, by crates/step/src/network/onnx/write.
@@ -276,8 +293,8 @@ class Network(object):
             parameter.requires_grad_(training)
 
     def forward(self, batch, watch):
-        values, left = dict(self.values), dict(self.graph.uses)
-        values[self.graph.input], values[""] = batch, None  # optional inputs that are left out have no name
+        values, left = dict(self.values, **batch), dict(self.graph.uses)
+        values[""] = None  # optional inputs that are left out have no name
         for node in self.graph.nodes:
             inputs = [values[name] for name in node.inputs]
             for name in node.inputs:
@@ -417,7 +434,10 @@ class Network(object):
         return torch.round(x)
 
     def op_Cast(self, node, x):
-        return x  # torch tells numbers from truth where it matters: see number and truth
+        # Of what comparisons say torch tells numbers from truth where it matters: see number and truth.
+        if node.inputs[0].endswith("/said"):
+            return x
+        return x.to({7: torch.int64, 9: torch.bool}.get(node.attributes["to"], torch.float32))
 
     def op_Not(self, node, x):
         return ~truth(x)
@@ -534,6 +554,8 @@ class Network(object):
         return x[tuple([slice(None)] * axes[0] + [slice(starts[0], None, steps[0])])]
 
     def op_Gather(self, node, x, places):
+        if node.inputs[0] in self.graph.weights:
+            return functional.embedding(places % x.shape[0] if node.inputs[1] in self.graph.weights else places, x)
         if not isinstance(places, list):  # the file does not tell which: the first ones, over and over
             places = [place % x.shape[node.attributes["axis"]] for place in range(len(places))]
         return x.index_select(node.attributes["axis"], torch.tensor(places, device=x.device))
@@ -597,11 +619,22 @@ class Network(object):
 
 def weight(name, dims, device):
     """Values such as PyTorch starts from; which ones does not change what a step costs."""
+    if name.endswith(".places"):  # the file does not tell which rows: the first ones
+        return torch.empty(dims, dtype=torch.int64, device=device).flatten().fill_(1).cumsum(0).sub_(1).reshape(dims)
     value = torch.empty(dims, device=device)
     if len(dims) > 1:
         bound = 1 / math.sqrt(max(1, value[0].numel()))
         return value.uniform_(-bound, bound)
     return value.fill_(0 if name.endswith((".bias", ".running_mean")) else 1)
+
+
+def filled(graph, name, batch, device):
+    """A batch of an input: numbers at random, ids within the smallest table, masks that keep everything."""
+    (_, *dims), kind = graph.inputs[name]
+    if kind == torch.float32:
+        return torch.rand([batch] + dims, device=device)
+    rows = smallest_table(graph, name) if kind == torch.int64 else None
+    return torch.ones([batch] + dims, dtype=kind, device=device) if rows is None else torch.randint(rows, [batch] + dims, device=device)
 
 
 class Step(object):
@@ -610,9 +643,12 @@ class Step(object):
     def __init__(self, graph, request, device):
         batch, self.training = request["batch"], request["stage"] == "training"
         self.network = Network(graph, self.training, device)
-        self.batch = torch.rand([batch] + graph.shape[1:], device=device)
+        self.batch = {name: filled(graph, name, batch, device) for name in graph.inputs}
         if self.training:
-            classes, places = graph.result[1], graph.result[2:]
+            # Classes lie on the first axis, those of a sequence on the last: the rule of crates/step/src/network/graph.rs.
+            result = graph.result[1:]
+            classes = result.pop(1 if len(result) == 2 else 0)
+            places = result
             self.classes = torch.randint(classes, [batch] + places, device=device)
             self.optimizer = torch.optim.SGD(self.network.parameters, LEARNING_RATE, MOMENTUM, 0, WEIGHT_DECAY)
             for group in self.optimizer.param_groups:
@@ -624,7 +660,11 @@ class Step(object):
             with torch.no_grad():
                 self.network.forward(self.batch, watch)
             return
-        loss = functional.cross_entropy(self.network.forward(self.batch, watch), self.classes)
+        result, classes = self.network.forward(self.batch, watch), self.classes
+        if result.dim() == 3:  # of a sequence every place counts as a sample
+            result, classes = result.flatten(0, 1), classes.flatten()
+        loss = functional.cross_entropy(result, classes)
+        del result
         # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
         for parameter in self.network.parameters:
             if parameter.grad is not None:

@@ -1,6 +1,6 @@
 //! Sizes that grow with the batch, so that one schedule holds for every batch size.
 
-use crate::network::Shape;
+use crate::network::{Node, Shape};
 
 /// Bytes of an index or a counter, int64 in PyTorch.
 pub(super) const INDEX: u64 = 8;
@@ -30,6 +30,12 @@ impl Amount {
     /// A batch of tensors of this shape, of elements of so many bytes.
     pub fn tensor(shape: &Shape, element: u64) -> Self {
         Amount::per_sample(element.saturating_mul(shape.elements()))
+    }
+
+    /// What an operation gives for a batch, where a number takes so many bytes; once where it is the same for every sample.
+    pub fn result(node: &Node, number: u64) -> Self {
+        let bytes = node.element.bytes(number).saturating_mul(node.shape.elements());
+        if node.is_common() { Amount::once(bytes) } else { Amount::per_sample(bytes) }
     }
 
     /// Both together.

@@ -2,7 +2,7 @@
 
 use super::attention;
 use super::layout::Layout;
-use crate::network::{Network, Node, Op};
+use crate::network::{Embedding, Network, Node, Op};
 use crate::workload::Step;
 
 /// For every node, how its result lies for so many samples; `tracked` says of which a gradient is asked for.
@@ -21,7 +21,7 @@ pub(super) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u6
 
 fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], apart: bool) -> Layout {
     match &node.op {
-        Op::Parameter(_) => {
+        Op::Parameter(_) | Op::Embedding(Embedding { fixed: Some(_), .. }) => {
             let once = std::iter::once(1).chain(sizes[1..].iter().copied()).collect();
             Layout::contiguous(once).expanded(sizes)
         }
@@ -31,7 +31,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], apart: bool) -> Layo
         Op::BatchNorm { .. } | Op::GroupNorm { .. } | Op::Resize { .. } | Op::Pad { .. } | Op::Concat { .. } => {
             image(sizes, inputs)
         }
-        Op::Activation(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
+        Op::Activation(_) | Op::Cast(_) | Op::Binary(_) | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => {
             // What is stretched has no say.
             let first = inputs.iter().find(|input| input.has(&sizes));
             first.map_or_else(|| Layout::contiguous(sizes.clone()), |first| first.followed(sizes.clone()))
@@ -46,7 +46,7 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], apart: bool) -> Layo
         Op::Attention | Op::MatMul | Op::Linear(_) | Op::LayerNorm { .. } | Op::Softmax { .. } => {
             Layout::contiguous(sizes)
         }
-        Op::Input(_) | Op::Pick(_) | Op::Reduce { .. } | Op::Unknown(_) => Layout::contiguous(sizes),
+        Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } | Op::Unknown(_) => Layout::contiguous(sizes),
     }
 }
 

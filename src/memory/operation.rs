@@ -2,7 +2,7 @@
 
 use super::amount::Amount;
 use super::layout::Layout;
-use crate::network::{Conv, Network, Node, NodeId, Shape};
+use crate::network::{Conv, Network, Node, NodeId};
 use crate::platform::{Asked, Platform};
 use crate::workload::Step;
 
@@ -23,14 +23,10 @@ pub(super) struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// Bytes of an activation of that shape.
-    fn tensor(&self, shape: &Shape) -> Amount {
-        Amount::tensor(shape, self.step.activation())
-    }
-
     /// Bytes of one of the inputs.
     pub fn input(&self, index: usize) -> Amount {
-        self.tensor(self.network.input_of(self.node, index))
+        let input = self.network.node(self.node.inputs[index]);
+        Amount::tensor(&input.shape, input.element.bytes(self.step.activation()))
     }
 
     /// How the result lies.
@@ -50,7 +46,7 @@ impl Operation<'_> {
 
     /// Bytes of the result.
     pub fn output(&self) -> Amount {
-        self.tensor(&self.node.shape)
+        Amount::result(self.node, self.step.activation())
     }
 
     /// What libraries are asked for, where it is this convolution.

@@ -5,7 +5,7 @@ use super::layouts::layouts;
 use super::operation::Operation;
 use super::rule::Rule;
 use super::rules::rule;
-use crate::network::{Network, Shape};
+use crate::network::{Network, Node, Shape};
 use crate::platform::Platform;
 use crate::workload::Step;
 
@@ -47,6 +47,11 @@ impl<'a> Plan<'a> {
     /// Bytes of an activation of that shape, or of its gradient.
     pub fn tensor(&self, shape: &Shape) -> Amount {
         Amount::tensor(shape, self.step.activation())
+    }
+
+    /// Bytes of what an operation gives.
+    pub fn result(&self, node: &Node) -> Amount {
+        Amount::result(node, self.step.activation())
     }
 
     /// Bytes of a single number.

@@ -10,7 +10,9 @@ use super::operation::Operation;
 use super::product;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
-use crate::network::{Activation, Beside, Binary, Coupling, Facts, Gradient, Nature, Needs, Op, Shape, Storage};
+use crate::network::{
+    Activation, Beside, Binary, Coupling, Embedding, Facts, Gradient, Nature, Needs, Op, Shape, Storage,
+};
 use crate::platform::{Mask, Rectifier};
 
 /// What an operation does to memory.
@@ -27,6 +29,7 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::Linear(_) => product::linear(rule, operation, &facts),
         Nature::MatMul => product::matmul(rule, operation),
         Nature::Movement => moved(rule, operation, &facts),
+        Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
         Nature::Input | Nature::Parameter => plain(rule, operation, &facts),
         Nature::Attention => attention::rule(rule, operation, &facts),
         Nature::Normalisation | Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
@@ -56,6 +59,15 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         return rule.forward([Reuse]).backward([PassGradient(0)]);
     }
     plain(rule, operation, facts)
+}
+
+/// A lookup saves its numbers. What is the same for every sample is made once and stretched, and its gradient summed over the batch first.
+fn looked_up(rule: Rule, operation: Operation, embedding: &Embedding) -> Rule {
+    let rule = rule.forward([Output]);
+    match embedding.fixed {
+        None => rule.saves([Saved::Input(0)]).backward([WeightGradient(0)]),
+        Some(_) => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
+    }
 }
 
 /// What normalises rows copies an input that does not lie in rows (`expect_contiguous` in layer_norm.cpp, `contiguous` in SoftMax.cpp); groups

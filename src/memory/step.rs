@@ -1,6 +1,6 @@
 //! One step after the other, as PyTorch runs them: forward, loss, backward, optimizer.
 
-use super::amount::{Amount, INDEX, product};
+use super::amount::{Amount, INDEX};
 use super::event::{Role, TensorId};
 use super::optimizer::{Update, updates};
 use super::plan::Plan;
@@ -52,12 +52,12 @@ impl<'a> Steps<'a> {
             }
         }
         for (id, node) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
-            let batch = self.recorder.allocate(self.plan.tensor(&node.shape), Role::Activations, id);
+            let batch = self.recorder.allocate(self.plan.result(node), Role::Activations, id);
             self.resident[id.index()] = Some(batch);
         }
         if self.plan.step.trains() {
-            let labels = product(network.output_shape().dims().iter().skip(1).map(|&dim| dim as u64));
-            let labels = Amount::per_sample(labels).times(INDEX);
+            let (_, places) = network.labels();
+            let labels = Amount::per_sample(places.elements()).times(INDEX);
             self.recorder.allocate(labels, Role::Activations, network.output());
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Steps<'a> {
         for step in &rule.forward {
             match *step {
                 Move::Output => {
-                    let amount = plan.tensor(&plan.network.node(id).shape);
+                    let amount = plan.result(plan.network.node(id));
                     result = Some(recorder.allocate(amount, Role::Activations, id));
                 }
                 Move::Reuse => result = Some(recorder.hold(inputs[0])),

@@ -57,6 +57,10 @@ impl Account {
                 let each = (1 + others.len() as u64) * elements / outputs;
                 Account { outputs, groups: 1, each, ..Account::default() }
             }
+            Spans::Rows => {
+                let outputs = weight.dims.dims()[1] as u64;
+                Account { outputs, groups: 1, each: elements / outputs, ..Account::default() }
+            }
             Spans::Nothing => return None,
         };
         Some(match node.trained {

@@ -81,6 +81,7 @@ impl Follower<'_> {
             Coupling::Filters(conv) => self.conv(node, conv),
             Coupling::Spread(transposed) => self.conv(node, &transposed.conv),
             Coupling::Features(_) => self.linear(node),
+            Coupling::Rows(embedding) => Some(self.fresh(node.shape.rank() - 1, embedding.width)),
             Coupling::Same | Coupling::Each(_) => self.input(node),
             Coupling::Grouped { groups } => self.grouped(node, groups),
             Coupling::Image => self.on_axis(node, 0),
@@ -268,9 +269,15 @@ impl Follower<'_> {
     fn tie_shared(&mut self, node: &Node) {
         let Some(owner) = node.shares else { return };
         let outputs = self.tensors.last().cloned().flatten().map_or_else(|| [].into(), |channels| channels.ids);
-        let inputs = node.inputs.first().map_or_else(|| [].into(), |&id| self.ids(id));
-        let owner_inputs = self.network.node(owner).inputs.first().map_or_else(|| [].into(), |&id| self.ids(id));
-        for (mine, theirs) in [(outputs, self.ids(owner)), (inputs, owner_inputs)] {
+        let read = |node: &Node| node.inputs.first().map_or_else(|| [].into(), |&id| self.ids(id));
+        let (inputs, of_owner) = (read(node), self.network.node(owner));
+        let pairs = match (&node.op, &of_owner.op) {
+            // What tells words from each other reads what they are looked up as.
+            (Op::Linear(_), Op::Embedding(_)) => vec![(inputs, self.ids(owner))],
+            (_, Op::Embedding(_)) => vec![(outputs, self.ids(owner))],
+            _ => vec![(outputs, self.ids(owner)), (inputs, read(of_owner))],
+        };
+        for (mine, theirs) in pairs {
             if mine.len() == theirs.len() {
                 self.union.join_all(&mine, &theirs);
             } else {

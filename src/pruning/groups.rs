@@ -107,7 +107,7 @@ impl Groups {
         let spans = network.facts(node).weights.first().map(|weight| weight.spans);
         let axis = match spans {
             Some(Spans::Filters { input } | Spans::Transposed { input }) => Some(input),
-            Some(Spans::Result { .. } | Spans::Nothing) | None => None,
+            Some(Spans::Result { .. } | Spans::Rows | Spans::Nothing) | None => None,
         };
         if axis == Some(input.axis) { counted(&input.ids) } else { Vec::new() }
     }

@@ -3,11 +3,11 @@
 use super::accounts::Account;
 use super::groups::{Group, Groups};
 use crate::error::Result;
-use crate::network::{Conv, ConvTranspose, Coupling, Linear, Network, NetworkBuilder, Node, NodeId, Op, Shape};
+use crate::network::{Conv, ConvTranspose, Coupling, Embedding, Linear, Network, Node, NodeId, Op, Shape};
 
 /// `network` without the groups marked in `gone`.
 pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Result<Network> {
-    let mut builder = NetworkBuilder::new(network.name(), network.input_shape().clone());
+    let mut builder = network.begun();
     let left = Left { network, groups, gone };
     let mut ids = vec![builder.input()];
     for (id, node) in network.iter().skip(1) {
@@ -37,6 +37,7 @@ impl Left<'_> {
         match self.network.facts(node).channels {
             Coupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
             Coupling::Features(linear) => Op::Linear(Linear { out_features: shape.features(), ..linear.clone() }),
+            Coupling::Rows(embedding) => Op::Embedding(Embedding { width: shape.features(), ..embedding.clone() }),
             Coupling::Partner => Op::Parameter(shape),
             Coupling::Spread(transposed) => Op::ConvTranspose(ConvTranspose {
                 conv: self.conv(node, &transposed.conv, shape.channels()),

@@ -41,6 +41,7 @@ impl Verb for Inspect {
                 "stage": self.workload.step.stage,
                 "batch": self.workload.batch,
                 "input": network.input_shape().dims(),
+                "inputs": inputs(&network),
                 "classes": network.classes(),
                 "layers": layers.to_json(),
                 "totals": totals.to_json()[0],
@@ -51,6 +52,14 @@ impl Verb for Inspect {
             ..Summary::default()
         })
     }
+}
+
+/// What it reads: name, one sample, elements.
+fn inputs(network: &Network) -> Vec<Value> {
+    let inputs = network.inputs().map(
+        |(_, node, input)| json!({ "name": node.name, "shape": input.shape.dims(), "element": input.element.name() }),
+    );
+    inputs.collect()
 }
 
 /// A network's costs at one workload.

@@ -8,8 +8,8 @@ use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::machine::{LocalMachine, Watch};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
-    Activation, Affine, Binary, Conv, ConvTranspose, Fill, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op,
-    Pick, Reduction, Shape, Unknown, Window, onnx,
+    Activation, Affine, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Input, Interpolation, Linear, Network,
+    NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, Unknown, Window, onnx,
 };
 use perf4sight::records::Variant;
 use perf4sight::units::Bytes;
@@ -352,8 +352,30 @@ fn every_operation() -> Network {
             builder.add(format!("flat{number}"), Op::Flatten, &[node]).unwrap()
         })
         .collect();
+    let words = words(&mut builder);
+    let flat: Vec<NodeId> = flat.into_iter().chain([words]).collect();
     let joined = builder.add("joined", Op::Concat { axis: 0 }, &flat).unwrap();
     let weighed = Op::Linear(Linear { out_features: 10, bias: true });
     let output = builder.add("weighed", weighed, &[joined]).unwrap();
     builder.finish(output)
+}
+
+/// What reads further inputs: ids looked up beside places, masks of integers and of truths, and a head that is the table of words.
+fn words(builder: &mut NetworkBuilder) -> NodeId {
+    let table = |fixed| Op::Embedding(Embedding { rows: 7, width: 4, fixed });
+    let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([9]))), &[]).unwrap();
+    let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([9, 1]))), &[]).unwrap();
+    let counted = builder.add("counted", Op::Input(Input::integers(Shape::new([9, 1]))), &[]).unwrap();
+    let [kept, held] = [("kept", mask), ("held", counted)]
+        .map(|(name, mask)| builder.add(name, Op::Cast(Element::Number), &[mask]).unwrap());
+    let less = builder.add("less", Op::Binary(Binary::Sub), &[held]).unwrap();
+    let part = builder.add("part", Op::Slice { axis: 0, start: 0, length: 9 }, &[ids]).unwrap();
+    let words = builder.add("words", table(None), &[part]).unwrap();
+    let places = builder.add("places", table(Some(Shape::new([9]))), &[]).unwrap();
+    let sum = builder.add("word", Op::Binary(Binary::Add), &[words, places]).unwrap();
+    let masked = builder.add("masked", Op::Binary(Binary::Mul), &[sum, kept]).unwrap();
+    let chosen = builder.add("chosen", Op::Where, &[mask, masked, less]).unwrap();
+    let head = builder.add("head", Op::Linear(Linear { out_features: 7, bias: false }), &[chosen]).unwrap();
+    builder.share(head, words).unwrap();
+    builder.add("vector", Op::Flatten, &[head]).unwrap()
 }

@@ -2,8 +2,8 @@
 
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
-    Activation, Affine, Binary, Conv, ConvTranspose, Fill, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op,
-    Pick, Reduction, Shape, Unknown, Window, onnx,
+    Activation, Affine, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Input, Interpolation, Linear, Network,
+    NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, Unknown, Window, onnx,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -79,9 +79,30 @@ fn everything() -> Network {
     builder.share(second, first).unwrap();
     let mean =
         builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1], keep: false }, &[second]).unwrap();
+    let words = words(&mut builder);
     let flat = builder.add("flat", Op::Flatten, &[mean]).unwrap();
+    let flat = builder.add("all", Op::Concat { axis: 0 }, &[flat, words]).unwrap();
     let classes = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[flat]).unwrap();
     builder.finish(classes)
+}
+
+/// What reads further inputs: ids looked up beside places, a mask, and a head that is the table of words.
+fn words(builder: &mut NetworkBuilder) -> NodeId {
+    let table = |fixed| Op::Embedding(Embedding { rows: 7, width: 4, fixed });
+    let ids = builder.add("ids", Op::Input(Input::integers(Shape::new([3]))), &[]).unwrap();
+    let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([3, 1]))), &[]).unwrap();
+    let next = builder.add("next", Op::Binary(Binary::Add), &[ids]).unwrap();
+    let kept = builder.add("kept", Op::Cast(Element::Number), &[mask]).unwrap();
+    let known = builder.add("known", Op::Binary(Binary::Less), &[next]).unwrap();
+    let known = builder.add("seen", Op::Reshape(Shape::new([3, 1])), &[known]).unwrap();
+    let words = builder.add("words", table(None), &[next]).unwrap();
+    let places = builder.add("places", table(Some(Shape::new([3]))), &[]).unwrap();
+    let sum = builder.add("word", Op::Binary(Binary::Add), &[words, places]).unwrap();
+    let kept = builder.add("masked", Op::Binary(Binary::Mul), &[sum, kept]).unwrap();
+    let kept = builder.add("chosen", Op::Where, &[known, kept, sum]).unwrap();
+    let head = builder.add("head", Op::Linear(Linear { out_features: 7, bias: false }), &[kept]).unwrap();
+    builder.share(head, words).unwrap();
+    builder.add("vector", Op::Flatten, &[head]).unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::ops::Call;
 use super::weights::WeightStore;
-use perf4sight_step::network::{Network, Node, NodeId};
+use perf4sight_step::network::{Network, Node, NodeId, Op};
 use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
@@ -29,8 +29,8 @@ impl<'a> Executable<'a> {
         self.weights.parameters()
     }
 
-    /// The network's result for a batch.
-    pub fn forward(&self, batch: &Tensor) -> Result<Tensor, TchError> {
+    /// The network's result for a batch of its inputs, in the order they stand.
+    pub fn forward(&self, batch: &[Tensor]) -> Result<Tensor, TchError> {
         self.forward_watched(batch, |_| Ok(()))
     }
 
@@ -38,23 +38,31 @@ impl<'a> Executable<'a> {
     /// ran; what backward needs of it, autograd keeps.
     pub fn forward_watched(
         &self,
-        batch: &Tensor,
+        batch: &[Tensor],
         mut ran: impl FnMut(&Tensor) -> Result<(), TchError>,
     ) -> Result<Tensor, TchError> {
         let mut left = self.uses.clone();
         let mut results: Vec<Option<Tensor>> = self.network.nodes().iter().map(|_| None).collect();
+        let mut given = batch.iter();
+        let samples = batch.first().map_or(1, |first| first.size()[0]);
         for (id, node) in self.network.iter() {
             let inputs = node.inputs.iter().map(|input| read(*input, &mut left, &mut results)).collect();
-            let result = self.run(id, node, inputs, batch)?;
+            let result = match (&node.op, given.as_slice().first()) {
+                (Op::Input(_), Some(input)) => {
+                    given.next();
+                    input.shallow_clone()
+                }
+                _ => self.run(id, node, inputs, samples)?,
+            };
             ran(&result)?;
             results[id.index()] = Some(result);
         }
         Ok(read(self.network.output(), &mut left, &mut results))
     }
 
-    fn run(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, batch: &Tensor) -> Result<Tensor, TchError> {
+    fn run(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
         let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
-        Call { node, weights, inputs, batch, training: self.training, in_place }.run()
+        Call { node, weights, inputs, samples, training: self.training, in_place }.run()
     }
 }
 
@@ -72,8 +80,8 @@ mod tests {
     use crate::weights::sizes;
     use perf4sight_step::network::zoo::{self, Dataset};
     use perf4sight_step::network::{
-        Activation, Affine, Binary, Conv, ConvTranspose, Fill, Gradient, Interpolation, Linear, NetworkBuilder, Op,
-        Pick, Reduction, Shape, Window,
+        Activation, Affine, Binary, Conv, ConvTranspose, Fill, Gradient, Interpolation, Linear, NetworkBuilder, Pick,
+        Reduction, Shape, Window,
     };
 
     /// A network of one operation, reading its input as often as the operation has inputs.
@@ -113,7 +121,7 @@ mod tests {
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
         // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
         // Sums over 2x2 plus a bias of 1: 4 3 / 11 7. Clipped at 6: 4 3 / 6 6. Largest 6, mean 4.75, sum plus bias 11.75.
-        assert_eq!(values(&executable.forward(&batch).unwrap()), [11.75]);
+        assert_eq!(values(&executable.forward(&[batch]).unwrap()), [11.75]);
     }
 
     #[test]
@@ -183,7 +191,8 @@ mod tests {
         let batch = |dims: &[usize]| [&[2], sizes(dims).as_slice()].concat();
         let input =
             Tensor::rand(batch(network.input_shape().dims()), (tch::Kind::Float, Device::Cpu)).set_requires_grad(true);
-        let output = executable.forward(&input).unwrap_or_else(|error| panic!("{:?}: {error}", network.nodes()[1].op));
+        let output =
+            executable.forward(&[input]).unwrap_or_else(|error| panic!("{:?}: {error}", network.nodes()[1].op));
         assert_eq!(output.size(), batch(network.output_shape().dims()), "{:?}", network.nodes()[1].op);
         let flows = network.facts(network.node(network.output())).gradient != Gradient::Ends;
         assert_eq!(output.requires_grad(), flows, "{:?}", network.nodes()[1].op);
@@ -203,7 +212,7 @@ mod tests {
         let executable = Executable::new(&network, false, Device::Cpu).unwrap();
         executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(2.0)));
         // 5 x 2 + 2, then times 2.
-        assert_eq!(values(&executable.forward(&Tensor::from_slice(&[5f32]).view([1, 1])).unwrap()), [24.0]);
+        assert_eq!(values(&executable.forward(&[Tensor::from_slice(&[5f32]).view([1, 1])]).unwrap()), [24.0]);
     }
 
     #[test]

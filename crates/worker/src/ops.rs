@@ -2,7 +2,8 @@
 
 use super::weights::{Weights, sizes};
 use perf4sight_step::network::{
-    Activation, Binary, Conv, ConvTranspose, Fill, Interpolation, Node, Op, Pick, Reduction, Shape, Window,
+    Activation, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Reduction, Shape,
+    Window,
 };
 use tch::{Kind, TchError, Tensor};
 
@@ -15,8 +16,8 @@ pub(super) struct Call<'a> {
     pub node: &'a Node,
     pub weights: Option<&'a Weights>,
     pub inputs: Vec<Tensor>,
-    /// The network's input.
-    pub batch: &'a Tensor,
+    /// Samples of the batch.
+    pub samples: i64,
     /// Batch statistics and dropout as in training.
     pub training: bool,
     /// Whether the result may overwrite the input.
@@ -28,7 +29,9 @@ impl Call<'_> {
     pub fn run(self) -> Result<Tensor, TchError> {
         let shape = &self.node.shape;
         match &self.node.op {
-            Op::Input(_) => Ok(self.batch.shallow_clone()),
+            Op::Input(_) => Err(TchError::Shape(format!("{} was not given", self.node.name))),
+            Op::Embedding(embedding) => self.looked_up(embedding),
+            Op::Cast(element) => self.inputs[0].f_to_kind(kind_of(*element)),
             Op::Parameter(_) => self.weights()?.weight.f_expand(self.sized(shape), false),
             Op::Conv(conv) => self.conv(conv),
             Op::ConvTranspose(transposed) => self.transposed(transposed),
@@ -77,7 +80,18 @@ impl Call<'_> {
 
     /// A shape for every sample of the batch.
     fn sized(&self, shape: &Shape) -> Vec<i64> {
-        self.batch.size()[..1].iter().copied().chain(sizes(shape.dims())).collect()
+        std::iter::once(self.samples).chain(sizes(shape.dims())).collect()
+    }
+
+    /// Of what is the same for every sample nobody asks which rows they are: the first ones, over and over.
+    fn looked_up(&self, embedding: &Embedding) -> Result<Tensor, TchError> {
+        let table = &self.weights()?.weight;
+        let look = |numbers: &Tensor| Tensor::f_embedding(table, numbers, -1, false, false);
+        let Some(fixed) = &embedding.fixed else { return look(&self.inputs[0]) };
+        let numbers = Tensor::f_arange(fixed.elements() as i64, (Kind::Int64, table.device()))?;
+        let size: Vec<i64> = std::iter::once(1).chain(sizes(fixed.dims())).collect();
+        let numbers = numbers.f_remainder(embedding.rows as i64)?.f_view(size.as_slice())?;
+        look(&numbers)?.f_expand(self.sized(&self.node.shape), false)
     }
 
     fn conv(&self, conv: &Conv) -> Result<Tensor, TchError> {
@@ -310,24 +324,33 @@ impl Call<'_> {
         let input = number(&self.inputs[0])?;
         let one = || input.f_ones_like();
         match binary {
-            Binary::Add => input.f_add_scalar(1.0),
-            Binary::Sub => input.f_sub_scalar(1.0),
-            Binary::Mul => input.f_mul_scalar(1.0),
-            Binary::Div => input.f_div_scalar(1.0),
-            Binary::Pow => input.f_pow_tensor_scalar(2.0),
-            Binary::Max => input.f_clamp_min(1.0),
-            Binary::Min => input.f_clamp_max(1.0),
-            Binary::Mod => input.f_fmod(1.0),
-            Binary::Equal => input.f_eq(1.0),
-            Binary::Less => input.f_lt(1.0),
-            Binary::LessOrEqual => input.f_le(1.0),
-            Binary::Greater => input.f_gt(1.0),
-            Binary::GreaterOrEqual => input.f_ge(1.0),
+            Binary::Add => input.f_add_scalar(1),
+            Binary::Sub => input.f_sub_scalar(1),
+            Binary::Mul => input.f_mul_scalar(1),
+            Binary::Div => input.f_div_scalar(1),
+            Binary::Pow => input.f_pow_tensor_scalar(2),
+            Binary::Max => input.f_clamp_min(1),
+            Binary::Min => input.f_clamp_max(1),
+            Binary::Mod => input.f_fmod(1),
+            Binary::Equal => input.f_eq(1),
+            Binary::Less => input.f_lt(1),
+            Binary::LessOrEqual => input.f_le(1),
+            Binary::Greater => input.f_gt(1),
+            Binary::GreaterOrEqual => input.f_ge(1),
             Binary::And => input.f_logical_and(&one()?),
             Binary::Or => input.f_logical_or(&one()?),
             Binary::Xor => input.f_logical_xor(&one()?),
             Binary::PRelu => input.f_internal_prelu_kernel(&Tensor::f_ones([1], (input.kind(), input.device()))?),
         }
+    }
+}
+
+/// How libtorch calls elements.
+pub(super) fn kind_of(element: Element) -> Kind {
+    match element {
+        Element::Number => Kind::Float,
+        Element::Integer => Kind::Int64,
+        Element::Truth => Kind::Bool,
     }
 }
 

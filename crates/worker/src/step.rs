@@ -2,9 +2,10 @@
 
 use super::executable::Executable;
 use super::laps::Stopwatch;
+use super::ops::kind_of;
 use super::tape::Tape;
 use super::weights::sizes;
-use perf4sight_step::network::Network;
+use perf4sight_step::network::{Contents, Input, Network};
 use perf4sight_step::workload::{Stage, Workload};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
@@ -16,7 +17,7 @@ const WEIGHT_DECAY: f64 = 5e-4;
 /// A step that can be taken again and again, on random data that is already in place.
 pub(super) struct Step<'a> {
     executable: Executable<'a>,
-    batch: Tensor,
+    batch: Vec<Tensor>,
     training: Option<Training>,
 }
 
@@ -29,8 +30,8 @@ impl<'a> Step<'a> {
     /// Network, data and optimizer for a workload, on a device.
     pub fn new(network: &'a Network, workload: Workload, device: Device) -> Result<Self, TchError> {
         let executable = Executable::new(network, workload.step.stage == Stage::Training, device)?;
-        let size: Vec<i64> = batch_of(workload.batch, network.input_shape().dims());
-        let batch = Tensor::f_rand(size, (Kind::Float, device))?;
+        let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, workload.batch, device));
+        let batch = inputs.collect::<Result<_, _>>()?;
         let training = match workload.step.stage {
             Stage::Training => Some(Training::new(network, workload.batch, &executable, device)?),
             Stage::Inference => None,
@@ -88,18 +89,22 @@ impl<'a> Step<'a> {
 
 impl Training {
     fn new(network: &Network, batch: u64, executable: &Executable, device: Device) -> Result<Self, TchError> {
-        let output = network.output_shape();
         // libtorch's own optimizer, so that its momentum buffers come into being as PyTorch's do: in the first step.
         let mut optimizer = COptimizer::sgd(LEARNING_RATE, MOMENTUM, 0.0, WEIGHT_DECAY, false)?;
         executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
-        let size = batch_of(batch, output.dims().get(1..).unwrap_or_default());
-        let classes = Tensor::f_randint(output.channels() as i64, size, (Kind::Int64, device))?;
+        let (classes, places) = network.labels();
+        let classes = Tensor::f_randint(classes as i64, batch_of(batch, places.dims()), (Kind::Int64, device))?;
         Ok(Training { classes, optimizer })
     }
 
     fn loss(&self, output: &Tensor) -> Result<Tensor, TchError> {
         const IGNORED_CLASS: i64 = -100; // PyTorch's default
-        output.f_cross_entropy_loss::<&Tensor>(&self.classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)
+        // Of a sequence every place counts as a sample, as PyTorch's users write it for words.
+        let (output, classes) = match output.dim() {
+            3 => (output.f_flatten(0, 1)?, self.classes.f_flatten(0, -1)?),
+            _ => (output.shallow_clone(), self.classes.shallow_clone()),
+        };
+        output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)
     }
 }
 
@@ -110,6 +115,17 @@ fn zero_gradients(executable: &Executable) -> Result<(), TchError> {
         let mut gradient = parameter.f_grad()?;
         if gradient.defined() { gradient.f_zero_().map(drop) } else { Ok(()) }
     })
+}
+
+/// A batch of one of the inputs.
+fn filled(contents: Contents, input: &Input, batch: u64, device: Device) -> Result<Tensor, TchError> {
+    let size = batch_of(batch, input.shape.dims());
+    let kind = kind_of(input.element);
+    match contents {
+        Contents::Numbers => Tensor::f_rand(size, (kind, device)),
+        Contents::Below(rows) => Tensor::f_randint(rows as i64, size, (kind, device)),
+        Contents::Ones => Tensor::f_ones(size, (kind, device)),
+    }
 }
 
 fn batch_of(batch: u64, dims: &[usize]) -> Vec<i64> {
@@ -125,7 +141,7 @@ mod tests {
 
     /// The network with dropouts that drop nothing: tests draw from one generator side by side.
     fn without_chance(network: &Network) -> Network {
-        let mut builder = NetworkBuilder::new(network.name(), network.input_shape().clone());
+        let mut builder = network.begun();
         for node in network.nodes().iter().skip(1) {
             let op = if matches!(node.op, Op::Dropout { .. }) { Op::Dropout { rate: 0.0 } } else { node.op.clone() };
             builder.add(&node.name, op, &node.inputs).unwrap();
@@ -179,7 +195,7 @@ mod tests {
         let network = builder.finish(output);
         let mut step = Step::new(&network, Workload::published(Stage::Training, 1), Device::Cpu).unwrap();
         tch::no_grad(|| {
-            drop(step.batch.fill_(2.0));
+            drop(step.batch[0].fill_(2.0));
             drop(step.training.as_mut().unwrap().classes.fill_(0));
             step.executable.parameters().for_each(|weight| drop(weight.shallow_clone().fill_(0.5)));
         });

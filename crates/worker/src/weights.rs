@@ -71,6 +71,11 @@ impl Maker {
             }
             // Scale and shift.
             (Spans::Result { .. }, Some(bias)) => (Tensor::f_ones(size, self.0)?, Some(Tensor::f_zeros(bias, self.0)?)),
+            // Rows as `nn.Embedding` has them.
+            (Spans::Rows, bias) => {
+                let bias = bias.map(|bias| Tensor::f_zeros(bias, self.0)).transpose()?;
+                (Tensor::f_randn(&size, self.0)?, bias)
+            }
             (Spans::Result { .. }, None) => (self.uniform(&size, weight.dims.elements())?, None),
         };
         Ok(Some(Weights { weight, bias, running, trained: network.trains(node) }))

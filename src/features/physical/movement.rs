@@ -2,7 +2,7 @@
 
 use super::kernel::{Access, Amount, Class, Pass};
 use super::layer::Layer;
-use crate::network::{Backward, Traffic};
+use crate::network::{Backward, Embedding, Traffic};
 use crate::workload::Stage;
 
 /// Adds the kernels of an operation that multiplies no matrices; none where it moves nothing.
@@ -23,5 +23,21 @@ pub(super) fn add(layer: &mut Layer, class: Class, traffic: &Traffic) {
     };
     if backward > 0.0 && (layer.passes_on() || trains) {
         layer.moves(Pass::InputGradient, class, access, Amount::per_sample(layer.bytes(backward)));
+    }
+}
+
+/// Adds a lookup: rows read and written, and a gradient as large as the table, filled with zeros and added to
+/// (`embedding_dense_backward` of aten/src/ATen/native/Embedding.cpp).
+pub(super) fn add_embedding(layer: &mut Layer, embedding: &Embedding) {
+    let amount = |elements: f64| match embedding.fixed {
+        Some(_) => Amount::fixed(layer.bytes(elements)),
+        None => Amount::per_sample(layer.bytes(elements)),
+    };
+    let (rows, added) = (amount(2.0 * layer.outputs()), amount(3.0 * layer.outputs()));
+    layer.moves(Pass::Forward, Class::Copy, Access::Strided, rows);
+    if layer.step.trains() && layer.network.trains(layer.node) {
+        let table = layer.weight_bytes((embedding.rows * embedding.width) as f64);
+        let gradient = Amount { fixed: added.fixed + table, ..added };
+        layer.moves(Pass::WeightGradient, Class::Copy, Access::Strided, gradient);
     }
 }

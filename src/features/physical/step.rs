@@ -42,6 +42,7 @@ impl Layer<'_> {
             Nature::Linear(linear) => return product::add_linear(self, linear),
             Nature::MatMul => return product::add_matmul(self),
             Nature::Attention => return product::add_attention(self),
+            Nature::Embedding(embedding) => return movement::add_embedding(self, embedding),
             Nature::Input | Nature::Parameter => return,
             Nature::Normalisation => Class::Normalisation,
             Nature::Softmax => Class::Softmax,

@@ -34,6 +34,7 @@ fn form(network: &Network, node: &Node) -> String {
             counted.map_or_else(|| format!("{window:?}"), |counted| format!("{window:?} {counted}"))
         }
         Nature::Linear(linear) => format!("{}", linear.bias),
+        Nature::Embedding(embedding) => format!("{} {:?}", embedding.rows, embedding.fixed),
         // What they read and give says the rest.
         Nature::Input | Nature::Parameter | Nature::MatMul | Nature::Attention | Nature::Pooling(None) => String::new(),
         // Where it drops nothing it costs nothing, at whatever width.

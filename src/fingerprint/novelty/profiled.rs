@@ -57,8 +57,8 @@ impl Profiled {
 
     fn add(&mut self, network: &Network) {
         self.operations.extend(operations(network));
-        self.inputs.insert(network.input_shape().to_string());
-        for (what, size) in sizes(network).into_iter().chain([(IMAGES, network.input_shape().elements())]) {
+        self.inputs.insert(network.read());
+        for (what, size) in sizes(network).into_iter().chain([(IMAGES, elements(network))]) {
             let [low, high] = self.sizes.entry(what.to_owned()).or_insert([size; 2]);
             (*low, *high) = ((*low).min(size), (*high).max(size));
         }
@@ -78,7 +78,7 @@ impl Profiled {
         if self.families.of(network).is_some() {
             return missed.into_iter().collect();
         }
-        let shape = network.input_shape().to_string();
+        let shape = network.read();
         let profiled = || self.inputs.iter().cloned().collect();
         let input = (!self.inputs.contains(&shape)).then(|| Unlike::Input { profiled: profiled(), shape });
         let unseen = operations(network).into_iter().filter(|name| !self.operations.contains(name));
@@ -109,7 +109,7 @@ impl Profiled {
             family: self.families.of(network).map(str::to_owned),
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
             beyond: self.beyond(network).map(|(_, value, profiled)| far(value, profiled)).fold(0.0, f64::max),
-            images: self.sizes.get(IMAGES).map_or(0.0, |profiled| far(network.input_shape().elements(), *profiled)),
+            images: self.sizes.get(IMAGES).map_or(0.0, |profiled| far(elements(network), *profiled)),
             ignorance: ignorance(&network.coverage()),
         }
     }
@@ -131,6 +131,11 @@ fn ignorance(coverage: &Coverage) -> f64 {
 fn networks(rows: &[Row]) -> impl Iterator<Item = &Network> {
     let mut variants = BTreeSet::new();
     rows.iter().filter(move |row| variants.insert(&row.record.variant)).map(|row| row.network.as_ref())
+}
+
+/// Elements of one sample of all inputs.
+fn elements(network: &Network) -> u64 {
+    network.inputs().map(|(_, _, input)| input.shape.elements()).sum()
 }
 
 /// The size that, where it is new, is reported as another input.

@@ -78,12 +78,18 @@ impl Network {
     /// Bytes a node reads in forward: its inputs and its weights.
     pub fn bytes_in(&self, node: &Node, workload: Workload) -> u64 {
         let inputs = node.inputs.iter().map(|id| self.bytes_out(self.node(*id), workload));
-        inputs.fold(workload.step.weight().saturating_mul(self.weights_of(node)), u64::saturating_add)
+        // Of a table the rows that are looked up.
+        let weights = match &node.op {
+            Op::Embedding(_) => self.bytes_out(node, workload),
+            _ => workload.step.weight().saturating_mul(self.weights_of(node)),
+        };
+        inputs.fold(weights, u64::saturating_add)
     }
 
-    /// Bytes a node writes in forward; a [`Op::Parameter`] is the same for all samples.
+    /// Bytes a node writes in forward; what rests on weights alone is the same for all samples.
     pub fn bytes_out(&self, node: &Node, workload: Workload) -> u64 {
-        let samples = if matches!(node.op, Op::Parameter(_)) { 1 } else { workload.batch };
-        workload.step.activation().saturating_mul(node.shape.elements()).saturating_mul(samples)
+        let samples = if node.is_common() { 1 } else { workload.batch };
+        let element = node.element.bytes(workload.step.activation());
+        element.saturating_mul(node.shape.elements()).saturating_mul(samples)
     }
 }

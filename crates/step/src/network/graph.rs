@@ -1,7 +1,7 @@
 //! A network as a vector of nodes in the order they run, each naming its inputs by typed id.
 
 use super::canonical::canonical;
-use super::op::{At, ConvTranspose, Facts, Op};
+use super::op::{At, ConvTranspose, Element, Facts, Input, Op};
 use super::shape::Shape;
 use perf4sight_conventions::error::{Error, Result};
 use std::collections::HashSet;
@@ -28,6 +28,8 @@ pub struct Node {
     pub inputs: Vec<NodeId>,
     /// Its output for one sample.
     pub shape: Shape,
+    /// What the elements of its output are.
+    pub element: Element,
     /// The earlier node whose weights this one uses too, where weights are tied; they count there.
     pub shares: Option<NodeId>,
     /// Trained elements, where they are not those the operation reads: filters computed from weights and gains (weight
@@ -37,9 +39,14 @@ pub struct Node {
 
 impl Node {
     /// Whether pruning draws for its filters: a convolution, and a fully connected layer that works on tokens; the classifiers of CNNs are
-    /// left alone, as published.
+    /// left alone, as published; and the width of what words are looked up as.
     pub fn is_ranked(&self) -> bool {
-        matches!(self.op, Op::Conv(_)) || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
+        matches!(self.op, Op::Conv(_) | Op::Embedding(_)) || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
+    }
+
+    /// Whether its result is the same for every sample: it rests on weights alone.
+    pub fn is_common(&self) -> bool {
+        self.inputs.is_empty() && !matches!(self.op, Op::Input(_))
     }
 
     /// All that is true of its operation where it stands among `nodes`.
@@ -48,9 +55,10 @@ impl Node {
     }
 }
 
-/// The layer graph of a network: one tensor in, an image in most, one tensor out, weights as shapes only.
+/// The layer graph of a network: tensors in, one image in most, one tensor out, weights as shapes only.
 ///
-/// Nodes stand in the order they run, inputs before their readers, the input first; the result depends on every one of them.
+/// Nodes stand in the order they run, inputs before their readers, the network's own input first; the result depends on every one of
+/// them but perhaps on inputs of several.
 ///
 /// ```
 /// use perf4sight_step::network::{Conv, NetworkBuilder, Op, Shape, Window};
@@ -116,7 +124,31 @@ impl Network {
         self.output
     }
 
-    /// One sample of the input.
+    /// The nodes that are its inputs, in the order their file has them; there is at least one.
+    pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Node, &Input)> {
+        self.iter().filter_map(|(id, node)| match &node.op {
+            Op::Input(input) => Some((id, node, input)),
+            _ => None,
+        })
+    }
+
+    /// The beginning of a network like this one: its name and its first input.
+    pub fn begun(&self) -> NetworkBuilder {
+        let first = &self.nodes[0];
+        let input = Input { shape: first.shape.clone(), element: first.element };
+        NetworkBuilder::reading(self.name.clone(), first.name.clone(), input)
+    }
+
+    /// What it reads, in words: `3x224x224`, or `3x224x224, 77 integers`.
+    pub fn read(&self) -> String {
+        let words = self.inputs().map(|(_, _, Input { shape, element })| match element {
+            Element::Number => shape.to_string(),
+            Element::Integer | Element::Truth => format!("{shape} {}", element.name()),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// One sample of the first input, which is the only one of most networks.
     pub fn input_shape(&self) -> &Shape {
         &self.nodes[0].shape
     }
@@ -129,6 +161,18 @@ impl Network {
     /// Classes told apart: length of the result's last axis.
     pub fn classes(&self) -> usize {
         self.output_shape().dims().last().copied().unwrap_or(1)
+    }
+
+    /// What a training step's loss tells apart: so many classes, at places of this shape for one sample. The classes of a vector and of an image
+    /// lie on the first axis, as channels; those of a sequence, such as the words that may come next, on the last.
+    pub fn labels(&self) -> (usize, Shape) {
+        let mut places = self.output_shape().dims().to_vec();
+        let classes = match places.len() {
+            0 => 1,
+            2 => places.remove(1),
+            _ => places.remove(0),
+        };
+        (classes, Shape::new(places))
     }
 
     /// All that is true of a node's operation where it stands.
@@ -162,16 +206,36 @@ pub struct NetworkBuilder {
 }
 
 impl NetworkBuilder {
-    /// An empty network that reads samples of `input`.
-    pub fn new(network: impl Into<String>, input: Shape) -> Self {
-        let name = "input".to_string();
+    /// An empty network that reads samples of `input`: images where it is a shape.
+    pub fn new(network: impl Into<String>, input: impl Into<Input>) -> Self {
+        Self::reading(network, "input", input)
+    }
+
+    /// An empty network whose first input has this name; others are added as any node, before or between them.
+    ///
+    /// ```
+    /// use perf4sight_step::network::{Element, Embedding, Input, NetworkBuilder, Op, Shape};
+    /// let mut builder = NetworkBuilder::reading("words", "ids", Input::integers(Shape::new([16])));
+    /// let mask = builder.add("mask", Op::Input(Input::truths(Shape::new([16, 1]))), &[])?;
+    /// let table = Op::Embedding(Embedding { rows: 1000, width: 64, fixed: None });
+    /// let words = builder.add("words", table, &[builder.input()])?;
+    /// let none = builder.add("none", Op::Parameter(Shape::new([1, 64])), &[])?;
+    /// let known = builder.add("known", Op::Where, &[mask, words, none])?;
+    /// let network = builder.finish(known);
+    /// assert_eq!((network.output_shape().dims(), network.parameters()), ([16, 64].as_slice(), 1001 * 64));
+    /// assert_eq!(network.inputs().map(|(_, _, input)| input.element).collect::<Vec<_>>(), [Element::Integer, Element::Truth]);
+    /// # Ok::<(), perf4sight_conventions::error::Error>(())
+    /// ```
+    pub fn reading(network: impl Into<String>, name: impl Into<String>, input: impl Into<Input>) -> Self {
+        let (name, input) = (name.into(), input.into());
         let names = HashSet::from([name.clone()]);
-        let op = Op::Input(input.clone());
-        let node = Node { name, op, inputs: Vec::new(), shape: input, shares: None, trained: None };
+        let (shape, element) = (input.shape.clone(), input.element);
+        let op = Op::Input(input);
+        let node = Node { name, op, inputs: Vec::new(), shape, element, shares: None, trained: None };
         NetworkBuilder { name: network.into(), nodes: vec![node], names }
     }
 
-    /// The network's input.
+    /// The network's first input.
     pub fn input(&self) -> NodeId {
         NodeId(0)
     }
@@ -210,7 +274,13 @@ impl NetworkBuilder {
         if !self.names.insert(name.to_string()) {
             return Err("is the second node of that name".into());
         }
-        self.nodes.push(Node { name: name.into(), op, inputs: inputs.to_vec(), shape, shares: None, trained: None });
+        let elements: Vec<Element> = inputs.iter().map(|id| self.nodes[id.0].element).collect();
+        let element = op.element(&elements);
+        if matches!(op, Op::Embedding(_)) && elements.iter().any(|&element| element != Element::Integer) {
+            return Err("looks up by what are no integers".into());
+        }
+        let (name, inputs) = (name.into(), inputs.to_vec());
+        self.nodes.push(Node { name, op, inputs, shape, element, shares: None, trained: None });
         Ok(NodeId(self.nodes.len() - 1))
     }
 
@@ -260,7 +330,10 @@ impl NetworkBuilder {
     pub fn share(&mut self, node: NodeId, owner: NodeId) -> Result<()> {
         let [a, b] = [node, owner].map(|id| &self.nodes[id.0]);
         let weights = |node: &Node| node.facts(&self.nodes).weights;
-        let alike = a.op.kind() == b.op.kind() && !weights(a).is_empty() && weights(b).starts_with(&weights(a));
+        let dims = |node: &Node| weights(node).into_iter().map(|weight| weight.dims).collect::<Vec<_>>();
+        // Words are told from each other by what they are looked up as.
+        let turned = matches!((&a.op, &b.op), (Op::Linear(_), Op::Embedding(_)));
+        let alike = (a.op.kind() == b.op.kind() || turned) && !dims(a).is_empty() && dims(b).starts_with(&dims(a));
         if owner >= node || !alike {
             let problem = format!("network {}: \"{}\" cannot share the weights of \"{}\"", self.name, a.name, b.name);
             return Err(Error::input(problem));
@@ -293,12 +366,12 @@ impl NetworkBuilder {
         Network { name: self.name, nodes, output: moved[output.0].unwrap_or(NodeId(0)), folded: false }
     }
 
-    /// For every node, whether `output` depends on it; the input counts in any case.
+    /// For every node, whether `output` depends on it; inputs count in any case.
     fn ancestors(&self, output: NodeId) -> Vec<bool> {
         let mut alive = vec![false; self.nodes.len()];
-        alive[0] = true;
         alive[output.0] = true;
-        for (i, node) in self.nodes.iter().enumerate().rev().filter(|(i, _)| *i <= output.0) {
+        for (i, node) in self.nodes.iter().enumerate().rev() {
+            alive[i] |= matches!(node.op, Op::Input(_));
             if alive[i] {
                 node.inputs.iter().for_each(|id| alive[id.0] = true);
             }

@@ -1,6 +1,7 @@
 //! The layer graph of a network: operations, shapes, parameters, MACs and bytes for any batch size.
 
 mod canonical;
+mod contents;
 mod cost;
 mod coverage;
 mod gradients;
@@ -11,11 +12,12 @@ mod op;
 mod shape;
 pub mod zoo;
 
+pub use contents::Contents;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{
-    Activation, Affine, Backward, Beside, Binary, Conv, ConvTranspose, Coupling, Facts, Fill, Gradient, Interpolation,
-    Layout, Linear, Nature, Needs, Op, Operand, Original, Pick, Reduction, Spans, Storage, Traffic, Unknown, Weight,
-    Window,
+    Activation, Affine, Backward, Beside, Binary, Conv, ConvTranspose, Coupling, Element, Embedding, Facts, Fill,
+    Gradient, Input, Interpolation, Layout, Linear, Nature, Needs, Op, Operand, Original, Pick, Reduction, Spans,
+    Storage, Traffic, Unknown, Weight, Window,
 };
 pub use shape::{MAX_ELEMENTS, Shape};

@@ -94,7 +94,7 @@ fn normalises(network: &Network) -> bool {
                 Nature::Convolution(_) | Nature::Transposed(_) => node.trained.is_some(),
                 Nature::Unknown(unknown) => unknown.op_type.contains("Normalization"),
                 Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
-                Nature::Attention | Nature::Activation(_) | Nature::Arithmetic(_) => false,
+                Nature::Embedding(_) | Nature::Attention | Nature::Activation(_) | Nature::Arithmetic(_) => false,
                 Nature::Choice | Nature::Dropout => false,
                 Nature::Pooling(_) | Nature::Movement => false,
             }
@@ -121,6 +121,6 @@ fn needs_normalisation(network: &Network, node: &Node) -> bool {
         Nature::Arithmetic(_) | Nature::Choice | Nature::Activation(_) | Nature::Dropout => false,
         Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
         Nature::Normalisation | Nature::Pooling(_) | Nature::Movement => false,
-        Nature::Transposed(_) | Nature::Attention | Nature::Unknown(_) => false,
+        Nature::Transposed(_) | Nature::Attention | Nature::Embedding(_) | Nature::Unknown(_) => false,
     }
 }

@@ -40,7 +40,7 @@ mod write;
 pub use magnitudes::Magnitudes;
 pub use write::{to_bytes, write};
 
-use crate::network::{Network, NetworkBuilder, NodeId};
+use crate::network::{Network, NetworkBuilder, NodeId, Op};
 use file::File;
 use folded::Notes;
 use perf4sight_conventions::error::{self, Error};
@@ -78,8 +78,8 @@ pub struct Loaded {
 /// The network is called after the file. Its batch is left open even where the file fixes one.
 ///
 /// # Errors
-/// A missing or damaged file, a graph that contradicts itself or decides by data what runs, quantised or sparse tensors, more than one
-/// input, an input that is no image, an opset below 7.
+/// A missing or damaged file, a graph that contradicts itself or decides by data what runs, quantised or sparse tensors, inputs without a
+/// common batch or of open sizes, an opset below 7.
 pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
     let path = path.as_ref();
     translated(&open(path)?, path).map(|(loaded, _)| loaded)
@@ -205,17 +205,17 @@ struct Translated {
 }
 
 fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Translated, Problem> {
-    let image = source::image(graph, &file.initializers)?;
+    let data = source::data(graph, &file.initializers)?;
+    let samples = data[0].samples;
     let outputs = outputs(graph)?;
-    let builder = NetworkBuilder::new(name, image.shape.clone());
     let exporter = exporter::Exporter::of(graph, &file.initializers);
-    let mut values = source::givens(file, graph, &exporter, &image)?;
-    let input = Feature { id: builder.input(), batch: Some(batch::Batch::FIRST), guessed: false };
-    values.insert(&image.name, Value::Feature(input));
+    let mut values = source::givens(file, graph, &exporter, &data)?;
+    let (builder, features) = reading(name, &data)?;
+    values.extend(data.iter().map(|data| data.name.as_str()).zip(features.into_iter().map(Value::Feature)));
     let order = source::ordered(&graph.node, &|name| values.contains_key(name), &outputs)?;
     let mut translation = Translation {
         builder,
-        batch: image.batch.unwrap_or(SYMBOLIC_BATCH),
+        batch: samples.unwrap_or(SYMBOLIC_BATCH),
         opset,
         declared: source::declared(graph),
         exporter: &exporter,
@@ -240,9 +240,26 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     }
     let result = result(&mut translation, &outputs)?;
     let Translation { builder, filters, guessed, unfolded, twice, contradicted, .. } = translation;
-    let told = exporter.warning(image.batch).into_iter().chain(read_twice(&twice)).chain(contradictions(&contradicted));
+    let told = exporter.warning(samples).into_iter().chain(read_twice(&twice)).chain(contradictions(&contradicted));
     let told = told.collect();
     Ok(Translated { network: builder.finish(result), filters, guessed, unfolded, told, noted: exporter.notes() })
+}
+
+/// The beginning of a network, and its inputs. A single one is called the same in every network, several as in their file.
+fn reading(network: &str, data: &[source::Data]) -> Result<(NetworkBuilder, Vec<Feature>), Problem> {
+    let (first, others) = data.split_first().expect("the source of a network names at least one input");
+    let mut builder = match others {
+        [] => NetworkBuilder::new(network, first.input.clone()),
+        _ => NetworkBuilder::reading(network, &*first.name, first.input.clone()),
+    };
+    let mut ids = vec![builder.input()];
+    for other in others {
+        let added = builder.insert(&other.name, Op::Input(other.input.clone()), &[]);
+        ids.push(added.map_err(|why| (format!("input \"{}\" {why}", other.name), None))?);
+    }
+    let feature = |(id, data): (NodeId, &source::Data)| Feature { id, batch: Some(data.batch), guessed: false };
+    let features = ids.into_iter().zip(data).map(feature).collect();
+    Ok((builder, features))
 }
 
 /// The names of what the graph gives.
@@ -262,7 +279,7 @@ fn result(translation: &mut Translation, outputs: &[&str]) -> Result<NodeId, Pro
     let mut results: Vec<Feature> = Vec::new();
     for output in outputs {
         match translation.values.get(output) {
-            Some(&Value::Feature(result)) if translation.depends_on_image(result.id) => {
+            Some(&Value::Feature(result)) if translation.depends_on_data(result.id) => {
                 if results.iter().all(|earlier| earlier.id != result.id) {
                     results.push(result);
                 }

@@ -1,6 +1,7 @@
-//! The parts of a file before its operations: which input is the image, which are weights, in what order the nodes run.
+//! The parts of a file before its operations: which inputs are data, which are weights, in what order the nodes run.
 
 use super::Dims;
+use super::batch::Batch;
 use super::exporter::{Exporter, Origin};
 use super::file::{File, Initializer};
 use super::schema::{
@@ -9,7 +10,7 @@ use super::schema::{
 };
 use super::tensor::{self, Constant};
 use super::value::{Value, View, Weight, elements};
-use crate::network::{MAX_ELEMENTS, Shape};
+use crate::network::{Element, Input, MAX_ELEMENTS, Shape};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::rc::Rc;
@@ -20,44 +21,99 @@ const MAX_RANK: usize = 8;
 /// What a problem in a file is, and what would help, before it is known which file.
 pub(super) type Problem = (String, Option<&'static str>);
 
-/// The image a network reads.
+/// A tensor that a network reads.
 #[derive(Debug)]
-pub(super) struct Image {
+pub(super) struct Data {
     pub name: String,
-    pub shape: Shape,
+    pub input: Input,
+    /// Where the batch lies.
+    pub batch: Batch,
     /// The batch size the file is fixed to; `None` when it is symbolic.
-    pub batch: Option<u64>,
+    pub samples: Option<u64>,
 }
 
-const ONE_INPUT: &str = "export a network that takes one tensor of numbers, its batch first, such as images of shape [batch, channels, height, width]";
+const INPUTS: &str = "export a network whose inputs are tensors with the batch first, such as images of shape [batch, channels, height, width] \
+                      or ids of words of shape [batch, words]";
 const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
 
-/// Finds the one graph input that is data; all others are weights.
-pub(super) fn image(graph: &GraphProto, initializers: &[Initializer]) -> Result<Image, Problem> {
+/// Finds the graph inputs that are data; all others are weights.
+pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<Vec<Data>, Problem> {
     let stored: HashSet<&str> = initializers.iter().map(|initializer| initializer.tensor.name()).collect();
     let open: Vec<&ValueInfoProto> = graph.input.iter().filter(|input| !stored.contains(input.name())).collect();
-    let read_as_data = data_names(graph);
     // Where filters are stored in the file, weights are no inputs.
     let stored_weights = initializers.iter().any(|initializer| initializer.tensor.dims.len() > 1);
-    let symbolic: Vec<_> = open.iter().filter(|input| dims(input).iter().flatten().any(Option::is_none)).collect();
+    let read_as_data = data_names(graph);
+    let mut data: Vec<_> = open.iter().filter(|input| is_open(input)).copied().collect();
     // Only data has a batch; where none is symbolic, what layers read as data tells.
-    let mut data = match symbolic.len() {
-        1 => symbolic,
-        _ => open
-            .iter()
-            .filter(|input| stored_weights || read_as_data.contains(input.name()) || symbolic.contains(input))
-            .filter(|input| !is_buffer(input.name()))
-            .collect(),
-    };
-    data.extend(open.first().filter(|_| data.is_empty()));
-    match data.as_slice() {
-        [] => Err(("has no input, only weights".into(), Some(ONE_INPUT))),
-        [input] => shaped(input),
-        several => {
-            let names: Vec<&str> = several.iter().map(|input| input.name()).collect();
-            Err((format!("has {} inputs: {}", names.len(), names.join(", ")), Some(ONE_INPUT)))
-        }
+    if data.is_empty() {
+        let is_data =
+            |input: &ValueInfoProto| stored_weights || read_as_data.contains(input.name()) || is_counted(input);
+        data = open.iter().filter(|input| is_data(input) && !is_buffer(input.name())).copied().collect();
     }
+    data.extend(open.first().filter(|_| data.is_empty()));
+    if data.is_empty() {
+        return Err(("has no input, only weights".into(), Some(INPUTS)));
+    }
+    sized(&data)?;
+    let only = data.len() == 1;
+    let data: Vec<Data> = data.into_iter().map(|input| shaped(input, only)).collect::<Result<_, _>>()?;
+    alike(&data)?;
+    Ok(data)
+}
+
+/// Whether a dimension of an input is symbolic.
+fn is_open(input: &ValueInfoProto) -> bool {
+    dims(input).iter().flatten().any(Option::is_none)
+}
+
+/// Whether an input is ids or a mask of samples: parameters are no integers, and buffers lie in modules, whose names have dots.
+fn is_counted(input: &ValueInfoProto) -> bool {
+    let integers = element_type(input).is_some_and(|kind| !tensor::is_float(kind));
+    integers && !input.name().contains('.') && dims(input).is_some_and(|dims| dims.len() > 1)
+}
+
+/// Refuses inputs that leave more open than their batch, all names at once.
+fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
+    let names_of = |input: &ValueInfoProto| {
+        let batch = batch_axis(input);
+        let open = names(input).zip(dims(input).unwrap_or_default()).enumerate();
+        open.filter(|(axis, (_, size))| size.is_none() && *axis != batch)
+            .map(|(_, (name, _))| name.map(str::to_string))
+            .collect::<Vec<_>>()
+    };
+    let Some(first) = data.iter().find(|input| !names_of(input).is_empty()) else { return Ok(()) };
+    let open: BTreeSet<Option<String>> = data.iter().flat_map(|input| names_of(input)).collect();
+    let shape = format!("input \"{}\" of shape [{}] has no fixed size", first.name(), written(first));
+    let asked: Option<Vec<String>> =
+        open.into_iter().map(|name| name.map(|name| format!("--dim {name}=SIZE"))).collect();
+    match asked {
+        Some(asked) => {
+            let asked = asked.join(" ");
+            Err((format!("{shape}: say how large it is by {asked} (perf4sight inspect and predict)"), Some(FIXED_SIZE)))
+        }
+        None => Err((format!("{shape}, and what is open has no name"), Some(FIXED_SIZE))),
+    }
+}
+
+/// The axis that holds the batch: the first, unless another one that is open is called so.
+fn batch_axis(input: &ValueInfoProto) -> usize {
+    let first_open = dims(input).is_some_and(|dims| dims.first() == Some(&None));
+    let called = || names(input).position(|name| name.is_some_and(|name| name.to_lowercase().contains("batch")));
+    if first_open { 0 } else { called().unwrap_or(0) }
+}
+
+/// Refuses inputs whose batches differ.
+fn alike(data: &[Data]) -> Result<(), Problem> {
+    let Some(other) = data.iter().find(|other| other.samples != data[0].samples) else { return Ok(()) };
+    let said = |data: &Data| match data.samples {
+        Some(samples) => format!("\"{}\" has {samples} samples", data.name),
+        None => format!("\"{}\" any number", data.name),
+    };
+    let problem = format!("has inputs with different batches: {}, {}", said(&data[0]), said(other));
+    Err((
+        problem,
+        Some("export with a batch that is open in all inputs (dynamic_axes, dynamic_shapes), or fixed in all"),
+    ))
 }
 
 /// Whether PyTorch would not train a tensor of this name, by the names its modules, torchvision's and timm's give their buffers.
@@ -94,31 +150,36 @@ fn data_names(graph: &GraphProto) -> HashSet<&str> {
     layers.filter_map(|node| node.input.first()).map(String::as_str).collect()
 }
 
-fn shaped(input: &ValueInfoProto) -> Result<Image, Problem> {
-    let dims = dims(input).unwrap_or_default();
+/// An input, the only one or one of several, all of whose sizes are known but its batch.
+fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
+    let mut sizes = dims(input).unwrap_or_default();
     let wrong = |what: &str, help| {
         Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written(input)), Some(help)))
     };
-    if element_type(input).is_some_and(|kind| !tensor::is_float(kind)) {
-        return wrong("holds no floating-point numbers", ONE_INPUT);
+    let Some(element) = element(input) else { return wrong("holds neither numbers nor integers nor truths", INPUTS) };
+    if sizes.len() < if only { 2 } else { 1 } {
+        return wrong("is no batch of anything", INPUTS);
     }
-    let Some((&batch, sample)) = dims.split_first().filter(|(_, sample)| !sample.is_empty()) else {
-        return wrong("is no batch of anything", ONE_INPUT);
-    };
-    let Some(sizes) = sample.iter().map(|dim| dim.map(|dim| dim as usize)).collect::<Option<Vec<_>>>() else {
-        let open =
-            names(input).skip(1).flatten().map(|name| format!("--dim {name}=SIZE")).collect::<Vec<_>>().join(" ");
-        let what = format!("has no fixed size: say how large it is by {open} (perf4sight inspect and predict)");
-        return wrong(&what, FIXED_SIZE);
-    };
-    let shape = Shape::new(sizes);
+    let axis = batch_axis(input);
+    let samples = sizes.remove(axis);
+    let shape = Shape::new(sizes.into_iter().flatten().map(|size| size as usize).collect::<Vec<_>>());
     if shape.elements() > MAX_ELEMENTS {
         return wrong("is larger than any device holds", FIXED_SIZE);
     }
-    if batch.is_some_and(|batch| batch > 1 << 20) {
+    if samples.is_some_and(|samples| samples > 1 << 20) {
         return wrong("has an absurd batch size", FIXED_SIZE);
     }
-    Ok(Image { name: input.name().into(), shape, batch })
+    Ok(Data { name: input.name().into(), input: Input { shape, element }, batch: Batch::alone_at(axis), samples })
+}
+
+/// What an input's elements are; those of no declared type count as numbers.
+fn element(input: &ValueInfoProto) -> Option<Element> {
+    match element_type(input) {
+        Some(DataType::Bool) => Some(Element::Truth),
+        Some(DataType::Int64 | DataType::Int32) => Some(Element::Integer),
+        Some(kind) if !tensor::is_float(kind) => None,
+        _ => Some(Element::Number),
+    }
 }
 
 /// The dimensions of an input as the file has them, open ones by their names.
@@ -189,19 +250,19 @@ pub(super) fn dims(info: &ValueInfoProto) -> Option<Vec<Option<u64>>> {
     Some(shape.dim.iter().map(|dim| dim.value.as_ref().and_then(known)).collect())
 }
 
-/// Every value that exists before the first node runs, the image apart.
+/// Every value that exists before the first node runs, data apart.
 pub(super) fn givens<'a>(
     file: &'a File,
     graph: &'a GraphProto,
     exporter: &Exporter,
-    image: &Image,
+    data: &[Data],
 ) -> Result<HashMap<&'a str, Value>, Problem> {
     let mut givens = HashMap::new();
-    for input in graph.input.iter().filter(|input| input.name() != image.name) {
+    for input in graph.input.iter().filter(|input| data.iter().all(|data| data.name != input.name())) {
         givens.insert(input.name(), graph_input(input, exporter)?);
     }
     for Initializer { tensor, .. } in &file.initializers {
-        let value = match exporter.origin(tensor.name(), image.batch) {
+        let value = match exporter.origin(tensor.name(), data[0].samples) {
             Some(origin) => ahead(tensor, origin)?,
             None => stored(tensor, exporter)?,
         };
@@ -247,9 +308,9 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
     })
 }
 
-/// A graph input that is no image: a weight given when the network runs.
+/// A graph input that is no data: a weight given when the network runs.
 fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Problem> {
-    let problem = || (format!("input \"{}\" has no shape a weight could have", input.name()), Some(ONE_INPUT));
+    let problem = || (format!("input \"{}\" has no shape a weight could have", input.name()), Some(INPUTS));
     let dims = dims(input).ok_or_else(problem)?;
     let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
     let dims = dims.ok_or_else(problem)?;

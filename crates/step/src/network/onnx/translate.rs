@@ -255,7 +255,12 @@ impl<'a> Translation<'a> {
 
     /// Notes that the filters of a layer lie in its second input, one behind the other along an axis of it, where that is a stored tensor.
     pub fn filters_lie(&mut self, node: NodeId, call: &Call, axis: usize) {
-        let Value::Weight(weight) = call.input(1) else { return };
+        self.filters_in(node, call.input(1), axis);
+    }
+
+    /// The same of any stored tensor.
+    pub fn filters_in(&mut self, node: NodeId, value: &Value, axis: usize) {
+        let Value::Weight(weight) = value else { return };
         let axis = match weight.view {
             View::Stored => axis,
             View::Turned => 1 - axis,
@@ -385,12 +390,12 @@ impl<'a> Translation<'a> {
         if self.claimed.insert(tensor.clone()) { elements } else { 0 }
     }
 
-    /// Whether a node is computed from the network's input.
-    pub fn depends_on_image(&self, node: NodeId) -> bool {
+    /// Whether a node is computed from one of the network's inputs.
+    pub fn depends_on_data(&self, node: NodeId) -> bool {
         let mut open = vec![node];
         let mut seen = HashSet::new();
         while let Some(node) = open.pop() {
-            if node == self.builder.input() {
+            if matches!(self.builder.node(node).op, Op::Input(_)) {
                 return true;
             }
             if seen.insert(node) {

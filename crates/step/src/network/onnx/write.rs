@@ -14,7 +14,7 @@ use super::schema::{
     type_proto,
 };
 use super::{ADAPTIVE, DOMAIN, OPSET, attributes as with, folded};
-use crate::network::{Conv, ConvTranspose, Linear, Network, Node, Op, Shape, Unknown, Window};
+use crate::network::{Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Window};
 use perf4sight_conventions::error::Result;
 use perf4sight_conventions::whole_file;
 use prost::Message;
@@ -37,7 +37,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
     let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeSet::new(), opset: OPSET };
     network.nodes().iter().for_each(|node| writer.node(node));
     let result = network.node(network.output());
-    writer.graph.output.push(value_info(&result.name, batched(&result.shape)));
+    writer.graph.output.push(typed(&result.name, batched(&result.shape), data_type(result.element)));
     writer.graph.name = Some(network.name().into());
     let imports = std::iter::once(("", writer.opset)).chain(writer.domains.iter().map(|domain| (domain.as_str(), 1)));
     let import =
@@ -64,7 +64,11 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn node(&mut self, node: &Node) {
         match &node.op {
-            Op::Input(shape) => self.graph.input.push(value_info(&node.name, batched(shape))),
+            Op::Input(input) => {
+                self.graph.input.push(typed(&node.name, batched(&input.shape), data_type(input.element)))
+            }
+            Op::Embedding(embedding) => self.embedding(node, embedding),
+            Op::Cast(element) => self.push(node, "Cast", vec![with::int("to", data_type(*element) as i64)]),
             Op::Parameter(shape) => self.parameter(node, shape),
             Op::Conv(conv) => self.conv(node, conv),
             Op::ConvTranspose(transposed) => self.transposed(node, transposed),
@@ -141,10 +145,10 @@ impl Writer<'_> {
         name
     }
 
-    /// So many integers that are given when the network runs.
-    fn places(&mut self, node: &Node, count: usize) -> String {
+    /// Integers that are given when the network runs.
+    fn places(&mut self, node: &Node, dims: &[usize]) -> String {
         let name = format!("{}.places", node.name);
-        self.graph.input.push(typed(&name, vec![fixed(count)], DataType::Int64));
+        self.graph.input.push(typed(&name, dims.iter().map(|&dim| fixed(dim)).collect(), DataType::Int64));
         name
     }
 
@@ -225,7 +229,10 @@ impl Writer<'_> {
             inputs.extend(trained.map(|trained| self.bias(node, outputs, trained)));
             return self.emit(node, "Gemm", inputs, vec![with::int("transB", 1)]);
         }
-        inputs.push(self.matrix(node, &[features, outputs], trained));
+        inputs.push(match node.shares.map(|owner| self.network.node(owner)) {
+            Some(owner) if matches!(owner.op, Op::Embedding(_)) => self.turned(node, owner),
+            _ => self.matrix(node, &[features, outputs], trained),
+        });
         let Some(trained) = trained else { return self.emit(node, "MatMul", inputs, vec![]) };
         let product = format!("{}/product", node.name);
         self.step(&product, "MatMul", inputs, vec![]);
@@ -233,6 +240,14 @@ impl Writer<'_> {
         let bias = self.bias(node, outputs, trained);
         self.emit(node, "Add", vec![product, bias], vec![]);
         self.called(format!("{}/sum", node.name));
+    }
+
+    /// The table of an embedding as the matrix of a layer that tells words from each other.
+    fn turned(&mut self, node: &Node, owner: &Node) -> String {
+        let table = self.weight(node, if owner.trained == Some(0) { "buffer" } else { "weight" }, &[]);
+        let turned = format!("{}/turned_weight", node.name);
+        self.step(&turned, "Transpose", vec![table], vec![with::ints("perm", vec![1, 0])]);
+        turned
     }
 
     /// Calls the node just written otherwise than what it gives.
@@ -261,13 +276,32 @@ impl Writer<'_> {
             Some(trained) => self.number_from(node, "weight", trained as usize),
             None => self.weight(node, "weight", &stored),
         };
+        self.repeated(node, weight, shape);
+    }
+
+    /// What is one and the same for all samples, repeated for each.
+    fn repeated(&mut self, node: &Node, once: String, shape: &Shape) {
         let input = self.network.nodes()[0].name.clone();
         let batch = format!("{}/batch", node.name);
         self.step(&batch, "Shape", vec![input], vec![with::int("start", 0), with::int("end", 1)]);
         let rest = self.integers(node, "shape", shape.dims().iter().map(|&dim| dim as i64).collect());
         let target = format!("{}/target", node.name);
         self.step(&target, "Concat", vec![batch, rest], vec![with::int("axis", 0)]);
-        self.emit(node, "Expand", vec![weight, target], vec![]);
+        self.emit(node, "Expand", vec![once, target], vec![]);
+    }
+
+    /// A lookup of rows. Which ones are the same for all samples is given when the network runs.
+    fn embedding(&mut self, node: &Node, embedding: &Embedding) {
+        let name = if node.trained == Some(0) { "buffer" } else { "weight" };
+        let table = self.weight(node, name, &[embedding.rows, embedding.width]);
+        let Some(places) = &embedding.fixed else {
+            let inputs = std::iter::once(table).chain(self.inputs(node)).collect();
+            return self.emit(node, "Gather", inputs, vec![]);
+        };
+        let places = self.places(node, &[&[1], places.dims()].concat());
+        let rows = format!("{}/rows", node.name);
+        self.step(&rows, "Gather", vec![table, places], vec![]);
+        self.repeated(node, rows, &node.shape);
     }
 
     /// ONNX has no pooling with overlapping cells.
@@ -332,6 +366,14 @@ fn batched(sample: &Shape) -> Vec<Dimension> {
 
 fn fixed(dim: usize) -> Dimension {
     Dimension { value: Some(dimension::Value::DimValue(dim as i64)), ..Default::default() }
+}
+
+fn data_type(element: Element) -> DataType {
+    match element {
+        Element::Number => DataType::Float,
+        Element::Integer => DataType::Int64,
+        Element::Truth => DataType::Bool,
+    }
 }
 
 fn value_info(name: &str, dim: Vec<Dimension>) -> ValueInfoProto {

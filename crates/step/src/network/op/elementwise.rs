@@ -231,6 +231,16 @@ impl Binary {
         }
     }
 
+    /// Whether it tells what holds, instead of computing.
+    pub fn says_truth(self) -> bool {
+        match self {
+            Binary::Equal | Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => true,
+            Binary::And | Binary::Or | Binary::Xor => true,
+            Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Pow => false,
+            Binary::Max | Binary::Min | Binary::Mod | Binary::PRelu => false,
+        }
+    }
+
     /// What backward needs, of one operand and a constant or of two, and what becomes of the gradient; as derivatives.yaml has it.
     fn backward(self, operands: usize) -> (Needs, Gradient) {
         match self {
@@ -275,6 +285,13 @@ impl Binary {
         let storage = if self == Binary::Pow { Storage::Needed } else { Storage::Own };
         Facts { needs, storage, traffic, ..Facts::of(Nature::Arithmetic(self), Coupling::Tied, gradient) }
     }
+}
+
+/// A copy as other elements. None but numbers have a gradient.
+pub(super) fn cast<'a>(at: At) -> Facts<'a> {
+    let traffic = Traffic::of(2.0 * at.outputs(), 0.0);
+    let storage = Storage::Needed;
+    Facts { storage, traffic, ..Facts::of(Nature::Movement, Coupling::Same, Gradient::Ends) }
 }
 
 /// What is chosen where a condition holds and where it does not, all three stretched to one shape.

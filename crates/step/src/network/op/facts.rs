@@ -2,6 +2,7 @@
 //! whoever asks (costs, memory, time, pruning, the workers) asks here.
 
 use super::elementwise::{Activation, Binary};
+use super::embedding::Embedding;
 use super::normalisation::Affine;
 use super::pooling::Window;
 use super::product::{Conv, ConvTranspose, Linear};
@@ -39,6 +40,7 @@ pub struct Facts<'a> {
 pub enum Nature<'a> {
     Input,
     Parameter,
+    Embedding(&'a Embedding),
     Convolution(&'a Conv),
     Transposed(&'a ConvTranspose),
     Linear(&'a Linear),
@@ -84,6 +86,8 @@ pub enum Spans {
         /// The one that its first lies along.
         first: usize,
     },
+    /// Its second axis along the result's last, its first along none.
+    Rows,
     /// None that is known.
     Nothing,
 }
@@ -175,6 +179,8 @@ pub enum Coupling<'a> {
     Spread(&'a ConvTranspose),
     /// New ones on the last axis; channels on another pass.
     Features(&'a Linear),
+    /// New ones on the last axis, one for every column of a table.
+    Rows(&'a Embedding),
     /// The same.
     Same,
     /// The same, each normalised by itself.

@@ -1,7 +1,9 @@
 //! The operations a network is made of, with their attributes; sizes that follow from the input are not repeated here.
 
 mod elementwise;
+mod embedding;
 mod facts;
+mod input;
 mod movement;
 mod normalisation;
 mod pooling;
@@ -9,8 +11,10 @@ mod product;
 mod unknown;
 
 pub use elementwise::{Activation, Binary};
+pub use embedding::Embedding;
 pub(super) use facts::At;
 pub use facts::{Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
+pub use input::{Element, Input};
 pub use movement::{Fill, Pick};
 pub use normalisation::Affine;
 pub use pooling::{Interpolation, Reduction, Window};
@@ -24,11 +28,15 @@ use super::shape::{MAX_ELEMENTS, Shape};
 /// Axes and shapes are per sample: the batch is not counted, axis 0 of an image is its channels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
-    /// The network's input.
-    Input(Shape),
+    /// One of the network's inputs.
+    Input(Input),
     /// A trainable tensor that no layer owns: a class token, a position embedding, a layer scale. It has no inputs and is the
     /// same for every sample.
     Parameter(Shape),
+    /// Rows of a trained table by number.
+    Embedding(Embedding),
+    /// The same as other elements: integers or truths as numbers, in memory of their own.
+    Cast(Element),
     /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
     Conv(Conv),
     /// 2-D convolution turned around, as networks grow images with.
@@ -164,6 +172,8 @@ impl Op {
     pub fn kind(&self) -> &str {
         match self {
             Op::Input(_) => "input",
+            Op::Embedding(_) => "embedding",
+            Op::Cast(_) => "cast",
             Op::Parameter(_) => "parameter",
             Op::Conv(_) => "conv",
             Op::ConvTranspose(_) => "conv-transpose",
@@ -200,9 +210,9 @@ impl Op {
     /// All that is true of it where it stands.
     pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
         match self {
-            Op::Input(_) => {
-                Facts { storage: Storage::Resident, ..Facts::of(Nature::Input, Coupling::Given, Gradient::Ends) }
-            }
+            Op::Input(_) => Input::facts(),
+            Op::Embedding(embedding) => embedding.facts(),
+            Op::Cast(_) => elementwise::cast(at),
             Op::Parameter(shape) => Facts {
                 weights: vec![Weight { dims: shape.clone(), spans: Spans::Result { first: 0 } }],
                 storage: Storage::Resident,
@@ -242,7 +252,8 @@ impl Op {
     /// The shape it gives where it is applied to `inputs`; the error is one clause that names what does not fit.
     pub(super) fn shape(&self, inputs: &[&Shape]) -> Result<Shape, String> {
         let shape = match self {
-            Op::Input(shape) | Op::Parameter(shape) => shape.clone(),
+            Op::Input(Input { shape, .. }) | Op::Parameter(shape) => shape.clone(),
+            Op::Embedding(embedding) => embedding.shape(inputs)?,
             Op::Conv(conv) => conv.shape(one(inputs)?)?,
             Op::ConvTranspose(transposed) => transposed.shape(one(inputs)?)?,
             Op::Linear(linear) => linear.shape(one(inputs)?)?,
@@ -266,7 +277,7 @@ impl Op {
             Op::LayerNorm { axis, .. } | Op::Softmax { axis } => normalisation::shape(*axis, one(inputs)?)?,
             Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one(inputs)?)?,
             Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one(inputs)?)?,
-            Op::Activation(_) | Op::Dropout { .. } | Op::DropPath { .. } => one(inputs)?.clone(),
+            Op::Activation(_) | Op::Cast(_) | Op::Dropout { .. } | Op::DropPath { .. } => one(inputs)?.clone(),
             Op::Unknown(unknown) => unknown.shape.clone(),
         };
         if shape.dims().contains(&0) {

@@ -6,10 +6,11 @@ use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::curves::{self, Curve, recognised};
 use crate::network::onnx::exporter::reads_parameter;
 use crate::network::onnx::fold;
-use crate::network::onnx::tensor::Constant;
+use crate::network::onnx::schema::tensor_proto::DataType;
+use crate::network::onnx::tensor::{Constant, is_float};
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Random, Value, elements};
-use crate::network::{Activation, Binary, Linear, Op};
+use crate::network::{Activation, Binary, Element, Linear, Op};
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     match call.node.op_type() {
@@ -259,6 +260,23 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         return Err(Misfit::Unsupported);
     }
     single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
+}
+
+/// Integers and truths become numbers, and numbers integers, by a copy. Truth that operations say counts as a number, and what is said to be
+/// numbers of another width stays as it is.
+pub(super) fn cast(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok()).unwrap_or(DataType::Float);
+    let wanted = match kind {
+        DataType::Bool => Element::Truth,
+        kind if is_float(kind) => Element::Number,
+        _ => Element::Integer,
+    };
+    match (to.builder.node(input.id).element, wanted) {
+        (Element::Number, Element::Number | Element::Truth) => single(input),
+        (is, wanted) if is == wanted => single(input),
+        _ => single(to.add_like(own_name(call), Op::Cast(wanted), &[input])?),
+    }
 }
 
 pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {

@@ -18,6 +18,9 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     if let Some(random) = call.inputs.iter().find_map(|input| randomness(call, input)) {
         return Ok(vec![random]);
     }
+    if let Some(looked_up) = super::embedding::fixed(to, call) {
+        return looked_up;
+    }
     match call.inputs.as_slice() {
         [same, ..] if matches!(operator, "Identity" | "Cast" | "CastLike" | "Dropout") => Ok(vec![same.clone()]),
         [fixed] if operator == "Shape" => match fixed.fixed_dims() {

@@ -4,6 +4,7 @@ mod attention;
 mod convolution;
 mod einsum;
 mod elementwise;
+mod embedding;
 mod fixed;
 mod linear;
 mod movement;
@@ -70,9 +71,8 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Expand" => sizing::expand(to, call),
         "Shape" => shapes::shape(to, call),
         "Size" => shapes::size(to, call),
-        "Identity" | "Cast" | "CastLike" => {
-            call.inputs.first().cloned().map(|input| vec![input]).ok_or(Misfit::Unsupported)
-        }
+        "Cast" => elementwise::cast(to, call),
+        "Identity" | "CastLike" => call.inputs.first().cloned().map(|input| vec![input]).ok_or(Misfit::Unsupported),
         "Dropout" => elementwise::dropout(to, call),
         "RandomUniformLike" | "RandomNormalLike" | "Bernoulli" => elementwise::random(to, call),
         _ => elementwise::translate(to, call),

@@ -134,6 +134,9 @@ fn parts(to: &mut Translation, call: &Call, input: Feature, axis: usize, lengths
 
 /// Elements of an axis by their numbers: one, a run of neighbours, or any.
 pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
+    if let Value::Weight(table) = call.input(0) {
+        return super::embedding::looked_up(to, call, table);
+    }
     let input = call.feature(0)?;
     let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?.to_vec();
     if of_strides(to, call, input, &indices) {

@@ -105,15 +105,3 @@ fn dimensions_that_a_file_leaves_open_are_said_by_name() {
     let error = sized("words").unwrap_err().to_string();
     assert!(error.contains("leaves no dimension \"words\" open; those that it leaves open: batch, tokens"), "{error}");
 }
-
-#[test]
-fn several_inputs_and_tokens_are_refused_by_name() {
-    let two = Draft::new().input("other", [Named("batch"), Is(3), Is(8), Is(8)]);
-    let error = two.node("Add", &["x", "other"], "y", vec![]).output("y").error();
-    assert!(error.contains("has 2 inputs: x, other"), "{error}");
-    let mut tokens = Draft::opset(17);
-    tokens.graph().input.push(Draft::typed("ids", [Named("batch"), Is(16)], DataType::Int64));
-    let tokens = tokens.weight("table", [100, 8]).node("Gather", &["table", "ids"], "y", vec![]).output("y");
-    let error = tokens.error();
-    assert!(error.contains("input \"ids\" of shape [batch, 16] holds no floating-point numbers"), "{error}");
-}

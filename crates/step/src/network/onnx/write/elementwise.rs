@@ -3,7 +3,7 @@
 use super::Writer;
 use crate::network::onnx::attributes as with;
 use crate::network::onnx::schema::tensor_proto::DataType;
-use crate::network::{Activation, Binary, Node};
+use crate::network::{Activation, Binary, Element, Node};
 
 /// What a network is multiplied with, or added to, where only that it is a constant is known. No activation is made of it.
 pub(super) const SOME_CONSTANT: f32 = 2.0;
@@ -85,7 +85,12 @@ impl Writer<'_> {
     fn operands(&mut self, node: &Node) -> Vec<String> {
         let mut inputs = self.inputs(node);
         if inputs.len() == 1 {
-            inputs.push(self.constant(node, "constant", with::scalar(SOME_CONSTANT)));
+            let constant = match self.network.node(node.inputs[0]).element {
+                Element::Number => with::scalar(SOME_CONSTANT),
+                Element::Integer => with::vector(vec![SOME_CONSTANT as i64]),
+                Element::Truth => with::truth(true),
+            };
+            inputs.push(self.constant(node, "constant", constant));
         }
         inputs
     }

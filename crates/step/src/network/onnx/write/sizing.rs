@@ -66,7 +66,7 @@ impl Writer<'_> {
     /// Lookups whose places the file did not tell read them when the network runs.
     pub(super) fn pick(&mut self, node: &Node, pick: &Pick) {
         let places = match pick.places.as_slice() {
-            [] => self.places(node, pick.count),
+            [] => self.places(node, &[pick.count]),
             places => self.integers(node, "places", places.iter().map(|&place| place as i64).collect()),
         };
         self.with_numbers(node, "Gather", vec![places], vec![with::int("axis", behind_batch(pick.axis))]);
