@@ -18,6 +18,8 @@ import onnxruntime
 def given(value):
     """Numbers for an input of a session: images of a batch of one, weights that let numbers neither grow nor vanish."""
     dims = [dim if isinstance(dim, int) else 1 for dim in value.shape]
+    if "bool" in value.type:
+        return numpy.ones(dims, numpy.bool_)
     if "int" in value.type:
         return numpy.zeros(dims, numpy.int64)
     return numpy.random.uniform(0.01, 0.02, dims).astype(numpy.float32)

@@ -4,7 +4,7 @@
     python scripts/export_samples.py tests/suite/exports
 
 Beside the files counts.csv says what PyTorch counts of each. Traces of the stack, which nobody reads, are left out of the files.
-Needs what export_networks.py needs.
+Needs what export_networks.py needs, and transformers. Names behind the folder are the only ones to be made.
 """
 import csv
 import functools
@@ -18,6 +18,7 @@ import torch
 from torchvision.models import swin_transformer
 
 import export_networks
+import token_networks
 
 BUILD = export_networks.build
 SMALL = dict(num_classes=10)
@@ -38,6 +39,11 @@ SAMPLES = {
     "segmentation": (lambda: BUILD("aux.deeplabv3_mobilenet_v3_large")[0], 64),
     "selective": (lambda: timm.create_model("skresnet18", layers=(1, 1, 1, 1), **SMALL), 64),
     "swin_v2": (SWIN_V2, 64),
+    "bert": token_networks.NETWORKS["bert"],
+    "captioned": token_networks.NETWORKS["captioned"],
+    "decoder": token_networks.NETWORKS["decoder"],
+    "encoder": token_networks.NETWORKS["encoder"],
+    "gpt2": token_networks.NETWORKS["gpt2_mask"],
     "unet": (lambda: export_networks.UNet((8, 16, 32)), 64),
     "xcit": (lambda: timm.create_model("xcit_nano_12_p8_224", depth=2, **SMALL), 64),
 }
@@ -55,12 +61,12 @@ def stripped(path):
     onnx.save(model, path)
 
 
-def main(folder):
+def main(folder, *names):
     warnings.filterwarnings("ignore")
     torch.manual_seed(0)
     os.makedirs(folder, exist_ok=True)
     rows = []
-    for name, (build, size) in sorted(SAMPLES.items()):
+    for name, (build, size) in sorted((name, SAMPLES[name]) for name in names or SAMPLES):
         made, inputs = build(), size if isinstance(size, dict) else export_networks.images(size)
         export_networks.build = lambda _, made=made, inputs=inputs: (made, inputs)
         counts = export_networks.limited(export_networks.counted, name, folder)
@@ -72,6 +78,8 @@ def main(folder):
                 continue
             stripped(os.path.join(folder, "%s.%s.onnx" % (name, way)))
         print(rows[-1], flush=True)
+    if names:
+        return
     with open(os.path.join(folder, "counts.csv"), "w", newline="") as file:
         file.write("# PyTorch %s, timm %s, by scripts/export_samples.py: elements of parameters, half of what FlopCounterMode counts of one image\n"
                    % (torch.__version__.split("+")[0], timm.__version__))

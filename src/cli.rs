@@ -3,7 +3,6 @@
 mod breakdown;
 mod calibrate;
 mod check_noise;
-mod dims;
 mod inspect;
 mod predict;
 mod record;

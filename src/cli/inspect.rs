@@ -1,7 +1,7 @@
 //! The arguments of `perf4sight inspect`.
 
-use super::dims;
 use crate::error::Result;
+use crate::network::onnx::parse_dim;
 use crate::network::zoo::Dataset;
 use crate::sections::inspect;
 use crate::workload::{LARGEST_BATCH, Stage, Workload};
@@ -26,7 +26,7 @@ pub(super) struct Inspect {
     dataset: String,
 
     /// How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dims::parse)]
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
     dims: Vec<(String, u64)>,
 }
 

@@ -1,9 +1,9 @@
 //! The arguments of `perf4sight predict`.
 
-use super::dims;
 use super::sizes::Sizes;
 use super::words;
 use crate::error::{Error, Result};
+use crate::network::onnx::parse_dim;
 use crate::sections::predict::{self, Form};
 use crate::units::Bytes;
 use crate::workload::Stage;
@@ -45,7 +45,7 @@ pub(super) struct Predict {
     dataset: Option<String>,
 
     /// How large a dimension is that the files leave open, by its name there, such as tokens=197; once for each
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dims::parse)]
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
     dims: Vec<(String, u64)>,
 
     /// Print comma-separated rows, one per network and batch size, instead of tables

@@ -93,11 +93,36 @@ impl Steps<'_> {
         self.recorder.release(gradient);
     }
 
-    /// The first gradient of a weight stays, later ones are added to it (torch/csrc/autograd/functions/accumulate_grad.h).
+    /// The first gradient of a weight stays, later ones are added to it (torch/csrc/autograd/functions/accumulate_grad.h). Those of a weight
+    /// that several nodes share are summed until the last of them has given its own (torch/csrc/autograd/input_buffer.cpp).
     fn accumulate(&mut self, owner: NodeId, index: usize, gradient: TensorId) {
+        let users = self.plan.users[owner.index()][index];
+        let given = &mut self.given[owner.index()][index];
+        given.times += 1;
+        let gradient = match given.sum.take() {
+            Some(first) => self.summed(owner, index, [first, gradient]),
+            None => gradient,
+        };
+        let given = &mut self.given[owner.index()][index];
+        if given.times < users {
+            given.sum = Some(gradient);
+            return;
+        }
+        given.times = 0;
         match &mut self.gradients[owner.index()][index] {
             Some(_) => self.recorder.release(gradient),
             none => *none = Some(gradient),
         }
+    }
+
+    /// Two gradients of one weight as one.
+    fn summed(&mut self, owner: NodeId, index: usize, [first, second]: [TensorId; 2]) -> TensorId {
+        if self.plan.platform.framework.fork == Gradients::InPlace && self.recorder.is_sole(first) {
+            self.recorder.release(second);
+            return first;
+        }
+        let sum = self.recorder.allocate(self.plan.rules[owner.index()].weights[index], Role::WeightGradients, owner);
+        [first, second].into_iter().for_each(|part| self.recorder.release(part));
+        sum
     }
 }

@@ -3,7 +3,7 @@
 use super::amount::Amount;
 use super::layouts::layouts;
 use super::operation::Operation;
-use super::rule::Rule;
+use super::rule::{Move, Rule};
 use super::rules::rule;
 use crate::network::{Network, Node, Shape};
 use crate::platform::Platform;
@@ -16,6 +16,8 @@ pub(super) struct Plan<'a> {
     pub step: Step,
     /// Per node.
     pub rules: Vec<Rule>,
+    /// For every weight of a node, how many nodes give it a gradient: those it is shared with too.
+    pub users: Vec<Vec<usize>>,
     /// Whether the gradient of a node's result is asked for.
     pub tracked: Vec<bool>,
     /// How many times a node's result is read in forward; the network's result once more.
@@ -38,10 +40,11 @@ impl<'a> Plan<'a> {
             tracked: &tracked,
             layouts: &layouts,
         });
-        let rules = operations.map(rule).collect();
+        let rules: Vec<Rule> = operations.map(rule).collect();
+        let users = users(network, &rules);
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
-        Plan { network, platform, step, rules, tracked, reads }
+        Plan { network, platform, step, rules, users, tracked, reads }
     }
 
     /// Bytes of an activation of that shape, or of its gradient.
@@ -58,4 +61,19 @@ impl<'a> Plan<'a> {
     pub fn number(&self) -> Amount {
         Amount::once(self.step.activation())
     }
+}
+
+fn users(network: &Network, rules: &[Rule]) -> Vec<Vec<usize>> {
+    let mut users: Vec<Vec<usize>> = rules.iter().map(|rule| vec![0; rule.weights.len()]).collect();
+    for ((id, node), rule) in network.iter().zip(rules) {
+        let weights = &mut users[node.shares.unwrap_or(id).index()];
+        for step in &rule.backward {
+            if let Move::WeightGradient(index) = step
+                && let Some(count) = weights.get_mut(*index)
+            {
+                *count += 1;
+            }
+        }
+    }
+    users
 }

@@ -14,9 +14,18 @@ pub(super) struct Steps<'a> {
     pub recorder: Recorder,
     /// Gradients of each node's weights, once there are any.
     pub gradients: Vec<Vec<Option<TensorId>>>,
+    /// What backward has so far of the gradients of each node's weights.
+    pub given: Vec<Vec<Given>>,
     /// Tensors that a node's result is between steps: the batch, free-standing parameters.
     resident: Vec<Option<TensorId>>,
     has_state: bool,
+}
+
+/// Gradients of a weight on their way: of how many of its users, and their sum where not all have given theirs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Given {
+    pub times: usize,
+    pub sum: Option<TensorId>,
 }
 
 /// What forward leaves for backward.
@@ -36,8 +45,9 @@ pub(super) struct Loss {
 impl<'a> Steps<'a> {
     pub fn new(plan: &'a Plan<'a>) -> Self {
         let gradients = plan.rules.iter().map(|rule| vec![None; rule.weights.len()]).collect();
+        let given = plan.rules.iter().map(|rule| vec![Given::default(); rule.weights.len()]).collect();
         let resident = vec![None; plan.rules.len()];
-        Steps { plan, recorder: Recorder::default(), gradients, resident, has_state: false }
+        Steps { plan, recorder: Recorder::default(), gradients, given, resident, has_state: false }
     }
 
     /// Weights, running statistics and data.

@@ -271,11 +271,14 @@ impl Follower<'_> {
         let outputs = self.tensors.last().cloned().flatten().map_or_else(|| [].into(), |channels| channels.ids);
         let read = |node: &Node| node.inputs.first().map_or_else(|| [].into(), |&id| self.ids(id));
         let (inputs, of_owner) = (read(node), self.network.node(owner));
-        let pairs = match (&node.op, &of_owner.op) {
+        let table = matches!(of_owner.op, Op::Embedding(_));
+        let pairs = if table && matches!(node.op, Op::Linear(_)) {
             // What tells words from each other reads what they are looked up as.
-            (Op::Linear(_), Op::Embedding(_)) => vec![(inputs, self.ids(owner))],
-            (_, Op::Embedding(_)) => vec![(outputs, self.ids(owner))],
-            _ => vec![(outputs, self.ids(owner)), (inputs, read(of_owner))],
+            vec![(inputs, self.ids(owner))]
+        } else if table {
+            vec![(outputs, self.ids(owner))]
+        } else {
+            vec![(outputs, self.ids(owner)), (inputs, read(of_owner))]
         };
         for (mine, theirs) in pairs {
             if mine.len() == theirs.len() {

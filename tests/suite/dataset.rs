@@ -1,7 +1,7 @@
 //! `[create_network_dataset]` and `perf4sight networks`, by the real program.
 
 use crate::fixtures::{self, Scene};
-use perf4sight::network::{Activation, Conv, NetworkBuilder, Op, Shape, Window, onnx, zoo};
+use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Shape, Window, onnx, zoo};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -111,6 +111,33 @@ fn networks_of_ones_own_come_from_files() {
     let pruned = onnx::read(scene.path("models/pruned/random_pruning/imagenet/mine_40.onnx")).unwrap().network;
     assert_eq!(pruned.input_shape(), network.input_shape());
     assert_eq!(pruned.classes(), 100);
+}
+
+#[test]
+fn what_files_leave_open_is_said_by_a_key() {
+    let mut builder = NetworkBuilder::new("rows", Shape::new([200, 8]));
+    let layer = |out_features| Op::Linear(Linear { out_features, bias: true });
+    let hidden = builder.add("hidden", layer(16), &[builder.input()]).unwrap();
+    let rows = builder.add("rows", layer(4), &[hidden]).unwrap();
+    // A dimension of 200 is the bytes 8, 200, 1, one called "w" the bytes 18, 1, 119: 200 rows become as many as one says.
+    let mut file = onnx::to_bytes(&builder.finish(rows));
+    let open: Vec<usize> = (0..file.len() - 4).filter(|&at| file[at..at + 5] == [10, 3, 8, 200, 1]).collect();
+    open.into_iter().for_each(|at| file[at..at + 5].copy_from_slice(&[10, 3, 18, 1, b'w']));
+    let config = |dims: &str| {
+        let section = "[create_network_dataset]\nnetworks= rows\npruning_perc= 0\nmodel_desc_dir= own\n";
+        scene(&format!("{section}{dims}")).file("own/rows.onnx", file.clone())
+    };
+    config("").run(CONFIG).fails(4).says("--dim w=SIZE");
+    config("dims= ['x=3']\n")
+        .run(CONFIG)
+        .fails(3)
+        .says("config.ini:5")
+        .says("no file leaves a dimension \"x\" open")
+        .says("w");
+    let sized = config("dims= ['w=30']\n");
+    sized.run(CONFIG).succeeds();
+    let written = onnx::read(sized.path("models/pruned/random_pruning/imagenet/rows_0.onnx")).unwrap().network;
+    assert_eq!(written.input_shape(), &Shape::new([30, 8]));
 }
 
 #[test]

@@ -47,12 +47,10 @@ impl<'a> Executable<'a> {
         let samples = batch.first().map_or(1, |first| first.size()[0]);
         for (id, node) in self.network.iter() {
             let inputs = node.inputs.iter().map(|input| read(*input, &mut left, &mut results)).collect();
-            let result = match (&node.op, given.as_slice().first()) {
-                (Op::Input(_), Some(input)) => {
-                    given.next();
-                    input.shallow_clone()
-                }
-                _ => self.run(id, node, inputs, samples)?,
+            let input = if matches!(node.op, Op::Input(_)) { given.next() } else { None };
+            let result = match input {
+                Some(input) => input.shallow_clone(),
+                None => self.run(id, node, inputs, samples)?,
             };
             ran(&result)?;
             results[id.index()] = Some(result);

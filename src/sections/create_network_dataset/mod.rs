@@ -41,6 +41,12 @@ const KEYS: &[Key] = &[
                `perf4sight networks` lists; where there is a file of the name, it is the file.",
     },
     Key {
+        name: "dims",
+        kind: Kind::List(&Kind::Text),
+        default: Missing::Literal("[]"),
+        help: "How large dimensions are that files leave open, by their names there, such as 'tokens=197'; each file takes those that it has.",
+    },
+    Key {
         name: "pruning_perc",
         kind: Kind::List(&Kind::Integer(0, 99)),
         default: Missing::Literal("[0,5,10,15,20,25,30,35,40,45,50,55,60,65,70,75,80,85,90]"),
@@ -108,6 +114,7 @@ enum Mode {
 
 struct CreateNetworkDataset {
     sources: Vec<Source>,
+    dims: onnx::Dims,
     levels: Vec<u8>,
     mode: Mode,
     repeats: u32,
@@ -135,8 +142,12 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
     let folder: PathBuf = values.get("model_desc_dir")?;
     let mode = values.named("mode", Mode::parse)?;
     let levels: BTreeSet<u8> = values.get::<Vec<u8>>("pruning_perc")?.into_iter().collect();
+    let sources = values.each("networks", |name| Source::find(name, &folder, dataset, mode == Mode::L1))?;
+    let dims = values.each("dims", onnx::parse_dim)?.into_iter().collect();
+    source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
     Ok(Box::new(CreateNetworkDataset {
-        sources: values.each("networks", |name| Source::find(name, &folder, dataset, mode == Mode::L1))?,
+        sources,
+        dims,
         levels: levels.into_iter().collect(),
         mode,
         repeats: values.get("repeats")?,
@@ -173,7 +184,7 @@ impl Verb for CreateNetworkDataset {
         if self.repeats > 1 && self.mode != Mode::RandomWeighted {
             context.warn("repeats counts only in mode random_weighted: one variant per level is written");
         }
-        let networks: Vec<Loaded> = self.sources.iter().map(Source::load).collect::<Result<_>>()?;
+        let networks: Vec<Loaded> = self.sources.iter().map(|source| source.load(&self.dims)).collect::<Result<_>>()?;
         networks.iter().flat_map(|loaded| &loaded.warnings).for_each(|warning| context.warn(warning));
         fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
         let made = self.make_all(&networks, context)?;

@@ -1,10 +1,11 @@
 //! Where a network to prune comes from: a file of its name, or else the zoo.
 
 use crate::error::{Error, Result};
-use crate::network::onnx::{self, Magnitudes};
+use crate::network::onnx::{self, Dims, Magnitudes};
 use crate::network::zoo::{self, Dataset};
 use crate::network::{Network, Shape};
 use crate::sections::named::check_own_name;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -54,15 +55,17 @@ impl Source {
         }
     }
 
-    pub fn load(&self) -> Result<Loaded> {
+    /// Reads it, dimensions that its file leaves open being as large as `dims` says.
+    pub fn load(&self, dims: &Dims) -> Result<Loaded> {
         match self {
             Source::Zoo(network) => {
                 Ok(Loaded { network: network.clone(), magnitudes: Magnitudes::new(), warnings: Vec::new() })
             }
-            Source::File { path, magnitudes: true, .. } => {
-                onnx::read_with_magnitudes(path).map(|(loaded, magnitudes)| Self::loaded(path, loaded, magnitudes))
+            Source::File { path, magnitudes: true, .. } => onnx::read_with_magnitudes(path, &own(path, dims)?)
+                .map(|(loaded, magnitudes)| Self::loaded(path, loaded, magnitudes)),
+            Source::File { path, .. } => {
+                onnx::read_sized(path, &own(path, dims)?).map(|loaded| Self::loaded(path, loaded, Magnitudes::new()))
             }
-            Source::File { path, .. } => onnx::read(path).map(|loaded| Self::loaded(path, loaded, Magnitudes::new())),
         }
     }
 
@@ -79,6 +82,29 @@ impl fmt::Display for Source {
             Source::Zoo(network) => write!(f, "{} (built in)", network.name()),
         }
     }
+}
+
+/// Those sizes that a file has a dimension for.
+fn own(path: &Path, dims: &Dims) -> Result<Dims> {
+    if dims.is_empty() {
+        return Ok(Dims::new());
+    }
+    let open = onnx::open_dims(path)?;
+    Ok(dims.iter().filter(|(name, _)| open.contains(*name)).map(|(name, &size)| (name.clone(), size)).collect())
+}
+
+/// Refuses sizes of dimensions that no file leaves open.
+pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
+    let mut open: BTreeSet<String> = BTreeSet::new();
+    for source in sources.iter().filter(|_| !dims.is_empty()) {
+        if let Source::File { path, .. } = source {
+            open.extend(onnx::open_dims(path)?);
+        }
+    }
+    let Some(unknown) = dims.keys().find(|name| !open.contains(*name)) else { return Ok(()) };
+    let open = open.into_iter().collect::<Vec<_>>().join(", ");
+    let known = if open.is_empty() { "none of them leaves any open".to_owned() } else { format!("one of {open}") };
+    Err(Error::config(format!("no file leaves a dimension \"{unknown}\" open")).expected(known))
 }
 
 /// Refuses a file of a known network that was made for another dataset: its variants would stand in the wrong folder.

@@ -79,9 +79,10 @@ impl Network {
     pub fn bytes_in(&self, node: &Node, workload: Workload) -> u64 {
         let inputs = node.inputs.iter().map(|id| self.bytes_out(self.node(*id), workload));
         // Of a table the rows that are looked up.
-        let weights = match &node.op {
-            Op::Embedding(_) => self.bytes_out(node, workload),
-            _ => workload.step.weight().saturating_mul(self.weights_of(node)),
+        let weights = if matches!(node.op, Op::Embedding(_)) {
+            self.bytes_out(node, workload)
+        } else {
+            workload.step.weight().saturating_mul(self.weights_of(node))
         };
         inputs.fold(weights, u64::saturating_add)
     }

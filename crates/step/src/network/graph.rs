@@ -57,8 +57,7 @@ impl Node {
 
 /// The layer graph of a network: tensors in, one image in most, one tensor out, weights as shapes only.
 ///
-/// Nodes stand in the order they run, inputs before their readers, the network's own input first; the result depends on every one of
-/// them but perhaps on inputs of several.
+/// Nodes stand in the order they run, the network's own inputs first; the result depends on every one of them but perhaps on inputs.
 ///
 /// ```
 /// use perf4sight_step::network::{Conv, NetworkBuilder, Op, Shape, Window};
@@ -126,10 +125,8 @@ impl Network {
 
     /// The nodes that are its inputs, in the order their file has them; there is at least one.
     pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Node, &Input)> {
-        self.iter().filter_map(|(id, node)| match &node.op {
-            Op::Input(input) => Some((id, node, input)),
-            _ => None,
-        })
+        self.iter()
+            .filter_map(|(id, node)| if let Op::Input(input) = &node.op { Some((id, node, input)) } else { None })
     }
 
     /// The beginning of a network like this one: its name and its first input.
@@ -353,7 +350,10 @@ impl NetworkBuilder {
         let mut moved: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut heir: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut nodes: Vec<Node> = Vec::new();
-        for (old, mut node) in self.nodes.into_iter().enumerate().filter(|(old, _)| alive[*old]) {
+        // Inputs stand first, as in files.
+        let (inputs, others): (Vec<_>, Vec<_>) =
+            self.nodes.into_iter().enumerate().partition(|(_, node)| matches!(node.op, Op::Input(_)));
+        for (old, mut node) in inputs.into_iter().chain(others).filter(|(old, _)| alive[*old]) {
             let new = NodeId(nodes.len());
             moved[old] = Some(new);
             node.inputs = node.inputs.iter().filter_map(|id| moved[id.0]).collect();

@@ -17,6 +17,7 @@ mod attributes;
 mod batch;
 mod call;
 mod curves;
+mod dims;
 mod exporter;
 mod file;
 mod fold;
@@ -37,6 +38,7 @@ mod translate;
 mod value;
 mod write;
 
+pub use dims::{Dims, parse_dim};
 pub use magnitudes::Magnitudes;
 pub use write::{to_bytes, write};
 
@@ -85,27 +87,37 @@ pub fn read(path: impl AsRef<Path>) -> error::Result<Loaded> {
     translated(&open(path)?, path).map(|(loaded, _)| loaded)
 }
 
-/// Sizes for dimensions that files leave open, by the names they have there, such as `tokens`.
-pub type Dims = BTreeMap<String, u64>;
-
 /// As [`read`], dimensions that the file leaves open being as large as `dims` says; the batch stays open in any case.
 ///
 /// # Errors
 /// As [`read`], and where the file has no dimension of such a name.
 pub fn read_sized(path: impl AsRef<Path>, dims: &Dims) -> error::Result<Loaded> {
     let path = path.as_ref();
-    let mut file = open(path)?;
-    source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(path))?;
-    translated(&file, path).map(|(loaded, _)| loaded)
+    translated(&opened(path, dims)?, path).map(|(loaded, _)| loaded)
 }
 
-/// As [`read`], and the mean magnitude of every filter, for l1 pruning.
+/// The names of the dimensions that a file leaves open, its batch among them.
+///
+/// # Errors
+/// A missing or damaged file.
+pub fn open_dims(path: impl AsRef<Path>) -> error::Result<BTreeSet<String>> {
+    open(path.as_ref()).map(|file| file.model.graph.as_ref().map(source::open_names).unwrap_or_default())
+}
+
+/// A file, what it leaves open as large as it is said to be.
+fn opened(path: &Path, dims: &Dims) -> error::Result<File> {
+    let mut file = open(path)?;
+    source::set_dims(&mut file.model, dims).map_err(|problem| Error::usage(problem).file(path))?;
+    Ok(file)
+}
+
+/// As [`read_sized`], and the mean magnitude of every filter, for l1 pruning.
 ///
 /// # Errors
 /// Also when a layer's weights are not in the file or in a data file beside it.
-pub fn read_with_magnitudes(path: impl AsRef<Path>) -> error::Result<(Loaded, Magnitudes)> {
+pub fn read_with_magnitudes(path: impl AsRef<Path>, dims: &Dims) -> error::Result<(Loaded, Magnitudes)> {
     let path = path.as_ref();
-    let file = open(path)?;
+    let file = opened(path, dims)?;
     let (loaded, filters) = translated(&file, path)?;
     let magnitudes = magnitudes::read(path, &file, &loaded.network, &filters)?;
     Ok((loaded, magnitudes))

@@ -201,14 +201,22 @@ fn names(info: &ValueInfoProto) -> impl Iterator<Item = Option<&str>> {
     })
 }
 
+/// What the dimensions are called that the inputs of a graph leave open.
+pub(super) fn open_names(graph: &GraphProto) -> BTreeSet<String> {
+    graph.input.iter().flat_map(names).flatten().map(str::to_string).collect()
+}
+
 /// Gives dimensions that a file leaves open their sizes.
 ///
 /// # Errors
 /// One clause, where it has none of a name.
 pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), String> {
     let Some(graph) = &mut model.graph else { return Ok(()) };
-    let open: BTreeSet<String> = graph.input.iter().flat_map(names).flatten().map(str::to_string).collect();
+    let open = open_names(graph);
     if let Some(unknown) = sizes.keys().find(|name| !open.contains(*name)) {
+        if open.is_empty() {
+            return Err(format!("leaves no dimension \"{unknown}\" open, nor any other"));
+        }
         let open = open.into_iter().collect::<Vec<_>>().join(", ");
         return Err(format!("leaves no dimension \"{unknown}\" open; those that it leaves open: {open}"));
     }

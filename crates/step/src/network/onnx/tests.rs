@@ -486,7 +486,7 @@ fn magnitudes_of_fully_connected_layers_are_those_of_their_outputs() {
     for (number, draft) in layers.into_iter().enumerate() {
         let path = folder.path().join(format!("{number}.onnx"));
         std::fs::write(&path, draft.node("Relu", &["fc"], "y", vec![]).output("y").bytes()).unwrap();
-        let (_, magnitudes) = read_with_magnitudes(&path).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
         assert_eq!(magnitudes.values().collect::<Vec<_>>(), [&vec![2.0, 0.5, 2.0]], "{number}");
     }
 }
@@ -509,7 +509,7 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     std::fs::write(folder.path().join("two.data"), data).unwrap();
     for weights in [raw.clone(), typed, external("two.data")] {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();
-        let (_, magnitudes) = read_with_magnitudes(&path).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
         assert_eq!(magnitudes, BTreeMap::from([("conv".to_string(), vec![1.5, 0.5])]));
     }
     let empty = TensorProto { raw_data: Some(vec![]), ..raw.clone() };
@@ -520,7 +520,7 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     ] {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();
         assert_eq!(read(&path).unwrap().network.parameters(), 4, "without magnitudes no weight is needed");
-        let error = read_with_magnitudes(&path).unwrap_err().to_string();
+        let error = read_with_magnitudes(&path, &Dims::new()).unwrap_err().to_string();
         assert!(error.contains("for \"conv\"") && error.contains(why) && error.contains("help:"), "{error}");
     }
 }
@@ -536,7 +536,7 @@ fn large_payloads_are_skipped_and_found_again() {
     std::fs::write(&path, draft.bytes()).unwrap();
     let file = open(&path).unwrap();
     assert!(file.initializers[0].payload.is_some() && file.initializers[0].tensor.raw_data.is_none());
-    let (loaded, magnitudes) = read_with_magnitudes(&path).unwrap();
+    let (loaded, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
     assert_eq!((loaded.network.parameters(), &magnitudes["conv"]), (64 * 1024, &vec![0.5; 64]));
 }
 

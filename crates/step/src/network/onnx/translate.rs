@@ -194,7 +194,7 @@ impl<'a> Translation<'a> {
     }
 
     /// A name like this one that no node has.
-    fn free(&self, name: &str) -> String {
+    pub fn free(&self, name: &str) -> String {
         let numbered = (2..).map(|number| format!("{name}_{number}"));
         std::iter::once(name.to_string()).chain(numbered).find(|name| !self.builder.has(name)).unwrap_or_default()
     }

@@ -68,6 +68,9 @@ impl Exporter<'_> {
         if missing.is_empty() {
             return Some(Origin::Fixed);
         }
+        if is_looked_up(name) {
+            return Some(Origin::Lost);
+        }
         let dims = &computed.dims;
         let elements = dims.iter().product::<u64>();
         if is_copied(name) && dims.first().copied() == batch {
@@ -187,6 +190,11 @@ impl Exporter<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether a tensor is rows of a table, which may have more: `nn.Embedding` asked for places that are always the same.
+fn is_looked_up(name: &str) -> bool {
+    name.split('_').next() == Some("embedding")
 }
 
 /// Whether every sample got a copy of what a tensor is called after.

@@ -4,7 +4,7 @@
 //! scale (symbolic_opset14.py; onnxscript's `aten_scaled_dot_product_attention`), for operator sets from 23 on as `Attention`. What
 //! networks spell out themselves scales once: the queries (timm without fused attention, Swin) or the scores. So an attention both of whose
 //! factors are scaled, the keys after they were turned, is the one operation; any other stays taken apart, as it runs. A module that
-//! itself scales both factors so would be taken for it.
+//! itself scales both factors so would be taken for it. Where a mask of truths is added, rows without anything to look at are made zeros.
 
 use super::normalisation::step;
 use crate::network::onnx::call::{Call, Misfit};
@@ -47,6 +47,7 @@ pub(super) fn fused(
 /// What weights are the softmax of.
 fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
     let last = to.builder.shape(weights).rank().checked_sub(1)?;
+    let weights = made_safe(to, weights).unwrap_or(weights);
     let Op::Softmax { axis } = to.builder.node(weights).op else { return None };
     let scores = to.builder.node(step(to, weights, "softmax").filter(|_| axis == last)?);
     let sum = scores.op == Op::Binary(Binary::Add);
@@ -58,6 +59,14 @@ fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
     };
     let (Op::MatMul, &[query, key]) = (&product.op, product.inputs.as_slice()) else { return None };
     Some(Scores { query: step(to, query, "mul")?, turned: step(to, key, "mul")?, added })
+}
+
+/// The weights whose rows are zeros where nothing is looked at, instead of no numbers, as exporters write masks of truths
+/// (`_safe_softmax` of PyTorch).
+fn made_safe(to: &Translation, chosen: NodeId) -> Option<NodeId> {
+    let node = to.builder.node(chosen);
+    let (Op::Where, &[condition, _, weights]) = (&node.op, node.inputs.as_slice()) else { return None };
+    (step(to, condition, "IsNaN") == Some(weights)).then_some(weights)
 }
 
 /// The keys as rows: what was turned for the product, or that turned once more.

@@ -257,7 +257,11 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f as u64 == d)
     });
     if !fits {
-        return Err(Misfit::Unsupported);
+        // It stretches what is computed, as a causal mask does one of words that are kept.
+        let inputs = aligned(to, call)?;
+        let batch = input.batch;
+        let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
+        return single(Feature { batch, ..node });
     }
     single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
 }
@@ -272,11 +276,9 @@ pub(super) fn cast(to: &mut Translation, call: &Call) -> Outcome {
         kind if is_float(kind) => Element::Number,
         _ => Element::Integer,
     };
-    match (to.builder.node(input.id).element, wanted) {
-        (Element::Number, Element::Number | Element::Truth) => single(input),
-        (is, wanted) if is == wanted => single(input),
-        _ => single(to.add_like(own_name(call), Op::Cast(wanted), &[input])?),
-    }
+    let is = to.builder.node(input.id).element;
+    let same = is == wanted || is == Element::Number && wanted == Element::Truth;
+    if same { single(input) } else { single(to.add_like(own_name(call), Op::Cast(wanted), &[input])?) }
 }
 
 pub(super) fn dropout(to: &mut Translation, call: &Call) -> Outcome {

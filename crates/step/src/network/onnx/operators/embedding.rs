@@ -11,12 +11,17 @@ use crate::network::{Element, Embedding, Op, Shape};
 pub(super) fn looked_up(to: &mut Translation, call: &Call, table: &Weight) -> Outcome {
     let numbers = call.feature(1)?;
     let &[rows, width] = table.dims.as_slice() else { return Err(Misfit::Unsupported) };
-    let integers = to.builder.node(numbers.id).element == Element::Integer;
+    let looked = to.builder.node(numbers.id);
+    // A table of numbers that was repeated for every sample.
+    let fixed =
+        if let (Op::Parameter(places), Some(0)) = (&looked.op, looked.trained) { Some(places.clone()) } else { None };
+    let integers = looked.element == Element::Integer || fixed.is_some();
     if !integers || call.int("axis").unwrap_or(0) != 0 || table.view != View::Stored {
         return Err(Misfit::Unsupported);
     }
-    let looked_up = to.add_like(&to.name(call), Op::Embedding(Embedding { rows, width, fixed: None }), &[numbers])?;
-    counted(to, call, looked_up)
+    let inputs = if fixed.is_some() { Vec::new() } else { vec![numbers.id] };
+    let id = to.builder.insert(&to.free(&to.name(call)), Op::Embedding(Embedding { rows, width, fixed }), &inputs)?;
+    counted(to, call, Feature { id, ..numbers })
 }
 
 /// A lookup by numbers that are the same for every sample, such as places: where the table is called as PyTorch's `nn.Embedding` calls its

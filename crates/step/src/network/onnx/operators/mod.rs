@@ -63,6 +63,7 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Split" => movement::split(to, call),
         "SplitToSequence" => movement::split_to_sequence(to, call),
         "Gather" => movement::gather(to, call),
+        "GatherND" => movement::gather_pairs(to, call),
         "Transpose" => movement::transpose(to, call),
         "Reshape" => shapes::reshape(to, call),
         "Flatten" => shapes::flatten(to, call),

@@ -1,6 +1,7 @@
 //! Joining, cutting and reordering features.
 
 use crate::network::onnx::align::aligned;
+use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome, axis as counted};
 use crate::network::onnx::rearrange;
 use crate::network::onnx::tensor::Constant;
@@ -143,6 +144,9 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
         return super::shapes::view(to, call, input, &indices.iter().map(|&dim| dim as u64).collect::<Vec<_>>());
     }
     let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
+    if let Some(rows) = rows_of_samples(to, input, onnx_axis, &indices) {
+        return rows_picked(to, call, input, rows);
+    }
     let axis = to.axis(input, onnx_axis as i64)?;
     let picked = picked(to, call, input, axis)?;
     let mut dims = to.builder.shape(picked.id).dims().to_vec();
@@ -155,6 +159,42 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     }
     let seen = to.add_like(&format!("{}_picked", own_name(call)), Op::Reshape(shape), &[picked])?;
     single(Feature { batch, ..seen })
+}
+
+/// Where samples lie one behind the other in an axis, and each has as many numbers in a lookup along it: the places of one sample. PyTorch's
+/// users index a mask so, by the number of the sample and a place in it.
+fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[usize]) -> Option<Vec<usize>> {
+    input.batch.filter(|batch| !batch.alone() && [batch.axis, axis] == [0, 0])?;
+    let (&samples, places) = indices.split_first()?;
+    (samples as u64 == to.batch).then(|| places.to_vec())
+}
+
+/// As many rows of every sample, which ones is not told.
+fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<usize>) -> Outcome {
+    let shape = to.builder.shape(input.id).dims().to_vec();
+    let count = places.iter().product();
+    let picked = Op::Pick(Pick { axis: 0, count, places: vec![] });
+    let rows = to.add_like(&format!("{}_rows", own_name(call)), picked, &[input])?;
+    let shape = Shape::new([places.as_slice(), &shape[1..]].concat());
+    let batch = Some(Batch::FIRST);
+    if *to.builder.shape(rows.id) == shape {
+        return single(Feature { batch, ..rows });
+    }
+    let seen = to.add_like(own_name(call), Op::Reshape(shape), &[rows])?;
+    single(Feature { batch, ..seen })
+}
+
+/// What PyTorch's default exporter makes of the same: pairs of a sample and a place in it.
+pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?.to_vec();
+    let first = input.batch == Some(Batch::FIRST) && call.int("batch_dims").unwrap_or(0) == 0;
+    match indices.as_slice() {
+        [samples, places @ .., 2] if first && *samples as u64 == to.batch => {
+            rows_picked(to, call, input, places.to_vec())
+        }
+        _ => Err(Misfit::Unsupported),
+    }
 }
 
 /// Whether a lookup is how the default exporter writes a view: all elements, by their places in memory.

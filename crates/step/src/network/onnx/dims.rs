@@ -1,0 +1,35 @@
+//! Sizes of dimensions that network files leave open, as `NAME=SIZE`.
+
+use perf4sight_conventions::error::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Sizes for dimensions that files leave open, by the names they have there, such as `tokens`.
+pub type Dims = BTreeMap<String, u64>;
+
+/// A name and a size.
+///
+/// # Errors
+/// A usage error where there are not both.
+pub fn parse_dim(text: &str) -> Result<(String, u64)> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let size = pair.and_then(|(_, size)| size.parse::<u64>().ok()).filter(|size| (1..1 << 31).contains(size));
+    let (Some((name, _)), Some(size)) = (pair, size) else {
+        let wanted = "the name that the file gives a dimension and a size from 1 on, such as tokens=197";
+        return Err(Error::usage(format!("\"{text}\" is no size of a dimension")).expected(wanted));
+    };
+    Ok((name.to_owned(), size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything_but_come_with_a_size() {
+        assert_eq!(parse_dim("tokens=197").unwrap(), ("tokens".into(), 197));
+        assert_eq!(parse_dim("batch_size*2=8").unwrap(), ("batch_size*2".into(), 8));
+        for wrong in ["tokens", "=3", "tokens=0", "tokens=-1", "tokens=many"] {
+            assert!(parse_dim(wrong).unwrap_err().to_string().contains("such as tokens=197"), "{wrong}");
+        }
+    }
+}
