@@ -66,12 +66,7 @@ fn everything() -> Network {
         last = builder.add(format!("layer{index}"), op, &[last]).unwrap();
     }
     let token = builder.add("token", Op::Parameter(Shape::new([1, 4, 4])), &[]).unwrap();
-    let product = builder.add("product", Op::MatMul, &[last, last]).unwrap();
-    let product = builder.add("attention", Op::Attention, &[product, last, product]).unwrap();
-
-    let product = builder.add("biased", Op::Attention, &[product, last, last, token]).unwrap();
-    let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, token]).unwrap();
-    let sum = builder.add("choice", Op::Where, &[sum, token, sum]).unwrap();
+    let sum = attended(&mut builder, last, token);
     let joined = builder.add("joined", Op::Concat { axis: 0 }, &[sum, token]).unwrap();
     let tied = Linear { out_features: 4, bias: false };
     let first = builder.add("first", Op::Linear(tied.clone()), &[joined]).unwrap();
@@ -84,6 +79,15 @@ fn everything() -> Network {
     let flat = builder.add("all", Op::Concat { axis: 0 }, &[flat, words]).unwrap();
     let classes = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[flat]).unwrap();
     builder.finish(classes)
+}
+
+/// What attention makes of a square, alone and beside a table.
+fn attended(builder: &mut NetworkBuilder, square: NodeId, token: NodeId) -> NodeId {
+    let product = builder.add("product", Op::MatMul, &[square, square]).unwrap();
+    let product = builder.add("attention", Op::Attention, &[product, square, product]).unwrap();
+    let product = builder.add("biased", Op::Attention, &[product, square, square, token]).unwrap();
+    let sum = builder.add("sum", Op::Binary(Binary::Add), &[product, token]).unwrap();
+    builder.add("choice", Op::Where, &[sum, token, sum]).unwrap()
 }
 
 /// What reads further inputs: ids looked up beside places, a mask, and a head that is the table of words.

@@ -66,7 +66,8 @@ fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
 fn made_safe(to: &Translation, chosen: NodeId) -> Option<NodeId> {
     let node = to.builder.node(chosen);
     let (Op::Where, &[condition, _, weights]) = (&node.op, node.inputs.as_slice()) else { return None };
-    (step(to, condition, "IsNaN") == Some(weights)).then_some(weights)
+    let equal = &to.builder.node(step(to, condition, "not")?);
+    (equal.op == Op::Binary(Binary::Equal) && equal.inputs == [weights, weights]).then_some(weights)
 }
 
 /// The keys as rows: what was turned for the product, or that turned once more.

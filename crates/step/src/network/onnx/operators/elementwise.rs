@@ -16,6 +16,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     match call.node.op_type() {
         "Clip" => clip(to, call),
         "Where" => choice(to, call),
+        "IsNaN" => no_number(to, call),
         other => match (native(other), binary(other)) {
             (Some(activation), _) => activate(to, call, activation),
             (None, Some(binary)) => arithmetic(to, call, binary),
@@ -46,6 +47,14 @@ fn binary(operator: &str) -> Option<Binary> {
         "PRelu" => Binary::PRelu,
         _ => return None,
     })
+}
+
+/// What is no number is what does not equal itself.
+fn no_number(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let name = own_name(call);
+    let equal = to.add_like(&format!("{name}_equal"), Op::Binary(Binary::Equal), &[input, input])?;
+    single(to.add_like(name, Op::Activation(Activation::Not), &[equal])?)
 }
 
 /// One of two tensors, element by element.

@@ -85,6 +85,18 @@ fn masks_become_numbers_where_the_file_says_so() {
 }
 
 #[test]
+fn what_is_no_number_does_not_equal_itself() {
+    // Rows of masked attention without anything to look at, as the older exporter writes them when the weights are dropped at random.
+    let draft = Draft::words().node("Softmax", &["looked"], "weights", vec![with::int("axis", -1)]);
+    let draft = draft.node("IsNaN", &["weights"], "nowhere", vec![]).stored("zero", floats(&[], &[0.0]));
+    let network = draft.node("Where", &["nowhere", "zero", "weights"], "y", vec![]).output("y").load().network;
+    let kinds: Vec<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
+    assert_eq!(kinds, ["input", "embedding", "softmax", "equal", "not", "parameter", "where"]);
+    assert_eq!(named(&network, "nowhere").element, Element::Truth);
+    rewritten(&network);
+}
+
+#[test]
 fn inputs_that_read_ids_are_found_without_a_symbol() {
     let draft = Draft::opset(17).ids("ids", [Is(2), Is(16)]).ids("at", [Is(16)]).ids("m.places", [Is(1), Is(9)]);
     let draft = draft.weight("words.weight", [100, 8]).weight("places.weight", [64, 8]);
