@@ -1,7 +1,7 @@
 """Holds profiles of `perf4sight sensitivity` against epochs that are measured in full, with the small job of examples/reading.
 
     cargo build --release --locked --workspace --example limited
-    python3 benches/sensitivity.py grid /tmp/grid        three CPU shares x three memory shares against the profile: about 4 minutes
+    python3 benches/sensitivity.py grid /tmp/grid        three CPU shares x three memory shares against the profile: about 5 minutes
     python3 benches/sensitivity.py reader /tmp/reader    600 MB at 60 MB/s with four limits against the two caches: about 3 minutes
 
 Every measured epoch is a whole one: a job runs for three of them, and the mean of the last two counts. Limits are held as
@@ -92,7 +92,7 @@ def main(name, folder):
     told, cost = profile(study, folder, data)
     own, size, grid = own_memory(told), study["samples"] * SAMPLE, 0.0
     measured = os.path.join(folder, "measured.csv")
-    with open(measured, "w", newline="") as file:
+    with open(measured, "w", buffering=1, newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["cpus", "memory_percent", "epoch_seconds"])
         for cpus, room in study["points"]:

@@ -135,8 +135,7 @@ impl Verb for Sensitivity {
         if self.dry_run {
             return Ok(plan::summary(self, &around));
         }
-        write::check_room(&self.out)?;
-        let measured = self.measure(&around, watch, context);
+        let measured = write::check_room(&self.out).and_then(|()| self.measure(&around, watch, context));
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
         let _ = fs::remove_dir(&self.out);
         measured
