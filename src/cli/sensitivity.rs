@@ -1,6 +1,6 @@
 //! The arguments of `perf4sight sensitivity`.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::Verb;
 use crate::sections::sensitivity::{self, Compare, Passed, Pattern, Show};
 use crate::sections::time::time;
@@ -151,11 +151,6 @@ impl Sensitivity {
                 Some(measured) => Box::new(Compare { measured, profile }),
                 None => Box::new(Show { profile }),
             });
-        }
-        if self.command.is_empty() {
-            return Err(
-                Error::usage("there is no job").help("write its command behind two dashes: -- python3 train.py")
-            );
         }
         Ok(Box::new(sensitivity::Sensitivity {
             command: self.command,

@@ -1,6 +1,6 @@
 //! `[create_network_dataset]` and `perf4sight networks`, by the real program.
 
-use crate::fixtures::{self, Scene};
+use crate::fixtures::{self, Scene, field};
 use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Shape, Window, onnx, zoo};
 use std::collections::BTreeMap;
 use std::fs;
@@ -149,19 +149,6 @@ fn l1_needs_weights_and_says_so() {
     let weightless = scene(config).file("models/imagenet/squeezenet.onnx", onnx::to_bytes(&network));
     weightless.run(CONFIG).fails(4).says("no weights");
     assert!(!weightless.path("models/pruned/l1_pruning/imagenet/squeezenet_40.onnx").exists());
-}
-
-/// One length-delimited field of a protobuf message.
-fn field(number: u8, content: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![number << 3 | 2];
-    let mut length = content.len();
-    while length > 127 {
-        bytes.push(length as u8 | 128);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-    bytes.extend(content);
-    bytes
 }
 
 /// ModelProto.graph (7) of one GraphProto.initializer (5): dims (1), data_type (2) float, name (8), raw_data (9). Protobuf

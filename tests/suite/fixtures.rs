@@ -231,3 +231,16 @@ pub fn context(mode: Mode, out: &Sink, err: &Sink) -> Context {
         String::new(),
     )
 }
+
+/// One length-delimited field of a protobuf message.
+pub fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![number << 3 | 2];
+    let mut length = content.len();
+    while length > 127 {
+        bytes.push(length as u8 | 128);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    bytes.extend(content);
+    bytes
+}

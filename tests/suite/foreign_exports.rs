@@ -1,5 +1,6 @@
 //! Networks as PyTorch exports them, against what PyTorch counts of them: a few small ones always, hundreds where somebody exported them.
 
+use crate::fixtures::field;
 use perf4sight::network::{Network, onnx};
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
 use serde_json::Value;
@@ -183,18 +184,6 @@ fn foreign_exports_count_as_pytorch_does() {
         );
         assert!(load * 100 >= all * 98 && whole * 100 >= all * 95, "{way}");
     }
-}
-
-/// A field of a protobuf message that holds bytes.
-fn field(number: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![number << 3 | 2];
-    let mut length = body.len();
-    while length > 0x7f {
-        bytes.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-    [bytes.as_slice(), body].concat()
 }
 
 /// A tensor of a graph: its name, and its type with a symbolic batch of 3 x 8 x 8.

@@ -58,6 +58,9 @@ fn a_job_that_waits_needs_the_fewest_cpus_and_points_are_never_measured_twice() 
     let again = sensitivity(&scene, "--json").succeeds();
     assert_eq!(serde_json::from_str::<Value>(again.stdout()).unwrap()["points"], profile["points"]);
     scene.run(&format!("sensitivity {SHORT} -- sh -x job.sh")).fails(2).says("those of another job");
+    for otherwise in ["--storage-bandwidth 10MB", "--num-gpus 2"] {
+        sensitivity(&scene, otherwise).fails(2).says("those of another job");
+    }
 }
 
 #[test]
@@ -138,6 +141,9 @@ fn a_budget_ends_it_and_says_what_is_not_verified() {
     let scene = scene(STEPS);
     let told = sensitivity(&scene, "--budget 1s").succeeds().says("the time was up");
     assert!(told.stdout().contains("not verified") && told.stdout().contains("1 point measured"), "{}", told.stdout());
+    let scene = self::scene(STEPS);
+    sensitivity(&scene, "--budget 1us").fails(5).says("before any point was measured");
+    assert!(!scene.path("sensitivity").exists(), "nothing is left behind");
 }
 
 /// A profile by hand: one CPU makes 10 iterations a second, two make 20; storage takes 8 s for all data.

@@ -1,5 +1,6 @@
 //! Which points are measured, one after another, until the answer is known or the time is up.
 
+use super::profile::cpus_words;
 use super::run::{Goal, Runner};
 use super::store::{Outcome, Place, Point, Store};
 use crate::error::{Error, Result};
@@ -178,7 +179,7 @@ or say what its output matches (--step-pattern), or how many iterations the whol
 
 /// "1.5 CPUs and 4 GiB"
 fn words(place: Place) -> String {
-    let cpus = if place.cpus == 1.0 { "1 CPU".to_owned() } else { format!("{} CPUs", place.cpus) };
+    let cpus = cpus_words(place.cpus);
     match place.memory {
         Some(memory) => format!("{cpus} and {memory}"),
         None => cpus,

@@ -149,7 +149,7 @@ impl Sensitivity {
         let mut campaign = self.campaign(around, watch, context)?;
         around.warm(self, &watch, context);
         let stop = campaign.search(context)?;
-        let Some(mut profile) = conclusion::profile(around, &campaign, context) else { return Ok(interrupted()) };
+        let Some(mut profile) = conclusion::profile(around, &campaign, context) else { return nothing(stop) };
         let stop = conclude(&mut profile, &mut campaign, stop, context)?;
         profile.warnings = conclusion::warnings(around, &campaign, &profile, stop);
         self.summary(&profile, &campaign, stop, context)
@@ -172,6 +172,15 @@ fn conclude(profile: &mut Profile, campaign: &mut Campaign<'_>, stop: Stop, cont
     profile.provenance.complete = stop == Stop::Done;
     profile.conclude(&campaign.grid);
     Ok(stop)
+}
+
+/// What is said where not even one point is known.
+fn nothing(stop: Stop) -> Result<Summary> {
+    match stop {
+        Stop::Cancelled => Ok(interrupted()),
+        Stop::Budget | Stop::Done => Err(Error::device("the time was up before any point was measured")
+            .help("give it more (budget); reading the data for the first time counts too")),
+    }
 }
 
 fn interrupted() -> Summary {
@@ -226,7 +235,15 @@ impl Sensitivity {
             around.size.map_or(String::new(), |size| format!(", reading {} in {} files", size.bytes, size.files));
         let pattern = self.step_pattern.as_ref().map_or("", |pattern| pattern.0.as_str());
         let iterations = self.iterations.map_or(String::new(), |count| format!(", {count} iterations"));
-        format!("{} after {} iterations{data}{iterations} {pattern}", around.command.words.join(" "), self.warm_up)
+        let storage =
+            self.storage_bandwidth.map_or(String::new(), |bandwidth| format!(", storage giving {bandwidth}/s"));
+        let image = self.docker_img.as_ref().map_or(String::new(), |image| format!(", in {image}"));
+        let shared = match self.processes() {
+            1 => String::new(),
+            several => format!(", {several} processes"),
+        };
+        let words = around.command.words.join(" ");
+        format!("{words} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up)
     }
 
     /// Processes that compute and share the CPUs: one for each GPU.

@@ -79,7 +79,7 @@ fn map(profile: &Profile, unit: &str, of: &dyn Fn(&Epoch) -> Option<f64>) -> Hea
     let columns: Vec<u32> =
         profile.matrix.iter().filter(|epoch| epoch.cpus == rows[0]).map(|epoch| epoch.memory_percent).collect();
     let cell = |epoch: &Epoch| {
-        let waits = epoch.bound.map_or("unknown", tables::bound);
+        let waits = epoch.bound.map_or("unknown", |bound| profile.bound_words(bound));
         let label =
             format!("{}, {} % of the data in memory: waits for {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
         HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }

@@ -14,7 +14,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
     let cpus = around.grid.cpus();
     let first = cpus.first().copied().unwrap_or(around.most);
     let points = POINTS.map(|points| points.min(cpus.len() as u32));
-    let longest = points[1] * asked.point_time;
+    let mostly_below = points[1] * asked.point_time;
     let mut lines = vec![
         format!("would run {}", around.command.words.join(" ")),
         format!(
@@ -26,8 +26,8 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
             cpus.len()
         ),
         format!(
-            "in at most {}, each run ending as soon as its rate is known to 3 %",
-            Milliseconds(longest.as_secs_f64() * 1000.0)
+            "mostly in less than {}, each run ending as soon as its rate is known to 3 %; runs that are disturbed, or have little memory, take longer",
+            Milliseconds(mostly_below.as_secs_f64() * 1000.0)
         ),
     ];
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
@@ -42,7 +42,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
         "command": around.command.words,
         "cpus": cpus,
         "points": points,
-        "seconds_at_most": longest.as_secs_f64(),
+        "seconds_mostly_below": mostly_below.as_secs_f64(),
         "storage_bandwidth": around.storage,
         "limits": survey.to_string().lines().collect::<Vec<_>>(),
     });

@@ -242,6 +242,16 @@ impl Profile {
         Some(format!("with {} it waits for data {} of the time", cpus_words(fastest), Percent(100.0 * waiting)))
     }
 
+    /// What an epoch waits for, in words: nothing tells the GPUs of a job from what it does not do in parallel.
+    pub fn bound_words(&self, bound: Bound) -> &'static str {
+        match (bound, self.job.gpus) {
+            (Bound::Storage, _) => "storage",
+            (Bound::Cpu, _) => "CPUs",
+            (Bound::Accelerator, 0) => "what does not run in parallel",
+            (Bound::Accelerator, _) => "its GPUs, or what does not run in parallel",
+        }
+    }
+
     /// What holds the job back, and where that changes.
     fn bounds(&self) -> Option<String> {
         let knee = self.knees.last()?;
@@ -256,10 +266,7 @@ impl Profile {
                 format!("storage holds it back while memory has room for at most {percent} % of the data")
             }
         };
-        let beyond = match self.job.gpus {
-            0 => "what does not run in parallel",
-            _ => "its GPUs, or what does not run in parallel",
-        };
+        let beyond = self.bound_words(Bound::Accelerator);
         let cpus = match self.curve()?.points().first()?.cpus < knee.cpus {
             true => format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(knee.cpus)),
             false => format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus)),

@@ -3,7 +3,7 @@
 use super::profile::{Profile, cpus_words};
 use super::store::{Outcome, Point};
 use crate::report::{Cell, Column, Table};
-use crate::sensitivity::{Bound, Estimate};
+use crate::sensitivity::Estimate;
 use crate::units::{Milliseconds, Percent};
 
 /// The points of the curve, by CPUs.
@@ -81,7 +81,7 @@ pub(super) fn matrix(profile: &Profile) -> Table {
             needed(|needed| needed.likely).into(),
             needed(|needed| Some(needed.least)).into(),
             needed(|needed| Some(needed.most)).into(),
-            epoch.bound.map_or("unknown", bound).into(),
+            epoch.bound.map_or("unknown", |bound| profile.bound_words(bound)).into(),
         ]);
     }
     table
@@ -113,15 +113,6 @@ fn estimate(seconds: &Estimate) -> String {
 
 fn milliseconds(seconds: f64) -> Milliseconds {
     Milliseconds(1000.0 * seconds)
-}
-
-/// What an epoch waits for, in a word.
-pub(super) fn bound(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Storage => "storage",
-        Bound::Cpu => "CPUs",
-        Bound::Accelerator => "accelerator",
-    }
 }
 
 /// What to request, ready to be copied.

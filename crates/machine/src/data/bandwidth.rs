@@ -1,5 +1,6 @@
 //! How fast data can be read from its storage, past the page cache: several threads, several files, no privileges.
 
+use super::files;
 use crate::Watch;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
@@ -42,7 +43,8 @@ pub struct Bandwidth {
 /// # Errors
 /// Data that is missing, cannot be read or is too little to tell.
 pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwidth>> {
-    let files = some_files(data)?;
+    let files = files(data).map_err(|cause| Error::io(data, "look at the data", &cause))?;
+    let files: Vec<PathBuf> = files.filter(|(_, length)| *length > 0).map(|(path, _)| path).take(FILES).collect();
     let measured = [true, false].into_iter().find_map(|direct| match read(&files, direct, watch) {
         // File systems in memory and some over networks know no direct reads.
         Err(cause) if direct && cause.raw_os_error() == Some(Errno::EINVAL as i32) => None,
@@ -60,21 +62,6 @@ pub fn storage_bandwidth(data: &Path, watch: &Watch<'_>) -> Result<Option<Bandwi
         }
         measured => Ok(Some(measured)),
     }
-}
-
-/// The first files of the data.
-fn some_files(data: &Path) -> Result<Vec<PathBuf>> {
-    let (mut files, mut visit) = (Vec::new(), vec![data.to_owned()]);
-    while let Some(path) = visit.pop().filter(|_| files.len() < FILES) {
-        let about = fs::symlink_metadata(&path).map_err(|cause| Error::io(&path, "look at the data", &cause))?;
-        if about.is_dir() {
-            let entries = fs::read_dir(&path).map_err(|cause| Error::io(&path, "list the data", &cause))?;
-            visit.extend(entries.flatten().map(|entry| entry.path()));
-        } else if about.is_file() && about.len() > 0 {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }
 
 /// Reads pieces of all files until the end or until the time is up.

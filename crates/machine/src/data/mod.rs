@@ -2,6 +2,8 @@
 
 mod bandwidth;
 mod count;
+mod files;
 
 pub use bandwidth::{Bandwidth, storage_bandwidth};
 pub use count::{DataSize, count};
+pub use files::files;

@@ -4,8 +4,9 @@
 //! Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021). Pages that some process has mapped or not yet
 //! written back are not dropped.
 
+use crate::data::files;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,8 +81,10 @@ struct FileRanges {
 
 impl Ranges {
     fn of(data: &Path, share: f64) -> io::Result<Self> {
-        let found = files(data)?.into_iter().enumerate();
-        let files = found.map(|(number, (path, length))| {
+        // In the order of their names, so that the same parts stay each time.
+        let mut found: Vec<(PathBuf, u64)> = files(data)?.collect();
+        found.sort();
+        let files = found.into_iter().enumerate().map(|(number, (path, length))| {
             let open = if number < OPEN { File::open(&path).ok() } else { None };
             FileRanges { path, open, ranges: to_drop(number as u64, length, share) }
         });
@@ -135,22 +138,6 @@ fn draw(file: u64, block: u64) -> f64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// The files of the data with their lengths, in the order of their names.
-fn files(data: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
-    let (mut files, mut visit) = (Vec::new(), vec![fs::canonicalize(data)?]);
-    while let Some(path) = visit.pop() {
-        // What cannot be looked at cannot be read by a job either.
-        let Ok(about) = fs::symlink_metadata(&path) else { continue };
-        if about.is_dir() {
-            visit.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
-        } else if about.is_file() {
-            files.push((path, about.len()));
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 #[cfg(test)]
