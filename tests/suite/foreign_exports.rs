@@ -1,6 +1,5 @@
 //! Networks as PyTorch exports them, against what PyTorch counts of them: a few small ones always, hundreds where somebody exported them.
 
-use crate::fixtures::field;
 use perf4sight::network::{Network, onnx};
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
 use serde_json::Value;
@@ -184,46 +183,4 @@ fn foreign_exports_count_as_pytorch_does() {
         );
         assert!(load * 100 >= all * 98 && whole * 100 >= all * 95, "{way}");
     }
-}
-
-/// A tensor of a graph: its name, and its type with a symbolic batch of 3 x 8 x 8.
-fn image(name: &str) -> Vec<u8> {
-    let sizes = [3, 8, 8].map(|size| field(1, &[8, size]));
-    let dims = [field(1, &field(2, b"batch"))].into_iter().chain(sizes).collect::<Vec<_>>().concat();
-    let tensor = [vec![8, 1], field(2, &dims)].concat();
-    [field(1, name.as_bytes()), field(2, &field(1, &tensor))].concat()
-}
-
-/// A chain of operations until the file has so many bytes, with as much noted beside every node as PyTorch's default exporter does: 1.46 KB,
-/// swin_t's 822 nodes with 1,199,322 bytes.
-fn large(bytes: usize) -> Vec<u8> {
-    let trace = [field(1, b"pkg.torch.onnx.stack_trace"), field(2, "File line".repeat(163).as_bytes())].concat();
-    let mut graph = field(11, &image("x"));
-    let mut last = "x".to_string();
-    for index in 0..bytes / 1600 {
-        let name = format!("layers.{index}.attention.activation");
-        let operator: &[u8] = if index % 2 == 0 { b"Relu" } else { b"Sigmoid" };
-        let fields =
-            [(1, last.as_bytes()), (2, name.as_bytes()), (3, name.as_bytes()), (4, operator), (9, trace.as_slice())];
-        graph.extend(field(1, &fields.map(|(number, body)| field(number, body)).concat()));
-        last = name;
-    }
-    graph.extend(field(12, &image(&last)));
-    [vec![8, 8], field(7, &graph), field(8, &[16, 17])].concat()
-}
-
-#[test]
-#[ignore = "a measurement; run with: cargo test --release --test suite megabytes -- --ignored --nocapture"]
-fn twenty_megabytes_of_graph_are_read_in_fifty_milliseconds() {
-    let bytes = large(20 << 20);
-    let read = |_| {
-        let start = Instant::now();
-        let nodes = onnx::from_bytes("large", &bytes).unwrap().network.nodes().len();
-        (start.elapsed().as_secs_f64() * 1e3, nodes)
-    };
-    let mut times: Vec<(f64, usize)> = (0..7).map(read).collect();
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (median, nodes) = times[3];
-    println!("{:.1} MB, {nodes} nodes: {median:.1} ms", bytes.len() as f64 / 1e6);
-    assert!(median <= 50.0, "{median:.1} ms");
 }
