@@ -147,7 +147,11 @@ def main(folder, *names):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks.txt")) as file:
         known = [line.strip() for line in file if line.strip() and not line.startswith("#")]
-    for name in names or known:
+    export(folder, names or known)
+
+
+def export(folder, names):
+    for name in names:
         path = os.path.join(folder, name + ".json")
         if os.path.exists(path):
             continue

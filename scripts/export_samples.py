@@ -18,6 +18,7 @@ import torch
 from torchvision.models import swin_transformer
 
 import export_networks
+import export_operations
 import token_networks
 
 BUILD = export_networks.build
@@ -48,6 +49,14 @@ SAMPLES = {
     "xcit": (lambda: timm.create_model("xcit_nano_12_p8_224", depth=2, **SMALL), 64),
 }
 
+# Operations of export_operations.py that a reader may miss, by the exporter that writes them harder.
+OPERATIONS = {
+    "affine_grid": "legacy", "arg_max": "legacy", "average_pool_3d": "legacy", "conv_3d": "default", "cum_sum": "default",
+    "deformable": "default", "fold": "default", "gather_by_tuples": "legacy", "grid_sample": "legacy", "gru": "default",
+    "local_response_norm": "default", "log_sum_exp": "default", "lp_pool": "legacy", "lstm": "legacy", "max_unpool": "default",
+    "prelu": "default", "top_k_places": "default", "weight_norm": "default", "windows": "default",
+}
+
 
 def stripped(path):
     model = onnx.load(path, load_external_data=False)
@@ -65,20 +74,32 @@ def main(folder, *names):
     warnings.filterwarnings("ignore")
     torch.manual_seed(0)
     os.makedirs(folder, exist_ok=True)
+    networks = [(name, functools.partial(built, *SAMPLES[name]), export_networks.WAYS) for name in sorted(SAMPLES)]
+    operations = [(name, export_operations.OPERATIONS[name], [way]) for name, way in sorted(OPERATIONS.items())]
+    for place, chosen in ((folder, networks), (os.path.join(folder, "operations"), operations)):
+        os.makedirs(place, exist_ok=True)
+        sample(place, [sample for sample in chosen if not names or sample[0] in names], whole=not names)
+
+
+def built(build, size):
+    return build(), size if isinstance(size, dict) else export_networks.images(size)
+
+
+def sample(folder, chosen, whole):
     rows = []
-    for name, (build, size) in sorted((name, SAMPLES[name]) for name in names or SAMPLES):
-        made, inputs = build(), size if isinstance(size, dict) else export_networks.images(size)
-        export_networks.build = lambda _, made=made, inputs=inputs: (made, inputs)
+    for name, build, ways in chosen:
+        made = build()
+        export_networks.build = lambda _, made=made: made
         counts = export_networks.limited(export_networks.counted, name, folder)
         rows.append([name, counts["parameters"], counts["macs"]])
-        for way in export_networks.WAYS:
+        for way in ways:
             said = export_networks.limited(export_networks.exported, name, folder, way)
             if not isinstance(said, dict):
                 print(name, way, said, flush=True)  # not every exporter can do every network
                 continue
             stripped(os.path.join(folder, "%s.%s.onnx" % (name, way)))
         print(rows[-1], flush=True)
-    if names:
+    if not whole:
         return
     with open(os.path.join(folder, "counts.csv"), "w", newline="") as file:
         file.write("# PyTorch %s, timm %s, by scripts/export_samples.py: elements of parameters, half of what FlopCounterMode counts of one image\n"

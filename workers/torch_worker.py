@@ -121,12 +121,13 @@ def declared(data):
 
 
 class Node(object):
-    """An operator, what it reads, and the name of its result."""
+    """An operator, what it reads, and the names of its results."""
 
     def __init__(self, data):
         fields = message(data)
         self.inputs = [name.decode() for name in fields.get(1, [])]
-        self.output = fields[2][0].decode()
+        self.outputs = [name.decode() for name in fields[2]]
+        self.output = self.outputs[0]
         self.kind = text(fields, 4)
         self.attributes = dict(attribute(one) for one in fields.get(5, []))
 
@@ -204,7 +205,7 @@ def joined(nodes):
 OVERWRITABLE = ("Conv", "Gemm", "Linear", "MatMul", "BatchNormalization", "LayerNormalization", "GroupNormalization", "MaxPool", "AveragePool",
                 "GlobalAveragePool", "AdaptiveAveragePool", "ReduceMean", "ReduceSum", "Add", "Sub", "Mul", "Div", "Max",
                 "Min", "Mod", "Concat", "ConvTranspose", "Resize",
-                "Pad", "Gather", "Where")
+                "Pad", "Gather", "Where", "TopK", "CumSum", "Col2Im", "GridSample")
 
 
 def in_place(graph):
@@ -301,8 +302,10 @@ class Network(object):
                 left[name] -= 1
                 if left[name] == 0:
                     del values[name]
-            values[node.output] = getattr(self, "op_" + node.kind)(node, *inputs)
-            del inputs
+            results = getattr(self, "op_" + node.kind)(node, *inputs)
+            results = results if isinstance(results, tuple) else (results,)
+            values.update((name, result) for name, result in zip(node.outputs, results) if name in self.graph.uses)
+            del inputs, results
             watch()
         return values[self.graph.output]
 
@@ -319,6 +322,9 @@ class Network(object):
 
     def op_Conv(self, node, x, weight, bias=None):
         attributes = node.attributes
+        if x.dim() == 5:  # a volume, whose sides are padded alike
+            return functional.conv3d(x, weight, bias, attributes["strides"], attributes["pads"][:3], attributes["dilations"],
+                                     attributes["group"])
         x, padding = padded(x, attributes, 0.0, False)
         return functional.conv2d(x, weight, bias, attributes["strides"], padding, attributes["dilations"], attributes["group"])
 
@@ -502,12 +508,18 @@ class Network(object):
 
     def op_MaxPool(self, node, x):
         attributes = node.attributes
+        if x.dim() == 5:
+            return functional.max_pool3d(x, attributes["kernel_shape"], attributes["strides"], attributes["pads"][:3],
+                                         attributes["dilations"], bool(attributes["ceil_mode"]))
         x, padding = padded(x, attributes, -math.inf, True)
         return functional.max_pool2d(x, attributes["kernel_shape"], attributes["strides"], padding, attributes["dilations"],
                                      bool(attributes["ceil_mode"]))
 
     def op_AveragePool(self, node, x):
         attributes = node.attributes
+        if x.dim() == 5:
+            return functional.avg_pool3d(x, attributes["kernel_shape"], attributes["strides"], attributes["pads"][:3],
+                                         bool(attributes["ceil_mode"]), bool(attributes["count_include_pad"]))
         x, padding = padded(x, attributes, 0.0, True)
         return functional.avg_pool2d(x, attributes["kernel_shape"], attributes["strides"], padding,
                                      bool(attributes["ceil_mode"]), bool(attributes["count_include_pad"]))
@@ -596,8 +608,32 @@ class Network(object):
             x = x.prod(axis, bool(node.attributes["keepdims"]))
         return x
 
+    def op_ReduceLogSumExp(self, node, x, axes):
+        return torch.logsumexp(x, axes, bool(node.attributes["keepdims"]))
+
     def op_ReduceMean(self, node, x, axes):
         return x.mean(axes, bool(node.attributes["keepdims"]))
+
+    def op_ArgMax(self, node, x):
+        return torch.argmax(x, node.attributes["axis"], bool(node.attributes["keepdims"])).to(x.dtype)
+
+    def op_ArgMin(self, node, x):
+        return torch.argmin(x, node.attributes["axis"], bool(node.attributes["keepdims"])).to(x.dtype)
+
+    def op_TopK(self, node, x, count):
+        values, places = torch.topk(x, count[0], node.attributes["axis"], bool(node.attributes["largest"]))
+        return values, places.to(x.dtype)
+
+    def op_CumSum(self, node, x, axis):
+        return torch.cumsum(x, axis)
+
+    def op_Col2Im(self, node, x, image, block):
+        attributes = node.attributes
+        return functional.fold(x, image, block, attributes["dilations"], attributes["pads"][:2], attributes["strides"])
+
+    def op_GridSample(self, node, x, grid):
+        mode = {"linear": "bilinear", "cubic": "bicubic"}.get(node.attributes["mode"], node.attributes["mode"])
+        return functional.grid_sample(x, grid, mode, node.attributes["padding_mode"], bool(node.attributes["align_corners"]))
 
     def op_Attention(self, node, query, key, value, added=None):
         if hasattr(functional, "scaled_dot_product_attention"):

@@ -4,20 +4,89 @@ use super::amount::{Amount, product};
 use super::operation::Operation;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
-use crate::network::{Conv, Shape};
-use crate::platform::Kept;
+use crate::network::{Conv, Shape, Volume};
+use crate::platform::{Asked, Kept};
 
 /// A convolution in oneDNN's blocked layouts, called on plain tensors: everything goes through padded copies
 /// (aten/src/ATen/native/mkldnn/Conv.cpp; which layouts, oneDNN's src/cpu/x64/jit_*_conv_kernel.cpp).
 pub(super) struct Blocked<'a> {
     pub operation: Operation<'a>,
-    pub conv: &'a Conv,
+    pub kernel: Kernel<'a>,
     /// Channels in a block.
     pub block: u64,
     /// Threads, at least.
     pub threads: u64,
     /// What the library is not asked for.
     pub kept: Kept,
+}
+
+/// The widest kernel that oneDNN has a weight gradient of its own for.
+const WIDEST: usize = 14;
+
+/// What is asked of a convolution here, whatever its kernel moves over.
+pub(super) struct Kernel<'a> {
+    /// Its sides, the last two height and width.
+    pub sides: &'a [usize],
+    /// Whether it moves by more than one pixel.
+    pub strided: bool,
+    pub out_channels: usize,
+    pub groups: usize,
+    pub bias: bool,
+    /// What a library is asked for.
+    pub asked: Asked,
+}
+
+impl<'a> Kernel<'a> {
+    pub fn of_images(operation: &Operation, conv: &'a Conv) -> Self {
+        let Conv { out_channels, window, groups, bias } = conv;
+        Kernel {
+            sides: &window.kernel,
+            strided: window.stride != [1; 2],
+            out_channels: *out_channels,
+            groups: *groups,
+            bias: *bias,
+            asked: operation.asked(conv),
+        }
+    }
+
+    pub fn of_volumes(operation: &Operation, conv: &'a Conv<Volume>) -> Self {
+        let Conv { out_channels, window, groups, bias } = conv;
+        let (input, [_, height, width]) = (operation.network.input_of(operation.node, 0), window.kernel);
+        let asked = Asked {
+            kernel: [height, width],
+            moves_by_one: (window.stride, window.dilation) == ([1; 3], [1; 3]),
+            groups: *groups,
+            channels: input.channels(),
+            // `use_mkldnn` counts samples, channels and the two axes behind them (aten/src/ATen/native/Convolution.cpp).
+            elements: input.dims()[..3].iter().map(|&dim| dim as u64).product(),
+        };
+        Kernel {
+            sides: &window.kernel,
+            strided: window.stride != [1; 3],
+            out_channels: *out_channels,
+            groups: *groups,
+            bias: *bias,
+            asked,
+        }
+    }
+
+    /// Whether it sees one pixel.
+    pub fn is_point(&self) -> bool {
+        self.sides.iter().all(|&side| side == 1)
+    }
+
+    fn width(&self) -> usize {
+        self.sides[self.sides.len() - 1]
+    }
+
+    pub fn height(&self) -> usize {
+        self.sides[self.sides.len() - 2]
+    }
+
+    /// Its elements.
+    pub fn area(&self) -> u64 {
+        product(self.sides.iter().map(|&side| side as u64))
+    }
 }
 
 impl Blocked<'_> {
@@ -38,15 +107,15 @@ impl Blocked<'_> {
     /// jit_uni_1x1_conv_utils.hpp): all of it that is read. Left out where there are more channels than a block: that is half a MiB in
     /// networks that have less elsewhere.
     fn gathered(&self) -> Option<Amount> {
-        let few = self.seen() <= self.block && self.conv.groups == 1;
-        let pixels = product(self.operation.node.shape.image().map(|side| side as u64));
-        let each = product([self.operation.step.activation(), self.block, pixels]);
-        (self.pointwise() && self.strided() && few).then(|| self.unless_kept(Amount::once(self.threads * each)))
+        let few = self.seen() <= self.block && self.kernel.groups == 1;
+        let each = product([self.operation.step.activation(), self.block, pixels(&self.operation.node.shape)]);
+        (self.kernel.is_point() && self.kernel.strided && few)
+            .then(|| self.unless_kept(Amount::once(self.threads * each)))
     }
 
     /// The gradients of input, filters and bias.
     pub fn backward(&self) -> Vec<Move> {
-        let bias = self.conv.bias.then_some(WeightGradient(1));
+        let bias = self.kernel.bias.then_some(WeightGradient(1));
         // The network's own input needs no gradient.
         let input = if self.operation.tracked(0) { self.input_gradient() } else { Vec::new() };
         input.into_iter().chain(self.weight_gradient()).chain(bias).collect()
@@ -54,7 +123,7 @@ impl Blocked<'_> {
 
     fn input_gradient(&self) -> Vec<Move> {
         let filters = Take(self.filters());
-        if self.strided() && self.conv.groups == 1 {
+        if self.kernel.strided && self.kernel.groups == 1 {
             // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
             let [result, source] =
                 [self.operation.output(), self.operation.input(0)].map(|image| Take(self.unless_kept(image)));
@@ -65,7 +134,9 @@ impl Blocked<'_> {
 
     fn weight_gradient(&self) -> Vec<Move> {
         let [result, source, filters] = [self.result(), self.source(), self.filters()].map(Take);
-        if self.in_small_groups() {
+        if self.kernel.groups == 1 && self.kernel.width() > WIDEST {
+            self.weight_gradient_by_columns()
+        } else if self.in_small_groups() {
             vec![filters, WeightGradient(0), Drop(0)]
         } else if self.reads_rgb() {
             vec![result, filters, Drop(1), WeightGradient(0), Drop(0)]
@@ -74,21 +145,25 @@ impl Blocked<'_> {
         }
     }
 
-    fn strided(&self) -> bool {
-        self.conv.window.stride != [1; 2]
-    }
-
-    fn pointwise(&self) -> bool {
-        self.conv.window.kernel == [1; 2]
-    }
-
     fn seen(&self) -> u64 {
         self.operation.network.input_of(self.operation.node, 0).channels() as u64
     }
 
+    /// Kernels wider than the library's own go through columns of every window (jit_gemm_convolution of oneDNN, read off PyTorch 2.11 with
+    /// its profiler at kernels from 11 to 32): each thread that has a sample holds those of one, and four times the filters.
+    fn weight_gradient_by_columns(&self) -> Vec<Move> {
+        let element = self.operation.step.activation();
+        let columns = product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)]);
+        let columns = self.filters().times(4).and(Amount::once(columns));
+        let others = (self.threads > 1).then_some(Take(columns.starting_at(2)));
+        let gone = others.map(|_| Drop(0));
+        let moves = [Take(self.filters()), Take(columns)].into_iter().chain(others).chain(gone);
+        moves.chain([Drop(0), WeightGradient(0), Drop(0)]).collect()
+    }
+
     /// Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
     fn reads_plain_image(&self) -> bool {
-        self.seen() < self.block && self.conv.groups == 1 && !self.pointwise()
+        self.seen() < self.block && self.kernel.groups == 1 && !self.kernel.is_point()
     }
 
     /// The weight gradient does so for three channels at most.
@@ -98,9 +173,9 @@ impl Blocked<'_> {
 
     /// Grouped kernels without a blocked weight gradient: depthwise ones past 3x3, and groups narrower than a block.
     fn in_small_groups(&self) -> bool {
-        let (groups, width) = (self.conv.groups as u64, self.seen() / self.conv.groups as u64);
-        let depthwise = width == 1 && self.conv.out_channels as u64 == groups;
-        groups > 1 && if depthwise { self.conv.window.kernel[0] > 3 } else { width < self.block }
+        let (groups, width) = (self.kernel.groups as u64, self.seen() / self.kernel.groups as u64);
+        let depthwise = width == 1 && self.kernel.out_channels as u64 == groups;
+        groups > 1 && if depthwise { self.kernel.height() > 3 } else { width < self.block }
     }
 
     fn source(&self) -> Amount {
@@ -113,15 +188,13 @@ impl Blocked<'_> {
 
     /// Images whose channels fill whole blocks.
     fn padded(&self, image: &Shape) -> Amount {
-        let [height, width] = image.image().map(|side| side as u64);
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        self.unless_kept(Amount::per_sample(product([self.operation.step.activation(), channels, height, width])))
+        self.unless_kept(Amount::per_sample(product([self.operation.step.activation(), channels, pixels(image)])))
     }
 
     /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both.
     pub fn filters(&self) -> Amount {
-        let [height, width] = self.conv.window.kernel.map(|side| side as u64);
-        let (inputs, outputs, groups) = (self.seen(), self.conv.out_channels as u64, self.conv.groups as u64);
+        let (inputs, outputs, groups) = (self.seen(), self.kernel.out_channels as u64, self.kernel.groups as u64);
         let whole = |channels: u64| channels.next_multiple_of(self.block);
         let [inputs, outputs] = match groups {
             1 if self.reads_plain_image() => [inputs, whole(outputs)],
@@ -129,11 +202,16 @@ impl Blocked<'_> {
             _ if inputs == groups => [1, whole(outputs)],
             _ => [inputs / groups, outputs],
         };
-        self.unless_kept(Amount::once(product([self.operation.step.activation(), inputs, outputs, height, width])))
+        self.unless_kept(Amount::once(product([self.operation.step.activation(), inputs, outputs, self.kernel.area()])))
     }
 
     /// Nothing is copied where PyTorch computes it itself.
     fn unless_kept(&self, amount: Amount) -> Amount {
-        amount.starting_at(self.kept.library_from(&self.operation.asked(self.conv)))
+        amount.starting_at(self.kept.library_from(&self.kernel.asked))
     }
+}
+
+/// Pixels of one channel.
+fn pixels(image: &Shape) -> u64 {
+    image.elements() / (image.channels() as u64).max(1)
 }

@@ -24,22 +24,21 @@ impl Blocked<'_> {
         let turned = if self.turns_filters() { vec![filters] } else { vec![] };
         let given_back = turned.iter().map(|_| Drop(0)).collect::<Vec<_>>();
         let input = [InputGradient(0), filters, Drop(0)];
-        let bias = self.conv.bias.then_some(WeightGradient(1));
+        let bias = self.kernel.bias.then_some(WeightGradient(1));
         let weight = [Take(self.filters_gradient())].into_iter().chain(bias).chain([WeightGradient(0), Drop(0)]);
         let input = input.into_iter().filter(|_| self.operation.tracked(0));
         turned.into_iter().chain(input).chain(weight).chain(given_back).collect()
     }
 
     fn turns_filters(&self) -> bool {
-        self.conv.groups == 1 && self.conv.window.kernel != [1; 2]
+        self.kernel.groups == 1 && !self.kernel.is_point()
     }
 
     /// The gradient of filters that see one channel each is a whole block of inputs and outputs for each where the kernel is larger than
     /// 3x3 (the layout gOIhw16i16o).
     fn filters_gradient(&self) -> Amount {
-        let each = self.conv.groups > 1 && self.conv.is_depthwise(self.conv.groups) && self.conv.window.kernel[0] > 3;
-        let [height, width] = self.conv.window.kernel.map(|side| side as u64);
-        let elements = [self.conv.groups as u64, height, width, self.block, self.block];
+        let each = self.kernel.groups > 1 && self.kernel.height() > 3;
+        let elements = [self.kernel.groups as u64, self.kernel.area(), self.block, self.block];
         match each {
             true => Amount::once(product([self.operation.step.activation()].into_iter().chain(elements))),
             false => self.filters(),

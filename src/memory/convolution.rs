@@ -1,24 +1,17 @@
 //! Convolutions: by the library that runs them, and what cuDNN borrows for each of the three passes.
 
 use super::amount::{Amount, product};
-use super::blocked::Blocked;
+use super::blocked::{Blocked, Kernel};
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
 use super::rule::{Rule, Saved};
-use crate::network::{Conv, Shape};
+use crate::network::{Conv, Shape, Volume};
 use crate::platform::{Kept, Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0)]);
-    let blocked = operation.platform.workspaces.iter().find_map(|workspace| match workspace {
-        Workspace::BlockedCopies { channels, one_thread } => {
-            let threads = if *one_thread { 1 } else { 2 };
-            Some(Blocked { operation, conv, block: *channels, threads, kept: Kept::on(*one_thread) })
-        }
-        Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
-    });
-    let rule = match blocked {
+    let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
         Some(blocked) if operation.layout(0).is_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
@@ -27,6 +20,31 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     };
     // `contiguous` of the layout that the input suggests (aten/src/ATen/native/Convolution.cpp).
     if operation.layout(0).is_dense() { rule } else { rule.copying(operation.input(0)) }
+}
+
+/// The rule of a convolution of volumes; what cuDNN borrows for one is not known.
+pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
+    let rule = rule.saves([Saved::Input(0)]);
+    let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
+        Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
+        None => {
+            let bias = conv.bias.then_some(WeightGradient(1));
+            let input = operation.tracked(0).then_some(InputGradient(0));
+            rule.forward([Output]).backward(input).backward([WeightGradient(0)]).backward(bias)
+        }
+    };
+    if operation.layout(0).is_contiguous() { rule } else { rule.copying(operation.input(0)) }
+}
+
+/// The library whose layouts want copies, where the platform has it.
+fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'a>> {
+    let found = operation.platform.workspaces.iter().find_map(|workspace| match workspace {
+        Workspace::BlockedCopies { channels, one_thread } => Some((*channels, *one_thread)),
+        Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+    });
+    let (block, one_thread) = found?;
+    let threads = if one_thread { 1 } else { 2 };
+    Some(Blocked { operation, kernel, block, threads, kept: Kept::on(one_thread) })
 }
 
 /// Allocate, borrow a workspace, give it back: cuDNN's way (aten/src/ATen/native/cudnn/Conv_v7.cpp).

@@ -46,6 +46,10 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], apart: bool) -> Layo
         Op::Attention | Op::MatMul | Op::Linear(_) | Op::LayerNorm { .. } | Op::Softmax { .. } => {
             Layout::contiguous(sizes)
         }
+        Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) => {
+            Layout::contiguous(sizes)
+        }
+        Op::CumSum { .. } | Op::GridSample(_) => Layout::contiguous(sizes),
         Op::Input(_) | Op::Embedding(_) | Op::Pick(_) | Op::Reduce { .. } | Op::Unknown(_) => Layout::contiguous(sizes),
     }
 }

@@ -11,7 +11,8 @@ use super::product;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
 use crate::network::{
-    Activation, Beside, Binary, Coupling, Embedding, Facts, Gradient, Nature, Needs, Op, Shape, Storage,
+    Activation, Beside, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Op, Reduction, Shape,
+    Storage, TopK,
 };
 use crate::platform::{Mask, Rectifier};
 
@@ -34,8 +35,10 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::Attention => attention::rule(rule, operation, &facts),
         Nature::Normalisation | Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
         Nature::Activation(_) => plain(rule, operation, &facts),
+        Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
         Nature::Transposed(_) | Nature::Choice => plain(rule, operation, &facts),
-        Nature::Pooling(_) | Nature::Unknown(_) => plain(rule, operation, &facts),
+        Nature::Pooling(_) => found(rule, operation, &facts),
+        Nature::Unknown(_) => plain(rule, operation, &facts),
     }
 }
 
@@ -67,6 +70,29 @@ fn looked_up(rule: Rule, operation: Operation, embedding: &Embedding) -> Rule {
     match embedding.fixed {
         None => rule.saves([Saved::Input(0)]).backward([WeightGradient(0)]),
         Some(_) => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
+    }
+}
+
+/// Windows and reductions; places are found as integers before they are what they are places of, and sums so far are turned round twice backward
+/// (cumsum_backward in FunctionsManual.cpp).
+fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
+    let integers = Take(Amount::per_sample(INDEX.saturating_mul(operation.node.shape.elements())));
+    let result = Take(operation.output());
+    if operation.node.element == Element::Integer {
+        plain(rule, operation, facts)
+    } else if let Op::ArgMax(_) = operation.node.op {
+        rule.forward([integers, Output, Drop(0)])
+    } else if let Op::TopK(TopK { places: true, .. }) = operation.node.op {
+        rule.forward([result, integers, Output, Drop(0), Drop(0)])
+    } else if let Op::CumSum { .. } = operation.node.op {
+        rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
+    } else if let Op::Reduce { reduction: Reduction::LogSumExp, .. } = operation.node.op {
+        // The exponentials, of the result backward (logsumexp in ReduceOps.cpp, logsumexp_backward).
+        let exponentials = Take(operation.input(0));
+        let rule = rule.forward([Output, exponentials, Drop(0)]).saves(saved(operation, facts.needs));
+        rule.backward([exponentials, exponentials, Drop(1), InputGradient(0), Drop(0)])
+    } else {
+        plain(rule, operation, facts)
     }
 }
 

@@ -79,12 +79,17 @@ impl Follower<'_> {
             Coupling::Given => Some(self.fixed(&node.shape, Reason::Input)),
             Coupling::Partner => None, // follows the tensor it is combined with
             Coupling::Filters(conv) => self.conv(node, conv),
+            Coupling::Volumes(conv) => self.conv(node, conv),
             Coupling::Spread(transposed) => self.conv(node, &transposed.conv),
             Coupling::Features(_) => self.linear(node),
             Coupling::Rows(embedding) => Some(self.fresh(node.shape.rank() - 1, embedding.width)),
             Coupling::Same | Coupling::Each(_) => self.input(node),
             Coupling::Grouped { groups } => self.grouped(node, groups),
-            Coupling::Image => self.on_axis(node, 0),
+            Coupling::Image => self.image(node),
+            Coupling::Lost => {
+                self.fix_inputs(node, Reason::Mixed(node.name.as_str().into()));
+                None
+            }
             Coupling::Kept | Coupling::Stretched => self.kept(node),
             Coupling::Beside { axis } => self.beside(node, axis),
             Coupling::Tied => self.tied(node),
@@ -116,7 +121,7 @@ impl Follower<'_> {
 
     /// New output channels; a depthwise convolution hands its input's on, a grouped one ties the same index of every group,
     /// so that all groups stay equally large.
-    fn conv(&mut self, node: &Node, conv: &Conv) -> Option<Channels> {
+    fn conv<W>(&mut self, node: &Node, conv: &Conv<W>) -> Option<Channels> {
         let input = self.on_axis(node, 0);
         let inputs = self.network.input_of(node, 0).channels();
         if conv.is_depthwise(inputs) {
@@ -144,6 +149,14 @@ impl Follower<'_> {
             Some(input) if input.axis != last => Some(input),
             _ => Some(self.fresh(last, node.shape.dims()[last])),
         }
+    }
+
+    /// The channels of the first input; a second one, such as a grid of places, stays as it is.
+    fn image(&mut self, node: &Node) -> Option<Channels> {
+        for &other in node.inputs.iter().skip(1) {
+            self.fix_elsewhere(other, None, node);
+        }
+        self.on_axis(node, 0)
     }
 
     /// Channels on an axis that is as long as before; others stay.

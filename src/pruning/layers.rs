@@ -31,7 +31,7 @@ pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Lay
         if !node.is_ranked() || shortcuts.contains(&id) {
             continue;
         }
-        let filters = match matches!(node.op, Op::Conv(_)) {
+        let filters = match matches!(node.op, Op::Conv(_) | Op::Conv3d(_)) {
             true => each(&channels.ids),
             // What passes through on another axis is not of its making.
             false if channels.axis + 1 < node.shape.rank() => continue,
@@ -60,7 +60,7 @@ fn shortcuts(network: &Network) -> Vec<NodeId> {
     let mut depths: Vec<usize> = Vec::new();
     for node in network.nodes() {
         let deepest = node.inputs.iter().map(|id| depths[id.index()]).max().unwrap_or(0);
-        depths.push(deepest + usize::from(matches!(node.op, Op::Conv(_))));
+        depths.push(deepest + usize::from(matches!(node.op, Op::Conv(_) | Op::Conv3d(_))));
     }
     network
         .nodes()
@@ -84,7 +84,7 @@ fn source(network: &Network, mut id: NodeId) -> Option<NodeId> {
     loop {
         let node = network.node(id);
         match network.facts(node).nature {
-            Nature::Convolution(_) => return Some(id),
+            Nature::Convolution(_) | Nature::Volume(_) => return Some(id),
             Nature::Normalisation | Nature::Activation(_) | Nature::Dropout => id = node.inputs[0],
             Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => return None,
             Nature::Transposed(_) | Nature::Attention | Nature::Embedding(_) | Nature::Choice => return None,

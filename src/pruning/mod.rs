@@ -80,7 +80,8 @@ impl<'a> Pruner<'a> {
 
     /// Every channel that cannot go, layer by layer, with the reason.
     pub fn unprunable(&self) -> Vec<Unprunable> {
-        let made = self.network.iter().filter(|(_, node)| matches!(node.op, Op::Conv(_) | Op::Linear(_)));
+        let made =
+            self.network.iter().filter(|(_, node)| matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::Linear(_)));
         made.flat_map(|(id, node)| self.unprunable_of(id, node)).collect()
     }
 

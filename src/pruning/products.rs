@@ -38,7 +38,7 @@ fn read_as(network: &Network, node: &Node, input: NodeId, result: &[bool]) -> Ve
             every.filter(|axis| marked(axis + added)).collect()
         }
         Coupling::Given | Coupling::Partner | Coupling::Filters(_) | Coupling::Features(_) => Vec::new(),
-        Coupling::Spread(_) | Coupling::Rows(_) => Vec::new(),
+        Coupling::Spread(_) | Coupling::Rows(_) | Coupling::Volumes(_) | Coupling::Lost => Vec::new(),
         Coupling::Reduced { .. } | Coupling::Unknown(_) => Vec::new(),
     }
 }

@@ -36,6 +36,7 @@ impl Left<'_> {
         let shape = self.shape(id, node);
         match self.network.facts(node).channels {
             Coupling::Filters(conv) => Op::Conv(self.conv(node, conv, shape.channels())),
+            Coupling::Volumes(conv) => Op::Conv3d(self.conv(node, conv, shape.channels())),
             Coupling::Features(linear) => Op::Linear(Linear { out_features: shape.features(), ..linear.clone() }),
             Coupling::Rows(embedding) => Op::Embedding(Embedding { width: shape.features(), ..embedding.clone() }),
             Coupling::Partner => Op::Parameter(shape),
@@ -54,11 +55,11 @@ impl Left<'_> {
             }
             Coupling::Joined { .. } | Coupling::Permuted(_) | Coupling::Reduced { .. } => node.op.clone(),
             Coupling::Kept | Coupling::Beside { .. } => node.op.clone(),
-            Coupling::Multiplied | Coupling::Unknown(_) => node.op.clone(),
+            Coupling::Multiplied | Coupling::Lost | Coupling::Unknown(_) => node.op.clone(),
         }
     }
 
-    fn conv(&self, node: &Node, conv: &Conv, out_channels: usize) -> Conv {
+    fn conv<W: Clone>(&self, node: &Node, conv: &Conv<W>, out_channels: usize) -> Conv<W> {
         let depthwise = conv.is_depthwise(self.network.input_of(node, 0).channels());
         let groups = if depthwise { self.shape_of(node.inputs[0]).channels() } else { conv.groups };
         Conv { out_channels, groups, ..conv.clone() }

@@ -8,8 +8,9 @@ use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::machine::{LocalMachine, Watch};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
-    Activation, Affine, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Input, Interpolation, Linear, Network,
-    NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, Unknown, Window, onnx,
+    Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample, Input,
+    Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, TopK, Unknown, Volume, Window,
+    onnx,
 };
 use perf4sight::records::Variant;
 use perf4sight::units::Bytes;
@@ -286,6 +287,34 @@ fn of_other_sizes([input, normalised, token, scale]: [NodeId; 4]) -> Vec<(Op, Ve
     ]
 }
 
+/// What looks elements up by where they lie, and what has windows in volumes.
+fn of_places(builder: &mut NetworkBuilder, input: NodeId) -> Vec<(Op, Vec<NodeId>)> {
+    let mut view = |name: &str, dims: &[usize]| builder.add(name, Op::Reshape(Shape::new(dims)), &[input]).unwrap();
+    let (volume, columns, grid) =
+        (view("volume", &[4, 2, 4, 8]), view("columns", &[16, 16]), view("grid", &[8, 16, 2]));
+    let window = Volume { stride: [1, 2, 2], ..Volume::cube(2, 1, 1) };
+    let convolution = |groups| Conv { out_channels: 6, window: window.clone(), groups, bias: true };
+    let sampled = |interpolation, beyond, corners| {
+        (Op::GridSample(GridSample { interpolation, beyond, corners }), vec![input, grid])
+    };
+    let top = TopK { axis: 1, count: 3, largest: true, places: false };
+    vec![
+        (Op::Conv3d(convolution(1)), vec![volume]),
+        (Op::Conv3d(convolution(2)), vec![volume]),
+        (Op::MaxPool3d(window.clone()), vec![volume]),
+        (Op::AvgPool3d { window: Volume { ceil: true, ..window.clone() }, count_include_pad: false }, vec![volume]),
+        (Op::ArgMax(ArgMax { axis: 0, keep: false, largest: true }), vec![input]),
+        (Op::ArgMax(ArgMax { axis: 2, keep: true, largest: false }), vec![input]),
+        (Op::TopK(top), vec![input]),
+        (Op::TopK(TopK { places: true, largest: false, ..top }), vec![input]),
+        (Op::CumSum { axis: 2 }, vec![input]),
+        (Op::Fold(Fold { image: [8, 8], window: Window::square(2, 2, 0) }), vec![columns]),
+        sampled(Interpolation::Linear, Beyond::Zeros, false),
+        sampled(Interpolation::Nearest, Beyond::Edge, true),
+        sampled(Interpolation::Cubic, Beyond::Reflect, false),
+    ]
+}
+
 fn normalisations(input: NodeId) -> Vec<(Op, Vec<NodeId>)> {
     vec![
         (Op::BatchNorm { axis: 1 }, vec![input]),
@@ -341,7 +370,9 @@ fn every_operation() -> Network {
         (Op::Attention, vec![input, normalised, input]),
         (Op::Attention, vec![input, input, normalised, token]),
     ];
-    let sizes = of_other_sizes([input, normalised, token, scale]).into_iter().chain(normalisations(input));
+    let places = of_places(&mut builder, input);
+    let sizes =
+        of_other_sizes([input, normalised, token, scale]).into_iter().chain(normalisations(input)).chain(places);
     let reductions =
         Reduction::ALL.map(|reduction| (Op::Reduce { reduction, axes: vec![0, 1], keep: false }, vec![input]));
     let all = activations.into_iter().chain(binaries).chain(others).chain(sizes).chain(reductions);

@@ -2,8 +2,9 @@
 
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
-    Activation, Affine, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Input, Interpolation, Linear, Network,
-    NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, Unknown, Window, onnx,
+    Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Fold, GridSample, Input,
+    Interpolation, Linear, Network, NetworkBuilder, NodeId, Op, Pick, Reduction, Shape, TopK, Unknown, Volume, Window,
+    onnx,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -19,10 +20,8 @@ fn zoo_networks() -> impl Iterator<Item = Network> {
     zoo::names().flat_map(move |name| datasets.into_iter().filter_map(move |dataset| zoo::build(name, dataset).ok()))
 }
 
-/// A network with every operation there is.
-fn everything() -> Network {
-    let mut builder = NetworkBuilder::new("everything", Shape::new([6, 20, 20]));
-    let mut last = builder.input();
+/// What reads `[6, 20, 20]` and leaves an image.
+fn images() -> Vec<Op> {
     let window = Window { kernel: [3, 5], stride: [2, 1], padding: [1, 2, 0, 1], dilation: [1, 2], ceil: false };
     let conv = Op::Conv(Conv { out_channels: 8, window: window.clone(), groups: 2, bias: true });
     let pooling = Window { padding: [0, 1, 0, 1], dilation: [1, 1], ..window };
@@ -42,6 +41,13 @@ fn everything() -> Network {
         Op::Resize { image: [12, 12], interpolation: Interpolation::Nearest, corners: false },
         Op::Pad { sides: vec![[0, 0], [2, 1], [0, 3]], fill: Fill::Reflect },
         Op::Pad { sides: vec![[1, 1], [0, 0], [0, 0]], fill: Fill::Zeros },
+    ]);
+    chain
+}
+
+/// What names an axis, norms and forms, after [`images`].
+fn axes() -> Vec<Op> {
+    vec![
         Op::Every { axis: 1, start: 1, step: 3 },
         Op::Pick(Pick { axis: 2, count: 3, places: vec![2, 0, 2] }),
         Op::Pick(Pick { axis: 0, count: 8, places: vec![] }),
@@ -58,13 +64,37 @@ fn everything() -> Network {
         Op::DropPath { rate: 0.011764706 },
         Op::Slice { axis: 1, start: 1, length: 2 },
         Op::Transpose { order: vec![2, 0, 1] },
-        Op::Reshape(Shape::new([4, 4, 4])),
+        Op::CumSum { axis: 1 },
+        Op::TopK(TopK { axis: 1, count: 8, largest: false, places: false }),
+    ]
+}
+
+/// Volumes, and the rows that remain of them: `[4, 4, 4]`.
+fn volumes() -> Vec<Op> {
+    vec![
+        Op::Reshape(Shape::new([2, 2, 4, 4])),
+        Op::Conv3d(Conv { out_channels: 4, window: Volume::cube(3, 1, 1), groups: 2, bias: true }),
+        Op::BatchNorm { axis: 0 },
+        Op::MaxPool3d(Volume { stride: [1, 2, 2], ..Volume::cube(2, 1, 1) }),
+        Op::AvgPool3d { window: Volume { ceil: true, ..Volume::cube(2, 1, 1) }, count_include_pad: false },
+        Op::Reshape(Shape::new([16, 16])),
+        Op::Fold(Fold { image: [8, 8], window: Window::square(2, 2, 0) }),
+        Op::Slice { axis: 1, start: 0, length: 4 },
+        Op::Slice { axis: 2, start: 0, length: 4 },
         Op::Linear(Linear { out_features: 4, bias: true }),
         Op::Softmax { axis: 2 },
-    ]);
-    for (index, op) in chain.into_iter().enumerate() {
+    ]
+}
+
+/// A network with every operation there is.
+fn everything() -> Network {
+    let mut builder = NetworkBuilder::new("everything", Shape::new([6, 20, 20]));
+    let mut last = builder.input();
+    let chain = images().into_iter().chain(axes()).chain(volumes());
+    for (index, op) in chain.enumerate() {
         last = builder.add(format!("layer{index}"), op, &[last]).unwrap();
     }
+    let last = with_places(&mut builder, last);
     let token = builder.add("token", Op::Parameter(Shape::new([1, 4, 4])), &[]).unwrap();
     let sum = attended(&mut builder, last, token);
     let joined = builder.add("joined", Op::Concat { axis: 0 }, &[sum, token]).unwrap();
@@ -107,6 +137,19 @@ fn words(builder: &mut NetworkBuilder) -> NodeId {
     let head = builder.add("head", Op::Linear(Linear { out_features: 7, bias: false }), &[kept]).unwrap();
     builder.share(head, words).unwrap();
     builder.add("vector", Op::Flatten, &[head]).unwrap()
+}
+
+/// Of `[4, 4, 4]` what looks elements up by their places, added.
+fn with_places(builder: &mut NetworkBuilder, input: NodeId) -> NodeId {
+    let grid = builder.add("grid", Op::Slice { axis: 2, start: 0, length: 2 }, &[input]).unwrap();
+    let sample = GridSample { interpolation: Interpolation::Cubic, beyond: Beyond::Reflect, corners: true };
+    let sampled = builder.add("sampled", Op::GridSample(sample), &[input, grid]).unwrap();
+    let top = TopK { axis: 2, count: 4, largest: true, places: true };
+    let places = builder.add("top", Op::TopK(top), &[sampled]).unwrap();
+    let place = ArgMax { axis: 0, keep: true, largest: false };
+    let place = builder.add("place", Op::ArgMax(place), &[sampled]).unwrap();
+    let added = builder.add("of_places", Op::Binary(Binary::Add), &[places, place]).unwrap();
+    builder.add("of_all", Op::Binary(Binary::Add), &[sampled, added]).unwrap()
 }
 
 #[test]

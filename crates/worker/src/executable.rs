@@ -78,8 +78,8 @@ mod tests {
     use crate::weights::sizes;
     use perf4sight_step::network::zoo::{self, Dataset};
     use perf4sight_step::network::{
-        Activation, Affine, Binary, Conv, ConvTranspose, Fill, Gradient, Interpolation, Linear, NetworkBuilder, Pick,
-        Reduction, Shape, Window,
+        Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Fill, Fold, Gradient, GridSample,
+        Interpolation, Linear, NetworkBuilder, Op, Pick, Reduction, Shape, TopK, Volume, Window,
     };
 
     /// A network of one operation, reading its input as often as the operation has inputs.
@@ -92,6 +92,10 @@ mod tests {
 
     fn conv(out_channels: usize, window: Window, groups: usize) -> Op {
         Op::Conv(Conv { out_channels, window, groups, bias: true })
+    }
+
+    fn grid_sample(interpolation: Interpolation, beyond: Beyond) -> Op {
+        Op::GridSample(GridSample { interpolation, beyond, corners: false })
     }
 
     fn padded(kernel: usize, stride: usize, padding: [usize; 4]) -> Window {
@@ -181,6 +185,42 @@ mod tests {
         }
         runs_as_inferred(&alone(Op::MatMul, 2, &[3, 5, 5]));
         runs_as_inferred(&alone(Op::Expand(Shape::new([3, 5, 4])), 1, &[3, 1, 4]));
+    }
+
+    #[test]
+    fn every_operation_on_volumes_gives_the_shape_that_was_inferred() {
+        let volume = Volume { stride: [1, 2, 2], dilation: [2, 1, 1], ..Volume::cube(2, 1, 1) };
+        let even = Volume { dilation: [1; 3], ceil: true, ..volume.clone() };
+        let volumes = [
+            Op::Conv3d(Conv { out_channels: 6, window: volume.clone(), groups: 2, bias: true }),
+            Op::MaxPool3d(volume),
+            Op::AvgPool3d { window: even, count_include_pad: false },
+            Op::BatchNorm { axis: 0 },
+        ];
+        for op in volumes {
+            runs_as_inferred(&alone(op, 1, &[4, 5, 6, 7]));
+        }
+    }
+
+    #[test]
+    fn everything_that_looks_elements_up_gives_the_shape_that_was_inferred() {
+        let top = TopK { axis: 1, count: 3, largest: false, places: false };
+        let sampled = [
+            (Op::ArgMax(ArgMax { axis: 0, keep: false, largest: true }), 1),
+            (Op::ArgMax(ArgMax { axis: 2, keep: true, largest: false }), 1),
+            (Op::TopK(top), 1),
+            (Op::TopK(TopK { places: true, ..top }), 1),
+            (Op::CumSum { axis: 2 }, 1),
+            (grid_sample(Interpolation::Linear, Beyond::Zeros), 2),
+            (grid_sample(Interpolation::Nearest, Beyond::Edge), 2),
+            (grid_sample(Interpolation::Cubic, Beyond::Reflect), 2),
+        ];
+        for (op, inputs) in sampled {
+            runs_as_inferred(&alone(op, inputs, &[5, 9, 2]));
+        }
+        // 2 channels of windows of 3 x 3 at 6 x 4 places.
+        let window = Window::square(3, 1, 1);
+        runs_as_inferred(&alone(Op::Fold(Fold { image: [6, 4], window }), 1, &[18, 24]));
     }
 
     #[track_caller]

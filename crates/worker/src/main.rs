@@ -13,6 +13,7 @@ mod library;
 mod measure;
 mod memory;
 mod ops;
+mod places;
 mod process;
 mod shim;
 mod step;

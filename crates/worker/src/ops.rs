@@ -3,7 +3,7 @@
 use super::weights::{Weights, sizes};
 use perf4sight_step::network::{
     Activation, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Reduction, Shape,
-    Window,
+    Volume, Window,
 };
 use tch::{Kind, TchError, Tensor};
 
@@ -34,6 +34,7 @@ impl Call<'_> {
             Op::Cast(element) => self.inputs[0].f_to_kind(kind_of(*element)),
             Op::Parameter(_) => self.weights()?.weight.f_expand(self.sized(shape), false),
             Op::Conv(conv) => self.conv(conv),
+            Op::Conv3d(conv) => self.conv_3d(conv),
             Op::ConvTranspose(transposed) => self.transposed(transposed),
             Op::Linear(linear) => self.inputs[0].f_linear(&self.weights()?.weight, self.bias(linear.bias)?),
             Op::BatchNorm { axis } => self.batch_norm(*axis),
@@ -42,6 +43,13 @@ impl Call<'_> {
             Op::Activation(activation) => self.activation(*activation),
             Op::MaxPool(window) => self.max_pool(window),
             Op::AvgPool { window, count_include_pad } => self.average_pool(window, *count_include_pad),
+            Op::MaxPool3d(window) => self.max_pool_3d(window),
+            Op::AvgPool3d { window, count_include_pad } => self.average_pool_3d(window, *count_include_pad),
+            Op::ArgMax(place) => self.extreme(place),
+            Op::TopK(top) => self.top(top),
+            Op::CumSum { axis } => self.inputs[0].f_cumsum(behind_batch(*axis), None),
+            Op::Fold(fold) => self.folded(fold),
+            Op::GridSample(sample) => self.sampled(sample),
             Op::AdaptiveAvgPool { output } => self.inputs[0].f_adaptive_avg_pool2d(sizes(output)),
             Op::Reduce { reduction, axes, keep } => self.reduced(*reduction, &behind_batches(axes), *keep),
             Op::Binary(binary) => self.binary(*binary),
@@ -101,6 +109,13 @@ impl Call<'_> {
         input.f_conv2d(weight, bias, sizes(stride), padding, sizes(dilation), conv.groups as i64)
     }
 
+    fn conv_3d(&self, conv: &Conv<Volume>) -> Result<Tensor, TchError> {
+        let (weight, bias) = (&self.weights()?.weight, self.bias(conv.bias)?);
+        let [stride, padding, dilation] =
+            [conv.window.stride, conv.window.padding, conv.window.dilation].map(|three| sizes(&three));
+        self.inputs[0].f_conv3d(weight, bias, stride, padding, dilation, conv.groups as i64)
+    }
+
     /// Nobody asks which filters they are, only that they lie as PyTorch's do.
     fn transposed(&self, transposed: &ConvTranspose) -> Result<Tensor, TchError> {
         let ConvTranspose { conv: Conv { window, groups, bias, .. }, extra } = transposed;
@@ -126,6 +141,7 @@ impl Call<'_> {
             Reduction::Min => input.f_amin(axes, keep),
             Reduction::L1 => input.f_norm_scalaropt_dim(1, axes, keep),
             Reduction::L2 => input.f_norm_scalaropt_dim(2, axes, keep),
+            Reduction::LogSumExp => input.f_logsumexp(axes, keep),
             Reduction::Product => {
                 let mut last_first = axes.to_vec();
                 last_first.sort_unstable_by(|a, b| b.cmp(a));
@@ -235,6 +251,16 @@ impl Call<'_> {
         let (input, padding) = self.padded(window, 0.0)?;
         let Window { kernel, stride, .. } = window;
         input.f_avg_pool2d(sizes(kernel), sizes(stride), padding, window.ceil, count_include_pad, None)
+    }
+
+    fn max_pool_3d(&self, window: &Volume) -> Result<Tensor, TchError> {
+        let Volume { kernel, stride, padding, dilation, ceil } = window;
+        self.inputs[0].f_max_pool3d(sizes(kernel), sizes(stride), sizes(padding), sizes(dilation), *ceil)
+    }
+
+    fn average_pool_3d(&self, window: &Volume, count_include_pad: bool) -> Result<Tensor, TchError> {
+        let Volume { kernel, stride, padding, ceil, .. } = window;
+        self.inputs[0].f_avg_pool3d(sizes(kernel), sizes(stride), sizes(padding), *ceil, count_include_pad, None)
     }
 
     /// The input and the padding libtorch is told. Its operations pad both sides alike, pooling by half a kernel at most; any
@@ -365,7 +391,7 @@ fn raised(tensor: &Tensor, rank: usize) -> Result<Tensor, TchError> {
 }
 
 /// A per-sample axis as an axis of the batch.
-fn behind_batch(axis: usize) -> i64 {
+pub(super) fn behind_batch(axis: usize) -> i64 {
     axis as i64 + 1
 }
 

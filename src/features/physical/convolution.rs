@@ -2,7 +2,7 @@
 
 use super::kernel::{Access, Amount, Class, Filter, Pass, Product};
 use super::layer::Layer;
-use crate::network::{Conv, Shape, Window};
+use crate::network::{Conv, Shape, Volume, Window};
 
 /// The numbers the kernels of one convolution are made of.
 struct Geometry {
@@ -14,23 +14,31 @@ struct Geometry {
     /// Elements of the kernel.
     area: f64,
     weights: f64,
-    filter: Filter,
+    /// What an image's kernel moves over.
+    filter: Option<Filter>,
 }
 
 impl Geometry {
     fn new(conv: &Conv, input: &Shape, output: &Shape) -> Self {
         let [image, positions] = [input, output].map(Shape::image);
-        let channels = [input.channels() as f64, output.channels() as f64];
         let Window { kernel, stride, dilation, padding: [top, left, ..], .. } = conv.window;
-        let area = (kernel[0] * kernel[1]) as f64;
         let padding = [top, left];
+        let geometry = Geometry::of(conv.groups, &kernel, input, output);
+        let channels = geometry.channels;
+        let filter = Filter { channels, groups: conv.groups, image, positions, kernel, stride, dilation, padding };
+        Geometry { filter: Some(filter), ..geometry }
+    }
+
+    fn of(groups: usize, kernel: &[usize], input: &Shape, output: &Shape) -> Self {
+        let [from, to] = [input, output].map(|shape| shape.channels() as f64);
+        let area = kernel.iter().product::<usize>() as f64;
         Geometry {
-            channels,
-            groups: conv.groups as f64,
-            pixels: [image, positions].map(|sides| (sides[0] * sides[1]) as f64),
+            channels: [from, to],
+            groups: groups as f64,
+            pixels: [input.elements() as f64 / from, output.elements() as f64 / to],
             area,
-            weights: area * channels[0] * channels[1] / conv.groups as f64,
-            filter: Filter { channels, groups: conv.groups, image, positions, kernel, stride, dilation, padding },
+            weights: area * from * to / groups as f64,
+            filter: None,
         }
     }
 
@@ -46,9 +54,9 @@ impl Geometry {
 }
 
 /// The class of a convolution.
-fn class(conv: &Conv, input: &Shape) -> Class {
-    match (conv.groups, conv.window.kernel) {
-        (1, [1, 1]) => Class::Pointwise,
+fn class<W>(conv: &Conv<W>, kernel: &[usize], input: &Shape) -> Class {
+    match (conv.groups, kernel) {
+        (1, [1, 1] | [1, 1, 1]) => Class::Pointwise,
         (1, [3, 3]) => Class::Conv3x3,
         (1, _) => Class::ConvLarge,
         _ if conv.is_depthwise(input.channels()) => Class::Depthwise,
@@ -59,14 +67,25 @@ fn class(conv: &Conv, input: &Shape) -> Class {
 /// Adds the kernels of a convolution.
 pub(super) fn add(layer: &mut Layer, conv: &Conv) {
     let input = layer.network.input_of(layer.node, 0);
-    let (geometry, class) = (Geometry::new(conv, input, &layer.node.shape), class(conv, input));
-    layer.filter = Some(geometry.filter);
+    let geometry = Geometry::new(conv, input, &layer.node.shape);
+    add_filters(layer, class(conv, &conv.window.kernel, input), &geometry, conv.bias);
+}
+
+/// Adds the kernels of a convolution of volumes.
+pub(super) fn add_volume(layer: &mut Layer, conv: &Conv<Volume>) {
+    let (input, kernel) = (layer.network.input_of(layer.node, 0), &conv.window.kernel);
+    let geometry = Geometry::of(conv.groups, kernel, input, &layer.node.shape);
+    add_filters(layer, class(conv, kernel, input), &geometry, conv.bias);
+}
+
+fn add_filters(layer: &mut Layer, class: Class, geometry: &Geometry, bias: bool) {
+    layer.filter = geometry.filter;
     if class == Class::Depthwise {
-        add_windows(layer, &geometry);
+        add_windows(layer, geometry);
     } else {
-        add_products(layer, class, &geometry);
+        add_products(layer, class, geometry);
     }
-    if conv.bias {
+    if bias {
         add_bias(layer, class);
     }
 }
@@ -74,7 +93,8 @@ pub(super) fn add(layer: &mut Layer, conv: &Conv) {
 /// Adds the kernels of a convolution turned around: forward is what the gradient of a convolution's input is, and the reverse.
 pub(super) fn add_transposed(layer: &mut Layer, conv: &Conv) {
     let input = layer.network.input_of(layer.node, 0);
-    let (geometry, class) = (Geometry::new(conv, input, &layer.node.shape), class(conv, input));
+    let geometry = Geometry::new(conv, input, &layer.node.shape);
+    let class = class(conv, &conv.window.kernel, input);
     let seen = Amount::fixed(geometry.channels[0] / geometry.groups);
     let spread = Amount::fixed(geometry.channels[1] / geometry.groups * geometry.area);
     let pixels = Amount::per_sample(geometry.pixels[0]);

@@ -38,6 +38,7 @@ impl Layer<'_> {
         self.row = self.row(&facts);
         let class = match facts.nature {
             Nature::Convolution(conv) => return convolution::add(self, conv),
+            Nature::Volume(conv) => return convolution::add_volume(self, conv),
             Nature::Transposed(transposed) => return convolution::add_transposed(self, &transposed.conv),
             Nature::Linear(linear) => return product::add_linear(self, linear),
             Nature::MatMul => return product::add_matmul(self),

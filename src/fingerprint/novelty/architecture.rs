@@ -24,6 +24,7 @@ pub(in crate::fingerprint) fn level(network: &Network) -> String {
 fn form(network: &Network, node: &Node) -> String {
     let attributes = match network.facts(node).nature {
         Nature::Convolution(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
+        Nature::Volume(conv) => format!("{:?} {} {}", conv.window, grouping(network, node, conv), conv.bias),
         Nature::Transposed(transposed) => {
             let ConvTranspose { conv, extra } = transposed;
             format!("{:?} {extra:?} {} {}", conv.window, grouping(network, node, conv), conv.bias)
@@ -44,14 +45,14 @@ fn form(network: &Network, node: &Node) -> String {
     };
     let inputs: Vec<usize> = node.inputs.iter().map(|input| input.index()).collect();
     let image = match node.shape.dims() {
-        [_, image @ ..] if image.len() == 2 => image,
+        [_, image @ ..] if image.len() > 1 => image,
         _ => &[],
     };
     format!("{} {attributes} {inputs:?} {image:?}", node.op.kind())
 }
 
 /// Filters that see one channel each follow the width; other groups stay as many.
-fn grouping(network: &Network, node: &Node, conv: &Conv) -> usize {
+fn grouping<W>(network: &Network, node: &Node, conv: &Conv<W>) -> usize {
     if conv.is_depthwise(network.input_of(node, 0).channels()) { 0 } else { conv.groups }
 }
 

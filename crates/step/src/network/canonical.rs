@@ -11,6 +11,9 @@ pub(super) fn canonical(mut op: Op, inputs: &[&Shape]) -> Op {
     if let Op::AvgPool { window, count_include_pad } = &mut op {
         *count_include_pad |= window.padding == [0; 4];
     }
+    if let Op::AvgPool3d { window, count_include_pad } = &mut op {
+        *count_include_pad |= window.padding == [0; 3];
+    }
     if matches!(&op, Op::Reshape(target) if target.rank() == 1) { Op::Flatten } else { op }
 }
 

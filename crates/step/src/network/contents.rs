@@ -43,6 +43,8 @@ impl Network {
                 Op::Input(_) | Op::Parameter(_) | Op::Conv(_) | Op::ConvTranspose(_) | Op::Linear(_) => {}
                 Op::BatchNorm { .. } | Op::LayerNorm { .. } | Op::GroupNorm { .. } | Op::Softmax { .. } => {}
                 Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } | Op::Resize { .. } => {}
+                Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::Fold(_) | Op::GridSample(_) => {}
+                Op::CumSum { .. } | Op::TopK(_) | Op::ArgMax(_) => {}
                 Op::MatMul | Op::Attention | Op::Dropout { .. } | Op::DropPath { .. } | Op::Unknown(_) => {}
             }
         }

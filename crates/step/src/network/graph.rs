@@ -41,7 +41,8 @@ impl Node {
     /// Whether pruning draws for its filters: a convolution, and a fully connected layer that works on tokens; the classifiers of CNNs are
     /// left alone, as published; and the width of what words are looked up as.
     pub fn is_ranked(&self) -> bool {
-        matches!(self.op, Op::Conv(_) | Op::Embedding(_)) || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
+        matches!(self.op, Op::Conv(_) | Op::Conv3d(_) | Op::Embedding(_))
+            || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
     }
 
     /// Whether its result is the same for every sample: it rests on weights alone.
@@ -294,6 +295,8 @@ impl NetworkBuilder {
     pub(super) fn clear_bias(&mut self, node: NodeId) {
         let op = &mut self.nodes[node.0].op;
         if let Op::Conv(conv) | Op::ConvTranspose(ConvTranspose { conv, .. }) = op {
+            conv.bias = false;
+        } else if let Op::Conv3d(conv) = op {
             conv.bias = false;
         } else if let Op::Linear(linear) = op {
             linear.bias = false;

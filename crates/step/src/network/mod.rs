@@ -16,8 +16,8 @@ pub use contents::Contents;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};
 pub use op::{
-    Activation, Affine, Backward, Beside, Binary, Conv, ConvTranspose, Coupling, Element, Embedding, Facts, Fill,
-    Gradient, Input, Interpolation, Layout, Linear, Nature, Needs, Op, Operand, Original, Pick, Reduction, Spans,
-    Storage, Traffic, Unknown, Weight, Window,
+    Activation, Affine, ArgMax, Backward, Beside, Beyond, Binary, Conv, ConvTranspose, Coupling, Element, Embedding,
+    Facts, Fill, Fold, Gradient, GridSample, Input, Interpolation, Layout, Linear, Nature, Needs, Op, Operand,
+    Original, Pick, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
 };
 pub use shape::{MAX_ELEMENTS, Shape};

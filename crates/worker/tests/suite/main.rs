@@ -10,6 +10,7 @@ mod fixtures;
 mod gpu;
 mod libtorch;
 mod memory_on_cpu;
+mod operations;
 mod program;
 
 use conformance::asked;

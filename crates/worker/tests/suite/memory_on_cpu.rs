@@ -23,7 +23,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
-fn worker() -> Hardware {
+pub(crate) fn worker() -> Hardware {
     Hardware {
         kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
@@ -42,26 +42,26 @@ fn variant(name: &str, level: u8) -> Network {
     pruned(&zoo::build(name, Dataset::Imagenet).unwrap(), level)
 }
 
-fn pruned(network: &Network, level: u8) -> Network {
+pub(crate) fn pruned(network: &Network, level: u8) -> Network {
     let pruner = Pruner::new(network);
     let ranking = Ranking::random(&pruner, &mut generator(7, network.name(), level, 0));
     pruner.prune(&ranking, Goal::percent(network, f64::from(level))).unwrap().network
 }
 
 /// Bytes that libtorch counted and bytes that were simulated.
-struct Pair {
+pub(crate) struct Pair {
     counted: Bytes,
     simulated: Bytes,
 }
 
 impl Pair {
-    fn error(&self) -> f64 {
+    pub(crate) fn error(&self) -> f64 {
         100.0 * (self.simulated.0 as f64 / self.counted.0 as f64 - 1.0)
     }
 }
 
 /// One network at some batch sizes.
-fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<Pair> {
+pub(crate) fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<Pair> {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
@@ -130,14 +130,14 @@ const MODERN: [&str; 22] = [
     "convit_tiny",
     "convnextv2_atto",
     "crossvit_tiny_240",
-    "deit3_small_patch16_224",
+    "deit_tiny_patch16_224",
     "edgenext_xx_small",
     "efficientformer_l1",
     "efficientformerv2_s0",
     "fastvit_t8",
     "levit_128s",
     "mambaout_femto",
-    "mixer_s32_224",
+    "mixer_s16_224",
     "mobilevitv2_050",
     "poolformer_s12",
     "pvt_v2_b0",

@@ -36,6 +36,11 @@ pub(super) fn truth(value: bool) -> TensorProto {
     TensorProto { data_type: Some(DataType::Bool as i32), int32_data: vec![i32::from(value)], ..Default::default() }
 }
 
+/// A 64-bit integer.
+pub(super) fn integer(value: i64) -> TensorProto {
+    TensorProto { dims: vec![], ..vector(vec![value]) }
+}
+
 /// A vector of 64-bit integers.
 pub(super) fn vector(values: Vec<i64>) -> TensorProto {
     TensorProto {

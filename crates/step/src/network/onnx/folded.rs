@@ -91,7 +91,7 @@ fn normalises(network: &Network) -> bool {
         is_root_of_mean(network, node)
             || match network.facts(node).nature {
                 Nature::Normalisation => true,
-                Nature::Convolution(_) | Nature::Transposed(_) => node.trained.is_some(),
+                Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_) => node.trained.is_some(),
                 Nature::Unknown(unknown) => unknown.op_type.contains("Normalization"),
                 Nature::Input | Nature::Parameter | Nature::Linear(_) | Nature::MatMul | Nature::Softmax => false,
                 Nature::Embedding(_) | Nature::Attention | Nature::Activation(_) | Nature::Arithmetic(_) => false,
@@ -116,6 +116,7 @@ fn needs_normalisation(network: &Network, node: &Node) -> bool {
     let is_factor = |id: &NodeId| network.node(*id).shape.image() == [1, 1];
     match network.facts(node).nature {
         Nature::Convolution(conv) => conv.is_depthwise(network.input_of(node, 0).channels()),
+        Nature::Volume(conv) => conv.is_depthwise(network.input_of(node, 0).channels()),
         Nature::Arithmetic(Binary::Add) => is_image && node.inputs.len() == 2,
         Nature::Arithmetic(Binary::Mul) => is_image && node.inputs.iter().any(is_factor),
         Nature::Arithmetic(_) | Nature::Choice | Nature::Activation(_) | Nature::Dropout => false,

@@ -216,6 +216,12 @@ struct Translated {
     noted: bool,
 }
 
+/// The versions of the operator sets that are not ONNX's own.
+fn domains(model: &ModelProto) -> HashMap<&str, i64> {
+    let foreign = model.opset_import.iter().filter(|import| !matches!(import.domain(), "" | "ai.onnx"));
+    foreign.map(|import| (import.domain(), import.version())).collect()
+}
+
 fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Translated, Problem> {
     let data = source::data(graph, &file.initializers)?;
     let samples = data[0].samples;
@@ -229,6 +235,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         builder,
         batch: samples.unwrap_or(SYMBOLIC_BATCH),
         opset,
+        domains: domains(&file.model),
         declared: source::declared(graph),
         exporter: &exporter,
         unfolded: 0,

@@ -330,7 +330,7 @@ fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Pro
 }
 
 /// A weight, unless it is larger than any device holds.
-fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
+pub(super) fn weight(name: &str, dims: Vec<usize>) -> Option<Weight> {
     let elements = elements(&dims);
     (elements <= MAX_ELEMENTS).then(|| Weight {
         tensor: name.into(),
@@ -350,11 +350,12 @@ pub(super) fn declared(graph: &GraphProto) -> HashMap<&str, Vec<Option<u64>>> {
     graph.value_info.iter().chain(&graph.output).filter_map(|info| Some((info.name(), dims(info)?))).collect()
 }
 
-/// How many nodes read each value.
+/// How many nodes read each value; who opens the file reads what the graph gives.
 pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
     let mut readers = HashMap::new();
-    for input in graph.node.iter().flat_map(reads) {
-        *readers.entry(input).or_insert(0) += 1;
+    let outputs = graph.output.iter().map(|output| output.name());
+    for value in graph.node.iter().flat_map(reads).chain(outputs) {
+        *readers.entry(value).or_insert(0) += 1;
     }
     readers
 }
@@ -435,7 +436,12 @@ fn needed(nodes: &[NodeProto], producers: &HashMap<&str, usize>, outputs: &[&str
 
 fn dangling(node: &NodeProto, input: &str) -> Problem {
     let problem = format!("{} reads \"{input}\", which nothing in the file gives", described(node));
-    (problem, Some("the file is damaged or cut out of a larger one; export it again"))
+    (
+        problem,
+        Some(
+            "the file is damaged, cut out of a larger one, or its exporter lost a tensor; export it again, with dynamo=False",
+        ),
+    )
 }
 
 /// A node as messages name it.

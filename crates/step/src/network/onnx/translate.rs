@@ -31,6 +31,8 @@ pub(super) struct Translation<'a> {
     /// The batch size as the file's own arithmetic sees it; where it is symbolic, a number no other dimension has.
     pub batch: u64,
     pub opset: i64,
+    /// The operator sets of other domains than ONNX's own.
+    pub domains: HashMap<&'a str, i64>,
     pub values: HashMap<&'a str, Value>,
     /// The shapes the file declares for values.
     pub declared: HashMap<&'a str, Vec<Option<u64>>>,
@@ -101,17 +103,11 @@ impl<'a> Translation<'a> {
         if declared.len() == made.len() && declared.iter().zip(&made).enumerate().all(fits) {
             return None;
         }
-        let written = |dims: &[Option<u64>]| {
-            let dims = dims.iter().enumerate().filter(|(axis, _)| !open(*axis));
-            dims.map(|(_, dim)| dim.map_or("?".into(), |dim| dim.to_string())).collect::<Vec<_>>().join("x")
-        };
-        let made: Vec<Option<u64>> = made.into_iter().map(Some).collect();
-        Some(format!(
-            "{} for \"{name}\", which {} makes {}",
-            written(declared),
-            source::described(node),
-            written(&made)
-        ))
+        let dim = |dim: &Option<u64>| dim.map_or("?".to_string(), |dim| dim.to_string());
+        let of_samples = |(axis, made): (usize, &u64)| if open(axis) { "batch".to_string() } else { made.to_string() };
+        let declared = declared.iter().map(dim).collect::<Vec<_>>().join(", ");
+        let made = made.iter().enumerate().map(of_samples).collect::<Vec<_>>().join(", ");
+        Some(format!("[{declared}] for \"{name}\", which {} makes [{made}]", source::described(node)))
     }
 
     /// What a node reads.
@@ -143,6 +139,14 @@ impl<'a> Translation<'a> {
                     None => Value::Weight(weight),
                 },
             },
+            // The one slope of a PReLU, which an exporter gave the axes of what it multiplies.
+            Value::Constant(slope) if node.op_type() == "PRelu" && place == 1 => {
+                match self.exporter.told(node, place) {
+                    Told::Parameter(parameter) => source::weight(parameter, slope.dims.clone())
+                        .map_or(Value::Constant(slope), |weight| Value::Weight(Weight { certain: true, ..weight })),
+                    Told::Constant | Told::Nothing => Value::Constant(slope),
+                }
+            }
             other => other,
         }
     }

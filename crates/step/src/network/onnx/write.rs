@@ -4,6 +4,7 @@ mod attention;
 mod elementwise;
 mod normalisation;
 mod original;
+mod places;
 mod sizing;
 
 use super::schema::{
@@ -14,11 +15,13 @@ use super::schema::{
     type_proto,
 };
 use super::{ADAPTIVE, DOMAIN, OPSET, attributes as with, folded};
-use crate::network::{Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Window};
+use crate::network::{
+    Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Volume, Window,
+};
 use perf4sight_conventions::error::Result;
 use perf4sight_conventions::whole_file;
 use prost::Message;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The IR version that came with [`OPSET`], which later operator sets do not need more of.
@@ -34,12 +37,13 @@ pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
 
 /// A network as the bytes of an ONNX file, which `onnx.checker` accepts and [`read`](super::read) gives back as it was.
 pub fn to_bytes(network: &Network) -> Vec<u8> {
-    let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeSet::new(), opset: OPSET };
+    let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
     network.nodes().iter().for_each(|node| writer.node(node));
     let result = network.node(network.output());
     writer.graph.output.push(typed(&result.name, batched(&result.shape), data_type(result.element)));
     writer.graph.name = Some(network.name().into());
-    let imports = std::iter::once(("", writer.opset)).chain(writer.domains.iter().map(|domain| (domain.as_str(), 1)));
+    let imports = std::iter::once(("", writer.opset))
+        .chain(writer.domains.iter().map(|(domain, version)| (domain.as_str(), *version)));
     let import =
         |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.into()), version: Some(version) };
     let model = ModelProto {
@@ -57,7 +61,8 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
 struct Writer<'a> {
     network: &'a Network,
     graph: GraphProto,
-    domains: BTreeSet<String>,
+    /// Other domains than ONNX's own, with the version of their operator sets.
+    domains: BTreeMap<String, i64>,
     opset: i64,
 }
 
@@ -70,7 +75,8 @@ impl Writer<'_> {
             Op::Embedding(embedding) => self.embedding(node, embedding),
             Op::Cast(element) => self.push(node, "Cast", vec![with::int("to", data_type(*element) as i64)]),
             Op::Parameter(shape) => self.parameter(node, shape),
-            Op::Conv(conv) => self.conv(node, conv),
+            Op::Conv(conv) => self.conv(node, conv, windowed(&conv.window)),
+            Op::Conv3d(conv) => self.conv(node, conv, volumed(&conv.window)),
             Op::ConvTranspose(transposed) => self.transposed(node, transposed),
             Op::Linear(linear) => self.linear(node, linear),
             Op::BatchNorm { axis } => self.batch_norm(node, *axis),
@@ -82,6 +88,16 @@ impl Writer<'_> {
                 let counted = with::int("count_include_pad", i64::from(*count_include_pad));
                 self.push(node, "AveragePool", pooling(window).into_iter().chain([counted]).collect());
             }
+            Op::MaxPool3d(window) => self.push(node, "MaxPool", pooling_3d(window)),
+            Op::AvgPool3d { window, count_include_pad } => {
+                let counted = with::int("count_include_pad", i64::from(*count_include_pad));
+                self.push(node, "AveragePool", pooling_3d(window).into_iter().chain([counted]).collect());
+            }
+            Op::ArgMax(place) => self.arg_max(node, place),
+            Op::TopK(top) => self.top_k(node, top),
+            Op::CumSum { axis } => self.cum_sum(node, *axis),
+            Op::Fold(fold) => self.fold(node, fold),
+            Op::GridSample(sample) => self.grid_sample(node, sample),
             Op::AdaptiveAvgPool { output: [1, 1] } => self.push(node, "GlobalAveragePool", vec![]),
             Op::AdaptiveAvgPool { output } => self.adaptive(node, *output),
             Op::Binary(binary) => self.binary(node, *binary),
@@ -162,19 +178,14 @@ impl Writer<'_> {
         self.constant(node, what, with::vector(values))
     }
 
-    fn conv(&mut self, node: &Node, conv: &Conv) {
-        let seen = self.network.input_of(node, 0).channels() / conv.groups;
-        let [height, width] = conv.window.kernel;
+    fn conv<W>(&mut self, node: &Node, conv: &Conv<W>, window: Vec<AttributeProto>) {
+        let filters = self.network.facts(node).weights.swap_remove(0).dims;
         let mut inputs = self.inputs(node);
-        inputs.push(self.matrix(
-            node,
-            &[conv.out_channels, seen, height, width],
-            conv.bias.then_some(conv.out_channels),
-        ));
+        inputs.push(self.matrix(node, filters.dims(), conv.bias.then_some(conv.out_channels)));
         if conv.bias {
             inputs.push(self.weight(node, "bias", &[conv.out_channels]));
         }
-        let attributes = windowed(&conv.window).into_iter().chain([with::int("group", conv.groups as i64)]);
+        let attributes = window.into_iter().chain([with::int("group", conv.groups as i64)]);
         self.emit(node, "Conv", inputs, attributes.collect());
     }
 
@@ -326,7 +337,7 @@ impl Writer<'_> {
 
     /// Moves the node just written into our domain, where its shape is known from its declaration only.
     fn foreign(&mut self, node: &Node) {
-        self.domains.insert(DOMAIN.into());
+        self.domains.insert(DOMAIN.into(), 1);
         self.graph.value_info.push(value_info(&node.name, batched(&node.shape)));
         if let Some(written) = self.graph.node.last_mut() {
             written.domain = Some(DOMAIN.into());
@@ -357,6 +368,20 @@ fn windowed(window: &Window) -> Vec<AttributeProto> {
 
 fn pooling(window: &Window) -> Vec<AttributeProto> {
     windowed(window).into_iter().chain([with::int("ceil_mode", i64::from(window.ceil))]).collect()
+}
+
+fn volumed(window: &Volume) -> Vec<AttributeProto> {
+    let numbers = |values: &[usize]| values.iter().map(|&value| value as i64).collect();
+    vec![
+        with::ints("kernel_shape", numbers(&window.kernel)),
+        with::ints("strides", numbers(&window.stride)),
+        with::ints("pads", numbers(&[window.padding, window.padding].concat())),
+        with::ints("dilations", numbers(&window.dilation)),
+    ]
+}
+
+fn pooling_3d(window: &Volume) -> Vec<AttributeProto> {
+    volumed(window).into_iter().chain([with::int("ceil_mode", i64::from(window.ceil))]).collect()
 }
 
 fn batched(sample: &Shape) -> Vec<Dimension> {

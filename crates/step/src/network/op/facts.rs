@@ -7,6 +7,7 @@ use super::normalisation::Affine;
 use super::pooling::Window;
 use super::product::{Conv, ConvTranspose, Linear};
 use super::unknown::Unknown;
+use super::volume::Volume;
 use crate::network::{Node, Shape};
 
 /// What is true of one operation; elements and multiply-accumulates are those of one sample.
@@ -42,6 +43,7 @@ pub enum Nature<'a> {
     Parameter,
     Embedding(&'a Embedding),
     Convolution(&'a Conv),
+    Volume(&'a Conv<Volume>),
     Transposed(&'a ConvTranspose),
     Linear(&'a Linear),
     MatMul,
@@ -176,6 +178,8 @@ pub enum Coupling<'a> {
     /// A new one for every filter.
     Filters(&'a Conv),
     /// A new one for every filter.
+    Volumes(&'a Conv<Volume>),
+    /// A new one for every filter.
     Spread(&'a ConvTranspose),
     /// New ones on the last axis; channels on another pass.
     Features(&'a Linear),
@@ -190,7 +194,7 @@ pub enum Coupling<'a> {
         /// How many.
         groups: usize,
     },
-    /// The same, if they are an image's.
+    /// The same, if they are the channels of an image or volume; those of a second input have no part in them.
     Image,
     /// The same of all inputs, element by element.
     Tied,
@@ -231,6 +235,8 @@ pub enum Coupling<'a> {
     /// Those of the axes before the last two of every input, which run side by side; the last two are multiplied. What is added to products
     /// stretches.
     Multiplied,
+    /// They cannot be told from each other any more.
+    Lost,
     /// Nobody knows.
     Unknown(&'a Unknown),
 }

@@ -73,7 +73,9 @@ impl Op {
             Op::Every { .. } | Op::Pick(_) | Op::Pad { .. } | Op::Expand(_) => of(0),
             Op::Where => of(1),
             Op::Binary(binary) if binary.says_truth() => Element::Number,
-            Op::Binary(_) | Op::Reduce { .. } => of(0),
+            Op::Binary(_) | Op::Reduce { .. } | Op::CumSum { .. } => of(0),
+            // Places are made what they are places of.
+            Op::TopK(_) | Op::ArgMax(_) => of(0),
             Op::Activation(Activation::Abs | Activation::Neg | Activation::Sign) => of(0),
             Op::Activation(_)
             | Op::Parameter(_)
@@ -83,6 +85,9 @@ impl Op {
             | Op::Linear(_) => Element::Number,
             Op::BatchNorm { .. } | Op::LayerNorm { .. } | Op::GroupNorm { .. } | Op::Softmax { .. } => Element::Number,
             Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } | Op::Resize { .. } => Element::Number,
+            Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::Fold(_) | Op::GridSample(_) => {
+                Element::Number
+            }
             Op::MatMul | Op::Attention | Op::Dropout { .. } | Op::DropPath { .. } | Op::Unknown(_) => Element::Number,
         }
     }

@@ -6,9 +6,11 @@ mod facts;
 mod input;
 mod movement;
 mod normalisation;
+mod places;
 mod pooling;
 mod product;
 mod unknown;
+mod volume;
 
 pub use elementwise::{Activation, Binary};
 pub use embedding::Embedding;
@@ -17,9 +19,11 @@ pub use facts::{Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Span
 pub use input::{Element, Input};
 pub use movement::{Fill, Pick};
 pub use normalisation::Affine;
+pub use places::{ArgMax, Beyond, Fold, GridSample, TopK};
 pub use pooling::{Interpolation, Reduction, Window};
 pub use product::{Conv, ConvTranspose, Linear};
 pub use unknown::{Layout, Operand, Original, Unknown};
+pub use volume::Volume;
 
 use super::shape::{MAX_ELEMENTS, Shape};
 
@@ -39,6 +43,8 @@ pub enum Op {
     Cast(Element),
     /// 2-D convolution; depthwise and grouped ones included. Input channels follow from the input.
     Conv(Conv),
+    /// 3-D convolution.
+    Conv3d(Conv<Volume>),
     /// 2-D convolution turned around, as networks grow images with.
     ConvTranspose(ConvTranspose),
     /// Fully connected layer on the last axis; input features follow from the input.
@@ -70,6 +76,15 @@ pub enum Op {
     AvgPool {
         /// The windows.
         window: Window,
+        /// Whether padding counts in the mean's denominator.
+        count_include_pad: bool,
+    },
+    /// Maximum over windows of a volume.
+    MaxPool3d(Volume),
+    /// Mean over windows of a volume.
+    AvgPool3d {
+        /// The windows.
+        window: Volume,
         /// Whether padding counts in the mean's denominator.
         count_include_pad: bool,
     },
@@ -153,6 +168,19 @@ pub enum Op {
         /// Whether they stay as axes of length 1.
         keep: bool,
     },
+    /// Where along an axis the largest or smallest element is.
+    ArgMax(ArgMax),
+    /// The largest or smallest elements along an axis, or their places.
+    TopK(TopK),
+    /// Sums of all elements along `axis` up to each.
+    CumSum {
+        /// The axis.
+        axis: usize,
+    },
+    /// An image put together from columns, each a window of it.
+    Fold(Fold),
+    /// The first input, an image, at the places that the second names.
+    GridSample(GridSample),
     /// Dropout in training, nothing in inference or with a rate of 0.
     Dropout {
         /// Share of elements set to zero.
@@ -176,6 +204,7 @@ impl Op {
             Op::Cast(_) => "cast",
             Op::Parameter(_) => "parameter",
             Op::Conv(_) => "conv",
+            Op::Conv3d(_) => "conv-3d",
             Op::ConvTranspose(_) => "conv-transpose",
             Op::Linear(_) => "linear",
             Op::BatchNorm { .. } => "batch-norm",
@@ -184,6 +213,8 @@ impl Op {
             Op::Activation(activation) => activation.name(),
             Op::MaxPool(_) => "max-pool",
             Op::AvgPool { .. } => "avg-pool",
+            Op::MaxPool3d(_) => "max-pool-3d",
+            Op::AvgPool3d { .. } => "avg-pool-3d",
             Op::AdaptiveAvgPool { .. } => "adaptive-avg-pool",
             Op::Binary(binary) => binary.name(),
             Op::Concat { .. } => "concat",
@@ -201,6 +232,11 @@ impl Op {
             Op::Pick(_) => "pick",
             Op::Pad { .. } => "pad",
             Op::Expand(_) => "expand",
+            Op::ArgMax(_) => "arg-max",
+            Op::TopK(_) => "top-k",
+            Op::CumSum { .. } => "cum-sum",
+            Op::Fold(_) => "fold",
+            Op::GridSample(_) => "grid-sample",
             Op::Dropout { .. } => "dropout",
             Op::DropPath { .. } => "drop-path",
             Op::Unknown(unknown) => &unknown.op_type,
@@ -219,6 +255,7 @@ impl Op {
                 ..Facts::of(Nature::Parameter, Coupling::Partner, Gradient::Ends)
             },
             Op::Conv(conv) => conv.facts(at),
+            Op::Conv3d(conv) => conv.facts(at),
             Op::ConvTranspose(transposed) => transposed.facts(at),
             Op::Linear(linear) => linear.facts(at),
             Op::BatchNorm { axis } => normalisation::batch(at, *axis),
@@ -228,6 +265,8 @@ impl Op {
             Op::MaxPool(window) => pooling::max(window, at),
             Op::AvgPool { window, .. } => pooling::average(window, at),
             Op::AdaptiveAvgPool { output } => pooling::adaptive(*output, at),
+            Op::MaxPool3d(window) => volume::max(window, at),
+            Op::AvgPool3d { window, .. } => volume::average(window, at),
             Op::Binary(binary) => binary.facts(at),
             Op::Concat { axis } => movement::concat(*axis, at),
             Op::Flatten | Op::Reshape(_) => movement::reshape(),
@@ -243,6 +282,11 @@ impl Op {
             Op::Pick(pick) => pick.facts(at),
             Op::Pad { .. } => movement::pad(at),
             Op::Expand(_) => movement::expand(at),
+            Op::ArgMax(place) => place.facts(at),
+            Op::TopK(top) => top.facts(at),
+            Op::CumSum { .. } => places::cumulated(at),
+            Op::Fold(fold) => fold.facts(at),
+            Op::GridSample(sample) => places::sampled(sample, at),
             Op::Dropout { rate } => elementwise::dropout(*rate, at),
             Op::DropPath { rate } => elementwise::drop_path(*rate, at),
             Op::Unknown(unknown) => unknown.facts(at),
@@ -255,7 +299,9 @@ impl Op {
             Op::Input(Input { shape, .. }) | Op::Parameter(shape) => shape.clone(),
             Op::Embedding(embedding) => embedding.shape(inputs)?,
             Op::Conv(conv) => conv.shape(one(inputs)?)?,
+            Op::Conv3d(conv) => conv.shape(one(inputs)?)?,
             Op::ConvTranspose(transposed) => transposed.shape(one(inputs)?)?,
+            Op::MaxPool3d(window) | Op::AvgPool3d { window, .. } => window.shape(one(inputs)?)?,
             Op::Linear(linear) => linear.shape(one(inputs)?)?,
             Op::MaxPool(window) | Op::AvgPool { window, .. } => window.shape(one(inputs)?)?,
             Op::AdaptiveAvgPool { output } => pooling::adaptive_shape(*output, one(inputs)?)?,
@@ -274,7 +320,13 @@ impl Op {
             Op::Pick(pick) => pick.shape(one(inputs)?)?,
             Op::Pad { sides, .. } => movement::pad_shape(sides, one(inputs)?)?,
             Op::Expand(target) => movement::expand_shape(target, one(inputs)?)?,
-            Op::LayerNorm { axis, .. } | Op::Softmax { axis } => normalisation::shape(*axis, one(inputs)?)?,
+            Op::ArgMax(place) => pooling::reduced_shape(one(inputs)?, &[place.axis], place.keep)?,
+            Op::TopK(top) => top.shape(one(inputs)?)?,
+            Op::Fold(fold) => fold.shape(one(inputs)?)?,
+            Op::GridSample(_) => places::sampled_shape(inputs)?,
+            Op::LayerNorm { axis, .. } | Op::Softmax { axis } | Op::CumSum { axis } => {
+                normalisation::shape(*axis, one(inputs)?)?
+            }
             Op::BatchNorm { axis } => normalisation::batch_shape(*axis, one(inputs)?)?,
             Op::GroupNorm { groups, .. } => normalisation::grouped_shape(*groups, one(inputs)?)?,
             Op::Activation(_) | Op::Cast(_) | Op::Dropout { .. } | Op::DropPath { .. } => one(inputs)?.clone(),

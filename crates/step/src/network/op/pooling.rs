@@ -44,27 +44,46 @@ impl Window {
 
     /// Positions of the window along height and width.
     pub(super) fn positions(&self, size: [usize; 2]) -> Result<[usize; 2], String> {
-        let mut positions = [0; 2];
-        for axis in 0..2 {
-            let (kernel, stride) = (self.kernel[axis], self.stride[axis]);
-            if kernel == 0 || stride == 0 || self.dilation[axis] == 0 {
-                return Err("has a kernel, stride or dilation of 0".into());
-            }
-            let reach = (kernel - 1).saturating_mul(self.dilation[axis]).saturating_add(1);
-            let before = self.padding[axis];
-            let padded = size[axis].saturating_add(before).saturating_add(self.padding[axis + 2]);
-            // Rounding up counts a last window of which only a part lies on the image, as long as it does not start behind it:
-            // PyTorch's pooling_output_shape.
-            let overhang = if self.ceil { stride - 1 } else { 0 };
-            let room = padded.saturating_add(overhang).checked_sub(reach).ok_or_else(|| {
-                format!("has a kernel that reaches {reach} over an image of {padded} (padding included)")
-            })?;
-            positions[axis] = room / stride + 1;
-            if self.ceil && (positions[axis] - 1).saturating_mul(stride) >= size[axis].saturating_add(before) {
-                positions[axis] -= 1;
-            }
+        let along = |axis: usize| Along {
+            size: size[axis],
+            kernel: self.kernel[axis],
+            stride: self.stride[axis],
+            dilation: self.dilation[axis],
+            padding: [self.padding[axis], self.padding[axis + 2]],
+        };
+        Ok([along(0).positions(self.ceil)?, along(1).positions(self.ceil)?])
+    }
+}
+
+/// A window along one axis of what it moves over.
+pub(super) struct Along {
+    pub size: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    /// Before and behind.
+    pub padding: [usize; 2],
+}
+
+impl Along {
+    /// How many positions it has, their number rounded up or down.
+    pub fn positions(&self, ceil: bool) -> Result<usize, String> {
+        let Along { size, kernel, stride, dilation, padding: [before, behind] } = *self;
+        if kernel == 0 || stride == 0 || dilation == 0 {
+            return Err("has a kernel, stride or dilation of 0".into());
         }
-        Ok(positions)
+        let reach = (kernel - 1).saturating_mul(dilation).saturating_add(1);
+        let padded = size.saturating_add(before).saturating_add(behind);
+        // Rounding up counts a last window of which only a part lies on the image, as long as it does not start behind it:
+        // PyTorch's pooling_output_shape.
+        let overhang = if ceil { stride - 1 } else { 0 };
+        let room = padded
+            .saturating_add(overhang)
+            .checked_sub(reach)
+            .ok_or_else(|| format!("has a kernel that reaches {reach} over an image of {padded} (padding included)"))?;
+        let positions = room / stride + 1;
+        let starts_behind = ceil && (positions - 1).saturating_mul(stride) >= size.saturating_add(before);
+        Ok(if starts_behind { positions - 1 } else { positions })
     }
 }
 
@@ -117,11 +136,13 @@ pub enum Reduction {
     /// The root of the sum of squares.
     L2,
     Product,
+    /// The logarithm of the sum of exponentials.
+    LogSumExp,
 }
 
 impl Reduction {
     /// All there are.
-    pub const ALL: [Reduction; 7] = [
+    pub const ALL: [Reduction; 8] = [
         Reduction::Mean,
         Reduction::Sum,
         Reduction::Max,
@@ -129,6 +150,7 @@ impl Reduction {
         Reduction::L1,
         Reduction::L2,
         Reduction::Product,
+        Reduction::LogSumExp,
     ];
 
     /// Its name as tables print it.
@@ -141,6 +163,7 @@ impl Reduction {
             Reduction::L1 => "norm-1",
             Reduction::L2 => "norm",
             Reduction::Product => "product",
+            Reduction::LogSumExp => "log-sum-exp",
         }
     }
 }
@@ -158,12 +181,13 @@ pub(super) fn reduced_shape(input: &Shape, axes: &[usize], keep: bool) -> Result
 }
 
 pub(super) fn reduced<'a>(reduction: Reduction, axes: &'a [usize], keep: bool, at: At) -> Facts<'a> {
-    // amax, amin, linalg_vector_norm and prod in derivatives.yaml.
+    // amax, amin, linalg_vector_norm, prod and logsumexp in derivatives.yaml.
     let (needs, storage) = match reduction {
         Reduction::Mean | Reduction::Sum => (Needs::Nothing, Storage::Own),
         Reduction::Max | Reduction::Min | Reduction::L1 | Reduction::L2 | Reduction::Product => {
             (Needs::All, Storage::Needed)
         }
+        Reduction::LogSumExp => (Needs::All, Storage::Needed),
     };
     Facts { needs, storage, traffic: whole(at), channels: Coupling::Reduced { axes, keep }, ..pooled(None) }
 }
@@ -181,7 +205,7 @@ pub enum Interpolation {
 
 impl Interpolation {
     /// Pixels that each result reads.
-    fn pixels(self) -> f64 {
+    pub(super) fn pixels(self) -> f64 {
         match self {
             Interpolation::Nearest => 1.0,
             Interpolation::Linear => 4.0,

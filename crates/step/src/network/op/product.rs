@@ -5,13 +5,13 @@ use super::pooling::{Window, image};
 use super::two;
 use crate::network::Shape;
 
-/// Attributes of a 2-D convolution; pairs are height, width.
+/// Attributes of a convolution: of images, or of what else has windows; pairs are height, width.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conv {
+pub struct Conv<W = Window> {
     /// Filters.
     pub out_channels: usize,
     /// Kernel, stride, padding and dilation.
-    pub window: Window,
+    pub window: W,
     /// Blocks of channels that do not see each other.
     pub groups: usize,
     /// Whether each filter has a bias.
@@ -39,30 +39,49 @@ pub struct Linear {
 impl Conv {
     pub(super) fn shape(&self, input: &Shape) -> Result<Shape, String> {
         let [channels, height, width] = image(input)?;
-        let divides = |channels: usize| self.groups > 0 && channels.is_multiple_of(self.groups);
-        if !divides(channels) || !divides(self.out_channels) {
-            return Err(format!(
-                "cannot split {channels} input and {} output channels into {} groups",
-                self.out_channels, self.groups
-            ));
-        }
+        self.divides(channels)?;
         let [height, width] = self.window.positions([height, width])?;
         Ok(Shape::new([self.out_channels, height, width]))
     }
 
     pub(super) fn facts<'a>(&'a self, at: At) -> Facts<'a> {
-        let [height, width] = self.window.kernel;
-        let seen = at.input(0).channels() / self.groups;
-        let filter = Shape::new([seen, height, width]).elements();
-        let dims = Shape::new([self.out_channels, seen, height, width]);
+        self.filtering(&self.window.kernel, at, Nature::Convolution(self), Coupling::Filters(self))
+    }
+}
+
+impl<W> Conv<W> {
+    /// Whether groups of channels can be equally large.
+    pub(super) fn divides(&self, channels: usize) -> Result<(), String> {
+        let divides = |channels: usize| self.groups > 0 && channels.is_multiple_of(self.groups);
+        match divides(channels) && divides(self.out_channels) {
+            true => Ok(()),
+            false => Err(format!(
+                "cannot split {channels} input and {} output channels into {} groups",
+                self.out_channels, self.groups
+            )),
+        }
+    }
+
+    /// Its facts, whatever its kernel moves over.
+    pub(super) fn filtering<'a>(
+        &self,
+        kernel: &[usize],
+        at: At,
+        nature: Nature<'a>,
+        channels: Coupling<'a>,
+    ) -> Facts<'a> {
+        let filter: Vec<usize> =
+            std::iter::once(at.input(0).channels() / self.groups).chain(kernel.iter().copied()).collect();
+        let macs = Shape::new(filter.as_slice()).elements().saturating_mul(at.output().elements());
+        let dims = Shape::new([&[self.out_channels], filter.as_slice()].concat());
         let filters = Weight { dims, spans: Spans::Filters { input: 0 } };
         let bias =
             self.bias.then(|| Weight { dims: Shape::new([self.out_channels]), spans: Spans::Result { first: 0 } });
         Facts {
             weights: [filters].into_iter().chain(bias).collect(),
-            macs: filter.saturating_mul(at.output().elements()),
+            macs,
             needs: Needs::Inputs,
-            ..Facts::of(Nature::Convolution(self), Coupling::Filters(self), Gradient::Made)
+            ..Facts::of(nature, channels, Gradient::Made)
         }
     }
 

@@ -23,7 +23,7 @@ pub struct Unknown {
 pub struct Original {
     /// Its attributes: a `NodeProto` with nothing else, encoded.
     pub attributes: Vec<u8>,
-    /// The operator set it is of, at least that of the files we write.
+    /// The operator set of its domain that it is of; of ONNX's own at least that of the files we write.
     pub opset: i64,
     /// What it reads, in order.
     pub operands: Vec<Operand>,

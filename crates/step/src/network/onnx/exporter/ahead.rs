@@ -79,6 +79,9 @@ impl Exporter<'_> {
         if let Some(usual) = missing.iter().find_map(|parameter| usual(parameter, dims)) {
             return Some(Origin::Usual(usual));
         }
+        if is_normed(&missing) {
+            return Some(Origin::Trained(elements + dims.first().copied().unwrap_or(0)));
+        }
         let [copies, others] = self.read_in(module);
         let left = missing.len().saturating_sub(copies);
         let all = (others <= left).then_some(elements);
@@ -195,6 +198,13 @@ impl Exporter<'_> {
 /// Whether a tensor is rows of a table, which may have more: `nn.Embedding` asked for places that are always the same.
 fn is_looked_up(name: &str) -> bool {
     name.split('_').next() == Some("embedding")
+}
+
+/// Whether these parameters are what PyTorch's weight_norm makes of filters: as many elements, and a magnitude for each of the first axis.
+fn is_normed(missing: &[&str]) -> bool {
+    let pairs = [["parametrizations.weight.original0", "parametrizations.weight.original1"], ["weight_g", "weight_v"]];
+    let has = |part: &str| missing.iter().any(|name| name.ends_with(part));
+    pairs.iter().any(|pair| pair.iter().all(|part| has(part)))
 }
 
 /// Whether every sample got a copy of what a tensor is called after.

@@ -10,7 +10,7 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
     match call.node.op_type() {
         "Pad" => padded(call, data),
         "Resize" | "Upsample" => resized(call, data),
-        "Conv" => windowed(call, data, *input(1)?.first()?, input(1)?.get(2..)?),
+        "Conv" | "DeformConv" => windowed(call, data, *input(1)?.first()?, input(1)?.get(2..)?),
         "MaxPool" | "AveragePool" | "LpPool" => windowed(
             call,
             data,
@@ -18,12 +18,18 @@ pub(super) fn output(call: &Call, inputs: &[Option<Dims>]) -> Option<Dims> {
             &sizes(&Constant::integers(call.ints("kernel_shape")?.iter().copied()))?,
         ),
         "ConvTranspose" => transposed(call, data, input(1)?),
+        "MaxUnpool" => unpooled(call, data),
         "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => {
             Some(data.iter().enumerate().map(|(axis, &dim)| if axis < 2 { dim } else { 1 }).collect())
         }
         "DepthToSpace" | "SpaceToDepth" => blocks(call, data),
         "Col2Im" => columns_back(call, data),
         "GridSample" => Some([data.get(..2)?, input(1)?.get(1..data.len() - 1)?].concat()),
+        "AffineGrid" => {
+            let wanted = sizes(call.constant(1)?)?;
+            let (_, image) = wanted.split_at_checked(2)?;
+            Some(wanted[..1].iter().chain(image).copied().chain([image.len() as u64]).collect())
+        }
         "RoiAlign" => {
             let [height, width] =
                 ["output_height", "output_width"].map(|name| u64::try_from(call.int(name).unwrap_or(1)));
@@ -141,6 +147,21 @@ fn transposed(call: &Call, data: &[u64], filters: &[u64]) -> Option<Dims> {
         let spread = size.checked_sub(1)?.checked_mul(stride)?.checked_add(reach[at])?.checked_add(extra[at])?;
         let full = spread.checked_sub(pads[at].checked_add(pads[at + kernel.len()])?)?;
         dims.push(if call.text("auto_pad").starts_with("SAME") { size.checked_mul(stride)? } else { full });
+    }
+    Some(dims)
+}
+
+/// The least image that a pooling by these windows makes so much of, where no input tells another.
+fn unpooled(call: &Call, data: &[u64]) -> Option<Dims> {
+    if let Some(wanted) = call.constant(2) {
+        return sizes(wanted);
+    }
+    let kernel = sizes(&Constant::integers(call.ints("kernel_shape")?.iter().copied()))?;
+    let Moves { reach, strides, pads } = moves(call, &kernel)?;
+    let mut dims = data.get(..2)?.to_vec();
+    for (at, &size) in data.get(2..)?.iter().enumerate() {
+        let spread = size.checked_sub(1)?.checked_mul(*strides.get(at)?)?.checked_add(*reach.get(at)?)?;
+        dims.push(spread.checked_sub(pads[at].checked_add(pads[at + kernel.len()])?)?);
     }
     Some(dims)
 }

@@ -1,15 +1,18 @@
 //! Convolutions, as they are and turned around, and the windows that they and poolings move.
 
 use super::normalisation::unfolded;
-use super::sequence;
+use super::{sequence, stack, volume};
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::translate::{Translation, single};
 use crate::network::onnx::value::Feature;
 use crate::network::{Conv, ConvTranspose, Op, Window};
 
 pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
-    if let Some(&[_, _, _]) = call.input(1).fixed_dims() {
-        return sequence::conv(to, call);
+    match call.input(1).fixed_dims() {
+        Some([_, _, _]) => return sequence::conv(to, call),
+        Some([_, _, _, _, _]) => return volume::conv(to, call),
+        Some([_, _, _, _]) if stack::is_stack(to, call) => return stack::conv(to, call),
+        _ => {}
     }
     let (image, padded) = unpadded(to, call, 0.0)?;
     let filters = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?;
@@ -21,7 +24,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     }
     let window = window(call, to.builder.shape(image.id).image(), [height, width], padded)?;
     let bias = to.has_bias(call);
-    layer(to, call, Conv { out_channels, window, groups, bias }, image)
+    layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)
 }
 
 /// Whether the filters of all groups together see every channel.
@@ -36,11 +39,11 @@ pub(super) fn sees_all(to: &Translation, image: Feature, seen: usize, groups: us
 }
 
 /// The convolution of a call on an image, and what its exporter folded into it.
-pub(super) fn layer(to: &mut Translation, call: &Call, conv: Conv, image: Feature) -> Outcome {
-    let (out_channels, bias) = (conv.out_channels, conv.bias);
-    let node = to.add_like(&to.name(call), Op::Conv(conv), &[image])?;
+pub(super) fn layer(to: &mut Translation, call: &Call, conv: Op, image: Feature) -> Outcome {
+    let node = to.add_like(&to.name(call), conv, &[image])?;
     to.filters_lie(node.id, call, 0);
-    let result = to.filter(node, call, bias.then_some(out_channels))?;
+    let bias = to.has_bias(call).then(|| to.builder.shape(node.id).channels());
+    let result = to.filter(node, call, bias)?;
     single(unfolded(to, call, result, 0)?)
 }
 

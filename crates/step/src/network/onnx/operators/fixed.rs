@@ -116,7 +116,9 @@ fn output_shapes(to: &Translation, call: &Call) -> Option<Vec<Vec<usize>>> {
         shapes.collect::<Option<Vec<Vec<usize>>>>()
     });
     let declared = || call.node.output.iter().map(|output| unknown::declared_dims(to, output)).collect();
-    ruled.or_else(declared).filter(|shapes| shapes.iter().all(|dims| elements(dims) <= MAX_ELEMENTS))
+    // Tables for every sample of a symbolic batch are nobody's memory.
+    let most = MAX_ELEMENTS.saturating_mul(to.batch);
+    ruled.or_else(declared).filter(|shapes| shapes.iter().all(|dims| elements(dims) <= most))
 }
 
 /// What arithmetic makes of random numbers: the share that a comparison keeps, or `floor(share + uniform)`.

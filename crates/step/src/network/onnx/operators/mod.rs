@@ -1,6 +1,7 @@
 //! What each ONNX operator becomes, by topic.
 
 mod attention;
+mod composite;
 mod convolution;
 mod einsum;
 mod elementwise;
@@ -10,16 +11,18 @@ mod linear;
 mod movement;
 pub(super) mod normalisation;
 mod original;
+mod places;
 mod pooling;
 mod sequence;
 mod shapes;
 pub(super) mod sizing;
+mod stack;
 pub(super) mod unknown;
+mod volume;
 mod whole_attention;
 
 use super::call::{Call, Misfit, Outcome};
 use super::translate::Translation;
-use crate::network::Reduction;
 
 /// The node's outputs, by its operator.
 pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
@@ -32,6 +35,9 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
     if call.features().next().is_none() {
         return fixed::translate(to, call);
     }
+    if let Some(reduction) = pooling::reduction(call.node.op_type()) {
+        return pooling::reduce(to, call, reduction);
+    }
     match call.node.op_type() {
         "Conv" => convolution::conv(to, call),
         "ConvTranspose" => convolution::transposed(to, call),
@@ -40,14 +46,10 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "DepthToSpace" | "SpaceToDepth" => sizing::blocks(to, call),
         "Tile" => sizing::tile(to, call),
         "MaxPool" | "AveragePool" => pooling::windowed(to, call),
+        "LpPool" => composite::power_pool(to, call),
+        "LRN" => composite::local_response(to, call),
+        "ArgMax" | "ArgMin" | "TopK" | "CumSum" | "Col2Im" | "GridSample" | "GatherND" => places::translate(to, call),
         "GlobalAveragePool" | "GlobalMaxPool" => pooling::global(to, call),
-        "ReduceMean" => pooling::reduce(to, call, Reduction::Mean),
-        "ReduceSum" => pooling::reduce(to, call, Reduction::Sum),
-        "ReduceMax" => pooling::reduce(to, call, Reduction::Max),
-        "ReduceMin" => pooling::reduce(to, call, Reduction::Min),
-        "ReduceL1" => pooling::reduce(to, call, Reduction::L1),
-        "ReduceL2" => pooling::reduce(to, call, Reduction::L2),
-        "ReduceProd" => pooling::reduce(to, call, Reduction::Product),
         "Gemm" => linear::gemm(to, call),
         "MatMul" => linear::matmul(to, call),
         "Einsum" => einsum::einsum(to, call),
@@ -60,10 +62,10 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Softmax" | "LogSoftmax" => normalisation::softmax(to, call),
         "Concat" => movement::concat(to, call),
         "Slice" => movement::slice(to, call),
+        "ScatterND" => movement::scatter(to, call),
         "Split" => movement::split(to, call),
         "SplitToSequence" => movement::split_to_sequence(to, call),
         "Gather" => movement::gather(to, call),
-        "GatherND" => movement::gather_pairs(to, call),
         "Transpose" => movement::transpose(to, call),
         "Reshape" => shapes::reshape(to, call),
         "Flatten" => shapes::flatten(to, call),

@@ -230,6 +230,13 @@ fn picked(to: &mut Translation, call: &Call, input: Feature, axis: usize) -> Res
     to.add_like(own_name(call), op, &[input])
 }
 
+/// Elements put into a tensor at places that the network does not compute: where they are as many as there are, all of it.
+pub(super) fn scatter(to: &mut Translation, call: &Call) -> Outcome {
+    let (whole, put) = (call.feature(0)?, call.feature(2)?);
+    let all = call.text("reduction").is_empty() && to.dims(whole) == to.dims(put) && whole.batch == put.batch;
+    if all && call.input(1).fixed_dims().is_some() { single(put) } else { Err(Misfit::Unsupported) }
+}
+
 pub(super) fn transpose(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let rank = to.dims(input).len();

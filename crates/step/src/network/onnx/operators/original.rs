@@ -27,6 +27,10 @@ pub(super) fn kept(
     {
         return None;
     }
+    // Numbers of the file that elements are written into are those of its own batch.
+    if call.node.op_type() == "ScatterND" && matches!(call.input(0), Value::Constant(_)) {
+        return None;
+    }
     let mut operands: Vec<Operand> =
         (0..call.inputs.len()).map(|place| operand(to, call, place)).collect::<Option<_>>()?;
     open_batch(to, call, batch?, &mut operands);
@@ -38,7 +42,7 @@ pub(super) fn kept(
     }
     Some(Box::new(Original {
         attributes: NodeProto { attribute, ..Default::default() }.encode_to_vec(),
-        opset: call.opset.max(OPSET),
+        opset: to.domains.get(call.node.domain()).copied().unwrap_or(call.opset.max(OPSET)),
         operands,
         output,
         outputs: call.node.output.len(),
@@ -65,7 +69,8 @@ fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
     let input = call.input(place);
     let trained = super::unknown::is_trained(call, place);
     Some(match input {
-        Value::Absent => Operand::Absent,
+        // What another operation should have given is not left out.
+        Value::Absent if call.node.input[place].is_empty() => Operand::Absent,
         Value::Feature(feature) => Operand::Node(feature.batch?.layout()?),
         // Factors of a Resize are constants whatever their type.
         Value::Weight(weight) if matches!(call.node.op_type(), "Resize" | "Upsample") => {

@@ -1,20 +1,23 @@
 //! Pooling over windows, over the whole image, over chosen axes.
 
 use super::convolution::{size, unpadded, window};
-use super::sequence;
+use super::{sequence, stack, volume};
+use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome, axis as counted};
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::Feature;
 use crate::network::{Op, Reduction, Window};
 
 pub(super) fn windowed(to: &mut Translation, call: &Call) -> Outcome {
-    if let Some(&[_]) = call.ints("kernel_shape") {
-        return sequence::pool(to, call);
+    match call.ints("kernel_shape") {
+        Some([_]) => return sequence::pool(to, call),
+        Some([_, _, _]) => return volume::pool(to, call),
+        Some([_, _]) if stack::is_stack(to, call) => return stack::pool(to, call),
+        _ => {}
     }
     let number = if call.node.op_type() == "MaxPool" { f64::NEG_INFINITY } else { 0.0 };
-    let (image, padded) = unpadded(to, call, number)?;
     let Some(&[height, width]) = call.ints("kernel_shape") else { return Err(Misfit::Unsupported) };
-    let window = window(call, to.builder.shape(image.id).image(), [size(height)?, size(width)?], padded)?;
+    let (image, padded, window) = padded(to, call, [size(height)?, size(width)?], number)?;
     let op = match call.node.op_type() {
         "MaxPool" => Op::MaxPool(window),
         // Zeros that a separate node added do count.
@@ -23,7 +26,31 @@ pub(super) fn windowed(to: &mut Translation, call: &Call) -> Outcome {
     single(to.add_like(own_name(call), op, &[image])?)
 }
 
+/// What a pooling works on: the image in front of a padding, which the window then has, else the padded one. A window with as much
+/// padding as it has extent may lie beside the image, which runtimes refuse.
+fn padded(
+    to: &Translation,
+    call: &Call,
+    kernel: [usize; 2],
+    number: f64,
+) -> Result<(Feature, [usize; 4], Window), Misfit> {
+    let (source, sides) = unpadded(to, call, number)?;
+    let whole = window(call, to.builder.shape(source.id).image(), kernel, sides)?;
+    if sides == [0; 4] || (0..4).all(|side| whole.padding[side] < kernel[side % 2]) {
+        return Ok((source, sides, whole));
+    }
+    let image = to.image(call)?;
+    Ok((image, [0; 4], window(call, to.builder.shape(image.id).image(), kernel, [0; 4])?))
+}
+
 pub(super) fn global(to: &mut Translation, call: &Call) -> Outcome {
+    let input = call.feature(0)?;
+    let rank = to.builder.shape(input.id).rank();
+    if input.batch == Some(Batch::FIRST) && rank > 1 && rank != 3 {
+        let reduction = if call.node.op_type() == "GlobalAveragePool" { Reduction::Mean } else { Reduction::Max };
+        let op = Op::Reduce { reduction, axes: (1..rank).collect(), keep: true };
+        return single(to.add_like(own_name(call), op, &[input])?);
+    }
     let image = to.image(call)?;
     let kernel = to.builder.shape(image.id).image();
     let op = match call.node.op_type() {
@@ -31,6 +58,21 @@ pub(super) fn global(to: &mut Translation, call: &Call) -> Outcome {
         _ => Op::MaxPool(Window { kernel, stride: kernel, padding: [0; 4], dilation: [1; 2], ceil: false }),
     };
     single(to.add_like(own_name(call), op, &[image])?)
+}
+
+/// Operators that reduce axes to a number.
+pub(super) fn reduction(operator: &str) -> Option<Reduction> {
+    Some(match operator {
+        "ReduceMean" => Reduction::Mean,
+        "ReduceSum" => Reduction::Sum,
+        "ReduceMax" => Reduction::Max,
+        "ReduceMin" => Reduction::Min,
+        "ReduceL1" => Reduction::L1,
+        "ReduceL2" => Reduction::L2,
+        "ReduceProd" => Reduction::Product,
+        "ReduceLogSumExp" => Reduction::LogSumExp,
+        _ => return None,
+    })
 }
 
 pub(super) fn reduce(to: &mut Translation, call: &Call, reduction: Reduction) -> Outcome {

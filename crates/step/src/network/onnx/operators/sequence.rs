@@ -14,7 +14,7 @@ pub(super) fn conv(to: &mut Translation, call: &Call) -> Outcome {
     let bias = to.has_bias(call);
     let image = image(to, call)?;
     sees_all(to, image, seen, groups)?;
-    let result = layer(to, call, Conv { out_channels, window, groups, bias }, image)?;
+    let result = layer(to, call, Op::Conv(Conv { out_channels, window, groups, bias }), image)?;
     match result.as_slice() {
         &[Value::Feature(result)] => sequence(to, call, result),
         _ => Err(Misfit::Unsupported),

@@ -104,7 +104,7 @@ fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
     let each = |filters: Dims| filters.iter().skip(1).fold(1u64, |product, &dim| product.saturating_mul(dim));
     let elements = |dims: Dims| dims.iter().fold(1u64, |product, &dim| product.saturating_mul(dim));
     match call.node.op_type() {
-        "Conv" => shape.elements().saturating_mul(each(dims(1))),
+        "Conv" | "DeformConv" => shape.elements().saturating_mul(each(dims(1))),
         // Every element of its input meets every filter of its group.
         "ConvTranspose" => elements(dims(0)).saturating_mul(each(dims(1))),
         "MatMul" => shape.elements().saturating_mul(last(dims(0))),

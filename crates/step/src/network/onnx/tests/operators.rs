@@ -26,14 +26,14 @@ fn operators() -> Vec<Known> {
         macs: 0,
     };
     vec![
-        known("LRN", vec![with::int("size", 5)], &[3, 8, 8]),
-        known("ArgMax", vec![with::int("axis", 1), with::int("keepdims", 0)], &[8, 8]),
-        known("ArgMin", vec![with::int("axis", -1)], &[3, 8, 1]),
-        Known { integers: vec![vec![2]], ..known("TopK", vec![with::int("axis", -1)], &[3, 8, 2]) },
-        Known { integers: vec![vec![2]], ..known("CumSum", vec![], &[3, 8, 8]) },
+        Known { integers: vec![vec![2]], ..known("CumSum", vec![with::int("reverse", 1)], &[3, 8, 8]) },
         known("Hardmax", vec![], &[3, 8, 8]),
+        known(
+            "MaxUnpool",
+            vec![with::ints("kernel_shape", vec![2, 2]), with::ints("strides", vec![2, 2])],
+            &[3, 16, 16],
+        ),
         known("LpNormalization", vec![with::int("axis", 1)], &[3, 8, 8]),
-        known("LpPool", vec![with::ints("kernel_shape", vec![2, 2])], &[3, 7, 7]),
         known("Trilu", vec![], &[3, 8, 8]),
     ]
 }
@@ -105,7 +105,7 @@ fn a_convolution_of_volumes_costs_the_product_it_is() {
     // 2 x 2 x 2 places remain of 4 x 4 x 4.
     assert_eq!(network.output_shape(), &Shape::new([5, 2, 2, 2]));
     assert_eq!((network.macs(), network.parameters()), (5 * 8 * 3 * 27, 5 * 3 * 27));
-    assert_eq!(network.coverage().unknown.keys().collect::<Vec<_>>(), ["Conv"]);
+    assert!(network.coverage().is_full());
     rewritten(&network);
 }
 
@@ -121,6 +121,7 @@ fn sampling_by_a_grid_and_picking_by_tuples_have_shapes() {
     let picked = picked.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2, 3])]);
     let picked = picked.node("GatherND", &["t", "places"], "y", vec![]).output("y").load().network;
     assert_eq!(picked.output_shape(), &Shape::new([2, 8, 8]));
+    assert!(grid.coverage().is_full() && picked.coverage().is_full());
     rewritten(&picked);
 }
 
@@ -132,6 +133,7 @@ fn columns_back_to_an_image_have_its_shape() {
     let strides = vec![with::ints("strides", vec![2, 2])];
     let network = draft.node("Col2Im", &["c", "image", "block"], "y", strides).output("y").load().network;
     assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    assert!(network.coverage().is_full());
     rewritten(&network);
 }
 
@@ -166,5 +168,128 @@ fn fused_attention_of_tokens_has_its_heads_taken_apart() {
     assert!(network.coverage().is_full());
     assert_eq!(network.output_shape(), &Shape::new([8, 24]));
     assert_eq!(network.macs(), 8 * 24 * 12 + 2 * 4 * 8 * 8 * 6);
+    rewritten(&network);
+}
+
+/// One node on an image of 3 x 8 x 8, with integers behind it.
+fn understood(operator: &str, attributes: Vec<AttributeProto>, integers: &[&[i64]]) -> Network {
+    let mut draft = Draft::opset(18).image();
+    let names: Vec<String> = (0..integers.len()).map(|place| format!("n{place}")).collect();
+    for (name, numbers) in names.iter().zip(integers) {
+        draft = draft.numbers(name, numbers);
+    }
+    let inputs: Vec<&str> = std::iter::once("x").chain(names.iter().map(String::as_str)).collect();
+    let network = draft.node(operator, &inputs, "y", attributes).output("y").load().network;
+    assert!(network.coverage().is_full(), "{operator}: {:?}", network.coverage());
+    rewritten(&network);
+    network
+}
+
+/// Expected shapes follow the operators' specification, by hand.
+#[test]
+fn operators_that_look_elements_up_are_understood() {
+    let axis = |axis| with::int("axis", axis);
+    let square = || with::ints("kernel_shape", vec![2, 2]);
+    type Case = (&'static str, Vec<AttributeProto>, &'static [&'static [i64]], &'static [usize]);
+    let cases: [Case; 7] = [
+        ("LRN", vec![with::int("size", 5)], &[], &[3, 8, 8]),
+        ("LpPool", vec![square()], &[], &[3, 7, 7]),
+        ("ArgMax", vec![axis(1), with::int("keepdims", 0)], &[], &[8, 8]),
+        ("ArgMin", vec![axis(-1)], &[], &[3, 8, 1]),
+        ("TopK", vec![axis(-1)], &[&[2]], &[3, 8, 2]),
+        ("CumSum", vec![], &[&[2]], &[3, 8, 8]),
+        ("GlobalMaxPool", vec![], &[], &[3, 1, 1]),
+    ];
+    for (operator, attributes, integers, shape) in cases {
+        assert_eq!(understood(operator, attributes, integers).output_shape().dims(), shape, "{operator}");
+    }
+}
+
+#[test]
+fn both_results_of_a_top_k_are_nodes() {
+    let draft =
+        Draft::opset(18).image().numbers("k", &[2]).node("TopK", &["x", "k"], "values", vec![]).also(&["places"]);
+    let draft = draft.node("Cast", &["places"], "numbers", vec![with::int("to", 1)]);
+    let network = draft.node("Add", &["values", "numbers"], "y", vec![]).output("y").load().network;
+    let kinds: Vec<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
+    assert_eq!(kinds, ["input", "top-k", "top-k", "add"]);
+    rewritten(&network);
+}
+
+#[test]
+fn volumes_have_windows_and_means() {
+    let volume = || Draft::new().numbers("as", &[0, 3, 4, 4, 4]).node("Reshape", &["x", "as"], "v", vec![]);
+    let pads = |pads: &[i64]| with::ints("pads", pads.to_vec());
+    let cube = || with::ints("kernel_shape", vec![2, 2, 2]);
+    // (4 + 1 - 2) / 1 + 1 = 4 deep, (4 - 2) / 1 + 1 = 3 high and wide.
+    let padded = volume().node(
+        "AveragePool",
+        &["v"],
+        "y",
+        vec![cube(), pads(&[1, 0, 0, 0, 0, 0]), with::int("count_include_pad", 1)],
+    );
+    let padded = padded.output("y").load().network;
+    assert_eq!(padded.output_shape().dims(), [3, 4, 3, 3]);
+    let mean = volume().node("MaxPool", &["v"], "p", vec![cube()]).node("GlobalAveragePool", &["p"], "y", vec![]);
+    let mean = mean.output("y").load().network;
+    assert_eq!(mean.output_shape().dims(), [3, 1, 1, 1]);
+    for network in [padded, mean] {
+        assert!(network.coverage().is_full());
+        rewritten(&network);
+    }
+}
+
+#[test]
+fn a_deformable_convolution_costs_the_product_it_is() {
+    // Two offsets for each of 3 x 3 places of the kernel, at every one of 6 x 6 results.
+    let draft = Draft::opset(19).image().weight("o", [18, 3, 3, 3]).weight("w", [4, 3, 3, 3]);
+    let draft = draft.node("Conv", &["x", "o"], "offsets", vec![]);
+    let network = draft.node("DeformConv", &["x", "w", "offsets"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.output_shape(), &Shape::new([4, 6, 6]));
+    assert_eq!((network.macs(), network.parameters()), (36 * 27 * (18 + 4), 27 * (18 + 4)));
+    assert_eq!(network.coverage().unknown.keys().collect::<Vec<_>>(), ["DeformConv"]);
+    rewritten(&network);
+}
+
+/// 3 images of 5 x 8 for each sample, in the batch's axis.
+fn stack() -> Draft {
+    let draft = Draft::new().numbers("as", &[-1, 1, 8, 8]).node("Reshape", &["x", "as"], "s", vec![]);
+    draft.weight("w", [4, 1, 3, 3]).weight("b", [4])
+}
+
+#[test]
+fn images_stacked_in_the_batch_are_slices_of_a_volume() {
+    let pads = || with::ints("pads", vec![1, 1, 1, 1]);
+    let draft = stack().node("Conv", &["s", "w", "b"], "c", vec![pads()]);
+    let square = with::ints("kernel_shape", vec![2, 2]);
+    let draft = draft.node("MaxPool", &["c"], "p", vec![square, with::ints("strides", vec![2, 2])]);
+    let draft = draft.numbers("back", &[-1, 12, 4, 4]).node("Reshape", &["p", "back"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    assert!(network.coverage().is_full(), "{:?}", network.coverage());
+    // Each of 3 images of one channel under 4 filters of 3 x 3.
+    assert_eq!((network.macs(), network.parameters()), (3 * 64 * 4 * 9, 4 * 9 + 4));
+    assert_eq!(network.output_shape().dims(), [12, 4, 4]);
+    rewritten(&network);
+}
+
+#[test]
+fn operators_of_other_domains_keep_the_version_of_their_set() {
+    let mut draft = Draft::new().node("Frobnicate", &["x"], "y", vec![]).output("y");
+    draft.graph().output[0].r#type = Draft::typed("y", [Named("batch"), Is(3), Is(8), Is(8)], DataType::Float).r#type;
+    draft.graph().node[0].domain = Some("com.acme".into());
+    draft.0.opset_import.push(OperatorSetIdProto { domain: Some("com.acme".into()), version: Some(7) });
+    let written = ModelProto::decode(to_bytes(&draft.load().network).as_slice()).unwrap();
+    let versions: Vec<_> = written.opset_import.iter().map(|import| (import.domain(), import.version())).collect();
+    assert_eq!(versions[1], ("com.acme", 7), "{versions:?}");
+}
+
+#[test]
+fn a_pooling_takes_no_padding_as_large_as_its_kernel() {
+    // timm's nasnet pads by one row and column, then pools 1 x 1 with a stride of 2.
+    let draft = Draft::new().numbers("pads", &[0, 0, 0, 0, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
+    let attributes = vec![with::ints("kernel_shape", vec![1, 1]), with::ints("strides", vec![2, 2])];
+    let network = draft.node("AveragePool", &["p"], "y", attributes).output("y").load().network;
+    let kinds: Vec<&str> = network.nodes().iter().map(|node| node.op.kind()).collect();
+    assert_eq!(kinds, ["input", "pad", "avg-pool"]);
     rewritten(&network);
 }

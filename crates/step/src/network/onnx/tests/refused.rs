@@ -27,7 +27,7 @@ fn declared_shapes_that_contradict_the_operators_are_named() {
         |dims: [i64; 3]| Draft::typed("r", std::iter::once(Named("batch")).chain(dims.map(Is)), DataType::Float);
     draft.graph().value_info.push(declared([3, 8, 9]));
     let warnings = draft.load().warnings;
-    let expected = "declares 3x8x9 for \"r\", which node \"r\" (Relu) makes 3x8x8";
+    let expected = "declares [?, 3, 8, 9] for \"r\", which node \"r\" (Relu) makes [batch, 3, 8, 8]";
     assert!(warnings.iter().any(|warning| warning.contains(expected)), "{warnings:?}");
     draft.graph().value_info[0] = declared([3, 8, 8]);
     assert_eq!(draft.load().warnings, Vec::<String>::new());

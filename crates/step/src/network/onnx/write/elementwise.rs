@@ -1,8 +1,8 @@
 //! Writes element-wise functions, comparisons and choices. All tensors between operations are numbers, truth too.
 
-use super::Writer;
+use super::{Writer, data_type};
 use crate::network::onnx::attributes as with;
-use crate::network::onnx::schema::tensor_proto::DataType;
+use crate::network::onnx::schema::{AttributeProto, tensor_proto::DataType};
 use crate::network::{Activation, Binary, Element, Node};
 
 /// What a network is multiplied with, or added to, where only that it is a constant is known. No activation is made of it.
@@ -104,13 +104,13 @@ impl Writer<'_> {
     /// Numbers compared; ONNX says truth of it, which is made a number again.
     fn compared(&mut self, node: &Node, operator: &str) {
         let inputs = self.operands(node);
-        self.tells(node, operator, inputs);
+        self.tells(node, operator, inputs, vec![]);
     }
 
     fn logical(&mut self, node: &Node, operator: &str) {
         let inputs = if operator == "Not" { self.inputs(node) } else { self.operands(node) };
         let truths = inputs.into_iter().enumerate().map(|(place, input)| self.truth(node, place, input)).collect();
-        self.tells(node, operator, truths);
+        self.tells(node, operator, truths, vec![]);
     }
 
     /// The truth of a number.
@@ -120,12 +120,17 @@ impl Writer<'_> {
         name
     }
 
-    /// An operator that says truth, and the number that it is.
-    fn tells(&mut self, node: &Node, operator: &str, inputs: Vec<String>) {
+    /// An operator that says truth or a place, and the number or integer that it is.
+    pub(super) fn tells(&mut self, node: &Node, operator: &str, inputs: Vec<String>, attributes: Vec<AttributeProto>) {
         let said = format!("{}/said", node.name);
-        self.step(&said, operator, inputs, vec![]);
+        self.step(&said, operator, inputs, attributes);
         self.called(node.name.clone());
-        self.step(&node.name, "Cast", vec![said], vec![with::int("to", DataType::Float as i64)]);
+        self.number(node, said);
+    }
+
+    /// What an operator said, as the node's elements are.
+    pub(super) fn number(&mut self, node: &Node, said: String) {
+        self.step(&node.name, "Cast", vec![said], vec![with::int("to", data_type(node.element) as i64)]);
         self.called(format!("{}/number", node.name));
     }
 

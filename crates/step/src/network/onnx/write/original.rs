@@ -8,8 +8,12 @@ use prost::Message;
 
 impl Writer<'_> {
     pub(super) fn original(&mut self, node: &Node, unknown: &Unknown, original: &Original) {
-        self.opset = self.opset.max(original.opset);
         let (domain, operator) = unknown.op_type.split_once("::").unwrap_or(("", &unknown.op_type));
+        let version = match domain {
+            "" => &mut self.opset,
+            _ => self.domains.entry(domain.to_string()).or_insert(original.opset),
+        };
+        *version = original.opset.max(*version);
         let mut read = node.inputs.iter();
         let mut input = Vec::new();
         for (place, operand) in original.operands.iter().enumerate() {
@@ -33,7 +37,6 @@ impl Writer<'_> {
         let attribute =
             NodeProto::decode(original.attributes.as_slice()).map_or_else(|_| vec![], |node| node.attribute);
         let [name, op_type, domain] = [&node.name, operator, domain].map(|word| Some(word.to_string()));
-        self.domains.extend(domain.iter().filter(|domain| !domain.is_empty()).cloned());
         self.graph.node.push(NodeProto { name, op_type, domain, input, output, attribute, ..Default::default() });
         if let Layout::Alone(axis) = original.layout {
             let mut dims = batched(&node.shape);

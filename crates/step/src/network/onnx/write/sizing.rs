@@ -47,6 +47,7 @@ impl Writer<'_> {
             Reduction::L1 => "ReduceL1",
             Reduction::L2 => "ReduceL2",
             Reduction::Product => "ReduceProd",
+            Reduction::LogSumExp => "ReduceLogSumExp",
         };
         self.with_numbers(node, operator, vec![axes], vec![with::int("keepdims", i64::from(keep))]);
     }
