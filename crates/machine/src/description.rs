@@ -47,6 +47,16 @@ impl Description {
         Bytes((self.available().0 as f64 * DEFAULT_SHARE) as u64)
     }
 
+    /// What it calls itself.
+    pub fn name(&self) -> String {
+        self.text("proc/sys/kernel/hostname").map_or("unknown".to_owned(), |text| text.trim().to_owned())
+    }
+
+    /// What no other machine has, and this one only since it was started; none where the kernel does not tell.
+    pub fn boot(&self) -> Option<String> {
+        self.text("proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
+    }
+
     /// What measurements depend on and a run does not change, by name.
     pub fn facts(&self) -> Setting {
         let facts = [

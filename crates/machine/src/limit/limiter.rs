@@ -6,7 +6,7 @@ use super::device::Disc;
 use super::group::sweep;
 use super::hierarchy::Hierarchy;
 use super::owner::Owner;
-use super::survey::Survey;
+use super::survey::{Refused, Survey};
 use super::{Axis, Limits, Means, affinity};
 use crate::Watch;
 use crate::data::count;
@@ -79,6 +79,21 @@ impl Limiter {
     /// What holds which limit, and why nothing better does.
     pub fn survey(&self) -> &Survey {
         &self.survey
+    }
+
+    /// Held back by other machines that the same job runs on: no more CPUs and memory than each of them has, and no axis that any of them
+    /// cannot hold, for the reason that is told.
+    #[must_use]
+    pub fn held_back(mut self, cpus: f64, memory: Bytes, lacking: &[(Axis, String)]) -> Self {
+        self.survey.cpus = self.survey.cpus.min(cpus);
+        self.survey.memory = self.survey.memory.min(memory);
+        for (axis, reason) in lacking {
+            let held = self.survey.axes.iter_mut().filter(|held| held.axis == *axis);
+            for (held, means) in held.filter_map(|held| held.by.take().map(|means| (held, means))) {
+                held.refused.push(Refused { means, reason: reason.clone() });
+            }
+        }
+        self
     }
 
     /// Whether these limits can be held here.
