@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::frame::Verb;
-use crate::sections::sensitivity::{self, Compare, Passed, Pattern, Show};
+use crate::sections::sensitivity::{self, Compare, Nodes, Passed, Pattern, Show};
 use crate::sections::time::time;
 use crate::units::Bytes;
 use clap::{Args, value_parser};
@@ -103,17 +103,29 @@ pub(super) struct Sensitivity {
     #[arg(long, value_name = "DIR")]
     container_mnt: Option<PathBuf>,
 
-    /// How many servers the job runs on: one
-    #[arg(long = "nnodes", value_name = "N", default_value_t = 1, value_parser = one_node, hide = true)]
-    _nnodes: u32,
+    /// How many servers the job runs on; each runs the same command with its own --node_rank
+    #[arg(long = "nnodes", value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=4096))]
+    nnodes: u32,
 
-    /// Published options of several servers, which mean nothing on one
-    #[arg(long = "node_rank", alias = "node-rank", value_name = "N", hide = true)]
-    _node_rank: Option<u32>,
-    #[arg(long = "master_addr", alias = "master-addr", value_name = "HOST", hide = true)]
-    _master_addr: Option<String>,
-    #[arg(long = "master_port", alias = "master-port", value_name = "PORT", hide = true)]
-    _master_port: Option<u16>,
+    /// Which of them this is, from 0; node 0 leads and writes what comes of it
+    #[arg(long = "node_rank", alias = "node-rank", value_name = "N", default_value_t = 0)]
+    node_rank: u32,
+
+    /// How the others reach node 0
+    #[arg(long = "master_addr", alias = "master-addr", value_name = "HOST", default_value = "127.0.0.1")]
+    master_addr: String,
+
+    /// A free port of node 0 at which the processes of the job meet
+    #[arg(long = "master_port", alias = "master-port", value_name = "PORT", default_value_t = 29500, value_parser = value_parser!(u16).range(1..))]
+    master_port: u16,
+
+    /// A free port of node 0 at which the profilers meet; else the one behind --master_port
+    #[arg(long = "node_port", alias = "node-port", value_name = "PORT", value_parser = value_parser!(u16).range(1..))]
+    node_port: Option<u16>,
+
+    /// How long it is waited until all nodes have come
+    #[arg(long = "node_wait", alias = "node-wait", value_name = "TIME", default_value = "10min", value_parser = period)]
+    node_wait: Duration,
 
     /// What the job is called; else as its script
     #[arg(long, value_name = "NAME")]
@@ -152,6 +164,14 @@ impl Sensitivity {
                 None => Box::new(Show { profile }),
             });
         }
+        let nodes = Nodes {
+            count: self.nnodes,
+            rank: self.node_rank,
+            master_addr: self.master_addr,
+            master_port: self.master_port,
+            port: self.node_port,
+            wait: self.node_wait,
+        };
         Ok(Box::new(sensitivity::Sensitivity {
             command: self.command,
             out: self.out,
@@ -176,17 +196,9 @@ impl Sensitivity {
             storage_bandwidth: self.storage_bandwidth,
             docker_img: self.docker_img,
             container_mnt: self.container_mnt,
+            nodes: nodes.if_several(),
             dry_run: self.dry_run,
         }))
-    }
-}
-
-/// Jobs on several servers cannot be limited from here.
-fn one_node(text: &str) -> std::result::Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(1) => Ok(1),
-        Ok(2..) => Err("a job on several servers cannot be profiled; profile it on one".to_owned()),
-        Ok(0) | Err(_) => Err(format!("\"{text}\" is no number of servers")),
     }
 }
 

@@ -37,7 +37,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(i64 u64 u32 usize u8);
+integers!(i64 u64 u32 usize u16 u8);
 
 impl FromValue for f64 {
     fn from_value(value: &Value) -> Option<Self> {

@@ -95,7 +95,9 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         sensitivity(&scene, options).fails(code).says(words);
     };
     scene.run("sensitivity --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
-    refused("--nnodes 2", 2, "several servers");
+    refused("--nnodes 2 --node_rank 2", 2, "node_rank 2 among 2 nodes");
+    refused("--node_rank 1", 2, "node_rank 1 among 1 nodes");
+    refused("--nnodes 2 --node_port 29500", 2, "node_port and master_port are both 29500");
     refused("--data nowhere", 6, "nowhere");
     refused("--data empty", 4, "there is no data in it");
     refused("--memory much", 2, "no amount of memory");

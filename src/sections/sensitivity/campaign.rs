@@ -3,6 +3,7 @@
 use super::profile::cpus_words;
 use super::run::{Goal, Runner};
 use super::store::{Outcome, Place, Point, Store};
+use super::tables;
 use crate::error::{Error, Result};
 use crate::frame::Context;
 use crate::machine::limit::{Axis, Means};
@@ -159,7 +160,7 @@ fn refuse(point: &Point) -> Result<()> {
     let (how, last_lines) = match &run.outcome {
         Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
         Outcome::OutOfMemory => {
-            return Err(Error::device(format!("with {with} the job ran out of memory"))
+            return Err(Error::device(format!("with {with} the job ran out of memory{}", tables::on(point)))
                 .help("give it more (memory), or let it need less, as with a smaller batch"));
         }
         Outcome::Crashed { how, last_lines } => (format!("with {with} the job failed: {how}"), last_lines),

@@ -113,7 +113,9 @@ impl Command {
                 false => {}
             }
         }
-        Command { words: [head, &arguments, &passed].concat(), kept }
+        let words = [head, &arguments, &passed].concat();
+        let words = asked.nodes.as_ref().map_or(words.clone(), |nodes| nodes.told(&words));
+        Command { words, kept }
     }
 }
 

@@ -7,7 +7,6 @@ use super::store::Point;
 use super::surroundings::Surroundings;
 use super::{Sensitivity, tables};
 use crate::frame::Context;
-use crate::machine::description::Description;
 use crate::machine::limit::Axis;
 use crate::sensitivity::{Data, Model, Oddity};
 use crate::units::{Bytes, Milliseconds, Percent};
@@ -33,7 +32,7 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
             memory: asked.memory,
             data: data.map(|(path, size)| DataFacts { path, bytes: size.bytes(), files: size.files }),
         },
-        host: Description::here().facts(),
+        hosts: around.hosts.clone(),
         limits: limits(around),
         points: campaign.store.points.clone(),
         knees: Vec::new(),
@@ -65,7 +64,7 @@ fn limits(around: &Surroundings) -> Vec<Limit> {
 /// Iterations of an epoch; none where nothing tells.
 fn iterations(around: &Surroundings, asked: &Sensitivity) -> Option<u64> {
     let samples = asked.samples.or(around.size.map(|size| size.files))?;
-    Some(samples.div_ceil(asked.batch? * u64::from(around.gpus.max(1))))
+    Some(samples.div_ceil(asked.batch? * u64::from(around.gpus.max(1)) * around.hosts.len() as u64))
 }
 
 /// Iterations of each run that read data which is not in memory yet: an epoch where memory is limited, for data then leaves the cache before.

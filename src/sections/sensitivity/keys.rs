@@ -1,5 +1,6 @@
 //! The keys of `[sensitivity]`.
 
+use super::nodes;
 use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
 
@@ -139,6 +140,42 @@ pub(super) const TABLE: Table = Table {
             kind: Kind::Path,
             default: Unset,
             help: "Where the container has the data; else where it lies here.",
+        },
+        Key {
+            name: "nnodes",
+            kind: Kind::Integer(1, nodes::MOST as i64),
+            default: Literal("1"),
+            help: "How many servers the job runs on; each runs the same configuration with its own node_rank.",
+        },
+        Key {
+            name: "node_rank",
+            kind: Kind::Integer(0, nodes::MOST as i64),
+            default: Literal("0"),
+            help: "Which of them this is, from 0; node 0 leads and writes what comes of it.",
+        },
+        Key {
+            name: "master_addr",
+            kind: Kind::Text,
+            default: Literal("127.0.0.1"),
+            help: "How the others reach node 0.",
+        },
+        Key {
+            name: "master_port",
+            kind: Kind::Integer(1, 65535),
+            default: Literal("29500"),
+            help: "A free port of node 0 at which the processes of the job meet.",
+        },
+        Key {
+            name: "node_port",
+            kind: Kind::Integer(1, 65535),
+            default: Unset,
+            help: "A free port of node 0 at which the profilers meet; else the one behind master_port.",
+        },
+        Key {
+            name: "node_wait",
+            kind: Kind::Text,
+            default: Literal("10min"),
+            help: "How long it is waited until all nodes have come.",
         },
     ],
 };

@@ -7,6 +7,7 @@ mod conclusion;
 mod data;
 mod heard;
 mod keys;
+mod nodes;
 mod page;
 mod parse;
 mod plan;
@@ -21,6 +22,7 @@ mod write;
 
 pub use command::Passed;
 pub use compare::Compare;
+pub use nodes::Nodes;
 pub use parse::{bandwidth, memory};
 pub use show::Show;
 
@@ -31,6 +33,7 @@ use crate::machine::turn::{self, Turn};
 use crate::report::{Cell, Column};
 use crate::units::Bytes;
 use campaign::{Campaign, Stop};
+use nodes::Team;
 use profile::Profile;
 use regex::Regex;
 use run::Runner;
@@ -98,6 +101,8 @@ pub struct Sensitivity {
     pub docker_img: Option<String>,
     /// Where the container has the data.
     pub container_mnt: Option<PathBuf>,
+    /// The servers that it runs on; none where it is one.
+    pub nodes: Option<Nodes>,
     /// Say what would be done, and run nothing.
     pub dry_run: bool,
 }
@@ -131,11 +136,17 @@ impl Verb for Sensitivity {
         self.check()?;
         let cancel = Arc::clone(&context.cancel);
         let watch = Watch::quiet(&cancel);
+        if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
+            return nodes::follow(self, nodes, watch, context);
+        }
         let Some(around) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
         if self.dry_run {
             return Ok(plan::summary(self, &around));
         }
-        let measured = write::check_room(&self.out).and_then(|()| self.measure(&around, watch, context));
+        let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
+            None => self.measure(&around, None, watch, context),
+            Some(nodes) => self.lead(nodes, around, watch, context),
+        });
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
         let _ = fs::remove_dir(&self.out);
         measured
@@ -143,11 +154,34 @@ impl Verb for Sensitivity {
 }
 
 impl Sensitivity {
+    /// Measures on several nodes, of which this one leads, and tells the others how it ended.
+    fn lead(&self, nodes: &Nodes, around: Surroundings, watch: Watch<'_>, context: &mut Context) -> Result<Summary> {
+        let Some(team) = nodes::gather(self, nodes, &around, &watch, context)? else { return Ok(interrupted()) };
+        let around = around.among(self, &team);
+        let measured = around.and_then(|around| self.measure(&around, Some(&team), watch, context));
+        team.end(match &measured {
+            Ok(_) if watch.cancelled() => Some("it was interrupted".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        });
+        measured
+    }
+
     /// Measures, in its turn, and tells what came of it.
-    fn measure<'a>(&'a self, around: &'a Surroundings, watch: Watch<'a>, context: &mut Context) -> Result<Summary> {
+    fn measure<'a>(
+        &'a self,
+        around: &'a Surroundings,
+        team: Option<&'a Team>,
+        watch: Watch<'a>,
+        context: &mut Context,
+    ) -> Result<Summary> {
         let Some(_turn) = turn(watch.cancelled, context)? else { return Ok(interrupted()) };
-        let mut campaign = self.campaign(around, watch, context)?;
+        let mut campaign = self.campaign(around, team, watch, context)?;
+        team.map_or(Ok(()), Team::begin)?;
         around.warm(self, &watch, context);
+        if !team.map_or(Ok(true), |team| team.assembled(&watch, context))? {
+            return Ok(interrupted());
+        }
         let stop = campaign.search(context)?;
         let Some(mut profile) = conclusion::profile(around, &campaign, context) else { return nothing(stop) };
         let stop = conclude(&mut profile, &mut campaign, stop, context)?;
@@ -204,6 +238,7 @@ impl Section for Sensitivity {
 impl Sensitivity {
     /// What can be refused before anything is looked at.
     fn check(&self) -> Result<()> {
+        self.nodes.as_ref().map_or(Ok(()), Nodes::check)?;
         if self.command.is_empty() {
             return Err(
                 Error::usage("there is no job").help("write its command behind two dashes: -- python3 train.py")
@@ -218,9 +253,15 @@ impl Sensitivity {
         Ok(())
     }
 
-    fn campaign<'a>(&'a self, around: &'a Surroundings, watch: Watch<'a>, context: &Context) -> Result<Campaign<'a>> {
+    fn campaign<'a>(
+        &'a self,
+        around: &'a Surroundings,
+        team: Option<&'a Team>,
+        watch: Watch<'a>,
+        context: &Context,
+    ) -> Result<Campaign<'a>> {
         Ok(Campaign {
-            runner: Runner { asked: self, words: &around.command.words, limiter: &around.limiter, watch },
+            runner: Runner { asked: self, words: &around.command.words, limiter: &around.limiter, watch, team },
             store: Store::open(&self.out, &self.identity(around), self.overwrite)?,
             grid: around.grid.clone(),
             begun: context.now(),
@@ -242,8 +283,9 @@ impl Sensitivity {
             1 => String::new(),
             several => format!(", {several} processes"),
         };
+        let nodes = self.nodes.as_ref().map_or(String::new(), |nodes| format!(", on {} nodes", nodes.count));
         let words = around.command.words.join(" ");
-        format!("{words} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up)
+        format!("{words}{nodes} after {} iterations{data}{iterations}{storage}{image}{shared} {pattern}", self.warm_up)
     }
 
     /// Processes that compute and share the CPUs: one for each GPU.

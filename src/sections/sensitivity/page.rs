@@ -110,7 +110,11 @@ fn origin(profile: &Profile) -> Vec<Block> {
         facts.push(Fact::new("data", data.path.display().to_string()));
         facts.push(Fact::new("in its files", data.bytes).remark(format!("{} files", data.files)));
     }
-    facts.extend(profile.host.iter().map(|(name, fact)| Fact::new(name.replace('_', " "), fact.clone())));
+    for (rank, host) in profile.hosts.iter().enumerate() {
+        let of = if profile.hosts.len() > 1 { format!(" of node {rank}") } else { String::new() };
+        let named = |name: &str| format!("{}{of}", name.replace('_', " "));
+        facts.extend(host.iter().map(|(name, fact)| Fact::new(named(name), fact.clone())));
+    }
     facts.push(Fact::new("perf4sight", profile.provenance.perf4sight.clone()));
     facts.push(Fact::new("date", profile.provenance.date.clone()));
     vec![Block::Facts(facts)]

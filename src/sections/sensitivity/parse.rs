@@ -1,7 +1,7 @@
 //! The values of `[sensitivity]`, checked.
 
 use super::command::Passed;
-use super::{Pattern, Sensitivity};
+use super::{Nodes, Pattern, Sensitivity};
 use crate::config::Values;
 use crate::error::{Error, Result};
 use crate::sections::time::time;
@@ -41,9 +41,24 @@ impl Sensitivity {
             storage_bandwidth: bandwidth("storage_bandwidth")?,
             docker_img: values.get("docker_img")?,
             container_mnt: values.get("container_mnt")?,
+            nodes: nodes(values)?,
             dry_run: false,
         })
     }
+}
+
+fn nodes(values: &Values<'_>) -> Result<Option<Nodes>> {
+    let (count, rank) = (values.get("nnodes")?, values.get("node_rank")?);
+    let (master_addr, master_port) = (values.get("master_addr")?, values.get("master_port")?);
+    let nodes = Nodes {
+        count,
+        rank,
+        master_addr,
+        master_port,
+        port: values.get("node_port")?,
+        wait: values.named("node_wait", time)?,
+    };
+    Ok(nodes.if_several())
 }
 
 fn passed(values: &Values<'_>) -> Result<Option<Vec<Passed>>> {

@@ -1,7 +1,7 @@
 //! `--dry-run`: what would run, which limits hold here, and about how long it takes.
 
-use super::Sensitivity;
 use super::surroundings::Surroundings;
+use super::{Nodes, Sensitivity};
 use crate::frame::Summary;
 use crate::units::{Milliseconds, grouped};
 use serde_json::json;
@@ -35,6 +35,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
     }
     lines.extend(around.storage.map(|storage| format!("storage gives {:.0} MB/s", storage / 1e6)));
     lines.extend(around.doubts.iter().cloned());
+    lines.extend(asked.nodes.iter().map(Nodes::words));
     lines.push("limits:".to_owned());
     let survey = around.limiter.survey();
     lines.extend(survey.to_string().lines().map(|line| format!("  {line}")));
@@ -44,6 +45,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
         "points": points,
         "seconds_mostly_below": mostly_below.as_secs_f64(),
         "storage_bandwidth": around.storage,
+        "nodes": asked.nodes.as_ref().map(|nodes| json!({"nnodes": nodes.count, "node_rank": nodes.rank})),
         "limits": survey.to_string().lines().collect::<Vec<_>>(),
     });
     Summary { answer: lines.join("\n"), json, ..Summary::default() }

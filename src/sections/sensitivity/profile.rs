@@ -7,11 +7,11 @@ use crate::machine::Setting;
 use crate::report::significant;
 use crate::sensitivity::{Bound, Cache, Curve, Data, Estimate, Knee, Model, Oddity, Request, knees};
 use crate::units::{Bytes, Percent};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The version of the file.
-pub(super) const FORMAT: u32 = 1;
+/// The version of the file; the first one had one host.
+pub(super) const FORMAT: u32 = 2;
 /// The memory that the matrices are told for, in percent of the data.
 const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// An epoch may take so much longer than with all data in memory where memory is requested.
@@ -26,8 +26,9 @@ pub(super) struct Profile {
     pub format: u32,
     /// What was measured.
     pub job: JobFacts,
-    /// What measurements depend on and a run does not change.
-    pub host: Setting,
+    /// What measurements depend on and a run does not change, of each node by rank.
+    #[serde(alias = "host", deserialize_with = "one_or_several")]
+    pub hosts: Vec<Setting>,
     /// What held limits, axis by axis.
     pub limits: Vec<Limit>,
     /// All points, with all runs.
@@ -159,7 +160,7 @@ impl Profile {
         let profile: Profile = serde_json::from_str(&text)
             .map_err(|cause| Error::input(format!("this is no profile of a job: {cause}")).file(file))?;
         match profile.format {
-            FORMAT => Ok(profile),
+            1..=FORMAT => Ok(profile),
             other => Err(Error::input(format!("this profile has the format {other}, of another version"))
                 .file(file)
                 .expected(format!("format {FORMAT}"))),
@@ -273,6 +274,20 @@ impl Profile {
         };
         Some(format!("{cpus}; {storage}"))
     }
+}
+
+/// The hosts of a profile, of which there was one in the first format.
+fn one_or_several<'a, D: Deserializer<'a>>(hosts: D) -> std::result::Result<Vec<Setting>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Hosts {
+        One(Setting),
+        Several(Vec<Setting>),
+    }
+    Hosts::deserialize(hosts).map(|hosts| match hosts {
+        Hosts::One(host) => vec![host],
+        Hosts::Several(hosts) => hosts,
+    })
 }
 
 fn matrix(model: &Model) -> Vec<Epoch> {

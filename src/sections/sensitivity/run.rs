@@ -2,6 +2,7 @@
 
 use super::Sensitivity;
 use super::heard::{Heard, VARIABLE, Way};
+use super::nodes::Team;
 use super::store::{Outcome, Place, Run};
 use crate::error::Result;
 use crate::machine::limit::{Axis, Ended, Job, JobEnd, Limiter, Limits, Seen, Verdict};
@@ -9,6 +10,7 @@ use crate::machine::{Watch, foreground};
 use crate::sections::python::Python;
 use crate::sensitivity::{Measured, Rate};
 use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,10 +29,12 @@ pub(super) struct Runner<'a> {
     pub words: &'a [String],
     pub limiter: &'a Limiter,
     pub watch: Watch<'a>,
+    /// The other nodes, where there are any and this one leads.
+    pub team: Option<&'a Team>,
 }
 
 /// How long a run goes on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Goal {
     /// Iterations at the beginning that do not count.
     pub warm_up: u64,
@@ -40,22 +44,50 @@ pub(super) struct Goal {
     pub time: Duration,
 }
 
+/// Says when a run ends: it may not be alone.
+pub(super) trait Pace {
+    /// Whether it ends now, by whether its own rate is known well enough, and how long it has been going on.
+    fn ends(&mut self, known: bool, after: Duration) -> bool;
+
+    /// Whether it is about to end, so that to fail is to have been ended.
+    fn is_closing(&self) -> bool;
+}
+
+/// A run that is alone: its rate and its time count.
+struct Alone(Duration);
+
+impl Pace for Alone {
+    fn ends(&mut self, known: bool, after: Duration) -> bool {
+        known || after >= self.0
+    }
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+}
+
 /// Looks at a run while it goes on.
 struct Looks<'a> {
     heard: Heard<'a>,
     goal: Goal,
     most: Option<u64>,
     next: Duration,
+    /// Whether the last look saw enough.
+    known: bool,
 }
 
 impl Looks<'_> {
     /// Whether what was seen is enough.
     fn look(&mut self, seen: &Seen) -> bool {
         self.heard.hear(&seen.lines);
-        if seen.after < self.next {
-            return false;
+        if seen.after >= self.next {
+            self.next = seen.after.mul_f64(LONGER);
+            self.known = self.is_enough();
         }
-        self.next = seen.after.mul_f64(LONGER);
+        self.known
+    }
+
+    fn is_enough(&self) -> bool {
         let Some((_, measured)) = self.heard.measured(self.goal.warm_up as usize) else { return false };
         let reached = |most: u64| measured.iterations + self.goal.warm_up >= most;
         measured.is_known() && measured.iterations >= self.goal.iterations || self.most.is_some_and(reached)
@@ -63,27 +95,44 @@ impl Looks<'_> {
 }
 
 impl Runner<'_> {
-    /// Runs it once; none after Ctrl-C.
+    /// Runs it once, on all nodes where there are several; none after Ctrl-C.
     ///
     /// # Errors
-    /// A command that cannot be started, limits that cannot be held, a folder that cannot be written to.
+    /// A command that cannot be started, limits that cannot be held, a folder that cannot be written to; a node that is gone.
     pub fn run(&self, place: Place, goal: Goal) -> Result<Option<Run>> {
+        let limits = Limits { cpus: Some(place.cpus), memory: place.memory, storage: self.storage(place) };
+        match self.team {
+            None => self.run_here(limits, goal, &mut Alone(goal.time)),
+            Some(team) => team.run(&limits, goal, &self.watch, &mut |pace| self.run_here(limits, goal, pace)),
+        }
+    }
+
+    /// Runs it once on this node, at a pace that others may have a say in; none after Ctrl-C.
+    ///
+    /// # Errors
+    /// See [`Runner::run`], but for other nodes.
+    pub fn run_here(&self, limits: Limits, goal: Goal, pace: &mut dyn Pace) -> Result<Option<Run>> {
         let python = Python::write(&env::temp_dir())?;
         let heard = Heard::new(&python.told(), self.asked.step_pattern.as_ref().map(|pattern| &pattern.0));
-        let environment = environment(&heard.file(), &python.modules());
+        let mut environment = environment(&heard.file(), &python.modules());
+        environment.extend(self.asked.nodes.iter().flat_map(|nodes| nodes.environment(self.asked.processes())));
         let job = Job {
             words: self.words,
             environment: &environment,
-            limits: Limits { cpus: Some(place.cpus), memory: place.memory, storage: self.storage(place) },
+            limits,
             processes: self.asked.processes(),
-            timeout: Some(goal.time),
             // The whole search has its turn.
             alone: false,
             ..Job::default()
         };
-        let mut looks = Looks { heard, goal, most: self.asked.max_iterations, next: FIRST_LOOK };
-        let ended = self.limiter.run(&job, &self.watch, &mut |seen| looks.look(seen))?;
-        Ok(ended.map(|ended| self.outcome(&ended, &looks.heard, goal)))
+        let mut looks = Looks { heard, goal, most: self.asked.max_iterations, next: FIRST_LOOK, known: false };
+        let ended = self.limiter.run(&job, &self.watch, &mut |seen| pace.ends(looks.look(seen), seen.after))?;
+        Ok(ended.map(|mut ended| {
+            if pace.is_closing() && matches!(ended.end, JobEnd::Exited(status) if !status.success()) {
+                ended.end = JobEnd::Enough;
+            }
+            self.outcome(&ended, &looks.heard, goal)
+        }))
     }
 
     /// Where storage counts, the job gets the storage that the user says it will have, if anything here can hold it to that.
@@ -115,6 +164,8 @@ impl Runner<'_> {
             peak_memory: ended.peak_memory,
             bytes_read: ended.bytes_read,
             pressure: ended.pressure.cpu,
+            node: None,
+            nodes: Vec::new(),
         }
     }
 
@@ -138,8 +189,7 @@ fn environment(file: &Path, modules: &Path) -> Vec<(String, OsString)> {
 fn without_rate(ended: &Ended, heard: &Heard<'_>) -> String {
     let end = match ended.end {
         JobEnd::Exited(_) => "it ended by itself",
-        JobEnd::Enough => "it was ended",
-        JobEnd::TimeUp => "its time was up",
+        JobEnd::Enough | JobEnd::TimeUp => "its time was up",
         JobEnd::WantedTerminal => "it wanted a terminal",
     };
     let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));

@@ -53,6 +53,12 @@ pub(super) struct Run {
     pub bytes_read: Option<Bytes>,
     /// Share of the time that something on the host waited for a CPU.
     pub pressure: Option<f64>,
+    /// The node that this tells of, where there are several: the slowest, or the one that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What came of it on each of several nodes, by rank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Run>,
 }
 
 /// What came of a run.

@@ -8,7 +8,7 @@ use crate::frame::Context;
 use crate::machine::data::{DataSize, count, storage_bandwidth};
 use crate::machine::description::Description;
 use crate::machine::limit::{self, Axis, Limiter, Limits};
-use crate::machine::{Watch, memory_bandwidth, threads};
+use crate::machine::{Setting, Watch, memory_bandwidth, threads};
 use crate::sensitivity::Grid;
 use crate::units::{Bytes, grouped};
 use std::path::Path;
@@ -38,6 +38,8 @@ pub(super) struct Surroundings {
     pub command: Command,
     /// Whether all data has room in the memory that is free.
     pub fits: bool,
+    /// What measurements depend on, on each node.
+    pub hosts: Vec<Setting>,
     /// What could not be found out, in sentences.
     pub doubts: Vec<String>,
 }
@@ -69,6 +71,7 @@ impl Surroundings {
             memory,
             gpus: asked.num_gpus.unwrap_or_else(|| Description::here().gpus().min(1)),
             command: Command::of(asked),
+            hosts: vec![Description::here().facts()],
             doubts,
         }))
     }
@@ -128,7 +131,7 @@ fn fits(size: DataSize, asked: &Sensitivity) -> bool {
 }
 
 /// What may be tried: without means to limit CPUs, the most alone.
-fn grid(asked: &Sensitivity, most: f64, limiter: &Limiter) -> Grid {
+pub(super) fn grid(asked: &Sensitivity, most: f64, limiter: &Limiter) -> Grid {
     let step = asked.cpu_step.unwrap_or_else(|| Grid::usual_step(most));
     match limiter.survey().by(Axis::Cpus) {
         Some(_) => Grid::new(most, step),

@@ -46,11 +46,17 @@ pub(super) fn remark(point: &Point) -> String {
     match point.runs.last().map(|run| &run.outcome) {
         Some(Outcome::Sound) if disturbed == 0 => String::new(),
         Some(Outcome::Sound | Outcome::Disturbed { .. }) => again,
-        Some(Outcome::OutOfMemory) => "out of memory".to_owned(),
+        Some(Outcome::OutOfMemory) => format!("out of memory{}", on(point)),
         Some(Outcome::Crashed { how, .. }) => format!("failed: {how}"),
         Some(Outcome::NoRate { how, .. }) => format!("no rate: {how}"),
         None => "not measured".to_owned(),
     }
+}
+
+/// Which of several nodes the last run tells of.
+pub(super) fn on(point: &Point) -> String {
+    let node = point.runs.last().and_then(|run| run.node.as_ref());
+    node.map_or(String::new(), |node| format!(" on {node}"))
 }
 
 /// Epochs over CPUs and memory, one row each.
@@ -120,5 +126,12 @@ pub(super) fn requests(profile: &Profile) -> String {
     let Some(requested) = &profile.request else { return String::new() };
     let cpus = cpus_words(requested.request.cpus);
     let memory = requested.request.memory.map_or(String::new(), |memory| format!(" and {memory}"));
-    format!("\nrequest {cpus}{memory}:\n\n{}\n\n{}\n\n{}", requested.kubernetes, requested.slurm, requested.docker)
+    let each = match profile.hosts.len() {
+        0 | 1 => String::new(),
+        nodes => format!(", on each of {nodes} nodes"),
+    };
+    format!(
+        "\nrequest {cpus}{memory}{each}:\n\n{}\n\n{}\n\n{}",
+        requested.kubernetes, requested.slurm, requested.docker
+    )
 }
