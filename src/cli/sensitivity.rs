@@ -14,6 +14,7 @@ Examples:
   perf4sight sensitivity --cpu 24 --num-gpus 1 -b 256 --data /data/imagenet -- python3 train.py --arch resnet18
   perf4sight sensitivity --dry-run -- python3 train.py
   perf4sight sensitivity --step-pattern 'step (?<step>[0-9]+)' -- ./train.sh
+  perf4sight sensitivity --nnodes 2 --node_rank 1 --master_addr 10.0.0.1 -- torchrun --nproc_per_node 8 train.py
   perf4sight sensitivity sensitivity/profile.json
   perf4sight sensitivity --compare measured.csv sensitivity/profile.json
 

@@ -46,6 +46,7 @@ mod records;
 mod remeasured;
 mod remote;
 mod sensitivity;
+mod sensitivity_nodes;
 mod teach;
 mod trees;
 mod workers;

@@ -100,8 +100,8 @@ impl<'a> Step<'a> {
     }
 
     fn order(&self, order: &Order) -> Result<()> {
-        let running = self.others.iter().filter(|other| other.run.is_none());
-        running.map(|other| other.member.order(order)).collect()
+        let mut running = self.others.iter().filter(|other| other.run.is_none());
+        running.try_for_each(|other| other.member.order(order))
     }
 }
 
