@@ -25,7 +25,11 @@ impl Request {
     ///     request.kubernetes(),
     ///     "resources:\n  requests: {cpu: 2500m, memory: 3072Mi}\n  limits: {memory: 3072Mi, nvidia.com/gpu: 1}"
     /// );
-    /// assert_eq!(request.slurm(), "#SBATCH --cpus-per-task=3 --mem=3072M --gpus=1");
+    /// assert_eq!(request.slurm(1), "#SBATCH --cpus-per-task=3 --mem=3072M --gpus=1");
+    /// assert_eq!(
+    ///     request.slurm(2),
+    ///     "#SBATCH --nodes=2 --ntasks-per-node=1 --cpus-per-task=3 --mem=3072M --gpus-per-node=1"
+    /// );
     /// assert_eq!(request.docker(), "docker run --cpus=2.5 --memory=3072m --gpus=1");
     /// ```
     pub fn kubernetes(&self) -> String {
@@ -39,11 +43,16 @@ impl Request {
         format!("resources:\n  requests: {{{requests}}}{limits}")
     }
 
-    /// A line of a batch script for Slurm, which gives whole CPUs.
-    pub fn slurm(&self) -> String {
+    /// A line of a batch script for Slurm, which gives whole CPUs, where each of some nodes gets as much: there memory is a node's,
+    /// and GPUs are the whole job's where nothing else is said.
+    pub fn slurm(&self, nodes: usize) -> String {
+        let several = nodes > 1;
+        let each = several.then(|| format!("--nodes={nodes} --ntasks-per-node=1"));
+        let cpus = format!("--cpus-per-task={:.0}", self.cpus.ceil());
         let memory = self.mebibytes().map(|mebibytes| format!("--mem={mebibytes}M"));
-        let gpus = (self.gpus > 0).then(|| format!("--gpus={}", self.gpus));
-        joined([Some(format!("#SBATCH --cpus-per-task={:.0}", self.cpus.ceil())), memory, gpus], " ")
+        let of = if several { "--gpus-per-node" } else { "--gpus" };
+        let gpus = (self.gpus > 0).then(|| format!("{of}={}", self.gpus));
+        joined([Some("#SBATCH".to_owned()), each, Some(cpus), memory, gpus], " ")
     }
 
     /// The options of `docker run`.
@@ -71,7 +80,7 @@ mod tests {
     fn what_is_not_known_is_not_asked_for() {
         let request = Request { cpus: 2.0, memory: None, gpus: 0 };
         assert_eq!(request.kubernetes(), "resources:\n  requests: {cpu: 2}");
-        assert_eq!(request.slurm(), "#SBATCH --cpus-per-task=2");
+        assert_eq!(request.slurm(1), "#SBATCH --cpus-per-task=2");
         assert_eq!(request.docker(), "docker run --cpus=2");
     }
 

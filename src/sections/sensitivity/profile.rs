@@ -215,7 +215,7 @@ impl Profile {
             (None, _, _) | (Some(_), None, true) => None,
         };
         let request = Request { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
-        let (kubernetes, slurm, docker) = (request.kubernetes(), request.slurm(), request.docker());
+        let (kubernetes, slurm, docker) = (request.kubernetes(), request.slurm(self.hosts.len()), request.docker());
         Requested { request, kubernetes, slurm, docker }
     }
 
