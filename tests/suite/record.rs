@@ -362,7 +362,7 @@ fn a_full_disk_ends_the_recording_and_is_named() {
         );
         let arguments = [&mount[..], &[&lines, env!("CARGO_BIN_EXE_perf4sight")]].concat();
         let output = Command::new("unshare").args(&arguments).current_dir(scene.folder()).output().unwrap();
-        let run = Outcome::of(&lines, output).says(says);
+        let run = Outcome::of(&lines, output).fails(6).says(says).says("make room");
         assert!(!run.stderr().contains("Traceback"), "{run}");
         assert_eq!(scene.read("listed"), "", "{size}");
     }

@@ -4,7 +4,7 @@ use crate::breakdown::{Iteration, RankBreakdown};
 use crate::drift::Drift;
 use crate::iterations::Markers;
 use crate::operations::Operation;
-use crate::overhead::Overhead;
+use crate::overhead::{DOUBTFUL, Overhead};
 use crate::recording::Recording;
 use crate::sets::Sets;
 use crate::state::Class;
@@ -89,17 +89,11 @@ const EXPLAINED: f64 = 4.0;
 const AROUND: (f64, f64) = (20_000.0, 0.05);
 /// Nanoseconds by which two clocks may differ: a trace's own are whole microseconds in some versions.
 const CLOCKS: f64 = 1000.0;
-/// The share from which a corrected iteration is told to be off those without recording.
-const DOUBTFUL: f64 = 0.05;
 
 impl RankBreakdown {
     /// Takes what recording adds out of the iterations, into [`Iteration::corrected`], as far as what is told beside the trace allows it;
     /// where it does not, a warning says why.
     pub fn correct(&mut self, trace: &Trace, recording: Option<&Recording>) {
-        self.overhead = recording.and_then(Overhead::of);
-        self.drift = recording.and_then(Drift::of);
-        let doubts = self.overhead.iter().flat_map(|overhead| overhead.doubts.clone());
-        self.warnings.extend(doubts);
         match self.added(trace, recording) {
             Ok(added) => {
                 self.take_out(&added, trace);
@@ -109,20 +103,22 @@ impl RankBreakdown {
         }
     }
 
-    /// What to take out, or why that is not known.
-    fn added(&self, trace: &Trace, recording: Option<&Recording>) -> Result<Added, String> {
+    /// What to take out, or why that is not known. What is told of another trace leaves nothing here.
+    fn added(&mut self, trace: &Trace, recording: Option<&Recording>) -> Result<Added, String> {
         let recording =
             recording.ok_or("nothing tells how long iterations take without it (perf4sight record does)")?;
-        let overhead = self.overhead.as_ref().ok_or("no iterations were timed without it")?;
+        self.belongs(trace, recording)?;
         if self.markers != Markers::ProfilerSteps {
+            self.drift = Drift::of(recording);
             return Err("these iterations are not those that were timed without it".to_owned());
         }
-        self.belongs(trace, recording)?;
+        let overhead = Overhead::of(recording).ok_or("no iterations were timed without it")?;
         let untimed = self.untimed(recording)?;
-        match overhead.unsure() {
-            Some(why) => Err(why),
-            None => Ok(Added { timed: overhead.added, untimed }),
-        }
+        self.drift = Drift::of(recording);
+        self.warnings.extend(overhead.doubts.iter().cloned());
+        let (timed, contradiction) = (overhead.taken(), overhead.contradiction());
+        self.overhead = Some(overhead);
+        contradiction.map_or(Ok(Added { timed, untimed }), Err)
     }
 
     /// Whether a recording says that it is of this trace.
@@ -163,18 +159,18 @@ impl RankBreakdown {
         let costs = costs(self, trace);
         let sums: Vec<f64> = costs.iter().map(|costs| costs.values().flatten().sum()).collect();
         let usual = self.usual(&sums);
-        let share = 1000.0 * usual / (added.timed + mean(&added.untimed));
-        let explained = share * EXPLAINED >= 1.0;
+        let (known, all) = (1000.0 * usual, added.timed + mean(&added.untimed));
+        let explained = known * EXPLAINED >= all;
         if !explained {
-            let percent = 100.0 * share;
+            let percent = 100.0 * known / all;
             self.warnings.push(format!(
                 "what recording takes is not told by class: by what events are known to cost, they explain {percent:.0} % of it"
             ));
         }
-        let scale = added.timed / usual;
+        let by_events = explained && usual > 0.0;
         for (index, (iteration, costs)) in self.iterations.iter_mut().zip(&costs).enumerate() {
             // Where events do not tell it, all iterations are alike.
-            let timed = if explained { scale * sums[index] } else { added.timed };
+            let timed = if by_events { added.timed / usual * sums[index] } else { added.timed };
             let nanoseconds = (timed + added.untimed[index]).round() as i64;
             let divided = Divided::of(iteration, costs, nanoseconds);
             iteration.corrected =
@@ -191,10 +187,24 @@ impl RankBreakdown {
     /// Looks at the corrected iterations as they are shown, beside those without recording.
     fn check(&mut self) {
         let usual = self.overhead.iter().flat_map(|overhead| overhead.usual.clone());
-        let counted = self.iterations.iter().zip(usual).filter(|(iteration, usual)| !iteration.warm_up && *usual);
-        let totals: Vec<f64> = counted.filter_map(|(one, _)| Some(one.corrected.as_ref()?.total as f64)).collect();
-        let Some(overhead) = self.overhead.as_mut().filter(|_| !totals.is_empty()) else { return };
-        let off = overhead.percent(mean(&totals) - overhead.plain);
+        let counted = self.iterations.iter().zip(usual).filter(|(iteration, _)| !iteration.warm_up);
+        let total = |iteration: &Iteration| Some(iteration.corrected.as_ref()?.total as f64);
+        let totals: Vec<(f64, bool)> = counted.filter_map(|(one, usual)| Some((total(one)?, usual))).collect();
+        let [all, usual] = [false, true].map(|only: bool| {
+            totals.iter().filter(|(_, usual)| *usual || !only).map(|(total, _)| *total).collect::<Vec<f64>>()
+        });
+        let Some(overhead) = self.overhead.as_mut().filter(|_| !usual.is_empty()) else { return };
+        let longer = mean(&all) / mean(&usual) - 1.0;
+        if longer > DOUBTFUL {
+            self.warnings.push(format!(
+                "the mean of all iterations, which is shown, is {:.0} % above that of the {} of {} that did not take much longer than the \
+                 others, which are held against those without recording",
+                100.0 * longer,
+                usual.len(),
+                all.len()
+            ));
+        }
+        let off = overhead.percent(mean(&usual) - overhead.plain);
         if overhead.off.is_some_and(|other| other.abs() >= off.abs()) {
             return;
         }

@@ -37,8 +37,10 @@ mod stacks;
 mod state;
 mod summary;
 mod threads;
+mod usual;
 mod warm_up;
 mod warnings;
+mod without_recording;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
 pub use comparison::{Comparison, Difference, Measure, Verdict};
@@ -60,3 +62,4 @@ pub use state::{Class, State};
 pub use summary::Summary;
 pub use threads::{Stretch, Thread, threads};
 pub use warm_up::WarmUp;
+pub use without_recording::WithoutRecording;

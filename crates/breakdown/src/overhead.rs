@@ -2,6 +2,7 @@
 
 use crate::recording::{Recording, Times};
 use crate::summary::{MISSES, Summary, quantile};
+use crate::usual::Usual;
 use perf4sight_conventions::stats::mean;
 
 /// What recording adds to an iteration of a script.
@@ -18,10 +19,10 @@ pub struct Overhead {
     /// What they are told by.
     pub clock: Clock,
     /// How far recorded iterations are off plain ones when what half of the plain ones tell is taken out of them: their mean, in percent of
-    /// the other half's, the worse of both ways. Where nothing can be taken out, how far they are off as they are. None where there are too
-    /// few.
+    /// the other half's, the worse of both ways. Where they [do not belong together](Overhead::contradiction), how far they are off as they
+    /// are. None where there are too few.
     pub off: Option<f64>,
-    /// Which of the recorded iterations count for these numbers: all but those that took much longer than most.
+    /// Which of the recorded iterations count for these numbers: all but those that took much longer than the ones around them.
     pub usual: Vec<bool>,
     /// What speaks against these numbers, in sentences.
     pub doubts: Vec<String>,
@@ -41,7 +42,7 @@ pub enum Clock {
 /// than the wall's, so that the share may be above 1.
 const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
 /// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
-const DOUBTFUL: f64 = 0.05;
+pub(crate) const DOUBTFUL: f64 = 0.05;
 /// Recording makes nothing so many times as long: a built-in function of Python takes some 30 ns and recording it some 90
 /// (`docs/recording.md`), and nothing that is recorded is shorter.
 const MOST_TIMES: f64 = 20.0;
@@ -63,7 +64,7 @@ impl Overhead {
         let clock = if of_processor.is_some() { Clock::Processor } else { Clock::Wall };
         let added = of_processor.as_ref().unwrap_or(&wall);
         let changed = added.change.and_then(|change| drift(change / added.plain));
-        let doubts = [usual.doubt(), others(&wall, added), changed];
+        let doubts = [unusual(&usual), others(&wall, added), changed];
         let told = Overhead {
             plain: wall.plain,
             recorded: wall.recorded,
@@ -77,11 +78,13 @@ impl Overhead {
         Some(told.checked(&times, processor.as_ref().unwrap_or(&times)))
     }
 
-    /// With how far off it is.
+    /// With how far off it is, and whether it is anything at all.
     fn checked(mut self, wall: &Times, told_by: &Times) -> Self {
-        let certain = self.is_certain();
-        self.off = if certain { off(wall, told_by) } else { Some(self.apart()) };
-        self.doubts.extend(self.off.and_then(|off| missed(off, certain)));
+        let together = self.contradiction().is_none();
+        self.off = if together { off(wall, told_by) } else { Some(self.apart()) };
+        let unsure = self.unsure().filter(|_| together);
+        self.doubts.extend(unsure);
+        self.doubts.extend(self.off.and_then(|off| missed(off, together)));
         self
     }
 
@@ -90,13 +93,8 @@ impl Overhead {
         self.percent(self.recorded - self.plain)
     }
 
-    /// Whether recording is sure to have taken time, so that it can be taken out.
-    pub fn is_certain(&self) -> bool {
-        self.unsure().is_none()
-    }
-
-    /// Why it is not sure that recording took so much; none where it is.
-    pub fn unsure(&self) -> Option<String> {
+    /// Why recorded and plain iterations do not belong together, so that nothing may be taken out; none where they do.
+    pub fn contradiction(&self) -> Option<String> {
         let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
         if high < 0.0 && low < -100.0 * DOUBTFUL {
             let (least, most) = (-high, -low);
@@ -105,19 +103,45 @@ impl Overhead {
                  they do not belong together"
             ));
         }
-        if self.recorded > MOST_TIMES * self.plain {
-            return Some(format!(
+        (self.recorded > MOST_TIMES * self.plain).then(|| {
+            format!(
                 "recorded iterations took more than {MOST_TIMES} times as long as those without recording: they do not belong together, or \
                  recording hides what they are without it"
-            ));
-        }
-        (low <= 0.0).then(|| {
-            let apart = self.apart();
-            format!(
-                "between {low:+.1} and {high:+.1} % of an iteration, which may be nothing; recorded iterations are {apart:+.1} % off \
-                 those without recording"
             )
         })
+    }
+
+    /// That recording may take nothing, or seems to take less; none where it is sure to take time.
+    fn unsure(&self) -> Option<String> {
+        let [low, high] = self.interval.map(|nanoseconds| self.percent(nanoseconds));
+        if high < 0.0 {
+            let (least, most) = (-high, -low);
+            return Some(format!(
+                "recorded iterations took {least:.1} to {most:.1} % less than those without recording, which recording cannot do: \
+                 something else changed meanwhile, and nothing is taken out"
+            ));
+        }
+        let taken = self.percent(self.taken());
+        let taken = if taken > 0.0 { format!("{taken:.1} % are taken out") } else { "nothing is taken out".to_owned() };
+        (low <= 0.0).then(|| {
+            format!(
+                "what recording takes cannot be told from nothing: between {low:+.1} and {high:+.1} % of an iteration, of which {taken}"
+            )
+        })
+    }
+
+    /// Nanoseconds that are taken out of the mean recorded iteration: what recording most likely adds, and nothing where that is below
+    /// nothing, for recording makes no script faster.
+    pub fn taken(&self) -> f64 {
+        if self.contradiction().is_some() { 0.0 } else { self.added.max(0.0) }
+    }
+
+    /// Nanoseconds from a corrected iteration to where it lies with 95 %, as sure as what recording adds: at most as long as recorded. None
+    /// where that is surely below nothing, which tells of something else.
+    pub fn either_way(&self) -> Option<[f64; 2]> {
+        let [low, high] = self.interval.map(|nanoseconds| nanoseconds.max(0.0));
+        let possible = self.interval[1] >= 0.0 && self.contradiction().is_none();
+        possible.then(|| [self.taken() - high, self.taken() - low])
     }
 
     /// Nanoseconds as percent of a plain iteration.
@@ -126,49 +150,14 @@ impl Overhead {
     }
 }
 
-/// Iterations that did not take much longer than most, as those do that another program or an evaluation comes into: on a machine with
-/// neighbours one of 30 may take 14 times as long, and its time would drown what recording takes.
-struct Usual {
-    plain: Vec<Vec<bool>>,
-    recorded: Vec<Vec<bool>>,
-}
-
-impl Usual {
-    fn of(times: &Times) -> Self {
-        Usual { plain: usual(&times.plain), recorded: usual(&times.recorded) }
-    }
-
-    /// The times of these iterations alone.
-    fn among(&self, times: &Times) -> Times {
-        let kept = |(times, usual): (&Vec<u64>, &Vec<bool>)| {
-            times.iter().zip(usual).filter(|(_, usual)| **usual).map(|(time, _)| *time).collect()
-        };
-        Times {
-            plain: times.plain.iter().zip(&self.plain).map(kept).collect(),
-            recorded: times.recorded.iter().zip(&self.recorded).map(kept).collect(),
-        }
-    }
-
-    fn doubt(&self) -> Option<String> {
-        let all: Vec<bool> = self.plain.iter().chain(&self.recorded).flatten().copied().collect();
-        let others = all.iter().filter(|usual| !**usual).count();
-        (others as f64 > DOUBTFUL * all.len() as f64).then(|| {
-            format!(
-                "{others} of {} iterations took much longer than the others; they tell nothing of what recording takes",
-                all.len()
-            )
-        })
-    }
-}
-
-/// Those that are not [beyond](crate::warm_up::limit) what most take.
-fn usual(periods: &[Vec<u64>]) -> Vec<Vec<bool>> {
-    let all = floats(periods.iter().flatten());
-    if all.is_empty() {
-        return periods.iter().map(|_| Vec::new()).collect();
-    }
-    let limit = crate::warm_up::limit(&all);
-    periods.iter().map(|times| times.iter().map(|&time| time as f64 <= limit).collect()).collect()
+/// That many iterations took longer than those around them.
+fn unusual(usual: &Usual) -> Option<String> {
+    let [others, all] = usual.others();
+    (others as f64 > DOUBTFUL * all as f64).then(|| {
+        format!(
+            "{others} of {all} iterations took much longer than the others; they tell nothing of what recording takes"
+        )
+    })
 }
 
 /// What is added by one clock.
@@ -253,7 +242,8 @@ fn off(wall: &Times, told_by: &Times) -> Option<f64> {
     let recorded = Summary::of(&floats(wall.recorded.iter().flatten()))?.mean;
     let with_profiler = Summary::of(&floats(told_by.recorded.iter().flatten()))?.mean;
     let (calibrations, truths) = (halves(told_by)?, halves(wall)?);
-    let error = |calibration: f64, truth: f64| 100.0 * ((recorded - (with_profiler - calibration)) / truth - 1.0);
+    let error =
+        |calibration: f64, truth: f64| 100.0 * ((recorded - (with_profiler - calibration).max(0.0)) / truth - 1.0);
     let errors = [error(calibrations[0], truths[1]), error(calibrations[1], truths[0])];
     errors.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
 }
@@ -297,8 +287,8 @@ fn drift(change: f64) -> Option<String> {
     })
 }
 
-fn missed(off: f64, certain: bool) -> Option<String> {
-    (off.abs() > 100.0 * DOUBTFUL).then(|| match certain {
+fn missed(off: f64, together: bool) -> Option<String> {
+    (off.abs() > 100.0 * DOUBTFUL).then(|| match together {
         true => {
             format!("corrected by half of the plain iterations, the recorded ones are {off:+.0} % off the other half")
         }

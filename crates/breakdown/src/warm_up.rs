@@ -37,7 +37,11 @@ impl WarmUp {
 /// median, and a tenth.
 pub(crate) fn limit(times: &[f64]) -> f64 {
     let middle = median(times);
-    let deviation = median(&times.iter().map(|time| (time - middle).abs()).collect::<Vec<f64>>());
+    beyond(middle, median(&times.iter().map(|time| (time - middle).abs()).collect::<Vec<f64>>()))
+}
+
+/// The same by the median and the median deviation.
+pub(crate) fn beyond(middle: f64, deviation: f64) -> f64 {
     middle + (DEVIATIONS * deviation).max(SHARE * middle)
 }
 

@@ -32,14 +32,21 @@ fn corrected(trace: &Invented, recording: Option<&Recording>) -> RankBreakdown {
 }
 
 /// Iterations of 100 us in Python, 20 of them in an operator.
-fn iterations(count: i64) -> Invented {
+fn iterations(count: usize) -> Invented {
+    of_microseconds(&vec![100; count])
+}
+
+/// Iterations of so many microseconds in Python, 20 of them in an operator.
+fn of_microseconds(durations: &[i64]) -> Invented {
     let mut trace = Invented::default();
-    for iteration in 0..count {
-        let at = |microseconds: i64| iteration * 100_000 + microseconds * 1000;
+    let mut begin = 0;
+    for (iteration, duration) in durations.iter().enumerate() {
+        let at = |microseconds: i64| (begin + microseconds) * 1000;
         trace
-            .main(("user_annotation", &format!("ProfilerStep#{iteration}")), [at(0), at(100)])
-            .main(("python_function", "train.py(1): step"), [at(0), at(100)])
+            .main(("user_annotation", &format!("ProfilerStep#{iteration}")), [at(0), at(*duration)])
+            .main(("python_function", "train.py(1): step"), [at(0), at(*duration)])
             .main(("cpu_op", "aten::mm"), [at(40), at(60)]);
+        begin += duration;
     }
     trace
 }
@@ -129,7 +136,6 @@ fn what_was_not_timed_is_taken_from_where_it_was() {
 fn what_is_not_known_is_not_taken_out_and_said() {
     let cases = [
         (None, "nothing tells"),
-        (Some(recording([&[80_000; 3], &[100_000; 3], &[120_000; 3]], None)), "may be nothing"),
         (Some(recording([&[], &[120_000; 2], &[]], None)), "no iterations were timed"),
         (Some(recording([&[90_000; 3], &[100_000; 2], &[90_000; 3]], None)), "not those of the trace"),
         (Some(recording([&[90_000; 3], &[100_000; 100], &[90_000; 3]], None)), "not those of the trace"),
@@ -145,7 +151,51 @@ fn what_is_not_known_is_not_taken_out_and_said() {
         let rank = corrected(&iterations(3), recording.as_ref());
         assert!(rank.iterations.iter().all(|iteration| iteration.corrected.is_none()), "{why}");
         assert!(rank.warnings.iter().any(|warning| warning.contains(why)), "{why}: {:?}", rank.warnings);
+        // What is told of another trace leaves nothing, not even a doubt.
+        let of_another =
+            ["is told of", "not those of the trace", "contradict the trace"].iter().any(|one| why.contains(one));
+        if of_another || why.starts_with("no") {
+            assert!(rank.overhead.is_none() && rank.drift.is_none() && rank.warnings.len() == 1, "{why}: {rank:?}");
+        }
+        assert_eq!(rank.without_recording(), None);
     }
+}
+
+/// By hand: plain iterations take 80 and 110 us, recorded ones 100, which are 5 more; since speed may have changed at any moment between, it
+/// may be 15 less or more. The best of that is taken out, and as recording makes nothing faster, the iteration takes 100 us at most. Where
+/// plain ones take 80 and 120, recording adds nothing by that, or 20 at most.
+#[test]
+fn what_cannot_be_told_from_nothing_is_taken_out_and_makes_the_corrected_time_unsure() {
+    for (after, total, taken) in [(110_000, 95_000, "5.3 % are taken out"), (120_000, 100_000, "nothing is taken out")]
+    {
+        let rank = corrected(&iterations(3), Some(&recording([&[80_000; 3], &[100_000; 3], &[after; 3]], None)));
+        assert!(rank.iterations.iter().all(|one| one.corrected.as_ref().unwrap().total == total));
+        let without = rank.without_recording().unwrap();
+        assert_eq!((without.mean, without.interval), (total as f64, Some([80_000.0, 100_000.0])));
+        let told = |words: &str| rank.warnings.iter().any(|warning| warning.contains(words));
+        assert!(told("cannot be told from nothing") && told(taken), "{:?}", rank.warnings);
+    }
+}
+
+/// By hand: recorded iterations take 97 and plain ones 100, and nothing scatters: something else made them faster, by less than would
+/// tell that they are of different programs. Nothing is taken out, and how sure that is nobody knows.
+#[test]
+fn recording_makes_no_script_faster() {
+    let rank = corrected(&iterations(3), Some(&recording([&[103_000; 3], &[100_000; 3], &[103_000; 3]], None)));
+    let without = rank.without_recording().unwrap();
+    assert_eq!((without.mean, without.interval), (100_000.0, None));
+    assert!(rank.warnings.iter().any(|warning| warning.contains("took 2.9 to 2.9 % less")), "{:?}", rank.warnings);
+}
+
+/// By hand: 10 of 100 us are recording's, and one of nine iterations took 600. The others are 90 without it, as plain ones; with that one
+/// (590) the mean that is shown is 1,310 / 9, or 62 % more.
+#[test]
+fn a_mean_that_holds_what_was_not_held_against_plain_iterations_is_told() {
+    let durations = [100, 100, 100, 100, 100, 100, 600, 100, 100];
+    let told = durations.map(|duration| duration as u64 * 1000);
+    let rank = corrected(&of_microseconds(&durations), Some(&recording([&[90_000; 9], &told, &[90_000; 9]], None)));
+    let told = "is 62 % above that of the 8 of 9 that did not take much longer";
+    assert!(rank.warnings.iter().any(|warning| warning.contains(told)), "{:?}", rank.warnings);
 }
 
 /// By hand: the means are 100 before and 106 after, so 103; recorded ones took 120, which is 17 more, and between 14 and 20 where speed may
@@ -154,18 +204,22 @@ fn what_is_not_known_is_not_taken_out_and_said() {
 fn speed_that_changed_meanwhile_makes_it_less_sure() {
     let overhead = Overhead::of(&recording([&[100; 3], &[120; 4], &[106; 3]], None)).unwrap();
     assert_eq!((overhead.added, overhead.interval, overhead.clock), (17.0, [14.0, 20.0], Clock::Wall));
-    assert!(overhead.is_certain() && overhead.doubts.len() == 1, "{overhead:?}");
+    assert!(overhead.doubts.len() == 1 && overhead.doubts[0].contains("speed changed"), "{overhead:?}");
 }
 
 /// By hand: calibrated by the halves next to the recorded ones, 110, these are 110 too; the other halves are 90, and so they are off by
-/// two ninths. Where it is not sure that recording took anything, nothing is corrected, and they are off by what they took longer, a half.
+/// two ninths. Calibrated by the others, 90, they are 90, and two elevenths less than 110; that is more where recorded ones are below 110
+/// anyhow. Where they do not belong together, nothing is corrected, and they are off by what they took less.
 #[test]
 fn it_says_how_far_off_what_half_of_the_iterations_tell_is() {
-    for (recorded, off, told) in [(250, 200.0 / 9.0, "+22 % off"), (150, 50.0, "+50 % off")] {
+    for (recorded, off, told) in [(250, 200.0 / 9.0, "+22 % off"), (95, -200.0 / 11.0, "-18 % off")] {
         let overhead = Overhead::of(&recording([&[90, 110], &[recorded; 4], &[110, 90]], None)).unwrap();
         assert!((overhead.off.unwrap() - off).abs() < 1e-9);
         assert!(overhead.doubts.iter().any(|doubt| doubt.contains(told)), "{:?}", overhead.doubts);
     }
+    let overhead = Overhead::of(&recording([&[100; 4], &[50; 4], &[100; 4]], None)).unwrap();
+    assert_eq!(overhead.off, Some(-50.0));
+    assert!(overhead.doubts[0].contains("nothing of that is taken out"), "{:?}", overhead.doubts);
 }
 
 /// What a recording tells from format 2 on: periods that take turns.
@@ -185,7 +239,7 @@ fn a_change_of_speed_cancels_where_periods_take_turns() {
     let plain: [&[u64]; 4] = [&[100], &[110; 2], &[120; 2], &[130]];
     let overhead = Overhead::of(&by_turns(&plain, &[&[115; 2], &[125; 2], &[135; 2]])).unwrap();
     assert_eq!((overhead.plain, overhead.added, overhead.interval), (115.0, 10.0, [10.0; 2]));
-    assert!(overhead.is_certain() && overhead.doubts.is_empty(), "{overhead:?}");
+    assert!(overhead.doubts.is_empty(), "{overhead:?}");
     let overhead = Overhead::of(&by_turns(&plain, &[&[114; 2], &[125; 2], &[136; 2]])).unwrap();
     let half = 4.303 * (4.0_f64 / 9.0).sqrt();
     assert!((overhead.interval[0] - (10.0 - half)).abs() < 1e-3 && overhead.added == 10.0, "{overhead:?}");
@@ -200,6 +254,33 @@ fn iterations_that_something_else_ran_in_tell_nothing_of_recording() {
     assert_eq!((overhead.plain, overhead.recorded, overhead.added), (100.0, 120.0, 20.0));
     assert_eq!(overhead.usual, [true, true, true, true, true, true, false, true]);
     assert!(overhead.doubts[0].starts_with("2 of 20 iterations took much longer"), "{:?}", overhead.doubts);
+}
+
+/// By hand: from the last period but one on the machine is 1.3 times slower, a quarter of all. That is no reason to leave it out: with it,
+/// recorded iterations take 20, 20 and 156 - (100 + 130) / 2 = 41 more than those around them.
+#[test]
+fn a_step_of_the_machines_speed_throws_nothing_out() {
+    let (fast, slow): (&[u64], &[u64]) = (&[100, 101, 99, 100], &[130, 131, 129, 130]);
+    let (recorded, recorded_slow): (&[u64], &[u64]) = (&[120, 121, 119, 120], &[156, 157, 155, 156]);
+    let overhead = Overhead::of(&by_turns(&[fast, fast, fast, slow], &[recorded, recorded, recorded_slow])).unwrap();
+    assert_eq!(overhead.usual, [true; 12]);
+    assert!((overhead.added - 27.0).abs() < 1e-9, "{overhead:?}");
+    assert!(!overhead.doubts.iter().any(|doubt| doubt.contains("much longer")), "{:?}", overhead.doubts);
+}
+
+/// By hand: a neighbour takes part of single iterations, in periods of few as of many, and for once of all of a plain and of a recorded
+/// period. Recording takes 20 without all that.
+#[test]
+fn bursts_of_a_neighbour_tell_nothing_of_recording() {
+    let plain: [&[u64]; 7] =
+        [&[100, 1400], &[101, 99, 100, 180], &[100; 4], &[310; 4], &[100, 130, 140, 100], &[100; 4], &[100; 2]];
+    let recorded: [&[u64]; 6] =
+        [&[120; 4], &[120, 900, 121, 119], &[120; 4], &[300; 4], &[120; 4], &[170, 120, 120, 120]];
+    let overhead = Overhead::of(&by_turns(&plain, &recorded)).unwrap();
+    let others: Vec<usize> = (0..24).filter(|at| !overhead.usual[*at]).collect();
+    assert_eq!(others, [5, 12, 13, 14, 15, 20]);
+    assert_eq!((overhead.plain, overhead.recorded, overhead.added), (100.0, 120.0, 20.0));
+    assert!(overhead.doubts[0].starts_with("14 of 48 iterations took much longer"), "{:?}", overhead.doubts);
 }
 
 /// Files of both formats are read, and no others.
@@ -273,8 +354,8 @@ proptest! {
             prop_assert!(sets.parts().all(|(_, _, time)| time >= 0) && sets.synchronising >= 0);
             prop_assert_eq!(sets.gpu_busy(), iteration.sets.gpu_busy());
             let idle = iteration.sets.total() - sets.gpu_busy();
-            // One that is not long enough is left with what the GPU is busy.
-            prop_assert_eq!(sets.total(), iteration.sets.total() - idle.min(1000 - plain as i64));
+            // One that is not long enough is left with what the GPU is busy, and one that was recorded faster than plain ones as it was timed.
+            prop_assert_eq!(sets.total(), iteration.sets.total() - idle.min(1000 - plain.min(recorded) as i64));
             let sum = |operations: &std::collections::BTreeMap<Operation, perf4sight_breakdown::Sets>| -> i64 {
                 operations.values().map(perf4sight_breakdown::Sets::total).sum()
             };

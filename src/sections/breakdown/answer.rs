@@ -1,7 +1,7 @@
 //! The line that says what dominates an iteration, and what the published speedup would be.
 
 use super::run::Run;
-use super::tables::{Whose, corrected_total};
+use super::tables::{Whose, range};
 use crate::breakdown::{Class, Iteration, Metric, Work};
 use crate::units::{Milliseconds, Percent};
 
@@ -80,8 +80,13 @@ fn dominating(mut parts: Vec<Part>, whole: &str) -> String {
 
 /// How long an iteration takes, with recording and without.
 fn whole(means: &Means<'_>, total: f64) -> String {
-    let without = means.of(corrected_total).map(|time| format!(" ({} without recording)", Milliseconds(time / 1e6)));
-    format!("an iteration's {}{}", Milliseconds(total / 1e6), without.unwrap_or_default())
+    let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
+    let without = means.0.without_recording().map(|without| {
+        let sure = without.interval.map(|ends| range(ends.map(|end| milliseconds(end).to_string())));
+        let sure = sure.map_or_else(String::new, |sure| format!(", with 95 % {sure}"));
+        format!(" ({} without recording{sure})", milliseconds(without.mean))
+    });
+    format!("an iteration's {}{}", milliseconds(total), without.unwrap_or_default())
 }
 
 /// The published number: an iteration by what of it is in calls into C++ and CUDA, which promises more than there is to gain where

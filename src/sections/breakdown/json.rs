@@ -2,7 +2,7 @@
 
 use super::Shown;
 use super::run::Run;
-use super::tables::{Whose, corrected_total};
+use super::tables::Whose;
 use crate::breakdown::{
     Class, Clock, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, Overhead,
     RankBreakdown, Recorded, Sets, Summary, Verdict, Work,
@@ -137,8 +137,14 @@ fn summary(whose: Whose) -> Value {
         "gpu_work": named(Work::ALL, of_work),
         "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
         "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
+        "without_recording": whose.without_recording().map(|one| json!({ "mean_ns": one.mean, "interval_95": one.interval })),
         "corrected_metrics": number(&corrected_total).map(|_| named(Metric::ALL, |metric| without(metric).into())),
     })
+}
+
+/// Nanoseconds of an iteration without what recording takes; none where nobody knows.
+fn corrected_total(iteration: &Iteration) -> Option<f64> {
+    iteration.corrected.as_ref().map(|corrected| corrected.total as f64)
 }
 
 fn described(summary: Summary) -> Value {

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::{Shown, differences};
-use crate::breakdown::{Breakdown, Class, Idle, Iteration, RankBreakdown, Summary, Work};
+use crate::breakdown::{Breakdown, Class, Idle, Iteration, RankBreakdown, Summary, WithoutRecording, Work};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
 use std::cmp::Reverse;
@@ -50,6 +50,14 @@ impl<'a> Whose<'a> {
         }
     }
 
+    /// How long an iteration takes without recording; none where nobody knows.
+    pub fn without_recording(self) -> Option<WithoutRecording> {
+        match self {
+            Whose::All(all) => all.without_recording(),
+            Whose::Rank(rank) => rank.without_recording(),
+        }
+    }
+
     /// How many iterations count.
     pub fn count(self) -> usize {
         match self {
@@ -88,8 +96,9 @@ pub(super) fn classes(run: &Run) -> Table {
     let numbered = [("mean_ms", "mean"), ("percent", "share"), ("median_ms", "median"), ("spread_ms", "spread")];
     columns.extend(numbered.map(|(key, heading)| Column::number(key, heading)));
     columns.push(Column::number("interval_ms", "95 %"));
-    let corrected = Whose::main(run).is_some_and(|whose| whose.summary(corrected_total).is_some());
-    columns.extend(corrected.then(|| Column::number("corrected_ms", "corrected")));
+    let corrected = Whose::main(run).and_then(Whose::without_recording);
+    let numbered = [("corrected_ms", "corrected"), ("corrected_interval_ms", "its 95 %")];
+    columns.extend(corrected.iter().flat_map(|_| numbered.map(|(key, heading)| Column::number(key, heading))));
     let Some((whose, total)) = Whose::main(run).and_then(|whose| Some((whose, whose.total()?))) else {
         return Table::new("Where an iteration's time goes: no iterations", columns);
     };
@@ -103,18 +112,14 @@ pub(super) fn classes(run: &Run) -> Table {
         if !absent && (summary.is_some() || !class.is_joint()) {
             let head = [class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
             let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets()?.get(class, busy)? as f64));
-            table.row(head.chain(corrected.then(|| without.map(|without| milliseconds(without.mean)).into())));
+            let without = Cell::from(without.map(|without| milliseconds(without.mean)));
+            table.row(head.chain(corrected.iter().flat_map(|_| [without.clone(), Cell::Missing])));
         }
     }
     let blank = gpu.then(|| Cell::from(""));
-    let without = whose.summary(corrected_total).map(|without| milliseconds(without.mean).into());
+    let without = corrected.iter().flat_map(|whole| [milliseconds(whole.mean).into(), interval(whole.interval)]);
     table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)).chain(without));
     table
-}
-
-/// Nanoseconds of an iteration without what recording takes; none where nobody knows.
-pub(super) fn corrected_total(iteration: &Iteration) -> Option<f64> {
-    iteration.corrected.as_ref().map(|corrected| corrected.total as f64)
 }
 
 /// Mean, share, median, spread and interval of nanoseconds; *unknown* where the trace does not tell.
@@ -122,14 +127,17 @@ fn numbers(summary: Option<&Summary>, total: &Summary) -> [Cell; 5] {
     let Some(summary) = summary else {
         return ["unknown".into(), Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing];
     };
-    let interval = summary.interval.map(|interval| range(interval.map(|end| milliseconds(end).to_string())));
     [
         milliseconds(summary.mean).into(),
         share(summary.mean, total).into(),
         milliseconds(summary.median).into(),
         summary.spread.map(milliseconds).into(),
-        interval.into(),
+        interval(summary.interval),
     ]
+}
+
+fn interval(nanoseconds: Option<[f64; 2]>) -> Cell {
+    nanoseconds.map(|interval| range(interval.map(|end| milliseconds(end).to_string()))).into()
 }
 
 /// `1.20 – 1.34 ms`: the unit once where both have the same.

@@ -10,6 +10,7 @@ use crate::units::{Milliseconds, Percent};
 use perf4sight_breakdown::{Overhead, Recording};
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 
 /// What a shell adds to the number of the signal that ended a command.
@@ -116,7 +117,8 @@ impl Outcome<'_> {
         let processes = self.recordings.len();
         (ranks.len() < processes).then(|| {
             format!(
-                "{processes} processes were recorded that have {} ranks together: give breakdown one trace of each",
+                "{processes} processes were recorded that have {} ranks together: breakdown gives the further ones, whose files carry \
+                 the process number, numbers behind the last rank",
                 ranks.len()
             )
         })
@@ -190,16 +192,16 @@ impl Outcome<'_> {
 
     /// Why nothing was recorded.
     fn nothing(&self) -> Error {
-        let failed = |why: &str| {
-            let problem = format!("nothing was recorded: {why}; the command {}", self.end());
-            match self.exit_code() {
-                Some(code) => Error::command(code, problem),
-                None => Error::device(problem),
-            }
+        let told = |why: &str| format!("nothing was recorded: {why}; the command {}", self.end());
+        let failed = |why: &str| match self.exit_code() {
+            Some(code) => Error::command(code, told(why)),
+            None => Error::device(told(why)),
         };
         let with_torch = || self.told.iter().filter(|told| told.torch.as_deref().is_some_and(|torch| torch != MISSING));
-        if let Some(problem) = self.told.iter().find_map(|told| told.problem.as_deref()) {
-            return failed(problem);
+        let failures = self.told.iter().filter_map(|told| Some((told.problem.as_deref()?, told.unwritten)));
+        if let Some((problem, unwritten)) = failures.max_by_key(|(_, unwritten)| *unwritten) {
+            let unwritten = unwritten && self.exit_code().is_none();
+            return if unwritten { self.unwritten(told(problem)) } else { failed(problem) };
         }
         if let Some(told) = self.told.iter().find(|told| told.own_profiler > 0) {
             let left = told.own_profiler;
@@ -226,6 +228,12 @@ impl Outcome<'_> {
         }
     }
 
+    /// That it could not be read or written, as on a full disk.
+    fn unwritten(&self, problem: String) -> Error {
+        Error::io(&self.asked.out, "record here", &io::Error::other(problem))
+            .help("make room or permit writing, or choose another folder (out)")
+    }
+
     /// How far a process came that has no trace.
     fn too_few(begun: &Told) -> String {
         let marks = begun.iterations_are.as_deref().unwrap_or_default();
@@ -248,6 +256,6 @@ fn count(periods: &[Vec<u64>]) -> u64 {
 /// What speaks against what a recording tells of its own cost.
 fn unsure(one: &Recording) -> Vec<String> {
     let Some(overhead) = Overhead::of(one) else { return Vec::new() };
-    let nothing = overhead.unsure().map(|why| format!("what recording costs cannot be told: {why}"));
-    overhead.doubts.into_iter().chain(nothing).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
+    let contradiction = overhead.contradiction().map(|why| format!("what recording costs cannot be told: {why}"));
+    overhead.doubts.into_iter().chain(contradiction).map(|doubt| format!("rank {}: {doubt}", one.rank)).collect()
 }

@@ -37,6 +37,8 @@ pub(super) struct Told {
     pub trace: Option<String>,
     /// What failed.
     pub problem: Option<String>,
+    /// Whether that was reading or writing, as where a disk is full.
+    pub unwritten: bool,
     /// The Python.
     pub executable: String,
 }

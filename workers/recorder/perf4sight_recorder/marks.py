@@ -30,3 +30,10 @@ class Marks(object):
                 return False, False
         self.kind, self.which, self.others = kind, which, {}
         return True, True
+
+
+def is_loader_worker():
+    """Whether this process is a DataLoader's, which has no iterations."""
+    from torch.utils.data import get_worker_info
+
+    return get_worker_info() is not None

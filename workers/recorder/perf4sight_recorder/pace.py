@@ -80,7 +80,7 @@ class Pace(object):
     def heard(self, kind, which):
         """Whether a mark counts. In a fork all begins anew; a DataLoader's worker has no iterations."""
         if os.getpid() != self.process:
-            if is_loader_worker():
+            if marks.is_loader_worker():
                 return False
             self.enter_process()
         if self.over:
@@ -102,12 +102,6 @@ class Pace(object):
         self.waited = 0.0
         self.file.write(json.dumps(words) + "\n")
         self.file.flush()
-
-
-def is_loader_worker():
-    from torch.utils.data import get_worker_info
-
-    return get_worker_info() is not None
 
 
 def rank():

@@ -120,7 +120,7 @@ class Recorder(object):
     def is_on(self):
         """Whether iterations of this process count. In a fork all begins anew, if it is no DataLoader's worker; what ran at the fork
         runs in it too."""
-        if os.getpid() != self.process and not is_loader_worker():
+        if os.getpid() != self.process and not marks.is_loader_worker():
             if self.profiler.runs:
                 self.profiler.halt()
             self.enter_process()
@@ -173,7 +173,8 @@ class Recorder(object):
         self.over = True
         self.told.make_room()
         try:
-            self.told.tell(phase="finished", problem="%s: %s: %s" % (what, type(problem).__name__, problem))
+            self.told.tell(phase="finished", problem="%s: %s: %s" % (what, type(problem).__name__, problem),
+                           unwritten=isinstance(problem, OSError))
         except OSError:
             pass  # The folder is gone; `perf4sight record` finds no trace.
 
@@ -201,12 +202,6 @@ def at_end_of_child(call):
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
         util.Finalize(None, call, exitpriority=100)
-
-
-def is_loader_worker():
-    from torch.utils.data import get_worker_info
-
-    return get_worker_info() is not None
 
 
 def place():

@@ -116,19 +116,27 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
         let (part, whole) = (whose.summary(number)?.mean, total?.mean);
         (whole > 0.0).then(|| Percent(100.0 * part / whole))
     };
-    let sure = total
-        .and_then(|total| total.interval)
-        .map(|[low, high]| format!("95 %: {} – {}", Milliseconds(milliseconds(low)), Milliseconds(milliseconds(high))));
+    let sure = |interval: Option<[f64; 2]>| {
+        let [low, high] = interval?.map(|end| Milliseconds(milliseconds(end)));
+        Some(format!("95 %: {low} – {high}"))
+    };
     let iterations = match whose.count() {
         1 => "of 1 iteration".to_owned(),
         count => format!("mean of {count} iterations"),
     };
-    let mut facts = vec![
-        Fact::new("an iteration", mean(total))
-            .remark(sure.map_or(iterations.clone(), |sure| format!("{iterations}; {sure}"))),
-    ];
-    if let Some(without) = mean(whose.summary(tables::corrected_total)) {
-        facts.push(Fact::new("without recording", without).remark("what the profiler takes is taken out"));
+    let mut facts =
+        vec![
+            Fact::new("an iteration", mean(total)).remark(
+                sure(total.and_then(|total| total.interval))
+                    .map_or(iterations.clone(), |sure| format!("{iterations}; {sure}")),
+            ),
+        ];
+    if let Some(without) = whose.without_recording() {
+        let taken = "what the profiler takes is taken out";
+        facts.push(
+            Fact::new("without recording", Milliseconds(milliseconds(without.mean)))
+                .remark(sure(without.interval).map_or(taken.to_owned(), |sure| format!("{taken}; {sure}"))),
+        );
     }
     let python = share(&|iteration| Some(iteration.sets.class(Class::Python)? as f64));
     let unknown = if python.is_some() { "of the iteration" } else { "unknown: not in the trace" };
