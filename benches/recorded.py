@@ -1,10 +1,14 @@
 """Five training scripts of different kinds, to see what recording costs them: python3 benches/recorded.py NAME
 
-    perf4sight record --iterations 200 --out recording/tiny_mlp -- python3 benches/recorded.py tiny_mlp
+    perf4sight record --iterations 400 --out recording/tiny_mlp -- python3 benches/recorded.py tiny_mlp
+    python3 benches/recorded.py all recording
+
+The second records all five, without and with --stacks, by the perf4sight on the path.
 
 One thread each, and no files: what is held against what is the same iteration with and without the profiler.
 """
 
+import subprocess
 import sys
 import zlib
 
@@ -106,8 +110,20 @@ def python_bound():
 
 
 PROGRAMS = {program.__name__: program for program in (tiny_mlp, deep_mlp, resnet18, loader_bound, python_bound)}
+ITERATIONS = {"tiny_mlp": 400, "deep_mlp": 200, "resnet18": 40, "loader_bound": 100, "python_bound": 200}
 
-if __name__ == "__main__":
+
+def record_all(folder):
+    for name, iterations in ITERATIONS.items():
+        for stacks in ([], ["--stacks"]):
+            out = "%s/%s" % (folder, "".join([name, *stacks]))
+            options = ["--iterations", str(iterations), *stacks, "--out", out]
+            subprocess.run(["perf4sight", "record", *options, "--", sys.executable, __file__, name], check=True)
+
+
+if __name__ == "__main__" and sys.argv[1] == "all":
+    record_all(sys.argv[2])
+elif __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(1)
     PROGRAMS[sys.argv[1]]()

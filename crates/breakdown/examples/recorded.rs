@@ -1,0 +1,129 @@
+//! What recording cost, how far corrected iterations are off plain ones, and what was recorded of them, of recordings in folders, as the
+//! tables of `docs/recording.md`: `cargo run --release -p perf4sight-breakdown --example recorded -- recording/*`. Of one that comes twice, as
+//! `first/tiny_mlp` and `second/tiny_mlp`, the later is told beside the first.
+
+use perf4sight_breakdown::{Breakdown, Options, Overhead, RankBreakdown, Recording};
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_conventions::stats::{mean, median};
+use perf4sight_traces::{Category, Trace};
+use std::path::Path;
+
+fn main() -> Result<()> {
+    let mut all: Vec<(String, Vec<Recorded>)> = Vec::new();
+    for folder in std::env::args().skip(1) {
+        let name = Path::new(&folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let recorded = Recorded::read(Path::new(&folder))?;
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, times)) => times.push(recorded),
+            None => all.push((name, vec![recorded])),
+        }
+    }
+    println!(
+        "| recording (iterations) | plain, ms | recorded | recording takes, % (95 %) | corrected (95 %) | against plain | held out | left out | again, % (95 %) |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    all.iter().for_each(|(name, times)| println!("| {name} {} |", costs(times)));
+    println!(
+        "\n| recording | operators | ranges | functions | built-in functions | added, us | for each event | beyond what was timed, us | shortest operator, us | shortest built-in |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    all.iter().for_each(|(name, times)| println!("| {name} | {} |", times[0].events()));
+    Ok(())
+}
+
+/// A recording of one rank.
+struct Recorded {
+    trace: Trace,
+    rank: RankBreakdown,
+    overhead: Overhead,
+    /// Nanoseconds by which ranges are longer than what was timed in them, in the median.
+    untimed: f64,
+}
+
+impl Recorded {
+    fn read(folder: &Path) -> Result<Self> {
+        let nothing = || Error::input("tells of no iterations with and without recording").file(folder);
+        let mut ranks = perf4sight_traces::read_ranks(&[folder.to_path_buf()])?;
+        let mut rank = Breakdown::of(&ranks, &Options::default())?.ranks.pop().ok_or_else(nothing)?;
+        let trace = ranks.pop().ok_or_else(nothing)?.trace;
+        let recording = Recording::beside(&trace.file)?.ok_or_else(nothing)?;
+        rank.correct(&trace, Some(&recording));
+        rank.warnings.iter().for_each(|warning| eprintln!("{}: {warning}", folder.display()));
+        let timed = recording.wall.recorded.iter().flatten();
+        let beyond = rank.iterations.iter().zip(timed).map(|(one, timed)| one.sets.total() as f64 - *timed as f64);
+        let untimed = median(&beyond.collect::<Vec<f64>>());
+        Ok(Recorded { trace, overhead: rank.overhead.take().ok_or_else(nothing)?, rank, untimed })
+    }
+
+    /// Mean nanoseconds of corrected iterations, of those that recording is told by.
+    fn corrected(&self) -> Option<f64> {
+        let usual = self.rank.iterations.iter().zip(&self.overhead.usual).filter(|(_, usual)| **usual);
+        let totals: Option<Vec<f64>> = usual.map(|(one, _)| Some(one.corrected.as_ref()?.total as f64)).collect();
+        totals.map(|totals| mean(&totals))
+    }
+
+    /// `12.3 to 23.4`
+    fn range(&self) -> String {
+        let [low, high] = self.overhead.interval.map(|end| self.overhead.percent(end));
+        format!("{low:.1} to {high:.1}")
+    }
+
+    /// How many events an iteration has of each kind, and what recording added for each of all.
+    fn events(&self) -> String {
+        let inside = |start: i64| {
+            let later = self.rank.iterations.partition_point(|one| one.window.1 <= start);
+            self.rank.iterations.get(later).is_some_and(|one| one.window.0 <= start)
+        };
+        let of_iterations =
+            self.trace.events.iter().filter(|event| Some(event.track) == self.rank.main && inside(event.start));
+        let mut durations: [Vec<i64>; 4] = Default::default();
+        for event in of_iterations {
+            let kind = match event.category {
+                Category::Operator => 0,
+                Category::Annotation => 1,
+                Category::Python if self.trace.name(event).starts_with('<') => 3,
+                Category::Python => 2,
+                _ => continue,
+            };
+            durations[kind].push(event.end() - event.start);
+        }
+        let iterations = self.rank.iterations.len() as f64;
+        let counts = durations.each_ref().map(|kind| kind.len() as f64 / iterations);
+        let microseconds = |nanoseconds: f64| nanoseconds / 1000.0;
+        let [added, untimed] = [self.overhead.added, self.untimed].map(microseconds);
+        let shortest = |kind: usize| {
+            let shortest =
+                durations[kind].iter().min().map(|shortest| format!("{:.3}", microseconds(*shortest as f64)));
+            shortest.unwrap_or_default()
+        };
+        let counts_told = counts.map(|count| format!("{count:.0}")).join(" | ");
+        let each = added / counts.iter().sum::<f64>();
+        format!("{counts_told} | {added:.1} | {each:.2} | {untimed:.1} | {} | {}", shortest(0), shortest(3))
+    }
+}
+
+/// The numbers of a row.
+fn costs(times: &[Recorded]) -> String {
+    let first = &times[0];
+    let overhead = &first.overhead;
+    let milliseconds = |nanoseconds: f64| format!("{:.3}", nanoseconds / 1e6);
+    let corrected = first.corrected();
+    let ends = corrected.zip(overhead.either_way());
+    let ends = ends.map(|(mean, ends)| format!(" ({})", ends.map(|end| milliseconds(mean + end)).join(" to ")));
+    let corrected_told = corrected.map(|mean| format!("{}{}", milliseconds(mean), ends.unwrap_or_default()));
+    let percent = |percent: Option<f64>| percent.map(|percent| format!("{percent:+.1} %")).unwrap_or_default();
+    let left_out = overhead.usual.iter().filter(|usual| !**usual).count();
+    let again: Vec<String> = times[1..].iter().map(Recorded::range).collect();
+    let cells = [
+        format!("({})", overhead.usual.len()),
+        milliseconds(overhead.plain),
+        milliseconds(overhead.recorded),
+        first.range(),
+        corrected_told.unwrap_or_default(),
+        percent(corrected.map(|mean| overhead.percent(mean - overhead.plain))),
+        percent(overhead.off),
+        left_out.to_string(),
+        again.join(", "),
+    ];
+    cells.join(" | ")
+}
