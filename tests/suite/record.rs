@@ -102,6 +102,7 @@ fn an_unmodified_script_is_recorded_and_ended() {
     assert_eq!((listed(&scene, "tmp"), listed(&scene, "")), before);
     let told = told(&scene, "rank0");
     assert_eq!((counts(&told), counts(&told["processor"])), (all_of_four(), all_of_four()));
+    assert!(told["faults"]["recorded"][1][1].is_u64(), "{told}");
     for (word, value) in [("iterations_are", "optimizer steps"), ("ended", "as asked"), ("trace", "rank0.json.gz")] {
         assert_eq!(told[word], value);
     }

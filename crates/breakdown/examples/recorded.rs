@@ -24,10 +24,12 @@ fn main() -> Result<()> {
     println!("|---|---|---|---|---|---|---|---|---|");
     all.iter().for_each(|(name, times)| println!("| {name} {} |", costs(times)));
     println!(
-        "\n| recording | operators | ranges | functions | built-in functions | added, us | for each event | beyond what was timed, us | shortest operator, us | shortest built-in |"
+        "\n| recording | operators | ranges | functions | built-in functions | added, us | for each event | beyond what was timed, us | shortest operator, us | shortest built-in | pages anew, by period | each, us |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    all.iter().for_each(|(name, times)| println!("| {name} | {} |", times[0].events()));
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    all.iter().for_each(|(name, times)| {
+        println!("| {name} | {} | {} |", times[0].events(), times[0].memory().unwrap_or_else(|| "|".to_owned()))
+    });
     Ok(())
 }
 
@@ -38,6 +40,7 @@ struct Recorded {
     overhead: Overhead,
     /// Nanoseconds by which ranges are longer than what was timed in them, in the median.
     untimed: f64,
+    recording: Recording,
 }
 
 impl Recorded {
@@ -52,7 +55,7 @@ impl Recorded {
         let timed = recording.wall.recorded.iter().flatten();
         let beyond = rank.iterations.iter().zip(timed).map(|(one, timed)| one.sets.total() as f64 - *timed as f64);
         let untimed = median(&beyond.collect::<Vec<f64>>());
-        Ok(Recorded { trace, overhead: rank.overhead.take().ok_or_else(nothing)?, rank, untimed })
+        Ok(Recorded { trace, overhead: rank.overhead.take().ok_or_else(nothing)?, rank, untimed, recording })
     }
 
     /// Mean nanoseconds of corrected iterations, of those that recording is told by.
@@ -66,6 +69,21 @@ impl Recorded {
     fn range(&self) -> String {
         let [low, high] = self.overhead.interval.map(|end| self.overhead.percent(end));
         format!("{low:.1} to {high:.1}")
+    }
+
+    /// The fewest and the most pages that the iterations of a period got anew, and microseconds that each made a plain iteration longer, by
+    /// least squares.
+    fn memory(&self) -> Option<String> {
+        let faults = self.recording.faults.as_ref()?;
+        let periods = faults.plain.iter().chain(&faults.recorded).filter(|period| !period.is_empty());
+        let means: Vec<f64> = periods.map(|period| mean(&floats(period))).collect();
+        let (least, most) = (means.iter().copied().reduce(f64::min)?, means.iter().copied().reduce(f64::max)?);
+        let [pages, times] = [faults, &self.recording.wall].map(|of| floats(&of.plain.concat()));
+        let (middle, time) = (mean(&pages), mean(&times));
+        let squares: f64 = pages.iter().map(|page| (page - middle).powi(2)).sum();
+        let together: f64 = pages.iter().zip(&times).map(|(page, one)| (page - middle) * (one - time)).sum();
+        let each = if squares > 0.0 { format!("{:.2}", together / squares / 1000.0) } else { String::new() };
+        Some(format!("{least:.0} to {most:.0} | {each}"))
     }
 
     /// How many events an iteration has of each kind, and what recording added for each of all.
@@ -100,6 +118,10 @@ impl Recorded {
         let each = added / counts.iter().sum::<f64>();
         format!("{counts_told} | {added:.1} | {each:.2} | {untimed:.1} | {} | {}", shortest(0), shortest(3))
     }
+}
+
+fn floats(numbers: &[u64]) -> Vec<f64> {
+    numbers.iter().map(|&number| number as f64).collect()
 }
 
 /// The numbers of a row.

@@ -46,6 +46,8 @@ pub(crate) const DOUBTFUL: f64 = 0.05;
 /// Recording makes nothing so many times as long: a built-in function of Python takes some 30 ns and recording it some 90
 /// (`docs/recording.md`), and nothing that is recorded is shorter.
 const MOST_TIMES: f64 = 20.0;
+/// Nanoseconds that a page of memory takes which the system gives a process anew (`docs/recording.md` has some of one machine).
+const PAGE: f64 = 1000.0;
 /// Fewer recorded periods do not tell how much they differ among themselves.
 const PERIODS: usize = 3;
 /// Neighbouring differences share a plain period, of which each has one half: the variance of their mean is `(1 + 1) / n` times that of a
@@ -64,7 +66,8 @@ impl Overhead {
         let clock = if of_processor.is_some() { Clock::Processor } else { Clock::Wall };
         let added = of_processor.as_ref().unwrap_or(&wall);
         let changed = added.change.and_then(|change| drift(change / added.plain));
-        let doubts = [unusual(&usual), others(&wall, added), changed];
+        let memory = recording.faults.as_ref().and_then(|faults| memory(&usual.among(faults), wall.plain));
+        let doubts = [unusual(&usual), others(&wall, added), changed, memory];
         let told = Overhead {
             plain: wall.plain,
             recorded: wall.recorded,
@@ -276,6 +279,20 @@ fn others(wall: &Added, told_by: &Added) -> Option<String> {
              machine, and what those took is not taken out",
             100.0 * wall.mean / wall.plain,
             100.0 * told_by.mean / told_by.plain
+        )
+    })
+}
+
+/// That iterations get much more memory anew from the system in some periods than in others, which changes what they take.
+fn memory(faults: &Times, plain: f64) -> Option<String> {
+    let pages = || faults.plain.iter().chain(&faults.recorded).filter_map(|period| average(period));
+    let (least, most) = (pages().reduce(f64::min)?, pages().reduce(f64::max)?);
+    let share = PAGE * (most - least) / plain;
+    (share > DOUBTFUL).then(|| {
+        format!(
+            "iterations get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another, and so many take some \
+             {:.0} % of an iteration: with MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ set to 1000000000 the script would keep them",
+            100.0 * share
         )
     })
 }

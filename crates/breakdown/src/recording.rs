@@ -40,13 +40,16 @@ pub struct Recording {
     /// Processor time of the same iterations, all threads of the process together; the first recordings lack it.
     #[serde(default)]
     pub processor: Option<Times>,
+    /// How many pages of memory each of the same iterations got anew from the system; the first recordings lack it.
+    #[serde(default)]
+    pub faults: Option<Times>,
 }
 
 fn one() -> u32 {
     1
 }
 
-/// Nanoseconds of each iteration, by periods that take turns.
+/// A number of each iteration, by periods that take turns: nanoseconds, but for pages of memory.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "Told")]
 pub struct Times {
@@ -98,7 +101,7 @@ impl Recording {
                 wrong(format!("has format {}", recording.format)).expected(format!("format {FORMAT} or earlier"))
             );
         }
-        let all = [Some(&recording.wall), recording.processor.as_ref()];
+        let all = [Some(&recording.wall), recording.processor.as_ref(), recording.faults.as_ref()];
         let absurd = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST);
         match absurd {
             Some(time) => Err(wrong(format!("tells of an iteration of {time} ns")).expected("a week at most")),

@@ -256,6 +256,21 @@ fn iterations_that_something_else_ran_in_tell_nothing_of_recording() {
     assert!(overhead.doubts[0].starts_with("2 of 20 iterations took much longer"), "{:?}", overhead.doubts);
 }
 
+/// By hand: iterations of 1 ms that got no page of memory in most periods, and 100 in one: at 1 us each that is a tenth of them. Ten pages
+/// are nothing to speak of.
+#[test]
+fn memory_that_comes_anew_in_some_periods_is_told() {
+    for (pages, told) in [(100, true), (10, false)] {
+        let mut recording = by_turns(&[&[1_000_000; 2], &[1_000_000; 2]], &[&[1_100_000; 4]]);
+        recording.faults = Some(by_turns(&[&[0; 2], &[pages; 2]], &[&[0; 4]]).wall);
+        let overhead = Overhead::of(&recording).unwrap();
+        let says = |doubt: &String| {
+            doubt.starts_with("iterations get 0 to 100 pages") && doubt.contains("10 % of an iteration")
+        };
+        assert_eq!(overhead.doubts.iter().any(says), told, "{:?}", overhead.doubts);
+    }
+}
+
 /// By hand: from the last period but one on the machine is 1.3 times slower, a quarter of all. That is no reason to leave it out: with it,
 /// recorded iterations take 20, 20 and 156 - (100 + 130) / 2 = 41 more than those around them.
 #[test]

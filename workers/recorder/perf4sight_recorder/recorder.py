@@ -159,7 +159,7 @@ class Recorder(object):
         rank, self.ranks = place()
         rank, name = self.told.claim(rank)
         words = dict((word, self.told.words.get(word)) for word in ("torch", "hooked", "iterations_are", "restarts"))
-        words.update(self.recording.times, processor=self.recording.worked)
+        words.update(self.recording.times, processor=self.recording.worked, faults=self.recording.faults)
         words.update(format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.told.settings["stacks"])
         words.update(threads=torch.get_num_threads())

@@ -1,5 +1,6 @@
 """Iterations one after another: a warm-up, then some that are timed and some that are recorded, by turns."""
 
+import resource
 import threading
 import time
 
@@ -43,6 +44,7 @@ class Recording(object):
         # Of each period, by what is done in it.
         self.times = {PLAIN: [], RECORDED: []}
         self.worked = {PLAIN: [], RECORDED: []}
+        self.faults = {PLAIN: [], RECORDED: []}
         self.done = 0
         # Iterations that the script's own profiler ran in.
         self.others = 0
@@ -50,6 +52,7 @@ class Recording(object):
         self.annotation = None
         self.began = None
         self.worked_before = None
+        self.faults_before = None
         self.over = False
         # Whether another thread waits for the profiler to stop.
         self.gives_way = False
@@ -62,8 +65,8 @@ class Recording(object):
         if self.over:
             return
         self.kind, self.left = self.turns.pop(0)
-        self.times[self.kind].append([])
-        self.worked[self.kind].append([])
+        for measured in (self.times, self.worked, self.faults):
+            measured[self.kind].append([])
         self.settling = SETTLING
 
     def begin(self):
@@ -74,6 +77,7 @@ class Recording(object):
             self.start()
         if self.profiler.runs and not self.settling:
             self.annotation = annotation(step_name(self.recorded()))
+        self.faults_before = faults()
         self.worked_before = time.process_time()
         self.began = time.perf_counter()
 
@@ -91,6 +95,7 @@ class Recording(object):
             synchronise()
         took = time.perf_counter() - self.began
         worked = time.process_time() - self.worked_before
+        faulted = faults() - self.faults_before
         self.leave()
         if self.settling:
             self.settling -= 1
@@ -98,6 +103,7 @@ class Recording(object):
             self.warms_up = False
             self.times[self.kind][-1].append(nanoseconds(took))
             self.worked[self.kind][-1].append(nanoseconds(worked))
+            self.faults[self.kind][-1].append(faulted)
             self.done += 1
             self.left -= 1
         ended = not self.left
@@ -145,6 +151,11 @@ class Recording(object):
         if self.profiler.runs and not self.gives_way:
             self.stop()
             self.settling = SETTLING
+
+
+def faults():
+    """How often this process used a page of memory for the first time since the system gave it that."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def nanoseconds(seconds):
