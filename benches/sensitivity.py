@@ -5,7 +5,9 @@
     python3 benches/sensitivity.py reader /tmp/reader    600 MB at 60 MB/s with four limits against the two caches: about 3 minutes
 
 Every measured epoch is a whole one: a job runs for three of them, and the mean of the last two counts. Limits are held as
-`perf4sight sensitivity --dry-run` says; where nothing holds memory or storage, this says so and ends. PERF4SIGHT and LIMITED name other programs.
+`perf4sight sensitivity --dry-run` says; where nothing holds memory or storage, this says so and ends. What was measured is kept in the
+folder and not measured again; after a third argument, a number of seconds, nothing further is begun, and the same command goes on.
+PERF4SIGHT and LIMITED name other programs.
 """
 import csv
 import json
@@ -51,13 +53,16 @@ def run(words, **more):
 
 def profile(study, folder, data):
     """The profile, and the seconds that it took."""
-    begun = time.monotonic()
-    out = os.path.join(folder, "profile")
-    asked = ["--data", data, "-b", str(BATCH), "--storage-bandwidth", "%dMB" % (study["storage"] // 10**6), "--out", out]
-    run([PERF4SIGHT, "sensitivity", *study["profile"], *asked, "--overwrite", "--", sys.executable, TRAIN, *study["job"]])
-    seconds = time.monotonic() - begun
-    with open(os.path.join(out, "profile.json")) as file:
-        return json.load(file), seconds
+    out, took = os.path.join(folder, "profile"), os.path.join(folder, "profile.seconds")
+    if not os.path.exists(took):
+        begun = time.monotonic()
+        asked = ["--data", data, "-b", str(BATCH), "--storage-bandwidth", "%dMB" % (study["storage"] // 10**6), "--out", out]
+        job = [sys.executable, TRAIN, *study["job"]]
+        run([PERF4SIGHT, "sensitivity", *study["profile"], *asked, "--overwrite", "--", *job])
+        with open(took, "w") as file:
+            file.write("%.3f" % (time.monotonic() - begun))
+    with open(os.path.join(out, "profile.json")) as file, open(took) as seconds:
+        return json.load(file), float(seconds.read())
 
 
 def own_memory(told):
@@ -86,26 +91,33 @@ def epoch(study, folder, data, cpus, memory):
     return (times[EPOCHS * length - 1] - times[length - 1]) / (EPOCHS - 1), ended["seconds"]
 
 
-def main(name, folder):
-    study, data = STUDIES[name], os.path.join(folder, "data")
-    run([sys.executable, TRAIN, "--data", data, "--make", str(study["samples"])])
+def main(name, folder, patience):
+    begun, study, data = time.monotonic(), STUDIES[name], os.path.join(folder, "data")
+    if not os.path.exists(data):
+        run([sys.executable, TRAIN, "--data", data, "--make", str(study["samples"])])
     told, cost = profile(study, folder, data)
-    own, size, grid = own_memory(told), study["samples"] * SAMPLE, 0.0
+    own, size = own_memory(told), study["samples"] * SAMPLE
     measured = os.path.join(folder, "measured.csv")
-    with open(measured, "w", buffering=1, newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["cpus", "memory_percent", "epoch_seconds"])
-        for cpus, room in study["points"]:
-            # A study of limits names what the job gets in all, a grid what there is for its data.
-            memory = room if name == "reader" else own + room
-            seconds, whole = epoch(study, folder, data, cpus, memory)
-            grid += whole
-            rows.writerow([cpus, round(100 * (memory - own) / size, 2), round(seconds, 3)])
+    if not os.path.exists(measured):
+        with open(measured, "w") as file:
+            file.write("cpus,memory_percent,epoch_seconds,run_seconds\n")
+    with open(measured) as file:
+        done = list(csv.DictReader(file))
+    for cpus, room in study["points"][len(done) :]:
+        if time.monotonic() - begun > patience:
+            sys.exit("the time is up; the same command goes on")
+        # A study of limits names what the job gets in all, a grid what there is for its data.
+        memory = room if name == "reader" else own + room
+        seconds, whole = epoch(study, folder, data, cpus, memory)
+        with open(measured, "a", newline="") as file:
+            csv.writer(file).writerow([cpus, round(100 * (memory - own) / size, 2), round(seconds, 3), round(whole, 3)])
     run([PERF4SIGHT, "sensitivity", "--compare", measured, os.path.join(folder, "profile", "profile.json")])
+    with open(measured) as file:
+        grid = sum(float(row["run_seconds"]) for row in csv.DictReader(file))
     print("the profile took %.0f s, the measured epochs %.0f s: %.2f of them" % (cost, grid, cost / grid))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in STUDIES:
+    if len(sys.argv) not in (3, 4) or sys.argv[1] not in STUDIES:
         sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]) if len(sys.argv) == 4 else float("inf"))

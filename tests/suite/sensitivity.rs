@@ -2,10 +2,11 @@
 
 use crate::conformance::python;
 use crate::fixtures::{Outcome, Scene, within_patience};
+use crate::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -108,6 +109,30 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
 }
 
+/// A disk that is full refuses to write, as a limit on the size of files does.
+#[test]
+fn a_full_disk_is_told_before_anything_runs_and_nothing_is_left() {
+    let scene = scene("touch it-ran\n");
+    let line = format!("trap '' XFSZ; ulimit -f 1; exec \"$0\" sensitivity {HASTY} -- sh job.sh");
+    let mut command = Command::new("sh");
+    let output = command.current_dir(scene.path("")).args(["-c", &line]).arg(program()).output().unwrap();
+    Outcome::of("sensitivity on a full disk", output).fails(6).says("keep points here").says("make room");
+    assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
+}
+
+#[test]
+fn daemons_end_with_their_job_and_one_that_wants_a_terminal_says_so() {
+    let daemons = scene(&format!("setsid sleep 300 & echo $! >> daemons\n{STEPS}"));
+    sensitivity(&daemons, "--budget 1s").succeeds();
+    for daemon in daemons.read("daemons").lines() {
+        let daemon = daemon.parse().unwrap();
+        within_patience("the end of a daemon", || !crate::fixtures::runs(daemon));
+    }
+    let asking = scene("read answer < /dev/tty || exit 4\n");
+    asking.run(&format!("sensitivity {HASTY} -- sh job.sh")).fails(5).says("exit code 4").says("/dev/tty");
+    assert!(!asking.path("sensitivity").exists(), "nothing is left behind");
+}
+
 #[test]
 fn a_dry_run_says_what_would_run_and_runs_nothing() {
     let scene = scene("touch it-ran # --batch\n");
@@ -171,6 +196,41 @@ fn a_profile_is_held_against_measured_epochs() {
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,soon\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("measured.csv:2").says("soon");
     scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("no profile of a job");
+}
+
+/// A job that reads a file of 100 KB, and then computes for 20 ms and what a shell takes.
+const READER: &str = r#"i=0
+while :; do
+    for file in data/*; do
+        i=$((i+1)); cat "$file" > /dev/null; sleep 0.02
+        echo "{\"step\": $i, \"time\": $(date +%s.%N)}" >> "$PERF4SIGHT_STEPS"
+    done
+done
+"#;
+
+/// Where reading alone takes as long as computing, an epoch of a job that reads nothing ahead takes twice as long as either.
+#[test]
+fn storage_that_is_held_back_tells_that_a_job_reads_nothing_ahead() {
+    let files = (0..240).map(|number| format!("data/{number:03}"));
+    let scene =
+        files.fold(Scene::in_target().file("job.sh", READER), |scene, file| scene.file(&file, vec![7; 100_000]));
+    sensitivity(&scene, "--data data -b 1").succeeds();
+    let profile = json(&scene, "sensitivity/profile.json");
+    if profile["limits"][2]["by"].is_null() {
+        println!("not measured: nothing here limits storage");
+        assert!(profile["warnings"].to_string().contains("storage cannot be limited here"), "{}", profile["warnings"]);
+        return;
+    }
+    let throttled = profile["throttled"].as_array().unwrap();
+    let number = |held: &Value, name: &str| held[name].as_f64().unwrap();
+    let slower = throttled.iter().map(|held| number(held, "seconds") / number(held, "side_by_side"));
+    let slower: Vec<f64> = slower.collect();
+    // 1 + 1 for 1, and 1 + 2 for 2.
+    assert!(slower.len() == 2 && (1.6..2.4).contains(&slower[0]) && (1.3..1.7).contains(&slower[1]), "{throttled:?}");
+    assert!(profile["model"]["overlap"]["in_turn"].as_f64().unwrap() > 0.65, "{}", profile["model"]);
+    assert!(number(&throttled[0], "storage_bandwidth") / number(&throttled[1], "storage_bandwidth") > 1.99);
+    assert!(scene.read("sensitivity/storage.csv").lines().count() == 67 && !profile["storage_matrix"][0].is_null());
+    assert!(scene.read("sensitivity/report.html").contains("Epochs over storage and memory"));
 }
 
 /// Batches take 10 ms to come, and as long to be learnt from.

@@ -10,6 +10,8 @@ pub struct Run {
     pub cpus: f64,
     /// Which share of the data had cached in memory.
     pub cached: f64,
+    /// Bytes a second that storage gave, where that was another than the model's.
+    pub storage: Option<f64>,
     /// Seconds it took.
     pub seconds: f64,
 }
@@ -52,8 +54,11 @@ impl Compared {
 impl Agreement {
     /// Of a model and runs.
     pub fn of(model: &Model, runs: &[Run]) -> Self {
-        let runs: Vec<Compared> =
-            runs.iter().map(|run| Compared { run: *run, model: model.epoch(run.cpus, run.cached) }).collect();
+        let computed = |run: &Run| match run.storage {
+            Some(storage) => model.with_storage(storage).epoch(run.cpus, run.cached),
+            None => model.epoch(run.cpus, run.cached),
+        };
+        let runs: Vec<Compared> = runs.iter().map(|run| Compared { run: *run, model: computed(run) }).collect();
         let measured: Vec<f64> = runs.iter().map(|one| one.run.seconds).collect();
         let predicted: Vec<f64> = runs.iter().map(Compared::predicted).collect();
         Agreement { scores: Scores::of(&measured, &predicted), runs }
@@ -78,13 +83,16 @@ mod tests {
         let point = |cpus: f64, rate: f64| Point { cpus, rate: Rate::exactly(rate) };
         let curve = Curve::of(&[point(1.0, 1.0), point(2.0, 2.0)]).unwrap();
         let data = Data { bytes: 8e6, memory_bandwidth: 1e12, storage_bandwidth: 1e6 };
-        let model = Model { curve, iterations: 10.0, data, cache: None };
-        let run = |cpus: f64, cached: f64, seconds: f64| Run { cpus, cached, seconds };
+        let model = Model { curve, iterations: 10.0, data, cache: None, overlap: None };
+        let run = |cpus: f64, cached: f64, seconds: f64| Run { cpus, cached, storage: None, seconds };
         let agreement = Agreement::of(&model, &[run(1.0, 0.0, 10.0), run(2.0, 0.0, 10.0), run(2.0, 0.5, 5.5)]);
         // 10 s as said; 8 s for 10; MinIO misses half in 4 s and computes 5 s, LRU misses 1 - 0.1534 in 6.77 s: 5.89 s for 5.5.
         let errors: Vec<f64> = agreement.runs.iter().map(Compared::error_percent).collect();
         assert!((errors[0], errors[1]) == (0.0, -20.0) && (errors[2] - 7.0).abs() < 0.1, "{errors:?}");
         assert_eq!(agreement.inside(), 2, "the second is not where the model says");
         assert!((agreement.scores.unwrap().mape - 9.0).abs() < 0.1);
+        // All from storage of 0.5 MB/s takes 16 s.
+        let slower = Run { storage: Some(0.5e6), ..run(2.0, 0.0, 16.0) };
+        assert_eq!(Agreement::of(&model, &[slower]).inside(), 1);
     }
 }

@@ -1,10 +1,11 @@
 //! How long an epoch takes with some CPUs and some memory, and which storage it needs.
 //!
-//! As published by Synergy (Mohan and others, OSDI 2022): reading and computing go on side by side, so that the slower of the two counts;
-//! what is found in memory is read at its bandwidth, the rest at the storage's.
+//! As published by Synergy (Mohan and others, OSDI 2022): reading and computing go on side by side, so that the slower of the two counts,
+//! unless a measurement told otherwise; what is found in memory is read at its bandwidth, the rest at the storage's.
 
 use crate::cache::Cache;
 use crate::curve::Curve;
+use crate::overlap::Overlap;
 use serde::{Deserialize, Serialize};
 
 /// What a job reads, and how fast it can be read.
@@ -29,6 +30,8 @@ pub struct Model {
     pub data: Data,
     /// How the machine keeps what was read, where that was measured.
     pub cache: Option<Cache>,
+    /// How far reading and computing go on side by side, where that was measured; else they are taken to.
+    pub overlap: Option<Overlap>,
 }
 
 /// A number that is known to lie between two others.
@@ -80,6 +83,16 @@ impl Data {
 }
 
 impl Model {
+    fn overlap(&self) -> Overlap {
+        self.overlap.unwrap_or(Overlap::SIDE_BY_SIDE)
+    }
+
+    /// With storage of another bandwidth, in bytes a second.
+    #[must_use]
+    pub fn with_storage(&self, storage_bandwidth: f64) -> Self {
+        Model { data: Data { storage_bandwidth, ..self.data }, ..self.clone() }
+    }
+
     /// Seconds of an epoch with all its data in memory that is infinitely fast.
     pub fn compute(&self, cpus: f64) -> Estimate {
         let between = self.curve.at(cpus);
@@ -94,7 +107,7 @@ impl Model {
     /// Seconds of an epoch with so many CPUs, where a share of the data has room in memory.
     pub fn epoch(&self, cpus: f64, cached: f64) -> Estimate {
         let compute = self.compute(cpus);
-        let with = |cache: Cache, compute: f64| self.data.fetch(cache.hits(cached)).max(compute);
+        let with = |cache: Cache, compute: f64| self.overlap().epoch(self.data.fetch(cache.hits(cached)), compute);
         let [least, most] = [with(Cache::MINIO, compute.least), with(Cache::LRU, compute.most)];
         let likely = self.cache.zip(compute.likely).map(|(cache, compute)| with(cache, compute));
         // Where both caches promise the same, nothing is to be measured.
@@ -103,10 +116,10 @@ impl Model {
         Estimate { least, likely, most }
     }
 
-    /// Bytes a second that storage must give so that an epoch waits for nothing but computing; none where memory itself is too slow.
+    /// Bytes a second that storage must give so that reading does not hold an epoch back; none where memory itself is too slow.
     pub fn needed(&self, cpus: f64, cached: f64) -> Option<Estimate> {
         let compute = self.compute(cpus);
-        let with = |cache: Cache, compute: f64| self.data.needed(cache.hits(cached), compute);
+        let with = |cache: Cache, compute: f64| self.data.needed(cache.hits(cached), self.overlap().room(compute));
         let likely = self.cache.zip(compute.likely).and_then(|(cache, compute)| with(cache, compute));
         Some(Estimate { least: with(Cache::MINIO, compute.most)?, likely, most: with(Cache::LRU, compute.least)? })
     }
@@ -114,7 +127,7 @@ impl Model {
     /// What an epoch waits for; none where it depends on how the machine keeps what was read, and that was not measured.
     pub fn bound(&self, cpus: f64, cached: f64) -> Option<Bound> {
         let compute = self.compute(cpus).likely?;
-        let bound = |cache: Cache| match self.data.fetch(cache.hits(cached)) > compute {
+        let bound = |cache: Cache| match self.data.fetch(cache.hits(cached)) > self.overlap().room(compute) {
             true => Bound::Storage,
             false if self.curve.at(cpus).least < SATISFIED * self.curve.best().rate.per_second => Bound::Cpu,
             false => Bound::Accelerator,
@@ -127,7 +140,7 @@ impl Model {
     /// worth a measurement.
     pub fn worth_measuring(&self, cpus: f64, shares: &[f64]) -> Option<f64> {
         let compute = self.compute(cpus).likely?;
-        let epoch = |cache: Cache, cached: f64| self.data.fetch(cache.hits(cached)).max(compute);
+        let epoch = |cache: Cache, cached: f64| self.overlap().epoch(self.data.fetch(cache.hits(cached)), compute);
         let gain = |cached: f64| epoch(Cache::LRU, cached) / epoch(Cache::MINIO, cached) - 1.0;
         let gains = shares.iter().map(|cached| (*cached, gain(*cached)));
         gains.filter(|(_, gain)| *gain > WORTH).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cached, _)| cached)
@@ -135,9 +148,14 @@ impl Model {
 
     /// The cache that explains an epoch of so many seconds; none where computing took as long, or nothing can be told.
     pub fn cache_of(&self, cpus: f64, cached: f64, seconds: f64) -> Option<Cache> {
-        let computed = self.compute(cpus).likely? >= seconds;
-        let hits = self.data.hits(seconds).filter(|_| !computed)?;
-        Cache::placed(cached, hits)
+        let reading = self.overlap().reading(seconds, self.compute(cpus).likely?)?;
+        Cache::placed(cached, self.data.hits(reading)?)
+    }
+
+    /// How far reading and computing go on side by side, of an epoch of so many seconds whose data all came from storage; none where
+    /// either takes too little of it to tell.
+    pub fn overlap_of(&self, cpus: f64, seconds: f64) -> Option<Overlap> {
+        Overlap::placed(self.data.fetch(0.0), self.compute(cpus).likely?, seconds)
     }
 
     /// The smallest of some shares of the data, from the smallest on, with which an epoch takes at most so many seconds for sure, or most
@@ -162,7 +180,7 @@ mod tests {
         let point = |cpus: f64, rate: f64| Point { cpus, rate: Rate::exactly(rate) };
         let curve = Curve::of(&[point(1.0, 100.0 / 4.8), point(2.0, 100.0 / 2.4)]).unwrap();
         let data = Data { bytes: 600e6, memory_bandwidth: 60e9, storage_bandwidth: 60e6 };
-        Model { curve, iterations: 100.0, data, cache }
+        Model { curve, iterations: 100.0, data, cache, overlap: None }
     }
 
     #[test]
@@ -207,6 +225,29 @@ mod tests {
         assert!((needed.likely.unwrap() - 300e6 / (2.4 - 0.005)).abs() < 1.0, "{needed:?}");
         let slow = Data { memory_bandwidth: 100e6, ..reader(None).data };
         assert_eq!(Model { data: slow, ..reader(None) }.needed(2.0, 1.0), None, "memory alone takes 6 s");
+    }
+
+    /// A job that reads nothing ahead: all from storage 10 s of reading and 2.4 s of computing are 12.4 s, at 120 MB/s 7.4 s. Reading
+    /// may take 5 % of computing, which takes 600 MB in 0.12 s.
+    #[test]
+    fn one_epoch_from_storage_tells_whether_reading_goes_on_beside_computing() {
+        let model = reader(Some(Cache::MINIO));
+        let overlap = model.overlap_of(2.0, 12.4);
+        assert!((overlap.unwrap().in_turn - 1.0).abs() < 1e-6, "{overlap:?}");
+        let in_turn = Model { overlap, ..model.clone() };
+        let likely = |model: &Model| model.epoch(2.0, 0.0).likely.unwrap();
+        assert!((likely(&in_turn.with_storage(120e6)) - 7.4).abs() < 1e-3);
+        assert!((likely(&model.with_storage(120e6)) - 5.0).abs() < 1e-3);
+        let needed = |model: &Model| model.needed(2.0, 0.0).unwrap().likely.unwrap() / 1e6;
+        assert!((needed(&in_turn) - 5000.0).abs() < 1.0 && (needed(&model) - 250.0).abs() < 0.1);
+        assert_eq!(
+            in_turn.with_storage(300e6).bound(2.0, 0.0),
+            Some(Bound::Storage),
+            "it would be enough side by side"
+        );
+        // Half is found: 5 s of reading and 2.4 s.
+        let placed = in_turn.cache_of(2.0, 0.5, 7.4).unwrap();
+        assert!(placed.lru < 0.01, "{placed:?}");
     }
 
     #[test]

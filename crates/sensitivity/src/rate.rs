@@ -28,6 +28,35 @@ pub struct Measured {
     pub waiting: Option<f64>,
 }
 
+/// Which steps of a rank count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// So many at the beginning do not.
+    pub warm_up: usize,
+    /// Those of so many iterations behind them do; all where nothing is said.
+    pub most: Option<u64>,
+}
+
+impl Span {
+    /// All behind the warm-up.
+    pub fn behind(warm_up: usize) -> Self {
+        Span { warm_up, most: None }
+    }
+
+    /// How many iterations of these steps count.
+    pub fn iterations(self, steps: &[Step]) -> u64 {
+        let ends = self.of(steps).and_then(|counted| Some((counted.first()?, counted.last()?)));
+        ends.map_or(0, |(first, last)| last.number - first.number)
+    }
+
+    /// The steps that count.
+    fn of(self, steps: &[Step]) -> Option<&[Step]> {
+        let counted = steps.get(self.warm_up..)?;
+        let last = counted.first()?.number.saturating_add(self.most.unwrap_or(u64::MAX));
+        Some(&counted[..counted.partition_point(|step| step.number <= last)])
+    }
+}
+
 /// A rate is known well enough when its interval reaches no further than this share of it to either side.
 pub const KNOWN: f64 = 0.03;
 
@@ -55,18 +84,23 @@ impl Rate {
 }
 
 impl Measured {
+    /// Iterations a second in all: a stall counts, and so does what changes over an epoch.
+    pub fn mean(&self) -> f64 {
+        self.iterations as f64 / self.seconds
+    }
+
     /// Whether it is known well enough to stop. Few blocks are alike by chance too often to be asked again and again.
     pub fn is_known(&self) -> bool {
         self.blocks == BLOCKS && self.rate.doubt() <= KNOWN
     }
 
-    /// Of the steps of one rank behind its first `warm_up` ones; none where too little is left for an interval.
+    /// Of the steps of one rank in this span; none where too few are in it for an interval.
     ///
     /// The steps are divided into blocks of as many steps each. The rate is the median of the blocks' rates, so that a stall of the machine
     /// does not count; its interval is that of a median, by the order of the blocks alone (sign test: Conover, Practical Nonparametric
     /// Statistics, 3.2).
-    pub fn of(steps: &[Step], warm_up: usize) -> Option<Self> {
-        let counted = steps.get(warm_up..)?;
+    pub fn of(steps: &[Step], span: Span) -> Option<Self> {
+        let counted = span.of(steps)?;
         let (first, last) = (counted.first()?, counted.last()?);
         let seconds = last.time - first.time;
         let blocks = BLOCKS.min(counted.len() - 1).min((seconds / SHORTEST) as usize);
@@ -91,8 +125,8 @@ impl Measured {
 }
 
 /// The rank that counts: all wait for the slowest. None where any has too few steps.
-pub fn slowest<'a>(ranks: impl IntoIterator<Item = &'a [Step]>, warm_up: usize) -> Option<Measured> {
-    let measured: Option<Vec<Measured>> = ranks.into_iter().map(|steps| Measured::of(steps, warm_up)).collect();
+pub fn slowest<'a>(ranks: impl IntoIterator<Item = &'a [Step]>, span: Span) -> Option<Measured> {
+    let measured: Option<Vec<Measured>> = ranks.into_iter().map(|steps| Measured::of(steps, span)).collect();
     measured?.into_iter().min_by(|a, b| a.rate.per_second.total_cmp(&b.rate.per_second))
 }
 
@@ -129,11 +163,21 @@ mod tests {
     #[test]
     fn the_rate_is_that_behind_the_warm_up() {
         let durations: Vec<f64> = [[2.0; 3].as_slice(), &[0.1; 100]].concat();
-        let measured = Measured::of(&steps(&durations), 3).unwrap();
+        let measured = Measured::of(&steps(&durations), Span::behind(3)).unwrap();
         assert!((measured.rate.per_second - 10.0).abs() < 1e-9 && measured.is_known(), "{measured:?}");
         assert_eq!((measured.iterations, measured.waiting), (99, None));
-        assert!(Measured::of(&steps(&durations), 103).is_none(), "nothing is left");
-        assert!(Measured::of(&steps(&[0.5; 8]), 0).is_none(), "seven blocks have no interval");
+        assert!(Measured::of(&steps(&durations), Span::behind(103)).is_none(), "nothing is left");
+        assert!(Measured::of(&steps(&[0.5; 8]), Span::behind(0)).is_none(), "seven blocks have no interval");
+    }
+
+    /// An epoch of ten iterations at 10 and ten at 2.5 a second: 4 a second on the whole, whatever follows it.
+    #[test]
+    fn whole_epochs_have_a_mean_which_what_follows_does_not_move() {
+        let epoch = [[0.1; 10], [0.4; 10]].concat();
+        let durations = [&[1.0; 4], epoch.as_slice(), &epoch, &[0.1; 7]].concat();
+        let measured = Measured::of(&steps(&durations), Span { warm_up: 3, most: Some(40) }).unwrap();
+        assert_eq!(measured.iterations, 40);
+        assert!((measured.mean() - 4.0).abs() < 1e-9, "{measured:?}");
     }
 
     #[test]
@@ -142,7 +186,7 @@ mod tests {
         durations[50] = 5.0;
         let mut steps = steps(&durations);
         steps.iter_mut().for_each(|step| step.wait = Some(0.025));
-        let measured = Measured::of(&steps, 0).unwrap();
+        let measured = Measured::of(&steps, Span::behind(0)).unwrap();
         assert!((measured.rate.per_second - 10.0).abs() < 1e-9, "{measured:?}");
         // 99 times 0.025 of 9.8 + 5 seconds.
         assert!((measured.waiting.unwrap() - 2.475 / 14.8).abs() < 1e-9, "{measured:?}");
@@ -151,7 +195,9 @@ mod tests {
     #[test]
     fn the_slowest_rank_counts_and_none_may_be_missing() {
         let (slow, fast, short) = (steps(&[0.2; 50]), steps(&[0.1; 50]), steps(&[0.1; 3]));
-        let rate = |ranks: &[&[Step]]| slowest(ranks.iter().copied(), 0).map(|measured| measured.rate.per_second);
+        let rate = |ranks: &[&[Step]]| {
+            slowest(ranks.iter().copied(), Span::behind(0)).map(|measured| measured.rate.per_second)
+        };
         assert!((rate(&[&fast, &slow]).unwrap() - 5.0).abs() < 1e-9);
         assert_eq!(rate(&[&fast, &short]), None);
     }
@@ -162,7 +208,8 @@ mod tests {
             let mut draws = Xoshiro256PlusPlus::seed_from_u64(*seed);
             let durations: Vec<f64> = (0..3000).map(|step| duration(&mut draws, step)).collect();
             let all = steps(&durations);
-            let known = |until: usize| Measured::of(&all[..until], 5).filter(|measured| measured.is_known());
+            let known =
+                |until: usize| Measured::of(&all[..until], Span::behind(5)).filter(|measured| measured.is_known());
             let looks = std::iter::successors(Some(20), |at| Some(at + at / 10 + 1)).take_while(|at| *at < 3000);
             let measured = looks.into_iter().find_map(known).expect("3000 steps are enough");
             let [low, high] = measured.rate.interval;

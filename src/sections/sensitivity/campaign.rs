@@ -1,6 +1,5 @@
 //! Which points are measured, one after another, until the answer is known or the time is up.
 
-use super::profile::cpus_words;
 use super::run::{Goal, Runner};
 use super::store::{Outcome, Place, Point, Store};
 use super::tables;
@@ -59,10 +58,11 @@ impl Campaign<'_> {
             if self.is_time_up(context) {
                 return Ok(Stop::Budget);
             }
-            let place = Place { cpus, memory: self.runner.asked.memory };
             let asked = self.runner.asked;
+            let place = self.runner.place(cpus, asked.memory);
             // What is found in a cache that has little room changes over an epoch, so that parts of one tell another rate.
-            let goal = Goal { warm_up: asked.warm_up.max(self.cold), iterations: self.cold, time: asked.point_time };
+            let warm_up = asked.warm_up.max(self.cold);
+            let goal = Goal { warm_up, least: self.cold, most: None, time: asked.point_time };
             let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
             // Nothing is kept of a job that may never have run: the next try begins anew.
             if points.is_empty() {
@@ -90,7 +90,8 @@ impl Campaign<'_> {
             return Ok(Stop::Budget);
         }
         let epoch = model.iterations.ceil() as u64;
-        let goal = Goal { warm_up: epoch.max(self.runner.asked.warm_up), iterations: EPOCHS * epoch, time };
+        let epochs = EPOCHS * epoch;
+        let goal = Goal { warm_up: epoch.max(self.runner.asked.warm_up), least: epochs, most: Some(epochs), time };
         let progress = context.console.progress(1, "measuring");
         let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
         self.keep(point, &progress)?;
@@ -106,12 +107,13 @@ impl Campaign<'_> {
         let governed = self.runner.limiter.survey().by(Axis::Memory) == Some(Means::Residency);
         let own = if governed { Bytes(0) } else { own };
         let memory = Bytes(own.0 + (cached * model.data.bytes) as u64);
-        Some((Place { cpus, memory: Some(memory) }, cached))
+        Some((self.runner.place(cpus, Some(memory)), cached))
     }
 
     /// The points of the curve.
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
-        self.store.of_memory(self.runner.asked.memory)
+        let asked = self.runner.asked.memory;
+        self.store.points.iter().filter(move |point| point.place == self.runner.place(point.place.cpus, asked))
     }
 
     /// The curve as far as it is known.
@@ -120,11 +122,11 @@ impl Campaign<'_> {
     }
 
     /// Runs the job until a run counts; none after Ctrl-C.
-    fn measure(&self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
+    pub fn measure(&self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
         let mut point = Point { place, runs: Vec::new() };
         for repeat in 0..=REPEATS {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
-            progress.doing(format!("{}{again}", words(place)));
+            progress.doing(format!("{}{again}", place.words()));
             let Some(run) = self.runner.run(place, goal)? else { return Ok(None) };
             let disturbed = matches!(run.outcome, Outcome::Disturbed { .. });
             point.runs.push(run);
@@ -135,14 +137,14 @@ impl Campaign<'_> {
         Ok(Some(point))
     }
 
-    fn keep(&mut self, point: Point, progress: &Progress) -> Result<()> {
+    pub fn keep(&mut self, point: Point, progress: &Progress) -> Result<()> {
         self.store.add(point)?;
         self.measured += 1;
         progress.advance(1);
         Ok(())
     }
 
-    fn is_time_up(&self, context: &Context) -> bool {
+    pub fn is_time_up(&self, context: &Context) -> bool {
         self.left(context).is_some_and(|left| left.is_zero())
     }
 
@@ -156,7 +158,7 @@ impl Campaign<'_> {
 /// A job that nothing comes of with the most CPUs will hardly do better with fewer.
 fn refuse(point: &Point) -> Result<()> {
     let Some(run) = point.runs.last().filter(|_| point.rate().is_none()) else { return Ok(()) };
-    let with = words(point.place);
+    let with = point.place.words();
     let (how, last_lines) = match &run.outcome {
         Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
         Outcome::OutOfMemory => {
@@ -177,12 +179,3 @@ fn refuse(point: &Point) -> Result<()> {
 /// What to do where a job tells of no iteration.
 const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
 or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";
-
-/// "1.5 CPUs and 4 GiB"
-fn words(place: Place) -> String {
-    let cpus = cpus_words(place.cpus);
-    match place.memory {
-        Some(memory) => format!("{cpus} and {memory}"),
-        None => cpus,
-    }
-}

@@ -19,8 +19,11 @@ pub struct Compare {
     pub profile: PathBuf,
 }
 
-/// The columns that are read; others are passed over.
+/// The columns that must be there; others are passed over, but [`STORAGE`].
 const COLUMNS: [&str; 3] = ["cpus", "memory_percent", "epoch_seconds"];
+
+/// What storage gave in MB/s, where that was another than the profile's.
+const STORAGE: &str = "storage_mb_s";
 
 impl Verb for Compare {
     fn run(&self, _: &mut Context) -> Result<Summary> {
@@ -64,11 +67,13 @@ fn rows(file: &Path) -> Result<Vec<Run>> {
             Error::input(format!("\"{cell}\" is no number that can stand here")).file(file).line(line)
         })
     };
+    let storage = place(STORAGE);
     let run = |record: std::result::Result<csv::StringRecord, csv::Error>| {
         let record = record.map_err(wrong)?;
         Ok(Run {
             cpus: number(&record, places[0], true)?,
             cached: number(&record, places[1], false)? / 100.0,
+            storage: storage.map(|at| number(&record, at, true).map(|megabytes| 1e6 * megabytes)).transpose()?,
             seconds: number(&record, places[2], true)?,
         })
     };
@@ -79,6 +84,7 @@ fn table(agreement: &Agreement) -> Table {
     let columns = [
         Column::number("cpus", "CPUs"),
         Column::number("memory_percent", "data in memory"),
+        Column::number("storage_mb_s", "storage MB/s"),
         Column::number("measured_ms", "measured"),
         Column::number("model_ms", "model"),
         Column::number("error_percent", "error"),
@@ -92,6 +98,7 @@ fn table(agreement: &Agreement) -> Table {
         [
             one.run.cpus.into(),
             Percent(100.0 * one.run.cached).into(),
+            one.run.storage.map(|bytes| bytes / 1e6).into(),
             milliseconds(one.run.seconds).into(),
             milliseconds(one.predicted()).into(),
             Percent(one.error_percent()).into(),

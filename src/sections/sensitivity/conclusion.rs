@@ -2,10 +2,10 @@
 
 use super::campaign::{Campaign, Stop};
 use super::heard::Way;
-use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance, cpus_words};
+use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance};
 use super::store::Point;
 use super::surroundings::Surroundings;
-use super::{Sensitivity, tables};
+use super::{Sensitivity, tables, throttled};
 use crate::frame::Context;
 use crate::machine::limit::Axis;
 use crate::sensitivity::{Data, Model, Oddity};
@@ -13,7 +13,7 @@ use crate::units::{Bytes, Milliseconds, Percent};
 use std::fmt::Display;
 
 /// So far beside what was computed, as a share of it, a measured epoch is no contradiction: rates are known to 3 %.
-const SLACK: f64 = 0.05;
+pub(super) const SLACK: f64 = 0.05;
 
 /// What there is to tell of a job, whose curve was measured; none where nothing was.
 pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &Context) -> Option<Profile> {
@@ -30,6 +30,7 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
             batch: asked.batch,
             most_cpus: around.most,
             memory: asked.memory,
+            storage: campaign.runner.place(around.most, asked.memory).storage,
             data: data.map(|(path, size)| DataFacts { path, bytes: size.bytes(), files: size.files }),
         },
         hosts: around.hosts.clone(),
@@ -40,6 +41,8 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
         own_memory: most.counts().and_then(|(run, _)| run.peak_memory),
         model: model(around, asked),
         matrix: Vec::new(),
+        throttled: Vec::new(),
+        storage_matrix: Vec::new(),
         request: None,
         warnings: Vec::new(),
         provenance: Provenance {
@@ -76,14 +79,14 @@ pub(super) fn cold(around: &Surroundings, asked: &Sensitivity) -> u64 {
 fn model(around: &Surroundings, asked: &Sensitivity) -> Option<ModelFacts> {
     let (memory_bandwidth, storage_bandwidth) = (around.memory?, around.storage?);
     let data = Data { bytes: around.size?.bytes as f64, memory_bandwidth, storage_bandwidth };
-    Some(ModelFacts { iterations: iterations(around, asked)? as f64, data, cache: None })
+    Some(ModelFacts { iterations: iterations(around, asked)? as f64, data, cache: None, overlap: None })
 }
 
 /// Fills in how the machine keeps what was read, where that was measured.
 pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>, model: &Model, own: Bytes) {
     let Some((place, cached)) = campaign.telling_place(model, own) else { return };
-    let rate = campaign.store.at(place).and_then(Point::rate);
-    let cache = rate.and_then(|rate| model.cache_of(place.cpus, cached, model.iterations / rate.per_second));
+    let epoch = campaign.store.at(place).and_then(|point| point.epoch(model.iterations));
+    let cache = epoch.and_then(|seconds| model.cache_of(place.cpus, cached, seconds));
     profile.model = profile.model.map(|facts| ModelFacts { cache, ..facts });
 }
 
@@ -97,7 +100,9 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     told.extend(profile.oddities.iter().map(|oddity| odd(*oddity)));
     told.extend(profile.points.iter().filter_map(doubtful));
     told.extend(ways(profile));
-    told.extend(unlimited(around, profile, campaign.runner.asked.storage_bandwidth.is_some()));
+    told.extend(unlimited(around, profile));
+    told.extend(throttled::assumed(profile, campaign));
+    told.extend(throttled::missed(profile));
     told.extend(missed(profile, campaign));
     told.extend(unmodelled(around, campaign.runner.asked));
     told
@@ -123,8 +128,7 @@ fn odd(oddity: Oddity) -> String {
 /// A point that failed, or that others disturbed every time.
 fn doubtful(point: &Point) -> Option<String> {
     let remark = (point.counts().is_none() || point.is_doubtful()).then(|| tables::remark(point))?;
-    let memory = point.place.memory.map_or(String::new(), |memory| format!(" and {memory}"));
-    Some(format!("with {}{memory}: {remark}", cpus_words(point.place.cpus)))
+    Some(format!("with {}: {remark}", point.place.words()))
 }
 
 /// Rates that hold more than iterations.
@@ -137,13 +141,11 @@ fn ways(profile: &Profile) -> Option<String> {
 }
 
 /// What could not be limited.
-fn unlimited(around: &Surroundings, profile: &Profile, has_storage: bool) -> Vec<String> {
+fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
     let by = |axis: Axis| around.limiter.survey().by(axis).is_some();
     let memory =
         "memory cannot be limited here, so that epochs with little of it are intervals between two kinds of cache";
-    let storage = "storage cannot be held to what --storage-bandwidth says here, so that epochs which wait for it are computed alone";
     let told = [
-        (!by(Axis::Storage) && profile.model.is_some() && has_storage, storage),
         (!by(Axis::Cpus), "CPUs cannot be limited here, so that there is one point"),
         (!by(Axis::Memory) && profile.model.is_some(), memory),
     ];
@@ -154,7 +156,7 @@ fn unlimited(around: &Surroundings, profile: &Profile, has_storage: bool) -> Vec
 fn missed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
     let model = Model { cache: None, ..profile.model()? };
     let (place, cached) = campaign.telling_place(&model, profile.own_memory?)?;
-    let seconds = model.iterations / campaign.store.at(place)?.rate()?.per_second;
+    let seconds = campaign.store.at(place)?.epoch(model.iterations)?;
     let epoch = model.epoch(place.cpus, cached);
     let inside = (epoch.least * (1.0 - SLACK)..=epoch.most * (1.0 + SLACK)).contains(&seconds);
     let words = |seconds: f64| Milliseconds(1000.0 * seconds);

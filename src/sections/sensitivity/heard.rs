@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::machine::limit::Line;
-use perf4sight_sensitivity::{Measured, Step, Steps, slowest};
+use perf4sight_sensitivity::{Measured, Span, Step, Steps, slowest};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -115,10 +115,16 @@ impl<'a> Heard<'a> {
         Steps::read(&read(&self.file())).rubbish
     }
 
-    /// The rate of the slowest rank behind the warm-up.
-    pub fn measured(&self, warm_up: usize) -> Option<(Way, Measured)> {
+    /// The rate of the slowest rank.
+    pub fn measured(&self, span: Span) -> Option<(Way, Measured)> {
         let (way, ranks) = self.steps()?;
-        Some((way, slowest(ranks.iter().map(Vec::as_slice), warm_up)?))
+        Some((way, slowest(ranks.iter().map(Vec::as_slice), span)?))
+    }
+
+    /// How many iterations count that every rank has told.
+    pub fn iterations(&self, span: Span) -> u64 {
+        let (_, ranks) = self.steps().unwrap_or((Way::Output, Vec::new()));
+        ranks.iter().map(|steps| span.iterations(steps)).min().unwrap_or(0)
     }
 }
 

@@ -18,6 +18,7 @@ mod show;
 mod store;
 mod surroundings;
 mod tables;
+mod throttled;
 mod write;
 
 pub use command::Passed;
@@ -195,9 +196,13 @@ fn turn(cancel: &AtomicBool, context: &Context) -> Result<Option<Turn>> {
     turn::take(&Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(cancel) })
 }
 
-/// Places the cache where that tells anything, and draws all conclusions.
+/// Holds the job to less storage and less memory where that tells anything, and draws all conclusions.
 fn conclude(profile: &mut Profile, campaign: &mut Campaign<'_>, stop: Stop, context: &mut Context) -> Result<Stop> {
     let mut stop = stop;
+    if let (Stop::Done, Some(model)) = (stop, profile.model()) {
+        stop = campaign.throttle(&model, context)?;
+        throttled::place(profile, campaign);
+    }
     if let (Stop::Done, Some(model), Some(own)) = (stop, profile.model(), profile.own_memory) {
         stop = campaign.place_cache(&model, own, context)?;
         conclusion::place(profile, campaign, &model, own);

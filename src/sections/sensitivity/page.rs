@@ -1,11 +1,11 @@
-//! `report.html`: what to request, the curve, maps of epochs and of the storage they need.
+//! `report.html`: what to request, the curve, maps of epochs and of the storage they need, over CPUs, memory and storage.
 
-use super::profile::{Epoch, Profile, cpus_words};
+use super::profile::{Epoch, Profile, StorageEpoch, cpus_words, number};
 use super::tables;
 use crate::report::{
     Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
+    significant,
 };
-use crate::sensitivity::Estimate;
 use std::collections::BTreeSet;
 
 /// The whole page.
@@ -17,6 +17,9 @@ pub(super) fn of(profile: &Profile) -> Page {
     if !profile.matrix.is_empty() {
         page.chapter("Epochs over CPUs and memory", maps(profile));
     }
+    if !profile.storage_matrix.is_empty() {
+        page.chapter("Epochs over storage and memory", storage(profile));
+    }
     page.chapter("How it was measured", origin(profile));
     page
 }
@@ -26,6 +29,7 @@ fn answers(profile: &Profile) -> Vec<Block> {
     if let Some(requested) = &profile.request {
         let mut facts = vec![Fact::new("CPUs", requested.request.cpus)];
         facts.extend(requested.request.memory.map(|memory| Fact::new("memory", memory)));
+        facts.extend(requested.storage.map(|storage| Fact::new("MB/s of storage", storage / 1e6)));
         blocks.push(Block::Headline(facts));
         for (title, text) in
             [("Kubernetes", &requested.kubernetes), ("Slurm", &requested.slurm), ("docker", &requested.docker)]
@@ -60,7 +64,6 @@ fn curve(profile: &Profile) -> Vec<Block> {
 }
 
 fn maps(profile: &Profile) -> Vec<Block> {
-    let number = |estimate: &Estimate| estimate.likely.unwrap_or(estimate.most);
     let seconds = |epoch: &Epoch| Some(number(&epoch.seconds));
     let needed = |epoch: &Epoch| epoch.storage_needed.as_ref().map(|needed| number(needed) / 1e6);
     let upper = "Where only an interval is known, its upper end.";
@@ -68,29 +71,45 @@ fn maps(profile: &Profile) -> Vec<Block> {
         ("Epoch in seconds", "s", &seconds as &dyn Fn(&Epoch) -> Option<f64>),
         ("Storage bandwidth that is needed, in MB/s", "MB/s", &needed),
     ];
-    let charts =
-        maps.map(|(title, unit, of)| Block::Chart(Chart::new(title, upper, Plot::Heatmap(map(profile, unit, of)))));
+    let epochs: Vec<(String, &Epoch)> = profile.matrix.iter().map(|epoch| (epoch.cpus.to_string(), epoch)).collect();
+    let charts = maps.map(|(title, unit, of)| {
+        let map = Heatmap { row_label: "CPUs".to_owned(), value: Axis::linear(unit), ..map(profile, &epochs, of) };
+        Block::Chart(Chart::new(title, upper, Plot::Heatmap(map)))
+    });
     charts.into_iter().chain([Block::Folded(tables::matrix(profile))]).collect()
 }
 
-fn map(profile: &Profile, unit: &str, of: &dyn Fn(&Epoch) -> Option<f64>) -> Heatmap {
-    let mut rows: Vec<f64> = profile.matrix.iter().map(|epoch| epoch.cpus).collect();
-    rows.dedup();
-    let columns: Vec<u32> =
-        profile.matrix.iter().filter(|epoch| epoch.cpus == rows[0]).map(|epoch| epoch.memory_percent).collect();
-    let cell = |epoch: &Epoch| {
+fn storage(profile: &Profile) -> Vec<Block> {
+    let row = |of: &StorageEpoch| significant(of.storage_bandwidth / 1e6);
+    let epochs: Vec<(String, &Epoch)> = profile.storage_matrix.iter().map(|of| (row(of), &of.epoch)).collect();
+    let seconds = |epoch: &Epoch| Some(number(&epoch.seconds));
+    let map =
+        Heatmap { row_label: "storage MB/s".to_owned(), value: Axis::linear("s"), ..map(profile, &epochs, &seconds) };
+    let cpus = cpus_words(epochs[0].1.cpus);
+    let caption = format!("With {cpus}. Where only an interval is known, its upper end.");
+    let chart = Block::Chart(Chart::new("Epoch in seconds over storage and memory", caption, Plot::Heatmap(map)));
+    let measured = tables::throttled(profile).map(Block::Table);
+    [chart].into_iter().chain(measured).chain([Block::Folded(tables::storage_matrix(profile))]).collect()
+}
+
+/// A map of epochs that come row by row, with what stands before each row.
+fn map(profile: &Profile, epochs: &[(String, &Epoch)], of: &dyn Fn(&Epoch) -> Option<f64>) -> Heatmap {
+    let rows: Vec<&[(String, &Epoch)]> = epochs.chunk_by(|(a, _), (b, _)| a == b).collect();
+    let cell = |(_, epoch): &(String, &Epoch)| {
         let waits = epoch.bound.map_or("unknown", |bound| profile.bound_words(bound));
         let label =
             format!("{}, {} % of the data in memory: waits for {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
         HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }
     };
     Heatmap {
-        row_label: "CPUs".to_owned(),
+        row_label: String::new(),
         column_label: "% of the data that has room in memory".to_owned(),
-        rows: rows.iter().map(f64::to_string).collect(),
-        columns: columns.iter().map(u32::to_string).collect(),
-        cells: profile.matrix.iter().map(cell).collect(),
-        value: Axis::linear(unit),
+        rows: rows.iter().map(|row| row[0].0.clone()).collect(),
+        columns: rows
+            .first()
+            .map_or(Vec::new(), |row| row.iter().map(|(_, epoch)| epoch.memory_percent.to_string()).collect()),
+        cells: epochs.iter().map(cell).collect(),
+        value: Axis::linear("s"),
         range: None,
         printed: true,
         signs: vec![(Sign::Dot, "memory itself is too slow".to_owned())],

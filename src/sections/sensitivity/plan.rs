@@ -1,8 +1,10 @@
 //! `--dry-run`: what would run, which limits hold here, and about how long it takes.
 
 use super::surroundings::Surroundings;
+use super::throttled;
 use super::{Nodes, Sensitivity};
 use crate::frame::Summary;
+use crate::machine::limit::Axis;
 use crate::units::{Milliseconds, grouped};
 use serde_json::json;
 
@@ -33,6 +35,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
         lines.push(format!("reading {}: {} files, {}", path.display(), grouped(size.files), size.bytes()));
     }
+    lines.extend(beyond(asked, around));
     lines.extend(around.storage.map(|storage| format!("storage gives {:.0} MB/s", storage / 1e6)));
     lines.extend(around.doubts.iter().cloned());
     lines.extend(asked.nodes.iter().map(Nodes::words));
@@ -49,4 +52,24 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
         "limits": survey.to_string().lines().collect::<Vec<_>>(),
     });
     Summary { answer: lines.join("\n"), json, ..Summary::default() }
+}
+
+/// Runs beyond those with several numbers of CPUs: of an epoch, where that is known.
+fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
+    let by = |axis: Axis| around.limiter.survey().by(axis).is_some();
+    let known = asked.data.is_some() && asked.batch.is_some() && around.storage.is_some();
+    let told = [
+        (
+            by(Axis::Storage),
+            format!(
+                "then {} parts of an epoch with storage held to a bandwidth, less than a minute each as a rule",
+                throttled::POINTS
+            ),
+        ),
+        (
+            by(Axis::Memory),
+            "then three epochs with little memory, where it matters how the machine keeps what was read".to_owned(),
+        ),
+    ];
+    told.into_iter().filter(|(can, _)| *can && known).map(|(_, words)| words).collect()
 }

@@ -1,12 +1,12 @@
 //! What is known of a job when its points were measured: `profile.json`.
 
-use super::store::Point;
+use super::store::{Place, Point};
 use crate::error::{Error, Result};
 use crate::input_file;
 use crate::machine::Setting;
 use crate::report::significant;
-use crate::sensitivity::{Bound, Cache, Curve, Data, Estimate, Knee, Model, Oddity, Request, knees};
-use crate::units::{Bytes, Percent};
+use crate::sensitivity::{Bound, Cache, Curve, Data, Estimate, Knee, LONGER, Model, Oddity, Overlap, Request, knees};
+use crate::units::{Bytes, Milliseconds, Percent};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 pub(super) const FORMAT: u32 = 2;
 /// The memory that the matrices are told for, in percent of the data.
 const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
-/// An epoch may take so much longer than with all data in memory where memory is requested.
-const LONGER: f64 = 1.05;
+/// The bandwidths of storage that epochs are told for, as shares of what a job needs that finds nothing in memory.
+const BANDWIDTHS: [f64; 6] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0];
 /// What is requested beyond the memory that a job of its own was seen to hold.
 const SPARE: f64 = 1.1;
 
@@ -43,6 +43,12 @@ pub(super) struct Profile {
     pub model: Option<ModelFacts>,
     /// Epochs for each number of CPUs that was measured and each memory.
     pub matrix: Vec<Epoch>,
+    /// Epochs that were measured with nothing in memory and storage held to a bandwidth, the first of which placed the overlap.
+    #[serde(default)]
+    pub throttled: Vec<Throttled>,
+    /// Epochs over bandwidths of storage and memory, with the CPUs of the last knee.
+    #[serde(default)]
+    pub storage_matrix: Vec<StorageEpoch>,
     /// What to request.
     pub request: Option<Requested>,
     /// What a reader should know.
@@ -66,6 +72,9 @@ pub(super) struct JobFacts {
     pub most_cpus: f64,
     /// The limit on memory of the curve.
     pub memory: Option<Bytes>,
+    /// What storage was held to for the curve, in bytes a second.
+    #[serde(default)]
+    pub storage: Option<Bytes>,
     /// What an epoch reads.
     pub data: Option<DataFacts>,
 }
@@ -101,6 +110,9 @@ pub(super) struct ModelFacts {
     pub data: Data,
     /// How the machine keeps what was read; none where that was not measured.
     pub cache: Option<Cache>,
+    /// How far reading and computing go on side by side; none where that was not measured, and they are taken to.
+    #[serde(default)]
+    pub overlap: Option<Overlap>,
 }
 
 /// An epoch.
@@ -118,12 +130,40 @@ pub(super) struct Epoch {
     pub bound: Option<Bound>,
 }
 
+/// An epoch all of whose data came from storage that was held to a bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Throttled {
+    /// CPUs.
+    pub cpus: f64,
+    /// Bytes a second.
+    pub storage_bandwidth: f64,
+    /// Seconds it takes, going by the part of it that was measured.
+    pub seconds: f64,
+    /// Seconds if reading and computing went on side by side.
+    pub side_by_side: f64,
+    /// Seconds as computed with what was measured of that.
+    pub model: Estimate,
+}
+
+/// An epoch with storage of some bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct StorageEpoch {
+    /// Bytes a second.
+    pub storage_bandwidth: f64,
+    /// With its CPUs and memory; what it needs of storage is the same for all bandwidths.
+    #[serde(flatten)]
+    pub epoch: Epoch,
+}
+
 /// What to request, and how others write it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Requested {
     /// In numbers.
     #[serde(flatten)]
     pub request: Request,
+    /// Bytes a second that storage has to give beside that; none where nothing tells, or memory itself is too slow.
+    #[serde(default)]
+    pub storage: Option<f64>,
     /// For Kubernetes.
     pub kubernetes: String,
     /// For Slurm.
@@ -146,7 +186,7 @@ pub(super) struct Provenance {
 impl ModelFacts {
     /// With a curve.
     pub fn model(self, curve: Curve) -> Model {
-        Model { curve, iterations: self.iterations, data: self.data, cache: self.cache }
+        Model { curve, iterations: self.iterations, data: self.data, cache: self.cache, overlap: self.overlap }
     }
 }
 
@@ -169,7 +209,8 @@ impl Profile {
 
     /// The points of the curve.
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
-        self.points.iter().filter(|point| point.place.memory == self.job.memory)
+        let of_curve = |place: Place| (place.memory, place.storage) == (self.job.memory, self.job.storage);
+        self.points.iter().filter(move |point| of_curve(point.place))
     }
 
     /// The curve; none where nothing was measured.
@@ -199,16 +240,31 @@ impl Profile {
         self.knees = knees(grid, &curve);
         self.oddities = curve.oddities();
         self.matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
+        self.storage_matrix = self.storage_epochs().unwrap_or_default();
         self.request = self.knee().map(|knee| self.requested(knee.cpus));
+    }
+
+    fn storage_epochs(&self) -> Option<Vec<StorageEpoch>> {
+        let (model, cpus) = (self.model()?, self.knees.last()?.cpus);
+        let needed = number(&model.needed(cpus, 0.0)?);
+        let epochs = BANDWIDTHS.iter().flat_map(|share| {
+            let model = model.with_storage(share * needed);
+            let at =
+                |percent: u32| StorageEpoch { storage_bandwidth: share * needed, epoch: epoch(&model, cpus, percent) };
+            PERCENTS.map(at)
+        });
+        Some(epochs.collect())
     }
 
     fn requested(&self, cpus: f64) -> Requested {
         let own = self.own_memory.map(|own| own.0 as f64 * SPARE);
-        let data = self.model().and_then(|model| {
+        let share = self.model().and_then(|model| {
             let seconds = LONGER * model.compute(cpus).likely?;
             let shares = PERCENTS.map(|percent| f64::from(percent) / 100.0);
-            Some(model.enough_memory(cpus, seconds, &shares)? * model.data.bytes)
+            Some((model.enough_memory(cpus, seconds, &shares)?, model))
         });
+        let data = share.as_ref().map(|(share, model)| share * model.data.bytes);
+        let storage = share.and_then(|(share, model)| Some(number(&model.needed(cpus, share)?)));
         let memory = match (own, data, self.job.data.is_some()) {
             (Some(own), Some(data), _) => Some(own + data),
             (Some(own), None, false) => Some(own),
@@ -216,7 +272,7 @@ impl Profile {
         };
         let request = Request { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
         let (kubernetes, slurm, docker) = (request.kubernetes(), request.slurm(self.hosts.len()), request.docker());
-        Requested { request, kubernetes, slurm, docker }
+        Requested { request, storage, kubernetes, slurm, docker }
     }
 
     /// The answer in sentences.
@@ -232,6 +288,7 @@ impl Profile {
         )];
         sentences.extend(self.waits());
         sentences.extend(self.bounds());
+        sentences.extend(self.storage());
         sentences.join("\n")
     }
 
@@ -241,6 +298,24 @@ impl Profile {
         let point = self.curve_points().find(|point| point.place.cpus == fastest)?;
         let waiting = point.counts()?.1.waiting?;
         Some(format!("with {} it waits for data {} of the time", cpus_words(fastest), Percent(100.0 * waiting)))
+    }
+
+    /// Which storage the job needs, and what was measured of that.
+    fn storage(&self) -> Option<String> {
+        let (model, knee) = (self.model()?, self.knees.last()?);
+        let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
+        let needed = megabytes(number(&model.needed(knee.cpus, 0.0)?));
+        let mut words =
+            vec![format!("with {} and no memory for its data it needs {needed} of storage", cpus_words(knee.cpus))];
+        words.extend(self.throttled.iter().map(|held| {
+            let [took, computed] = [held.seconds, held.side_by_side].map(|seconds| Milliseconds(1000.0 * seconds));
+            format!("held to {} an epoch took {took}, computed {computed}", megabytes(held.storage_bandwidth))
+        }));
+        words.extend(model.overlap.filter(|overlap| overlap.epoch(1.0, 1.0) > LONGER).map(|overlap| {
+            let longer = Percent(100.0 * (overlap.epoch(1.0, 1.0) - 1.0));
+            format!("where reading and computing take as long, an epoch takes {longer} longer than either")
+        }));
+        Some(words.join("; "))
     }
 
     /// What an epoch waits for, in words: nothing tells the GPUs of a job from what it does not do in parallel.
@@ -292,17 +367,23 @@ fn one_or_several<'a, D: Deserializer<'a>>(hosts: D) -> std::result::Result<Vec<
 
 fn matrix(model: &Model) -> Vec<Epoch> {
     let cpus: Vec<f64> = model.curve.points().iter().map(|point| point.cpus).collect();
-    let epoch = |cpus: f64, memory_percent: u32| {
-        let cached = f64::from(memory_percent) / 100.0;
-        Epoch {
-            cpus,
-            memory_percent,
-            seconds: model.epoch(cpus, cached),
-            storage_needed: model.needed(cpus, cached),
-            bound: model.bound(cpus, cached),
-        }
-    };
-    cpus.iter().flat_map(|cpus| PERCENTS.map(|percent| epoch(*cpus, percent))).collect()
+    cpus.iter().flat_map(|cpus| PERCENTS.map(|percent| epoch(model, *cpus, percent))).collect()
+}
+
+fn epoch(model: &Model, cpus: f64, memory_percent: u32) -> Epoch {
+    let cached = f64::from(memory_percent) / 100.0;
+    Epoch {
+        cpus,
+        memory_percent,
+        seconds: model.epoch(cpus, cached),
+        storage_needed: model.needed(cpus, cached),
+        bound: model.bound(cpus, cached),
+    }
+}
+
+/// An estimate in one number: what is likely, or the upper end, with which nobody requests too little.
+pub(super) fn number(estimate: &Estimate) -> f64 {
+    estimate.likely.unwrap_or(estimate.most)
 }
 
 /// "90 % of the best rate take 2.5 CPUs"

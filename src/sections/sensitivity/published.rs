@@ -1,8 +1,7 @@
 //! A profile in published forms: Synergy's three objects, and the table that a scheduler's simulator reads.
 
-use super::profile::{Epoch, Profile};
+use super::profile::{Epoch, Profile, number};
 use crate::report::{Column, Table};
-use crate::sensitivity::Estimate;
 use crate::units::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -23,7 +22,6 @@ pub(super) fn objects(profile: &Profile) -> Value {
         }
         Value::Object(all)
     };
-    let number = |estimate: &Estimate| estimate.likely.unwrap_or(estimate.most);
     json!([
         rates,
         matrix(&|epoch| Some(number(&epoch.seconds))),
@@ -56,7 +54,6 @@ pub(super) fn throughput(profile: &Profile, host: Host) -> Table {
             curve.points().iter().for_each(|point| add(point.cpus, memory, point.rate.per_second / whole));
         }
         Some(model) => {
-            let number = |estimate: &Estimate| estimate.likely.unwrap_or(estimate.most);
             let own = profile.own_memory.unwrap_or(Bytes(0)).0;
             let whole = number(&model.epoch(cpus, memory.0.saturating_sub(own) as f64 / model.data.bytes));
             for epoch in &profile.matrix {

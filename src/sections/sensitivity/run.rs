@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::machine::limit::{Axis, Ended, Job, JobEnd, Limiter, Limits, Seen, Verdict};
 use crate::machine::{Watch, foreground};
 use crate::sections::python::Python;
-use crate::sensitivity::{Measured, Rate};
+use crate::sensitivity::{Measured, Rate, Span};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::env;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Where Python looks for modules.
 const MODULES: &str = "PYTHONPATH";
 /// The rate is looked at when the run is by such a part longer: looking again and again ends points too early.
-const LONGER: f64 = 1.1;
+const LONGER: f64 = 0.1;
 /// The rate is looked at after so long at the earliest.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
@@ -38,10 +38,25 @@ pub(super) struct Runner<'a> {
 pub(super) struct Goal {
     /// Iterations at the beginning that do not count.
     pub warm_up: u64,
-    /// So many have to follow.
-    pub iterations: u64,
+    /// So many have to follow, though the rate may be known before.
+    pub least: u64,
+    /// So many may follow, though the rate may not be known then; further ones do not count.
+    pub most: Option<u64>,
     /// Time after which it ends anyway.
     pub time: Duration,
+}
+
+impl Goal {
+    fn span(self) -> Span {
+        Span { warm_up: self.warm_up as usize, most: self.most }
+    }
+
+    /// When to look again, with so many iterations told until now: not much later than the last one is to come.
+    fn next_look(self, after: Duration, told: u64) -> Duration {
+        let left = self.most.filter(|_| told > 0).map(|most| most.saturating_sub(told) as f64);
+        let share = left.map_or(LONGER, |left| LONGER.min(left / (told + self.warm_up) as f64));
+        after.mul_f64(1.0 + share)
+    }
 }
 
 /// Says when a run ends: it may not be alone.
@@ -81,16 +96,20 @@ impl Looks<'_> {
     fn look(&mut self, seen: &Seen) -> bool {
         self.heard.hear(&seen.lines);
         if seen.after >= self.next {
-            self.next = seen.after.mul_f64(LONGER);
+            self.next = self.goal.next_look(seen.after, self.heard.iterations(self.goal.span()));
             self.known = self.is_enough();
         }
         self.known
     }
 
     fn is_enough(&self) -> bool {
-        let Some((_, measured)) = self.heard.measured(self.goal.warm_up as usize) else { return false };
-        let reached = |most: u64| measured.iterations + self.goal.warm_up >= most;
-        measured.is_known() && measured.iterations >= self.goal.iterations || self.most.is_some_and(reached)
+        let (span, told) = (self.goal.span(), self.heard.iterations(self.goal.span()));
+        if self.goal.most.is_some_and(|most| told >= most) {
+            return true;
+        }
+        let Some((_, measured)) = self.heard.measured(span) else { return false };
+        let reached = |most: u64| told + self.goal.warm_up >= most;
+        measured.is_known() && told >= self.goal.least || self.most.is_some_and(reached)
     }
 }
 
@@ -100,7 +119,7 @@ impl Runner<'_> {
     /// # Errors
     /// A command that cannot be started, limits that cannot be held, a folder that cannot be written to; a node that is gone.
     pub fn run(&self, place: Place, goal: Goal) -> Result<Option<Run>> {
-        let limits = Limits { cpus: Some(place.cpus), memory: place.memory, storage: self.storage(place) };
+        let limits = Limits { cpus: Some(place.cpus), memory: place.memory, storage: place.storage };
         match self.team {
             None => self.run_here(limits, goal, &mut Alone(goal.time)),
             Some(team) => team.run(&limits, goal, &self.watch, &mut |pace| self.run_here(limits, goal, pace)),
@@ -135,14 +154,15 @@ impl Runner<'_> {
         }))
     }
 
-    /// Where storage counts, the job gets the storage that the user says it will have, if anything here can hold it to that.
-    fn storage(&self, place: Place) -> Option<Bytes> {
-        let can = place.memory.is_some() && self.limiter.survey().by(Axis::Storage).is_some();
-        self.asked.storage_bandwidth.filter(|_| can)
+    /// Where a job runs with these CPUs and this memory: where storage counts, it gets the storage that the user says it will have, if
+    /// anything here can hold it to that.
+    pub fn place(&self, cpus: f64, memory: Option<Bytes>) -> Place {
+        let can = memory.is_some() && self.limiter.survey().by(Axis::Storage).is_some();
+        Place { cpus, memory, storage: self.asked.storage_bandwidth.filter(|_| can) }
     }
 
     fn outcome(&self, ended: &Ended, heard: &Heard<'_>, goal: Goal) -> Run {
-        let measured = heard.measured(goal.warm_up as usize).or_else(|| self.divided(ended));
+        let measured = heard.measured(goal.span()).or_else(|| self.divided(ended));
         let last_lines = || ended.last_lines.clone();
         let outcome = match (ended.verdict(), measured) {
             (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,

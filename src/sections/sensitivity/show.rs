@@ -25,7 +25,15 @@ impl Verb for Show {
 pub(super) fn summary(profile: &Profile) -> Summary {
     Summary {
         answer: profile.answer() + &tables::requests(profile),
-        tables: [Some(tables::curve(profile)), tables::epochs(profile)].into_iter().flatten().collect(),
+        tables: [
+            Some(tables::curve(profile)),
+            tables::epochs(profile),
+            tables::throttled(profile),
+            tables::epochs_over_storage(profile),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         json: serde_json::to_value(profile).unwrap_or_default(),
         ..Summary::default()
     }

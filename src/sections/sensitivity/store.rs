@@ -1,7 +1,9 @@
 //! Points that were measured, kept as soon as each is finished: none is measured twice.
 
 use super::heard::Way;
+use super::profile::cpus_words;
 use crate::error::{Error, Result};
+use crate::report::significant;
 use crate::sensitivity::{self, Measured, Rate};
 use crate::units::Bytes;
 use crate::{input_file, whole_file};
@@ -20,6 +22,9 @@ pub(super) struct Place {
     pub cpus: f64,
     /// The limit on memory; none where there was none, and all data was in memory as far as it has room.
     pub memory: Option<Bytes>,
+    /// What storage was held to, in bytes a second; none where it was not.
+    #[serde(default)]
+    pub storage: Option<Bytes>,
 }
 
 /// A point, with all runs that it took.
@@ -90,6 +95,17 @@ pub(super) enum Outcome {
     },
 }
 
+impl Place {
+    /// "1.5 CPUs, 4 GiB, storage held to 100 MB/s"
+    pub fn words(self) -> String {
+        let memory = self.memory.map_or(String::new(), |memory| format!(", {memory}"));
+        let megabytes = |storage: Bytes| significant(storage.0 as f64 / 1e6);
+        let storage =
+            self.storage.map_or(String::new(), |storage| format!(", storage held to {} MB/s", megabytes(storage)));
+        format!("{}{memory}{storage}", cpus_words(self.cpus))
+    }
+}
+
 impl Point {
     /// The run that counts: the first that was sound, else the fastest of those that were disturbed, for others make a job slower.
     pub fn counts(&self) -> Option<(&Run, Measured)> {
@@ -103,6 +119,11 @@ impl Point {
     /// Its rate; none where nothing counts.
     pub fn rate(&self) -> Option<Rate> {
         self.counts().map(|(_, measured)| measured.rate)
+    }
+
+    /// Seconds of an epoch of so many iterations, going by all that counted.
+    pub fn epoch(&self, iterations: f64) -> Option<f64> {
+        self.counts().map(|(_, measured)| iterations / measured.mean())
     }
 
     /// As the search takes it.
@@ -171,10 +192,5 @@ impl Store {
     /// The point of a place.
     pub fn at(&self, place: Place) -> Option<&Point> {
         self.points.iter().find(|point| point.place == place)
-    }
-
-    /// Those without a limit on memory beyond what the job gets everywhere.
-    pub fn of_memory(&self, memory: Option<Bytes>) -> impl Iterator<Item = &Point> {
-        self.points.iter().filter(move |point| point.place.memory == memory)
     }
 }

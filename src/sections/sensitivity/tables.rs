@@ -1,8 +1,8 @@
 //! What is shown of a profile on the console, and as CSV.
 
-use super::profile::{Profile, cpus_words};
+use super::profile::{Epoch, Profile, StorageEpoch, cpus_words};
 use super::store::{Outcome, Point};
-use crate::report::{Cell, Column, Table};
+use crate::report::{Cell, Column, Table, significant};
 use crate::sensitivity::Estimate;
 use crate::units::{Milliseconds, Percent};
 
@@ -93,20 +93,85 @@ pub(super) fn matrix(profile: &Profile) -> Table {
     table
 }
 
-/// Epochs as people read them: one row for each number of CPUs, a column for some of the memory.
+/// Epochs over bandwidths of storage and memory, one row each.
+pub(super) fn storage_matrix(profile: &Profile) -> Table {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("storage_mb_s", "storage MB/s"),
+        Column::number("memory_percent", "data in memory"),
+        Column::number("epoch_ms", "epoch"),
+        Column::number("least_ms", "at least"),
+        Column::number("most_ms", "at most"),
+        Column::text("bound", "waits for"),
+    ];
+    let mut table = Table::new("Epochs over storage and memory", columns);
+    for StorageEpoch { storage_bandwidth, epoch } in &profile.storage_matrix {
+        table.row([
+            epoch.cpus.into(),
+            (storage_bandwidth / 1e6).into(),
+            Percent(f64::from(epoch.memory_percent)).into(),
+            epoch.seconds.likely.map(milliseconds).into(),
+            milliseconds(epoch.seconds.least).into(),
+            milliseconds(epoch.seconds.most).into(),
+            epoch.bound.map_or("unknown", |bound| profile.bound_words(bound)).into(),
+        ]);
+    }
+    table
+}
+
+/// Epochs that were measured with storage held to a bandwidth; none where there were none.
+pub(super) fn throttled(profile: &Profile) -> Option<Table> {
+    let columns = [
+        Column::number("cpus", "CPUs"),
+        Column::number("storage_mb_s", "storage MB/s"),
+        Column::number("measured_ms", "epoch"),
+        Column::number("side_by_side_ms", "side by side"),
+        Column::number("model_ms", "model"),
+        Column::text("use", "what for"),
+    ];
+    let mut table = Table::new("Epochs from storage that was held to a bandwidth", columns);
+    for (number, held) in profile.throttled.iter().enumerate() {
+        let places = number == 0 && profile.model.is_some_and(|model| model.overlap.is_some());
+        table.row([
+            held.cpus.into(),
+            (held.storage_bandwidth / 1e6).into(),
+            milliseconds(held.seconds).into(),
+            milliseconds(held.side_by_side).into(),
+            held.model.likely.map(milliseconds).into(),
+            if places { "tells the overlap" } else { "holds the model to it" }.into(),
+        ]);
+    }
+    (!profile.throttled.is_empty()).then_some(table)
+}
+
+/// Epochs over CPUs and memory as people read them.
 pub(super) fn epochs(profile: &Profile) -> Option<Table> {
+    let epochs = profile.matrix.iter().map(|epoch| (epoch.cpus, epoch));
+    wide("Epoch, by the share of the data that has room in memory", Column::number("cpus", "CPUs"), epochs.collect())
+}
+
+/// Epochs over storage and memory as people read them.
+pub(super) fn epochs_over_storage(profile: &Profile) -> Option<Table> {
+    let epochs: Vec<(f64, &Epoch)> =
+        profile.storage_matrix.iter().map(|of| (of.storage_bandwidth / 1e6, &of.epoch)).collect();
+    let title = format!(
+        "Epoch with {} by what storage gives, and the share of the data in memory",
+        cpus_words(epochs.first()?.1.cpus)
+    );
+    wide(&title, Column::number("storage_mb_s", "storage MB/s"), epochs)
+}
+
+/// One row for each number of something, a column for some of the memory.
+fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
     const SHOWN: [u32; 5] = [0, 20, 50, 80, 100];
     let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
-    let columns = [Column::number("cpus", "CPUs")].into_iter().chain(heads);
-    let mut table = Table::new("Epoch, by the share of the data that has room in memory", columns);
-    let mut rows: Vec<f64> = profile.matrix.iter().map(|epoch| epoch.cpus).collect();
-    rows.dedup();
-    for cpus in rows {
-        let shown = profile.matrix.iter().filter(|epoch| epoch.cpus == cpus && SHOWN.contains(&epoch.memory_percent));
-        let cells: Vec<Cell> = shown.map(|epoch| Cell::Text(estimate(&epoch.seconds))).collect();
-        table.row([Cell::from(cpus)].into_iter().chain(cells));
+    let mut table = Table::new(title, [of].into_iter().chain(heads));
+    for row in epochs.chunk_by(|(a, _), (b, _)| a == b) {
+        let shown = row.iter().filter(|(_, epoch)| SHOWN.contains(&epoch.memory_percent));
+        let cells: Vec<Cell> = shown.map(|(_, epoch)| Cell::Text(estimate(&epoch.seconds))).collect();
+        table.row([Cell::from(row[0].0)].into_iter().chain(cells));
     }
-    (!profile.matrix.is_empty()).then_some(table)
+    (!epochs.is_empty()).then_some(table)
 }
 
 /// A time where it is known, else between which it lies.
@@ -130,8 +195,12 @@ pub(super) fn requests(profile: &Profile) -> String {
         0 | 1 => String::new(),
         nodes => format!(", on each of {nodes} nodes"),
     };
+    let storage = requested
+        .storage
+        .filter(|storage| *storage > 0.0)
+        .map_or(String::new(), |storage| format!(", on storage that gives {} MB/s", significant(storage / 1e6)));
     format!(
-        "\nrequest {cpus}{memory}{each}:\n\n{}\n\n{}\n\n{}",
+        "\nrequest {cpus}{memory}{each}{storage}:\n\n{}\n\n{}\n\n{}",
         requested.kubernetes, requested.slurm, requested.docker
     )
 }

@@ -39,6 +39,7 @@ pub(super) fn files(out: &Path, profile: &Profile) -> Result<PathBuf> {
         ("throughput.csv", published::throughput(profile, host).to_csv()),
         ("curve.csv", tables::curve(profile).to_csv()),
         ("matrix.csv", tables::matrix(profile).to_csv()),
+        ("storage.csv", tables::storage_matrix(profile).to_csv()),
         ("report.html", page::of(profile).to_html()),
     ];
     files.iter().try_for_each(|(name, text)| whole_file::save(&out.join(name), text))?;

@@ -1,0 +1,115 @@
+//! How far reading data and computing go on side by side.
+//!
+//! The published model takes the slower of the two. A job that reads nothing ahead takes their sum, and most lie between: an epoch takes
+//! `(reading^(1/q) + computing^(1/q))^q`. Where both take as long, that is `2^q` times as long as either, so that one measurement there
+//! tells `q`.
+
+use serde::{Deserialize, Serialize};
+
+/// Between the two, by an exponent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Overlap {
+    /// `q`: 0 where reading and computing go on side by side, 1 where one waits for the other.
+    pub in_turn: f64,
+}
+
+/// An epoch counts as held back by reading where it takes so much longer than its computing.
+pub const LONGER: f64 = 1.05;
+/// Halvings of an interval until it is as narrow as numbers are.
+const HALVINGS: usize = 60;
+
+impl Overlap {
+    /// Side by side, as published.
+    pub const SIDE_BY_SIDE: Overlap = Overlap { in_turn: 0.0 };
+    /// One after the other.
+    pub const IN_TURN: Overlap = Overlap { in_turn: 1.0 };
+
+    /// Seconds of an epoch, from those that reading and computing take alone.
+    ///
+    /// ```
+    /// use perf4sight_sensitivity::Overlap;
+    /// assert_eq!(Overlap::SIDE_BY_SIDE.epoch(3.0, 4.0), 4.0);
+    /// assert_eq!(Overlap::IN_TURN.epoch(3.0, 4.0), 7.0);
+    /// // Pythagoras
+    /// assert_eq!(Overlap { in_turn: 0.5 }.epoch(3.0, 4.0), 5.0);
+    /// ```
+    pub fn epoch(self, reading: f64, computing: f64) -> f64 {
+        let (longer, shorter) = (reading.max(computing), reading.min(computing));
+        match self.in_turn > 0.0 && longer > 0.0 {
+            true => longer * (1.0 + (shorter / longer).powf(1.0 / self.in_turn)).powf(self.in_turn),
+            false => longer,
+        }
+    }
+
+    /// The seconds that reading takes alone, from those of an epoch and of computing; none where computing took all the time.
+    pub fn reading(self, epoch: f64, computing: f64) -> Option<f64> {
+        let left = |exponent: f64| epoch * (1.0 - (computing / epoch).powf(1.0 / exponent)).powf(exponent);
+        (epoch > computing).then(|| if self.in_turn > 0.0 { left(self.in_turn) } else { epoch })
+    }
+
+    /// How long reading may take at most that does not hold an epoch back: as long as computing, or so that the epoch takes no more than
+    /// [`LONGER`] than that.
+    pub fn room(self, computing: f64) -> f64 {
+        let share = (LONGER.powf(1.0 / self.in_turn) - 1.0).powf(self.in_turn);
+        if self.in_turn > 0.0 { computing * share.min(1.0) } else { computing }
+    }
+
+    /// What explains an epoch; beyond the two bounds, the nearer one. None where reading or computing takes so little that both bounds
+    /// nearly agree.
+    pub fn placed(reading: f64, computing: f64, epoch: f64) -> Option<Self> {
+        let [least, most] = [Overlap::SIDE_BY_SIDE, Overlap::IN_TURN].map(|overlap| overlap.epoch(reading, computing));
+        (most > LONGER * least).then(|| {
+            let (mut low, mut high) = (0.0, 1.0);
+            for _ in 0..HALVINGS {
+                let middle = f64::midpoint(low, high);
+                let longer = Overlap { in_turn: middle }.epoch(reading, computing) > epoch.max(least);
+                if longer { high = middle } else { low = middle }
+            }
+            Overlap { in_turn: if epoch <= least { 0.0 } else { high } }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_measured_is_explained(in_turn in 0.05..=1.0, reading in 1.0..8.0, computing in 1.0..8.0) {
+            let overlap = Overlap { in_turn };
+            let epoch = overlap.epoch(reading, computing);
+            prop_assert!((reading.max(computing)..=reading + computing + 1e-9).contains(&epoch));
+            let placed = Overlap::placed(reading, computing, epoch).unwrap();
+            prop_assert!((placed.epoch(reading, computing) - epoch).abs() < 1e-6);
+        }
+
+        #[test]
+        fn reading_is_told_from_an_epoch(in_turn in 0.1..=1.0, reading in 1.0..8.0) {
+            let overlap = Overlap { in_turn };
+            prop_assert!((overlap.reading(overlap.epoch(reading, 2.0), 2.0).unwrap() - reading).abs() < 1e-3 * reading);
+        }
+    }
+
+    #[test]
+    fn one_epoch_where_both_take_as_long_tells_the_exponent() {
+        // 2^0.5 = 1.414
+        let placed = Overlap::placed(2.0, 2.0, 2.0 * 2f64.sqrt()).unwrap();
+        assert!((placed.in_turn - 0.5).abs() < 1e-9, "{placed:?}");
+        assert_eq!(Overlap::placed(2.0, 2.0, 1.9), Some(Overlap::SIDE_BY_SIDE));
+        assert!((Overlap::placed(2.0, 2.0, 5.0).unwrap().in_turn - 1.0).abs() < 1e-9);
+        assert_eq!(Overlap::placed(0.05, 2.0, 2.0), None, "2.05 s at most");
+        assert_eq!(Overlap::SIDE_BY_SIDE.reading(2.0, 2.0), None);
+    }
+
+    /// One after the other, 5 % of computing are left for reading; side by side all of it.
+    #[test]
+    fn reading_has_as_much_room_as_holds_nothing_back() {
+        assert_eq!(Overlap::SIDE_BY_SIDE.room(2.0), 2.0);
+        assert!((Overlap::IN_TURN.room(2.0) - 0.1).abs() < 1e-9);
+        assert_eq!(Overlap { in_turn: 0.001 }.room(2.0), 2.0, "an epoch is 0.07 % longer");
+        let overlap = Overlap { in_turn: 0.5 };
+        assert!((overlap.epoch(overlap.room(2.0), 2.0) - 2.1).abs() < 1e-9);
+    }
+}

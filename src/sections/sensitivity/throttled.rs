@@ -1,0 +1,137 @@
+//! Storage as a third axis: where it can be held to a bandwidth, the job runs once where reading should take as long as computing, and once
+//! at half of that. The first tells how far the two go on side by side, the second holds the model to it.
+
+use super::campaign::{Campaign, Stop};
+use super::conclusion::SLACK;
+use super::profile::{ModelFacts, Profile, Throttled};
+use super::run::Goal;
+use super::store::{Place, Point};
+use crate::error::Result;
+use crate::frame::Context;
+use crate::machine::limit::Axis;
+use crate::report::significant;
+use crate::sensitivity::{Estimate, Model};
+use crate::units::{Bytes, Milliseconds};
+
+/// Runs with storage that is held to a bandwidth.
+pub(super) const POINTS: usize = 2;
+/// Storage is held to so much of what it gives at most, for what it gives wavers.
+const HELD: f64 = 0.9;
+/// So much of the first epoch counts: nothing of it was read before, but whoever reads ahead is done before the others.
+const COLD: f64 = 0.8;
+/// What counts takes so many seconds at least, or no rate is known of it.
+const SHORTEST: f64 = 2.5;
+
+impl Campaign<'_> {
+    /// Measures what comes of storage that is held to a bandwidth; nothing where nothing here can hold it, or no model asks for it.
+    ///
+    /// # Errors
+    /// See [`Campaign::search`].
+    pub fn throttle(&mut self, model: &Model, context: &mut Context) -> Result<Stop> {
+        let progress = context.console.progress(POINTS as u64, "measuring");
+        while let Some(place) = self.next_throttled(model) {
+            if self.is_time_up(context) {
+                return Ok(Stop::Budget);
+            }
+            let (asked, counted) = (self.runner.asked, self.counted(model));
+            let goal = Goal { warm_up: asked.warm_up, least: 0, most: Some(counted), time: asked.point_time };
+            let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
+            self.keep(point, &progress)?;
+        }
+        Ok(Stop::Done)
+    }
+
+    /// Those that were measured, the fastest storage first.
+    pub fn throttled(&self) -> Vec<&Point> {
+        let usual = |place: Place| self.runner.place(place.cpus, place.memory).storage;
+        let asked = self.runner.asked.memory;
+        let is_throttled = |point: &&Point| point.place.memory == asked && point.place.storage != usual(point.place);
+        let mut points: Vec<&Point> = self.store.points.iter().filter(is_throttled).collect();
+        points.sort_by_key(|point| std::cmp::Reverse(point.place.storage));
+        points
+    }
+
+    /// Iterations that count of a first epoch.
+    fn counted(&self, model: &Model) -> u64 {
+        ((COLD * model.iterations) as u64).saturating_sub(self.runner.asked.warm_up)
+    }
+
+    /// Bytes a second at which reading takes as long as computing, or what storage gives for sure; none where that is too much for a rate
+    /// to be known before the end of an epoch.
+    fn telling(&self, model: &Model) -> Option<f64> {
+        let cpus = model.curve.best().cpus;
+        let held = model.needed(cpus, 0.0)?.least.min(HELD * model.data.storage_bandwidth);
+        let epoch = model.with_storage(held).epoch(cpus, 0.0).least;
+        (self.counted(model) as f64 * epoch >= SHORTEST * model.iterations).then_some(held)
+    }
+
+    fn next_throttled(&self, model: &Model) -> Option<Place> {
+        self.runner.limiter.survey().by(Axis::Storage)?;
+        let held = match self.throttled()[..] {
+            // Each node reads its share.
+            [] => self.telling(model)? as u64 / self.runner.team.map_or(1, |team| team.machines().count() as u64),
+            [first] => first.place.storage?.0 / 2,
+            [_, _, ..] => return None,
+        };
+        Some(Place { cpus: model.curve.best().cpus, memory: self.runner.asked.memory, storage: Some(Bytes(held)) })
+    }
+}
+
+/// Fills in what was measured with storage held to a bandwidth, and how far reading and computing go on side by side by the first of it.
+pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
+    let Some(model) = profile.model() else { return };
+    let nodes = profile.hosts.len();
+    let overlap = campaign.throttled().first().and_then(|point| {
+        let (held, seconds) = held(point, &model, nodes)?;
+        held.overlap_of(point.place.cpus, seconds)
+    });
+    let overlapped = Model { overlap, ..model.clone() };
+    let epoch = |point: &&Point| {
+        let (held, seconds) = held(point, &overlapped, nodes)?;
+        let from_storage = |model: &Model| model.epoch(point.place.cpus, 0.0);
+        let side_by_side = from_storage(&Model { overlap: None, ..held.clone() }).likely?;
+        let storage_bandwidth = held.data.storage_bandwidth;
+        Some(Throttled { cpus: point.place.cpus, storage_bandwidth, seconds, side_by_side, model: from_storage(&held) })
+    };
+    profile.throttled = campaign.throttled().iter().filter_map(epoch).collect();
+    profile.model = profile.model.map(|facts| ModelFacts { overlap, ..facts });
+}
+
+/// A model with the storage that a point was held to on each node, and the seconds of an epoch there.
+fn held(point: &Point, model: &Model, nodes: usize) -> Option<(Model, f64)> {
+    Some((model.with_storage((point.place.storage?.0 * nodes as u64) as f64), point.epoch(model.iterations)?))
+}
+
+/// What of this axis rests on assumptions alone, and why.
+pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
+    let model = profile.model()?;
+    let axis = campaign.runner.limiter.survey().held(Axis::Storage)?;
+    let why = match (axis.by, profile.throttled.is_empty()) {
+        (_, false) => return None,
+        (None, true) => format!("storage cannot be limited here ({})", axis.remark.as_deref().unwrap_or("see limits")),
+        (Some(_), true) if campaign.telling(&model).is_none() => {
+            "an epoch is too short to measure a part of it".to_owned()
+        }
+        (Some(_), true) => return None,
+    };
+    Some(format!(
+        "{why}, so that epochs over bandwidths of storage are computed alone, reading and computing taken to go on side by side"
+    ))
+}
+
+/// A point with storage held to a bandwidth that is further from the model than rates are known.
+pub(super) fn missed(profile: &Profile) -> Vec<String> {
+    let is_far = |throttled: &&Throttled| {
+        let Estimate { least, most, .. } = throttled.model;
+        !(least * (1.0 - SLACK)..=most * (1.0 + SLACK)).contains(&throttled.seconds)
+    };
+    let words = |throttled: &Throttled| {
+        format!(
+            "with storage held to {} MB/s an epoch took {}, and not {} as computed: what epochs take that wait for storage is doubtful",
+            significant(throttled.storage_bandwidth / 1e6),
+            Milliseconds(1000.0 * throttled.seconds),
+            Milliseconds(1000.0 * throttled.model.likely.unwrap_or(throttled.model.most)),
+        )
+    };
+    profile.throttled.iter().filter(is_far).map(words).collect()
+}
