@@ -6,7 +6,9 @@ use crate::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -82,6 +84,10 @@ fn jobs_that_tell_nothing_are_told_apart() {
     let of = |job: &str| scene(job).run(&format!("sensitivity {HASTY} -- sh job.sh"));
     of("echo so far; exit 0\n").fails(5).says("it ended by itself").says("no iteration was told").says("so far");
     of("sleep 60\n").fails(5).says("its time was up").says("PERF4SIGHT_STEPS");
+    of("echo '{\"step\": 1, \"time\": 1}' >> \"$PERF4SIGHT_STEPS\"; sleep 60\n")
+        .fails(5)
+        .says("iterations that were told: 1,")
+        .says("--point-time");
     of("echo out of reach >&2; exit 3\n").fails(5).says("exit code 3").says("out of reach");
     of("head -c 100000 /dev/urandom >> \"$PERF4SIGHT_STEPS\"; sleep 60\n").fails(5).says("are none");
     let scene = scene("");
@@ -131,6 +137,53 @@ fn daemons_end_with_their_job_and_one_that_wants_a_terminal_says_so() {
     let asking = scene("read answer < /dev/tty || exit 4\n");
     asking.run(&format!("sensitivity {HASTY} -- sh job.sh")).fails(5).says("exit code 4").says("/dev/tty");
     assert!(!asking.path("sensitivity").exists(), "nothing is left behind");
+}
+
+/// The client's own words, where no daemon runs.
+const NO_DAEMON: &str = "#!/bin/sh
+echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?' >&2
+exit 1
+";
+
+#[test]
+fn a_docker_client_without_a_daemon_is_told_in_its_words_and_nothing_is_left() {
+    let scene = scene("touch it-ran\n").file("bin/docker", NO_DAEMON);
+    fs::set_permissions(scene.path("bin/docker"), Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", scene.path("bin").display(), std::env::var("PATH").unwrap());
+    let arguments = "sensitivity --cpu 1 --docker-img pytorch -- sh job.sh";
+    let output = scene.command().env("PATH", path).args(arguments.split(' ')).output().unwrap();
+    let told = Outcome::of(arguments, output).fails(5);
+    told.says("docker cannot run the image: Cannot connect to the Docker daemon").says("start docker");
+    assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
+}
+
+#[test]
+fn of_two_profilers_one_waits_and_says_so() {
+    let scene = scene(&format!("touch $OUT\n{STEPS}"));
+    let start = |out: &str| {
+        let arguments = format!("sensitivity {HASTY} --out {out} -- sh job.sh");
+        let mut command = scene.command();
+        command
+            .args(arguments.split(' '))
+            .env("OUT", format!("{out}-ran"))
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let first = start("first");
+    // Others may measure first, for as long as they like.
+    while !scene.path("first-ran").exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let second = start("second");
+    thread::sleep(Duration::from_secs(1));
+    let interrupted = |child: Child, words: &str| {
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+        Outcome::of(words, child.wait_with_output().unwrap()).fails(130)
+    };
+    interrupted(second, "the second").says("another measurement is running on this machine");
+    interrupted(first, "the first");
+    assert!(!scene.path("second-ran").exists() && !scene.path("second").exists(), "nothing is left behind");
 }
 
 #[test]

@@ -87,9 +87,9 @@ fn nineteen_knees_are_exact_in_at_most_108_runs() {
     assert!(runs <= 108, "{runs} runs");
 }
 
-/// What noise of 3 % does to a knee over thirty seeds: by how many CPUs it is off on average, how often what it claims to lie between holds
-/// it, and how many runs all curves take.
-fn noisy(share: usize) -> (f64, f64, f64) {
+/// What noise of 3 % does to a knee over thirty seeds: by how many CPUs it is off on average, and how often what it claims to lie between
+/// holds it, which intervals of 95 % let it do as often.
+fn noisy(share: usize) -> (f64, f64) {
     let noise = Normal::new(0.0, 0.03).unwrap();
     let (mut errors, mut held, mut runs) = (Vec::new(), 0, 0);
     for (name, shape) in published().iter().chain(&shapes()) {
@@ -107,27 +107,18 @@ fn noisy(share: usize) -> (f64, f64, f64) {
         }
     }
     let all = errors.len() as f64;
-    let told = (errors.iter().sum::<f64>() / all, held as f64 / all, runs as f64 / 30.0);
-    println!(
-        "{:.0} %: off by {:.2} CPUs on average; {:.1} % held; {:.1} runs",
-        100.0 * SHARES[share],
-        told.0,
-        100.0 * told.1,
-        told.2
-    );
-    told
+    let (mean, held) = (errors.iter().sum::<f64>() / all, held as f64 / all);
+    let (percent, runs) = (100.0 * SHARES[share], runs as f64 / 30.0);
+    println!("{percent:.0} %: off by {mean:.2} CPUs on average; {:.1} % held; {runs:.1} runs", 100.0 * held);
+    (mean, held)
 }
 
 #[test]
-fn three_percent_of_noise_move_a_knee_by_less_than_half_a_cpu() {
-    let (mean, held, _) = noisy(0);
-    assert!(mean <= 0.5 && held >= 0.95, "{mean} {held}");
-}
-
-#[test]
-fn three_percent_of_noise_move_the_upper_knee_further_and_its_interval_says_so() {
-    let (mean, held, _) = noisy(1);
-    assert!(mean <= 1.0 && held >= 0.95, "{mean} {held}");
+fn three_percent_of_noise_move_either_knee_by_less_than_half_a_cpu() {
+    for share in 0..SHARES.len() {
+        let (mean, held) = noisy(share);
+        assert!(mean <= 0.5 && held >= 0.95, "{mean} {held}");
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Campaign<'_> {
         if self.store.at(place).is_some() {
             return Ok(Stop::Done);
         }
-        if self.runner.limiter.survey().by(Axis::Memory).is_none() {
+        if self.runner.limiter.survey().by(Axis::Memory).is_none() || self.ends_before_epochs(model) {
             return Ok(Stop::Done);
         }
         let longest = model.epoch(place.cpus, cached).most * (1 + EPOCHS) as f64 * PATIENCE;
@@ -96,6 +96,12 @@ impl Campaign<'_> {
         let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
         self.keep(point, &progress)?;
         Ok(Stop::Done)
+    }
+
+    /// Whether runs end, as asked, before they are through with the epochs that tell how the machine keeps what was read.
+    pub fn ends_before_epochs(&self, model: &Model) -> bool {
+        let needed = (1 + EPOCHS) * model.iterations.ceil() as u64;
+        self.runner.asked.max_iterations.is_some_and(|most| most < needed)
     }
 
     /// Where one measurement tells most of the cache, and which share of the data has room there.
@@ -166,16 +172,20 @@ fn refuse(point: &Point) -> Result<()> {
                 .help("give it more (memory), or let it need less, as with a smaller batch"));
         }
         Outcome::Crashed { how, last_lines } => (format!("with {with} the job failed: {how}"), last_lines),
-        Outcome::NoRate { how, last_lines } => (format!("with {with} no rate is known: {how}"), last_lines),
+        Outcome::NoRate { how, last_lines, .. } => (format!("with {with} no rate is known: {how}"), last_lines),
     };
     let told = if last_lines.is_empty() { "it wrote nothing".to_owned() } else { last_lines.join("\n    ") };
     let error = Error::device(format!("{how}\n  its last lines:\n    {told}"));
     Err(match run.outcome {
-        Outcome::NoRate { .. } => error.help(WAYS),
+        Outcome::NoRate { told: 0, .. } => error.help(WAYS),
+        Outcome::NoRate { .. } => error.help(LONGER),
         Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
     })
 }
 
+/// What to do where it tells of too few.
+const LONGER: &str = "a rate takes eight iterations behind the warm-up (--warm-up) and two seconds at the least, and twelve and three to be known well: give a \
+run more time (--point-time), or let the job go on for longer";
 /// What to do where a job tells of no iteration.
 const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
 or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";

@@ -8,12 +8,16 @@ use super::surroundings::Surroundings;
 use super::{Sensitivity, tables, throttled};
 use crate::frame::Context;
 use crate::machine::limit::Axis;
+use crate::report::significant;
 use crate::sensitivity::{Data, Model, Oddity};
 use crate::units::{Bytes, Milliseconds, Percent};
 use std::fmt::Display;
 
 /// So far beside what was computed, as a share of it, a measured epoch is no contradiction: rates are known to 3 %.
 pub(super) const SLACK: f64 = 0.05;
+
+/// So many times its CPUs a job may have used, by clocks that tell hundredths of seconds.
+const EXCEEDING: f64 = 1.15;
 
 /// What there is to tell of a job, whose curve was measured; none where nothing was.
 pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &Context) -> Option<Profile> {
@@ -99,8 +103,12 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     told.extend(stopped(stop));
     told.extend(profile.oddities.iter().map(|oddity| odd(*oddity)));
     told.extend(profile.points.iter().filter_map(doubtful));
+    told.extend(profile.points.iter().filter_map(exceeding));
     told.extend(ways(profile));
     told.extend(unlimited(around, profile));
+    told.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
+        "runs end before three epochs are over (--max-iterations), so that epochs with little memory are intervals between two kinds of cache".to_owned()
+    }));
     told.extend(throttled::assumed(profile, campaign));
     told.extend(throttled::missed(profile));
     told.extend(missed(profile, campaign));
@@ -129,6 +137,19 @@ fn odd(oddity: Oddity) -> String {
 fn doubtful(point: &Point) -> Option<String> {
     let remark = (point.counts().is_none() || point.is_doubtful()).then(|| tables::remark(point))?;
     Some(format!("with {}: {remark}", point.place.words()))
+}
+
+/// A job that did not keep to its CPUs, as one that got away from what holds it: its rate is one of more.
+fn exceeding(point: &Point) -> Option<String> {
+    let (run, _) = point.counts()?;
+    let used = run.cpu_seconds? / run.seconds;
+    (used > EXCEEDING * point.place.cpus).then(|| {
+        format!(
+            "with {}: the job used {} CPUs, more than its limit, and its rate is one of more CPUs",
+            point.place.words(),
+            significant(used)
+        )
+    })
 }
 
 /// Rates that hold more than iterations.

@@ -168,7 +168,8 @@ impl Runner<'_> {
             (Verdict::OutOfMemory, _) => Outcome::OutOfMemory,
             (Verdict::Crashed(how), _) => Outcome::Crashed { how, last_lines: last_lines() },
             (Verdict::Disturbed(_) | Verdict::Sound, None) => {
-                Outcome::NoRate { how: without_rate(ended, heard), last_lines: last_lines() }
+                let told = heard.steps().map_or(0, |(_, ranks)| ranks.iter().map(Vec::len).min().unwrap_or(0));
+                Outcome::NoRate { how: without_rate(ended, heard, told), told, last_lines: last_lines() }
             }
             (Verdict::Disturbed(how), Some(_)) => Outcome::Disturbed { how },
             (Verdict::Sound, Some(_)) => Outcome::Sound,
@@ -206,18 +207,17 @@ fn environment(file: &Path, modules: &Path) -> Vec<(String, OsString)> {
 }
 
 /// Why there is no rate.
-fn without_rate(ended: &Ended, heard: &Heard<'_>) -> String {
+fn without_rate(ended: &Ended, heard: &Heard<'_>, steps: usize) -> String {
     let end = match ended.end {
         JobEnd::Exited(_) => "it ended by itself",
         JobEnd::Enough | JobEnd::TimeUp => "its time was up",
         JobEnd::WantedTerminal => "it wanted a terminal",
     };
     let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
-    let steps = heard.steps().map_or(0, |(_, ranks)| ranks.iter().map(Vec::len).min().unwrap_or(0));
     let told = match (steps, heard.rubbish()) {
         (0, 0) => "no iteration was told".to_owned(),
         (0, lines) => format!("{lines} lines of the file that was to tell of iterations are none"),
-        (steps, _) => format!("{steps} iterations were told, too few or in too short a time for a rate"),
+        (steps, _) => format!("iterations that were told: {steps}, too few or in too short a time for a rate"),
     };
     format!("{end} after {after}: {told}")
 }

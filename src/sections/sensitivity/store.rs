@@ -90,6 +90,9 @@ pub(super) enum Outcome {
     NoRate {
         /// What there was instead.
         how: String,
+        /// Iterations that were told.
+        #[serde(default)]
+        told: usize,
         /// What it wrote last.
         last_lines: Vec<String>,
     },

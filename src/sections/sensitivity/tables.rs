@@ -43,7 +43,8 @@ pub(super) fn curve(profile: &Profile) -> Table {
 pub(super) fn remark(point: &Point) -> String {
     let disturbed = point.runs.iter().filter(|run| matches!(run.outcome, Outcome::Disturbed { .. })).count();
     let again = format!("disturbed {disturbed} of {} times", point.runs.len());
-    match point.runs.last().map(|run| &run.outcome) {
+    // A repeat of a disturbed run may have told nothing.
+    match point.counts().map(|(run, _)| run).or(point.runs.last()).map(|run| &run.outcome) {
         Some(Outcome::Sound) if disturbed == 0 => String::new(),
         Some(Outcome::Sound | Outcome::Disturbed { .. }) => again,
         Some(Outcome::OutOfMemory) => format!("out of memory{}", on(point)),
