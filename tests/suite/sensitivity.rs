@@ -161,7 +161,7 @@ fn a_docker_client_without_a_daemon_is_told_in_its_words_and_nothing_is_left() {
 fn of_two_profilers_one_waits_and_says_so() {
     let scene = scene(&format!("touch $OUT\n{STEPS}"));
     let start = |out: &str| {
-        let arguments = format!("sensitivity {HASTY} --out {out} -- sh job.sh");
+        let arguments = format!("sensitivity {SHORT} --out {out} -- sh job.sh");
         let mut command = scene.command();
         command
             .args(arguments.split(' '))
@@ -251,11 +251,12 @@ fn a_profile_is_held_against_measured_epochs() {
     scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("no profile of a job");
 }
 
-/// A job that reads a file of 100 KB, and then computes for 20 ms and what a shell takes.
+/// A job that reads a file of 600 KB, and then computes for 0.2 s and what a shell takes: long enough for limits on storage, which even out
+/// over 0.1 s.
 const READER: &str = r#"i=0
 while :; do
     for file in data/*; do
-        i=$((i+1)); cat "$file" > /dev/null; sleep 0.02
+        i=$((i+1)); cat "$file" > /dev/null; sleep 0.2
         echo "{\"step\": $i, \"time\": $(date +%s.%N)}" >> "$PERF4SIGHT_STEPS"
     done
 done
@@ -264,10 +265,10 @@ done
 /// Where reading alone takes as long as computing, an epoch of a job that reads nothing ahead takes twice as long as either.
 #[test]
 fn storage_that_is_held_back_tells_that_a_job_reads_nothing_ahead() {
-    let files = (0..240).map(|number| format!("data/{number:03}"));
+    let files = (0..40).map(|number| format!("data/{number:03}"));
     let scene =
-        files.fold(Scene::in_target().file("job.sh", READER), |scene, file| scene.file(&file, vec![7; 100_000]));
-    sensitivity(&scene, "--data data -b 1").succeeds();
+        files.fold(Scene::in_target().file("job.sh", READER), |scene, file| scene.file(&file, vec![7; 600_000]));
+    scene.run("sensitivity --cpu 1 --cpu-step 1 --warm-up 1 --data data -b 1 -- sh job.sh").succeeds();
     let profile = json(&scene, "sensitivity/profile.json");
     if profile["limits"][2]["by"].is_null() {
         println!("not measured: nothing here limits storage");

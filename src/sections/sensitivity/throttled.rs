@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::frame::Context;
 use crate::machine::limit::Axis;
 use crate::report::significant;
-use crate::sensitivity::{Estimate, Model};
+use crate::sensitivity::{Estimate, LONGER, Model};
 use crate::units::{Bytes, Milliseconds};
 
 /// Runs with storage that is held to a bandwidth.
@@ -19,6 +19,9 @@ pub(super) const POINTS: usize = 2;
 const HELD: f64 = 0.9;
 /// So much of the first epoch counts: nothing of it was read before, but whoever reads ahead is done before the others.
 const COLD: f64 = 0.8;
+/// Iterations shorter than so many seconds are too short to tell: control groups let through what was not used in the tenth of a second before
+/// (`throtl_slice` in the kernel's block/blk-throttle.c), so that a job which reads and computes in turns within that seems to do both at once.
+const EVENED_OUT: f64 = 0.2;
 /// What counts takes so many seconds at least, or no rate is known of it.
 const SHORTEST: f64 = 2.5;
 
@@ -85,6 +88,7 @@ pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
         let (held, seconds) = held(point, &model, nodes)?;
         held.overlap_of(point.place.cpus, seconds)
     });
+    let overlap = overlap.filter(|overlap| overlap.epoch(1.0, 1.0) > LONGER || !is_evened_out(&model));
     let overlapped = Model { overlap, ..model.clone() };
     let epoch = |point: &&Point| {
         let (held, seconds) = held(point, &overlapped, nodes)?;
@@ -97,6 +101,11 @@ pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
     profile.model = profile.model.map(|facts| ModelFacts { overlap, ..facts });
 }
 
+/// Whether iterations are so short that a job may have caught up on reading while it computed.
+fn is_evened_out(model: &Model) -> bool {
+    model.curve.best().rate.per_second * EVENED_OUT > 1.0
+}
+
 /// A model with the storage that a point was held to on each node, and the seconds of an epoch there.
 fn held(point: &Point, model: &Model, nodes: usize) -> Option<(Model, f64)> {
     Some((model.with_storage((point.place.storage?.0 * nodes as u64) as f64), point.epoch(model.iterations)?))
@@ -107,6 +116,11 @@ pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<Stri
     let model = profile.model()?;
     let axis = campaign.runner.limiter.survey().held(Axis::Storage)?;
     let why = match (axis.by, profile.throttled.is_empty()) {
+        (_, false) if is_evened_out(&model) => {
+            return Some(format!(
+                "limits on storage even out over a tenth of a second, and an iteration takes less than {EVENED_OUT} s: reading and computing may get in each other's way more than was seen"
+            ));
+        }
         (_, false) => return None,
         (None, true) => format!("storage cannot be limited here ({})", axis.remark.as_deref().unwrap_or("see limits")),
         (Some(_), true) if campaign.telling(&model).is_none() => {
