@@ -55,7 +55,9 @@ fn outcome(counts: &Run, failed: &[&Run]) -> Outcome {
         Outcome::OutOfMemory => Outcome::OutOfMemory,
         Outcome::Disturbed { .. } => Outcome::Disturbed { how: told(how) },
         Outcome::Crashed { .. } => Outcome::Crashed { how: told(how), last_lines: last_lines(counts) },
-        Outcome::NoRate { .. } => Outcome::NoRate { how: told(how), last_lines: last_lines(counts) },
+        Outcome::NoRate { told: iterations, .. } => {
+            Outcome::NoRate { how: told(how), told: *iterations, last_lines: last_lines(counts) }
+        }
     }
 }
 
@@ -137,7 +139,7 @@ pub(super) mod tests {
         let all = of(&[crashed(2.0), crashed(1.0), run(20.0, 2.0)]);
         let how = "exit code 1 on node 1 (b), exit code 1 on node 0 (a)".to_owned();
         assert_eq!(all.outcome, Outcome::Crashed { how, last_lines: vec!["after 1 s".to_owned()] });
-        let silent = failed(Outcome::NoRate { how: "nothing".to_owned(), last_lines: Vec::new() }, 1.0);
+        let silent = failed(Outcome::NoRate { how: "nothing".to_owned(), told: 0, last_lines: Vec::new() }, 1.0);
         assert!(matches!(of(&[silent, crashed(2.0)]).outcome, Outcome::Crashed { .. }));
     }
 }
