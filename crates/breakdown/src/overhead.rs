@@ -46,8 +46,8 @@ pub(crate) const DOUBTFUL: f64 = 0.05;
 /// Recording makes nothing so many times as long: a built-in function of Python takes some 30 ns and recording it some 90
 /// (`docs/recording.md`), and nothing that is recorded is shorter.
 const MOST_TIMES: f64 = 20.0;
-/// Nanoseconds that a page of memory takes which the system gives a process anew (`docs/recording.md` has some of one machine).
-const PAGE: f64 = 1000.0;
+/// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine 500 to 900 (`docs/recording.md`).
+const PAGE: f64 = 700.0;
 /// Fewer recorded periods do not tell how much they differ among themselves.
 const PERIODS: usize = 3;
 /// Neighbouring differences share a plain period, of which each has one half: the variance of their mean is `(1 + 1) / n` times that of a
@@ -283,15 +283,16 @@ fn others(wall: &Added, told_by: &Added) -> Option<String> {
     })
 }
 
-/// That iterations get much more memory anew from the system in some periods than in others, which changes what they take.
+/// That iterations without recording get much more memory anew from the system in some periods than in others, which changes what they
+/// take. What recorded ones get is for the profiler, too.
 fn memory(faults: &Times, plain: f64) -> Option<String> {
-    let pages = || faults.plain.iter().chain(&faults.recorded).filter_map(|period| average(period));
+    let pages = || faults.plain.iter().filter_map(|period| average(period));
     let (least, most) = (pages().reduce(f64::min)?, pages().reduce(f64::max)?);
     let share = PAGE * (most - least) / plain;
     (share > DOUBTFUL).then(|| {
         format!(
-            "iterations get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another, and so many take some \
-             {:.0} % of an iteration: with MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ set to 1000000000 the script would keep them",
+            "the iterations without recording get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another; \
+             so many take some {:.0} % of an iteration (docs/recording.md says how a script keeps its memory)",
             100.0 * share
         )
     })

@@ -256,8 +256,8 @@ fn iterations_that_something_else_ran_in_tell_nothing_of_recording() {
     assert!(overhead.doubts[0].starts_with("2 of 20 iterations took much longer"), "{:?}", overhead.doubts);
 }
 
-/// By hand: iterations of 1 ms that got no page of memory in most periods, and 100 in one: at 1 us each that is a tenth of them. Ten pages
-/// are nothing to speak of.
+/// By hand: iterations of 1 ms that got no page of memory in one period, and 100 in another: at 0.7 us each that are 7 %. Ten pages are
+/// nothing to speak of.
 #[test]
 fn memory_that_comes_anew_in_some_periods_is_told() {
     for (pages, told) in [(100, true), (10, false)] {

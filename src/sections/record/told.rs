@@ -63,10 +63,16 @@ pub(super) fn middle(periods: &[Vec<u64>]) -> Option<f64> {
 pub(super) fn read(folder: &Path) -> Vec<Told> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|ending| ending == "json"));
+    files.retain(|file| is_of_process(file));
     files.sort();
     // A process may be about to replace what it told; the next look finds it.
     files.iter().filter_map(|file| serde_json::from_slice(&fs::read(file).ok()?).ok()).collect()
+}
+
+/// Whether a file is named by the number of a process: what is recorded lies beside these until it is written, and may be a gigabyte.
+fn is_of_process(file: &Path) -> bool {
+    let stem = file.file_name().and_then(|name| name.to_str()?.strip_suffix(".json"));
+    stem.is_some_and(|stem| stem.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Traces and what lies beside them in a folder, by name.
@@ -91,4 +97,22 @@ pub(super) fn recordings(folder: &Path) -> Result<Vec<Recording>> {
         files(folder).iter().filter(|file| beside(file)).map(|file| Recording::read(file)).collect::<Result<_>>()?;
     all.sort_by(|a, b| (a.rank, &a.trace).cmp(&(b.rank, &b.trace)));
     Ok(all)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // in a test it is the assertion
+mod tests {
+    use super::*;
+
+    /// Pieces of a trace are no processes, though every word of these may be missing; looking at them twice a second once took half a
+    /// processor.
+    #[test]
+    fn pieces_of_traces_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("12.json", r#"{"done": 3}"#), ("12.0.trace.json", r#"{"traceEvents": []}"#)] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let done: Vec<u64> = read(folder.path()).iter().map(|told| told.done).collect();
+        assert_eq!(done, [3]);
+    }
 }
