@@ -61,17 +61,23 @@ impl<'a> Pruner<'a> {
         Pruner { network, groups: Groups::of(network) }
     }
 
-    /// The network without the lowest-ranked groups, as many as the goal takes.
+    /// The network without the lowest-ranked groups, as many as the goal takes. Those that would lead too far past it go only where the
+    /// others are not enough.
     ///
     /// # Errors
     /// None that a network from a [`crate::network::NetworkBuilder`] is known to cause; shapes are inferred anew.
     pub fn prune(&self, ranking: &Ranking, goal: Goal) -> Result<Pruned> {
         let mut walk = Walk::new(self.network, &self.groups, goal);
-        for group in self.order(ranking) {
-            if walk.arrived() {
-                break;
+        let order = self.order(ranking);
+        for too_large in [false, true] {
+            for &group in &order {
+                if walk.arrived() {
+                    break;
+                }
+                if walk.allows(group) && (too_large || !walk.leads_too_far(group)) {
+                    walk.remove(group);
+                }
             }
-            walk.remove_if_allowed(group);
         }
         let network = rebuild(self.network, &self.groups, walk.gone())?;
         debug_assert_eq!(network.parameters(), walk.parameters(), "the walk counts exactly");
@@ -98,10 +104,10 @@ impl<'a> Pruner<'a> {
     }
 
     /// All ranked groups, the lowest score of any of their filters first; ties in the order layers run.
-    fn order(&self, ranking: &Ranking) -> impl Iterator<Item = Group> + use<> {
+    fn order(&self, ranking: &Ranking) -> Vec<Group> {
         let groups = self.groups.layers.iter().flat_map(|layer| layer.filters.iter().map(|filter| filter.group));
         let mut order: Vec<(f64, Group)> = ranking.scores().zip(groups).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
-        order.into_iter().map(|(_, group)| group)
+        order.into_iter().map(|(_, group)| group).collect()
     }
 }

@@ -14,6 +14,8 @@ const MINIMUM: u32 = 2;
 pub struct Goal {
     /// The walk ends when so many parameters or fewer are left.
     pub parameters: u64,
+    /// Fewer parameters than these are left only where no other groups can go: one may be a width that many blocks share.
+    pub least: u64,
     /// Percent of all parameters that were asked for; decides how much of a residual sum has to stay.
     pub percent: f64,
 }
@@ -30,10 +32,14 @@ pub struct Pruned {
 }
 
 impl Goal {
-    /// At least `percent` of all parameters of `network` gone, and no group more than that takes.
+    /// Percentage points by which a network may miss its goal.
+    pub const TOLERANCE: f64 = 2.0;
+
+    /// At least `percent` of all parameters of `network` gone, and no group more than that takes; where that can be, at most
+    /// [`Goal::TOLERANCE`] more.
     pub fn percent(network: &Network, percent: f64) -> Self {
-        let parameters = network.parameters() as f64 * (1.0 - percent / 100.0);
-        Goal { parameters: parameters.max(0.0) as u64, percent }
+        let left = |percent: f64| (network.parameters() as f64 * (1.0 - percent / 100.0)).max(0.0) as u64;
+        Goal { parameters: left(percent), least: left(percent + Goal::TOLERANCE), percent }
     }
 
     /// Share of its channels that a layer joined by residual sums keeps, as published: what is left of the whole network, and
@@ -80,12 +86,26 @@ impl<'a> Walk<'a> {
         self.left <= self.goal.parameters
     }
 
-    /// Removes a group, unless it is gone, cannot go, or would leave a layer too narrow; the walk then goes on with the next one.
-    pub fn remove_if_allowed(&mut self, group: Group) {
+    /// Whether a group is there, can go, and leaves every layer wide enough.
+    pub fn allows(&self, group: Group) -> bool {
         let index = group as usize;
-        if self.gone[index] || self.groups.reasons[index].is_some() || !self.leaves_enough(group) {
-            return;
-        }
+        !self.gone[index] && self.groups.reasons[index].is_none() && self.leaves_enough(group)
+    }
+
+    /// Whether too few parameters are left without a group that may go.
+    pub fn leads_too_far(&self, group: Group) -> bool {
+        let accounts = self.groups.members[group as usize].accounts.iter();
+        let taken = accounts.map(|&(account, inputs, outputs)| {
+            let account = &self.accounts[account];
+            let after = account.clone().with(account.inputs - inputs, account.outputs - outputs);
+            account.parameters() - after.parameters()
+        });
+        self.left < self.goal.least + taken.sum::<u64>()
+    }
+
+    /// Removes a group that may go.
+    pub fn remove(&mut self, group: Group) {
+        let index = group as usize;
         self.gone[index] = true;
         let members = &self.groups.members[index];
         for &(width, count) in &members.widths {

@@ -66,11 +66,38 @@ fn prune(network: &Network, small: &[(&str, &[usize])], parameters: u64) -> Prun
     }
     let pruner = Pruner::new(network);
     let ranking = Ranking::l1(&pruner, &magnitudes).unwrap();
-    pruner.prune(&ranking, Goal { parameters: network.parameters() - parameters, percent: 10.0 }).unwrap()
+    let goal = Goal { parameters: network.parameters() - parameters, least: 0, percent: 10.0 };
+    pruner.prune(&ranking, goal).unwrap()
 }
 
 fn shape<'a>(network: &'a Network, name: &str) -> &'a [usize] {
     network.nodes().iter().find(|node| node.name == name).unwrap().shape.dims()
+}
+
+#[test]
+fn a_group_that_leads_far_past_the_goal_stays_where_others_can_go() {
+    let mut sketch = Sketch::new([3, 4, 4]);
+    sketch.conv("wide", 64, 1, 1);
+    sketch.add("groups", Op::Reshape(Shape::new([8, 8, 4, 4])));
+    sketch.add("joined", Op::Reshape(Shape::new([64, 4, 4])));
+    sketch.conv("narrow", 100, 1, 1);
+    sketch.add("mean", Op::AdaptiveAvgPool { output: [1, 1] });
+    let network = sketch.classified();
+    assert_eq!(network.parameters(), 192 + 6400 + 1010);
+    let pruner = Pruner::new(&network);
+    // The filters of `narrow` go in their order, and before one of them a group of eight of `wide`.
+    let left = |before: usize| {
+        let group = |filter: usize| if filter.is_multiple_of(8) { before as f64 - 0.5 } else { 1e3 };
+        let wide = ("wide".to_string(), (0..64).map(group).collect());
+        let magnitudes = Magnitudes::from([wide, ("narrow".to_string(), (0..100).map(f64::from).collect())]);
+        let ranking = Ranking::l1(&pruner, &magnitudes).unwrap();
+        let pruned = pruner.prune(&ranking, Goal::percent(&network, 20.0)).unwrap();
+        (pruned.network.parameters(), pruned.limit)
+    };
+    // 6081 are asked for, and 5929 at the least. Behind 10 filters of 64 + 10, the group of 8 x (3 + 90) and one filter of 56 + 10 arrive.
+    assert_eq!(left(10), (7602 - 740 - 744 - 66, None));
+    // Behind 15 filters the group would take 8 x (3 + 85) of 6492, which is too many; six more filters are enough.
+    assert_eq!(left(15), (7602 - 21 * 74, None));
 }
 
 #[test]
@@ -436,9 +463,11 @@ fn check(network: &Network, level: f64, seed: u64) {
     assert_eq!(pruned.limit.is_none(), left <= goal.parameters);
     assert_eq!(pruned.percent, 100.0 * (network.parameters() - left) as f64 / network.parameters() as f64);
     assert_eq!(pruned.network.output_shape(), network.output_shape());
-    // A goal that is met exactly ends the walk at the same group.
-    let again = pruner.prune(&ranking, Goal { parameters: left, ..goal }).unwrap();
-    assert_eq!(again.network, pruned.network);
+    // A goal that is met exactly ends the walk at the same group, however far that leads.
+    let goal = Goal { least: 0, ..goal };
+    let far = pruner.prune(&ranking, goal).unwrap().network;
+    let again = pruner.prune(&ranking, Goal { parameters: far.parameters(), ..goal }).unwrap();
+    assert_eq!(again.network, far);
     for (before, after) in network.nodes().iter().zip(pruned.network.nodes()) {
         assert_eq!(before.name, after.name);
         let (Op::Conv(was), Op::Conv(is)) = (&before.op, &after.op) else { continue };

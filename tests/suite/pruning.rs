@@ -40,7 +40,7 @@ fn costs(network: &Network) -> [f64; 2] {
 fn pruned(folder: &Path, name: &str, level: u8, parameters: u64) -> [Spread; 2] {
     let network = onnx::read(folder.join(format!("networks/{name}_0.onnx"))).unwrap().network;
     let pruner = Pruner::new(&network);
-    let goal = Goal { parameters, percent: f64::from(level) };
+    let goal = Goal { parameters, least: 0, percent: f64::from(level) };
     let draw = |seed| {
         let ranking = Ranking::random(&pruner, &mut generator(seed, name, level, 0));
         costs(&pruner.prune(&ranking, goal).unwrap().network)

@@ -101,10 +101,6 @@ const KEYS: &[Key] = &[
 /// The table of what could not go.
 const UNPRUNABLE: &str = "unprunable.csv";
 
-/// Percentage points by which a network may miss its level. One that stops further off is none of that level: where it would stand,
-/// another would be.
-const TOLERANCE: f64 = 2.0;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Random,
@@ -131,9 +127,10 @@ struct Made {
 }
 
 impl Made {
-    /// Whether the network got as small as its level says.
+    /// Whether the network got as small as its level says. One that stops further off is none of that level: where it would stand, another
+    /// would be.
     fn reached(&self) -> bool {
-        self.pruned.limit.is_none() || f64::from(self.variant.level) - self.pruned.percent <= TOLERANCE
+        self.pruned.limit.is_none() || f64::from(self.variant.level) - self.pruned.percent <= Goal::TOLERANCE
     }
 }
 
@@ -276,7 +273,7 @@ impl CreateNetworkDataset {
         let why = pruned.limit.map_or(String::new(), |limit| format!(": {limit}"));
         let reached = Percent(pruned.percent);
         Error::input(format!("{variant} was not written{others}: only {reached} of its parameters could go{why}"))
-            .expected(format!("networks that come within {TOLERANCE} percentage points of their level"))
+            .expected(format!("networks that come within {} percentage points of their level", Goal::TOLERANCE))
             .help(format!("leave that level out of pruning_perc; {UNPRUNABLE} names the channels that stay, and why"))
     }
 }
