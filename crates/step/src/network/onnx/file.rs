@@ -16,7 +16,7 @@ const ROOM: usize = 128 * 1024;
 
 /// A file without its large payloads.
 pub(super) struct File {
-    /// Opsets, and the graph without initializers.
+    /// Its producer, opsets, and the graph without initializers.
     pub model: ModelProto,
     /// The initializers; large payloads are left out.
     pub initializers: Vec<Initializer>,
@@ -42,7 +42,7 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
         let field = wire.field(length)?;
         match (field.number, field.body.clone()) {
             (field::GRAPH, Some(body)) => wire.graph(body, &mut graph_fields, &mut initializers)?,
-            (field::OPSET_IMPORT | field::METADATA_PROPS | field::FUNCTIONS, _) => {
+            (field::PRODUCER_NAME | field::OPSET_IMPORT | field::METADATA_PROPS | field::FUNCTIONS, _) => {
                 wire.keep(&field, &mut model_fields)?
             }
             (_, body) => wire.skip(body)?,

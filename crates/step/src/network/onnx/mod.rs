@@ -63,6 +63,10 @@ const OPSET: i64 = 21;
 
 /// The domain of what ONNX has no operator for.
 const DOMAIN: &str = "perf4sight";
+
+/// What files of ours say wrote them.
+const PRODUCER: &str = "perf4sight";
+
 /// Adaptive pooling whose cells overlap, in that domain.
 const ADAPTIVE: &str = "AdaptiveAveragePool";
 
@@ -235,6 +239,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         builder,
         batch: samples.unwrap_or(SYMBOLIC_BATCH),
         opset,
+        ours: file.model.producer_name() == PRODUCER,
         domains: domains(&file.model),
         declared: source::declared(graph),
         exporter: &exporter,

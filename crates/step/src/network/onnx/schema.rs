@@ -4,6 +4,8 @@ include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
 
 /// Numbers of the fields that are read, and of those on the way to the weights, from `proto/onnx.proto`.
 pub(super) mod field {
+    /// `ModelProto.producer_name`
+    pub const PRODUCER_NAME: u64 = 2;
     /// `ModelProto.opset_import`
     pub const OPSET_IMPORT: u64 = 8;
     /// `ModelProto.metadata_props`

@@ -31,6 +31,8 @@ pub(super) struct Translation<'a> {
     /// The batch size as the file's own arithmetic sees it; where it is symbolic, a number no other dimension has.
     pub batch: u64,
     pub opset: i64,
+    /// Whether the file was written by us, who name what they take apart.
+    pub ours: bool,
     /// The operator sets of other domains than ONNX's own.
     pub domains: HashMap<&'a str, i64>,
     pub values: HashMap<&'a str, Value>,

@@ -14,7 +14,7 @@ use super::schema::{
     tensor_shape_proto::{Dimension, dimension},
     type_proto,
 };
-use super::{ADAPTIVE, DOMAIN, OPSET, attributes as with, folded};
+use super::{ADAPTIVE, DOMAIN, OPSET, PRODUCER, attributes as with, folded};
 use crate::network::{
     Conv, ConvTranspose, Element, Embedding, Linear, Network, Node, Op, Shape, Unknown, Volume, Window,
 };
@@ -48,7 +48,7 @@ pub fn to_bytes(network: &Network) -> Vec<u8> {
         |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.into()), version: Some(version) };
     let model = ModelProto {
         ir_version: Some(IR_VERSION),
-        producer_name: Some("perf4sight".into()),
+        producer_name: Some(PRODUCER.into()),
         producer_version: Some(env!("CARGO_PKG_VERSION").into()),
         opset_import: imports.map(import).collect(),
         graph: Some(writer.graph),

@@ -17,6 +17,14 @@ pub(super) struct Computed<'a> {
     dims: Vec<u64>,
 }
 
+impl Computed<'_> {
+    /// How many rows of a parameter a tensor stands for: where a module takes one after the other, exporters keep one of equal ones.
+    fn rows(&self, name: &str) -> u64 {
+        let in_first = self.modules.iter().filter(|module| **module == self.modules[0]).count();
+        if name.split('_').next() == Some("select") { in_first as u64 } else { 1 }
+    }
+}
+
 const AGAIN: &str = "export it with dynamo=False, or with optimize=False";
 
 /// Where a tensor comes from that was computed ahead.
@@ -65,7 +73,7 @@ impl Exporter<'_> {
         let computed = self.computed.get(name).filter(|_| !self.parameters.is_empty())?;
         let module = computed.modules[0];
         let missing = self.missing_for(name, module);
-        if missing.is_empty() {
+        if missing.is_empty() || is_filled(name) {
             return Some(Origin::Fixed);
         }
         if is_looked_up(name) {
@@ -77,7 +85,7 @@ impl Exporter<'_> {
             return Some(Origin::Trained(elements / dims[0].max(1)));
         }
         if let Some(usual) = missing.iter().find_map(|parameter| usual(parameter, dims)) {
-            return Some(Origin::Usual(usual));
+            return Some(Origin::Usual(usual * computed.rows(name)));
         }
         if is_normed(&missing) {
             return Some(Origin::Trained(elements + dims.first().copied().unwrap_or(0)));
@@ -193,6 +201,11 @@ impl Exporter<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether a tensor is called after an operation that fills one from nothing, as a table of the places in a window.
+fn is_filled(name: &str) -> bool {
+    matches!(name.split('_').next(), Some("zeros" | "ones" | "full" | "arange" | "eye" | "linspace"))
 }
 
 /// Whether a tensor is rows of a table, which may have more: `nn.Embedding` asked for places that are always the same.

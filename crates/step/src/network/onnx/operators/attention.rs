@@ -18,6 +18,8 @@ struct Scores {
     /// The keys, as columns.
     turned: NodeId,
     added: Option<NodeId>,
+    /// What the product of the two is called.
+    named: String,
 }
 
 /// The attention whose last product this is, of these weights and values.
@@ -32,7 +34,11 @@ pub(super) fn fused(
     let apart = !value.batch.is_some_and(|batch| batch.alone());
     let read_once = call.node.input.first().is_some_and(|name| to.readers.get(name.as_str()) == Some(&1));
     let Some(scores) = scores(to, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
-    let Scores { query, turned, added } = scores;
+    // What we wrote as one operation says so; what was apart stays so, though its batch has an axis of its own now.
+    if to.ours && !scores.named.starts_with(&format!("{}/", own_name(call))) {
+        return Ok(None);
+    }
+    let Scores { query, turned, added, .. } = scores;
     let like = |id: NodeId| Feature { id, ..value };
     let key = turned_back(to, call, like(turned))?;
     let inputs: Vec<Feature> = [query, key.id, value.id].into_iter().chain(added).map(like).collect();
@@ -58,7 +64,8 @@ fn scores(to: &Translation, weights: NodeId) -> Option<Scores> {
         _ => (scores, None),
     };
     let (Op::MatMul, &[query, key]) = (&product.op, product.inputs.as_slice()) else { return None };
-    Some(Scores { query: step(to, query, "mul")?, turned: step(to, key, "mul")?, added })
+    let named = product.name.clone();
+    Some(Scores { query: step(to, query, "mul")?, turned: step(to, key, "mul")?, added, named })
 }
 
 /// The weights whose rows are zeros where nothing is looked at, instead of no numbers, as exporters write masks of truths

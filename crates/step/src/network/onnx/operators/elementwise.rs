@@ -248,8 +248,9 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         let op = if each_sample { Op::DropPath { rate } } else { Op::Dropout { rate } };
         return single(to.add_like(own_name(call), op, &[input])?);
     }
+    let fits = fits_beside(&to.dims(input), other);
     if let Value::Constant(constant) = other
-        && let Ok((function, number)) = numbers(call.node.op_type(), constant)
+        && let (true, Ok((function, number))) = (fits, numbers(call.node.op_type(), constant))
     {
         let curves = match call.input(0) {
             Value::Feature(_) => to.curves.map(input.id, |x| function(x, number)),
@@ -261,10 +262,6 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         to.set_bias(input.id, call);
         return single(input);
     }
-    let dims = to.dims(input);
-    let fits = other.fixed_dims().is_none_or(|fixed| {
-        fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f as u64 == d)
-    });
     if !fits {
         // It stretches what is computed, as a causal mask does one of words that are kept.
         let inputs = aligned(to, call)?;
@@ -273,6 +270,13 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         return single(Feature { batch, ..node });
     }
     single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
+}
+
+/// Whether a tensor of the file stretches none of the axes of a tensor of these.
+fn fits_beside(dims: &[u64], other: &Value) -> bool {
+    other.fixed_dims().is_none_or(|fixed| {
+        fixed.len() <= dims.len() && fixed.iter().rev().zip(dims.iter().rev()).all(|(&f, &d)| f == 1 || f as u64 == d)
+    })
 }
 
 /// Integers and truths become numbers, and numbers integers, by a copy. Truth that operations say counts as a number, and what is said to be

@@ -139,11 +139,16 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
         return super::embedding::looked_up(to, call, table);
     }
     let input = call.feature(0)?;
+    let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
+    if let Value::Feature(found) = call.input(1) {
+        let indices = found_dims(to, *found);
+        let rows = rows_of_samples(to, input, onnx_axis, &indices).ok_or(Misfit::Unsupported)?;
+        return rows_picked(to, call, input, rows);
+    }
     let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?.to_vec();
     if of_strides(to, call, input, &indices) {
         return super::shapes::view(to, call, input, &indices.iter().map(|&dim| dim as u64).collect::<Vec<_>>());
     }
-    let onnx_axis = counted(call.int("axis").unwrap_or(0), to.dims(input).len())?;
     if let Some(rows) = rows_of_samples(to, input, onnx_axis, &indices) {
         return rows_picked(to, call, input, rows);
     }
@@ -161,8 +166,13 @@ pub(super) fn gather(to: &mut Translation, call: &Call) -> Outcome {
     single(Feature { batch, ..seen })
 }
 
+/// The axes of places that the network computes.
+fn found_dims(to: &Translation, found: Feature) -> Vec<usize> {
+    to.dims(found).into_iter().map(|dim| dim as usize).collect()
+}
+
 /// Where samples lie one behind the other in an axis, and each has as many numbers in a lookup along it: the places of one sample. PyTorch's
-/// users index a mask so, by the number of the sample and a place in it.
+/// users index a mask so, by the number of the sample and a place in it, and CLIP the word that it asks for.
 fn rows_of_samples(to: &Translation, input: Feature, axis: usize, indices: &[usize]) -> Option<Vec<usize>> {
     input.batch.filter(|batch| !batch.alone() && [batch.axis, axis] == [0, 0])?;
     let (&samples, places) = indices.split_first()?;
@@ -187,7 +197,10 @@ fn rows_picked(to: &mut Translation, call: &Call, input: Feature, places: Vec<us
 /// What PyTorch's default exporter makes of the same: pairs of a sample and a place in it.
 pub(super) fn gather_pairs(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let indices = call.input(1).fixed_dims().ok_or(Misfit::Unsupported)?.to_vec();
+    let indices = match call.input(1) {
+        Value::Feature(found) => found_dims(to, *found),
+        other => other.fixed_dims().ok_or(Misfit::Unsupported)?.to_vec(),
+    };
     let first = input.batch == Some(Batch::FIRST) && call.int("batch_dims").unwrap_or(0) == 0;
     match indices.as_slice() {
         [samples, places @ .., 2] if first && *samples as u64 == to.batch => {

@@ -118,7 +118,7 @@ fn gather_nd(to: &mut Translation, call: &Call) -> Outcome {
         return Err(Misfit::Unsupported);
     };
     let shared = size(call.int("batch_dims").unwrap_or(0))?;
-    let batch = input.batch.filter(|batch| batch.alone() && batch.axis >= spanned).ok_or(Misfit::Unsupported)?;
+    let batch = input.batch.filter(|batch| batch.axis >= spanned).ok_or(Misfit::Unsupported)?;
     let dims = to.builder.shape(input.id).dims().to_vec();
     // The spanned axes lie in front of the batch, so that they are the sample's first.
     if shared > 0 || spanned == 0 || spanned > dims.len() {

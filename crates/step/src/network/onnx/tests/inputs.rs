@@ -132,3 +132,14 @@ fn all_that_is_open_is_asked_for_at_once() {
                     --dim height=SIZE --dim width=SIZE --dim words=SIZE";
     assert!(error.contains(expected), "{error}");
 }
+
+#[test]
+fn a_word_of_each_sample_is_picked_by_a_place_that_the_network_finds() {
+    // As CLIP takes the last word: the words of all samples in a row, of which each sample has one.
+    let last = vec![with::int("axis", -1), with::int("keepdims", 0)];
+    let draft = Draft::words().node("ArgMax", &["ids"], "at", last);
+    let draft = draft.node("Flatten", &["looked"], "row", vec![with::int("axis", 2)]);
+    let network = draft.node("Gather", &["row", "at"], "y", vec![]).output("y").load().network;
+    assert_eq!((network.output_shape(), network.coverage().is_full()), (&Shape::new([8]), true));
+    rewritten(&network);
+}

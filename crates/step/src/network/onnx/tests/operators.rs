@@ -293,3 +293,26 @@ fn a_pooling_takes_no_padding_as_large_as_its_kernel() {
     assert_eq!(kinds, ["input", "pad", "avg-pool"]);
     rewritten(&network);
 }
+
+#[test]
+fn one_number_in_a_tensor_stretches_what_it_is_added_to_as_any_numbers_do() {
+    let mean = vec![with::ints("axes", vec![2]), with::int("keepdims", 1)];
+    let draft = Draft::new().node("ReduceMean", &["x"], "row", mean).stored("ones", floats(&[1, 1, 8, 1], &[1.0; 8]));
+    let network = draft.node("Add", &["row", "ones"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.output_shape(), &Shape::new([3, 8, 8]));
+    rewritten(&network);
+}
+
+#[test]
+fn an_attention_that_was_taken_apart_stays_so_where_it_is_written() {
+    let mut builder = NetworkBuilder::new("apart", Shape::new([3, 8, 4]));
+    let input = builder.input();
+    let mut add = |name: &str, op: Op, inputs: &[NodeId]| builder.add(name, op, inputs).unwrap();
+    let query = add("query", Op::Binary(Binary::Mul), &[input]);
+    let turned = add("turned", Op::Transpose { order: vec![0, 2, 1] }, &[input]);
+    let key = add("key", Op::Binary(Binary::Mul), &[turned]);
+    let scores = add("scores", Op::MatMul, &[query, key]);
+    let weights = add("weights", Op::Softmax { axis: 2 }, &[scores]);
+    let product = add("product", Op::MatMul, &[weights, input]);
+    rewritten(&builder.finish(product));
+}

@@ -115,16 +115,18 @@ fn tensors_that_the_default_exporter_merged_are_told_apart_by_its_notes() {
 }
 
 impl Draft {
-    /// An image to which a table of 2 heads and 49 x 49 places is added that was computed from the parameter `table` of module `attn`.
-    fn looked_up(table: &str) -> Loaded {
+    /// An image to which a table of 2 heads and 49 x 49 places is added that was computed from the parameter `table` of module `attn`, and
+    /// is called after the last operation.
+    fn looked_up(table: &str, last: &str) -> Loaded {
         let draft = Draft::opset(17).input("x", [Is(2), Is(2), Is(49), Is(49)]);
         let draft = draft
-            .stored("unsqueeze", floats(&[1, 2, 49, 49], &[0.5; 4802]))
+            .stored(last, floats(&[1, 2, 49, 49], &[0.5; 4802]))
             .stored("attn.gain", floats(&[2, 1, 1], &[1.0; 2]));
         let draft = draft.node("Mul", &["x", "attn.gain"], "m", vec![]);
         let draft = draft.noted(OPERATION, "%mul : f[target=torch.ops.aten.mul.Tensor](args = (%x, %p_attn_gain))");
-        let draft = draft.node("Add", &["m", "unsqueeze"], "y", vec![]);
-        let draft = draft.noted(OPERATION, "%add : f[target=torch.ops.aten.add.Tensor](args = (%mul, %unsqueeze))");
+        let draft = draft.node("Add", &["m", last], "y", vec![]);
+        let add = format!("%add : f[target=torch.ops.aten.add.Tensor](args = (%mul, %{last}))");
+        let draft = draft.noted(OPERATION, &add);
         let draft = draft.noted("pkg.torch.onnx.name_scopes", "['', 'attn', 'add']").output("y");
         draft.signed(&format!("p_attn_gain: PARAMETER target='attn.gain'{table}")).load()
     }
@@ -133,13 +135,30 @@ impl Draft {
 #[test]
 fn tables_computed_ahead_are_as_large_as_what_they_are_looked_up_in() {
     // Swin's table for windows of 7 x 7: 13 x 13 offsets for each of 2 heads.
-    let loaded = Draft::looked_up("\np_attn_t: PARAMETER target='attn.relative_position_bias_table'");
+    let loaded = Draft::looked_up("\np_attn_t: PARAMETER target='attn.relative_position_bias_table'", "unsqueeze");
     assert_eq!(loaded.network.parameters(), 2 + 13 * 13 * 2);
     assert!(loaded.warnings[0].contains("taken for those of the networks"), "{:?}", loaded.warnings);
     // One that nobody knows is as large as it came out, or is not known.
-    let loaded = Draft::looked_up("\np_attn_t: PARAMETER target='attn.bias'");
-    assert_eq!(loaded.network.parameters(), 2 + 2 * 49 * 49);
+    let bias = "\np_attn_t: PARAMETER target='attn.bias'";
+    assert_eq!(Draft::looked_up(bias, "unsqueeze").network.parameters(), 2 + 2 * 49 * 49);
+    // A table of zeros comes from nothing, as ConViT's of places does.
+    assert_eq!(Draft::looked_up(bias, "zeros_1").network.parameters(), 2);
     // No parameter is missing: it came from none.
-    let loaded = Draft::looked_up("");
+    let loaded = Draft::looked_up("", "unsqueeze");
     assert_eq!((loaded.network.parameters(), loaded.warnings.len()), (2, 0));
+}
+
+#[test]
+fn rows_of_a_table_that_an_exporter_merged_count_each() {
+    // EfficientViT adds a row of the table to one head after the other: here two of 49 numbers, all of them equal.
+    let draft =
+        Draft::opset(17).input("x", [Is(2), Is(49), Is(49)]).stored("select_3", floats(&[49, 49], &[0.0; 2401]));
+    let add = |draft: Draft, input: &str, name: &str| {
+        let draft = draft.node("Add", &[input, "select_3"], name, vec![]);
+        let draft = draft.noted(OPERATION, "%add : f[target=torch.ops.aten.add.Tensor](args = (%x, %select_3))");
+        draft.noted("pkg.torch.onnx.name_scopes", "['', 'attn', 'add']")
+    };
+    let draft = add(add(draft, "x", "m"), "m", "y").output("y");
+    let network = draft.signed("p_attn_t: PARAMETER target='attn.attention_biases'").load().network;
+    assert_eq!(network.parameters(), 2 * 49);
 }
