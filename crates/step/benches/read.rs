@@ -4,9 +4,6 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use perf4sight_step::network::onnx;
 use std::hint::black_box;
 
-/// Bytes of the graph.
-const SIZE: usize = 20_000_000;
-
 /// A field of a protobuf message that holds bytes.
 fn field(number: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![number << 3 | 2];
@@ -50,14 +47,11 @@ fn notes(index: usize, last: usize) -> Vec<Vec<u8>> {
     ]
 }
 
-/// A chain of operations until the graph has so many bytes.
-fn large() -> Vec<u8> {
+/// A chain of so many operations.
+fn chain(nodes: usize) -> Vec<u8> {
     let mut graph = field(11, &image("x"));
     let mut last = "x".to_string();
-    for index in 0.. {
-        if graph.len() >= SIZE {
-            break;
-        }
+    for index in 0..nodes {
         let name = format!("features.{index}.activation");
         let operator: &[u8] = if index % 2 == 0 { b"Relu" } else { b"Sigmoid" };
         let fields = [(1, last.as_bytes()), (2, name.as_bytes()), (3, name.as_bytes()), (4, operator)];
@@ -71,12 +65,16 @@ fn large() -> Vec<u8> {
 }
 
 fn read(criterion: &mut Criterion) {
-    let bytes = large();
     let mut group = criterion.benchmark_group("read");
-    group.sample_size(20).throughput(Throughput::Bytes(bytes.len() as u64));
-    group.bench_function("20 MB", |bench| {
-        bench.iter(|| onnx::from_bytes("large", black_box(&bytes)).expect("it is a network"));
-    });
+    group.sample_size(20);
+    // As many as 20 MB hold, and as many as no network has.
+    for nodes in [13_700, 50_000] {
+        let bytes = chain(nodes);
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.bench_function(format!("{nodes} nodes, {:.1} MB", bytes.len() as f64 / 1e6), |bench| {
+            bench.iter(|| onnx::from_bytes("chain", black_box(&bytes)).expect("it is a network"));
+        });
+    }
     group.finish();
 }
 
