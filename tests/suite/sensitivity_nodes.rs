@@ -129,6 +129,8 @@ fn the_slowest_node_counts_and_only_the_first_writes() {
     let rate = |run: &Value| run["measured"]["rate"]["per_second"].as_f64().unwrap();
     let each: Vec<f64> = run["nodes"].as_array().unwrap().iter().map(rate).collect();
     assert!(rate(run) == each[1] && each[1] <= 25.0 && each[1] < each[0] && each[1] < each[2], "{each:?}");
+    let shown = cluster.nodes[0].run("sensitivity sensitivity/profile.json").succeeds();
+    assert!(shown.stdout().contains("on each of 3 nodes"), "{shown}");
     // Nothing is measured twice, and nobody waits for those that have nothing to do.
     let again: Vec<Outcome> = cluster.start_all().into_iter().map(|node| self::ended(node).succeeds()).collect();
     assert!(again[0].stdout().contains("0 points measured, 1 found"), "{}", again[0]);
@@ -182,6 +184,21 @@ fn a_job_that_fails_on_one_node_fails_there() {
     let follower = ended(nodes.pop().unwrap()).fails(5).says("node 0 has ended").says("exit code 3");
     let leader = ended(nodes.pop().unwrap()).fails(5).says("exit code 3 on node 1 (").says("the disc is full");
     assert!(!leader.stderr().contains("on node 0"), "its job was ended, and did not fail: {leader}\n{follower}");
+}
+
+#[test]
+fn memory_that_runs_out_on_one_node_runs_out_there() {
+    let job = "[ \"$NODE_RANK\" != 1 ] || { sleep 1; tail /dev/zero > /dev/null; exit 1; }\n".to_owned() + STEPS;
+    let cluster = Cluster::new(2, "--point-time 60s --memory 64MiB", &job);
+    let limits = cluster.nodes[0].run("sensitivity --dry-run -- sh job.sh").succeeds();
+    if !limits.stdout().contains("  memory: control group") {
+        eprintln!("skipped: this test fills memory, and no control group here would stop it");
+        return;
+    }
+    let mut nodes = cluster.start_all();
+    let follower = ended(nodes.pop().unwrap()).fails(5).says("node 0 has ended: ");
+    ended(nodes.pop().unwrap()).fails(5).says("the job ran out of memory on node 1 (");
+    follower.says("ran out of memory on node 1 (");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn reach(nodes: &Nodes, patience: Duration, watch: &Watch<'_>, context: &Context
     link.map_err(|cause| {
         let wait = humantime::format_duration(nodes.wait);
         Error::device(format!("node 0 was not reached at {at} within {wait}: {cause}"))
-            .help("start the same command there with --node_rank 0, or wait longer (node_wait)")
+            .help("start the same command there with --node_rank 0, name its address (master_addr), or wait longer (node_wait)")
     })
 }
 
@@ -88,7 +88,20 @@ struct Leader {
 
 impl Leader {
     fn report(&self, report: &Report) -> Result<()> {
-        self.link.say(&message::line(report)).map_err(|cause| gone(&cause.to_string()))
+        // Why it ended tells more than that it did.
+        let broken = |cause: std::io::Error| self.last_words().unwrap_or_else(|| gone(&cause.to_string()));
+        self.link.say(&message::line(report)).map_err(broken)
+    }
+
+    /// Why it ended, where it said so.
+    fn last_words(&self) -> Option<Error> {
+        loop {
+            match self.hear(LOOK) {
+                Ok(Some(Order::End { why, .. })) => return Some(ended(&why)),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
     }
 
     /// Its next order; none where none comes within this time.
@@ -99,6 +112,10 @@ impl Leader {
             Some(Heard::Line(line)) => message::message(&line).map(Some).map_err(|why| gone(&why)),
         }
     }
+}
+
+fn ended(why: &str) -> Error {
+    Error::device(format!("node 0 has ended: {why}"))
 }
 
 fn gone(why: &str) -> Error {
@@ -218,7 +235,7 @@ impl Follower<'_> {
     /// What is said at the end.
     fn end(&self, done: bool, why: &str) -> Result<Next> {
         if !done {
-            return Err(Error::device(format!("node 0 has ended: {why}")));
+            return Err(ended(why));
         }
         let Nodes { rank, count, .. } = self.nodes;
         let headline = format!("node {rank} of {count} made {} runs; what came of them is on node 0", self.runs);
@@ -271,6 +288,10 @@ impl Pace for Led<'_> {
 
 impl Led<'_> {
     fn go_on(&mut self, known: bool) -> Result<()> {
+        // Whoever has said that all is over has nothing more to say.
+        if self.end.is_some() {
+            return Ok(());
+        }
         if known != self.known {
             self.leader.report(&Report::Look { point: self.point, enough: known })?;
             self.known = known;
@@ -282,7 +303,10 @@ impl Led<'_> {
                     self.leader.report(&Report::Closing { point })?;
                 }
                 Order::Stop { point } if point == self.point => self.phase = Phase::Stopped,
-                Order::End { done, why } => self.end = Some((done, why)),
+                Order::End { done, why } => {
+                    self.end = Some((done, why));
+                    return Ok(());
+                }
                 Order::Welcome
                 | Order::Refused { .. }
                 | Order::Begin { .. }

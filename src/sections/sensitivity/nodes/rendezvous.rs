@@ -71,35 +71,25 @@ impl Nodes {
         Nodes { rank: 0, ..self.clone() }
     }
 
-    /// The options of launchers, in either spelling, with what they are here.
-    fn options(&self) -> [([&'static str; 2], String); 4] {
-        [
-            (["--nnodes", "--nnodes"], self.count.to_string()),
-            (["--node_rank", "--node-rank"], self.rank.to_string()),
-            (["--master_addr", "--master-addr"], self.master_addr.clone()),
-            (["--master_port", "--master-port"], self.master_port.to_string()),
-        ]
+    /// What an option of launchers is here, in either spelling; none of any other word.
+    fn option(&self, name: &str) -> Option<String> {
+        match name {
+            "--nnodes" => Some(self.count.to_string()),
+            "--node_rank" | "--node-rank" => Some(self.rank.to_string()),
+            "--master_addr" | "--master-addr" => Some(self.master_addr.clone()),
+            "--master_port" | "--master-port" => Some(self.master_port.to_string()),
+            _ => None,
+        }
     }
 
     /// A command whose words give any of the options another value: what is given to both counts for the profiler.
     pub fn told(&self, words: &[String]) -> Vec<String> {
-        let (mut told, mut value) = (Vec::new(), None);
-        for word in words {
-            let (name, given) = word.split_once('=').map_or((word.as_str(), None), |(name, given)| (name, Some(given)));
-            let options = self.options();
-            let option = options.into_iter().find(|(names, _)| names.contains(&name)).map(|(_, value)| value);
-            let replaced = match (value.take(), &option, given) {
-                (Some(before), _, _) => before,
-                (None, Some(option), Some(_)) => format!("{name}={option}"),
-                (None, Some(_), None) => {
-                    value = option;
-                    word.clone()
-                }
-                (None, None, _) => word.clone(),
-            };
-            told.push(replaced);
-        }
-        told
+        let before = std::iter::once("").chain(words.iter().map(String::as_str));
+        let told = before.zip(words).map(|(before, word)| {
+            let named = |(name, _): (&str, &str)| Some(format!("{name}={}", self.option(name)?));
+            self.option(before).or_else(|| word.split_once('=').and_then(named)).unwrap_or_else(|| word.clone())
+        });
+        told.collect()
     }
 
     /// The variables that the job finds: by the names that `env://` and scripts read, and those that torchrun takes for its options
