@@ -42,13 +42,13 @@ impl Corrected {
 /// Costs of recording by the operation and the class that they fall into, the GPU idle.
 type Costs = BTreeMap<Operation, [f64; Class::ALL.len()]>;
 
-/// Microseconds that an event costs within itself: what its two looks at the clock take, as long as operators and calls that do nothing
-/// are recorded to last, 0.01 to 0.03.
+/// Microseconds that an event costs within itself: what its two looks at the clock take, as long as the shortest operators and calls are
+/// recorded to last (`docs/recording.md`).
 const WITHIN: f64 = 0.02;
 
-/// Microseconds that one event costs, before it begins and after it ends but for [`WITHIN`]: operators 0.35 to 0.47, functions of Python
-/// 0.22 to 0.26 and built-in ones 0.09 on one machine (`docs/recording.md`). Only their proportions count, for all of them together take
-/// what the recording tells. Calls of a runtime and ranges are taken for as much as operators.
+/// Microseconds that one event costs, before it begins and after it ends but for [`WITHIN`], as five programs tell on one machine
+/// (`docs/recording.md`). Only their proportions count, for all of them together take what the recording tells. Calls of a runtime and ranges
+/// are taken for as much as operators.
 fn cost(trace: &Trace, event: &Event) -> Option<f64> {
     match event.category {
         Category::Operator | Category::Runtime | Category::Annotation => Some(0.4),
@@ -82,10 +82,10 @@ struct Added {
 }
 
 /// Events do not explain what costs more than so many times what they are known to: other machines and versions of PyTorch differ from
-/// those of [`cost`], and even among these operators cost 1.3 times as much in one program as in another.
+/// those of [`cost`], and even among these operators cost more in one program than in another.
 const EXPLAINED: f64 = 4.0;
-/// A range may be longer than what is timed within it by so many nanoseconds and such a share of that: the medians of 60 recordings are
-/// 4 to 118 us longer, those of 0.1 ms no more than 7.
+/// A range may be longer than what is timed within it by so many nanoseconds and such a share of that, which is more than
+/// those of five programs are, of 0.1 to 50 ms (`docs/recording.md`).
 const AROUND: (f64, f64) = (20_000.0, 0.05);
 /// Nanoseconds by which two clocks may differ: a trace's own are whole microseconds in some versions.
 const CLOCKS: f64 = 1000.0;

@@ -43,8 +43,8 @@ pub enum Clock {
 const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
 /// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
 pub(crate) const DOUBTFUL: f64 = 0.05;
-/// Recording makes nothing so many times as long: a built-in function of Python takes some 30 ns and recording it some 90
-/// (`docs/recording.md`), and nothing that is recorded is shorter.
+/// Recording makes nothing so many times as long: a loop of built-in functions of Python takes three times as long (`docs/recording.md`), and
+/// nothing that is recorded is shorter.
 const MOST_TIMES: f64 = 20.0;
 /// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine 500 to 900 (`docs/recording.md`).
 const PAGE: f64 = 700.0;

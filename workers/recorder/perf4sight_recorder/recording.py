@@ -10,8 +10,8 @@ PLAIN, RECORDED = "plain", "recorded"
 """What is done with the iterations of a period."""
 
 SETTLING = 5
-"""Iterations that count for nothing after the profiler was started or stopped: an MLP of 0.1 ms takes three times as long in the first,
-and as long as ever from the sixth on. A number and no time, for all ranks must do the same."""
+"""Iterations that count for nothing after the profiler was started or stopped, for the first ones take longer. A number and no time, for all
+ranks must do the same."""
 
 LEAST, SEVERAL, MOST = 2, 5, 10
 """A recorded period has so many iterations at least; there are so many periods, and up to so many where each then has as many iterations
