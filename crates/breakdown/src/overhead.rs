@@ -46,7 +46,7 @@ pub(crate) const DOUBTFUL: f64 = 0.05;
 /// Recording makes nothing so many times as long: a loop of built-in functions of Python takes three times as long (`docs/recording.md`), and
 /// nothing that is recorded is shorter.
 const MOST_TIMES: f64 = 20.0;
-/// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine 500 to 900 (`docs/recording.md`).
+/// Nanoseconds that a page of memory takes which the system gives a process anew: on one machine some 700 to 1,000 (`docs/recording.md`).
 const PAGE: f64 = 700.0;
 /// Fewer recorded periods do not tell how much they differ among themselves.
 const PERIODS: usize = 3;
@@ -292,7 +292,7 @@ fn memory(faults: &Times, plain: f64) -> Option<String> {
     (share > DOUBTFUL).then(|| {
         format!(
             "the iterations without recording get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another; \
-             so many take some {:.0} % of an iteration (docs/recording.md says how a script keeps its memory)",
+             so many take some {:.0} % of an iteration (docs/recording.md)",
             100.0 * share
         )
     })

@@ -15,9 +15,9 @@ pub(crate) const STRIDE: usize = 1 << 20;
 /// A longer value is none that a profiler writes; names of a megabyte are read.
 const LONGEST: usize = 32 << 20;
 
-/// Traces are gzipped to a nineteenth at the least (`docs/traces.md`), as times have digits that differ. What unpacks to so many times its size, and to so many
+/// Traces are gzipped to a twenty-sixth at the least (`docs/traces.md`), as times have digits that differ. What unpacks to so many times its size, and to so many
 /// bytes, was made to fill memory.
-const UNPACKED: (u64, u64) = (25, 100_000_000);
+const UNPACKED: (u64, u64) = (50, 100_000_000);
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";

@@ -56,7 +56,7 @@ fn no_file_of_100_mb_takes_a_gigabyte() {
     let bomb = bomb();
     let trace = read(bomb.path()).unwrap();
     let told = trace.damage.warnings().join("; ");
-    assert!(told.contains("more than 25 times its size"), "{told}");
+    assert!(told.contains("more than 50 times its size"), "{told}");
     assert!(trace.events.len() > 1_000_000 && trace.events.len() < 10_000_000, "{}", trace.events.len());
     assert!(most() < 1_000_000_000, "{} bytes for {} events of a bomb", most(), trace.events.len());
 }
