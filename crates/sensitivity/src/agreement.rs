@@ -86,11 +86,12 @@ mod tests {
         let model = Model { curve, iterations: 10.0, data, cache: None, overlap: None };
         let run = |cpus: f64, cached: f64, seconds: f64| Run { cpus, cached, storage: None, seconds };
         let agreement = Agreement::of(&model, &[run(1.0, 0.0, 10.0), run(2.0, 0.0, 10.0), run(2.0, 0.5, 5.5)]);
-        // 10 s as said; 8 s for 10; MinIO misses half in 4 s and computes 5 s, LRU misses 1 - 0.1534 in 6.77 s: 5.89 s for 5.5.
+        // 10 s as said; 8 s for 10; MinIO misses half in 4 s and computes 5 s, in another run 5 / 1.03 or 4.85 s; LRU misses 1 - 0.1534 in
+        // 6.77 s: 5.81 s for 5.5.
         let errors: Vec<f64> = agreement.runs.iter().map(Compared::error_percent).collect();
-        assert!((errors[0], errors[1]) == (0.0, -20.0) && (errors[2] - 7.0).abs() < 0.1, "{errors:?}");
+        assert!((errors[0], errors[1]) == (0.0, -20.0) && (errors[2] - 5.7).abs() < 0.1, "{errors:?}");
         assert_eq!(agreement.inside(), 2, "the second is not where the model says");
-        assert!((agreement.scores.unwrap().mape - 9.0).abs() < 0.1);
+        assert!((agreement.scores.unwrap().mape - 8.6).abs() < 0.1);
         // All from storage of 0.5 MB/s takes 16 s.
         let slower = Run { storage: Some(0.5e6), ..run(2.0, 0.0, 16.0) };
         assert_eq!(Agreement::of(&model, &[slower]).inside(), 1);

@@ -97,14 +97,10 @@ impl Model {
     /// Seconds of an epoch with all its data in memory that is infinitely fast. The interval of a rate tells of the run that it was measured
     /// in; another run of the same job may differ by as much as rates are known to.
     pub fn compute(&self, cpus: f64) -> Estimate {
-        let between = self.curve.at(cpus);
-        let (rates, likely) = match self.curve.measured(cpus) {
-            Some(rate) => {
-                let [low, high] = rate.interval;
-                ([low.min(rate.per_second * (1.0 - KNOWN)), high.max(rate.per_second * (1.0 + KNOWN))], rate.per_second)
-            }
-            None => ([between.least, between.most], between.least),
-        };
+        let (between, measured) = (self.curve.at(cpus), self.curve.measured(cpus));
+        let [low, high] = measured.map_or([between.least, between.most], |rate| rate.interval);
+        let rates = [low.min(between.least * (1.0 - KNOWN)), high.max(between.most * (1.0 + KNOWN))];
+        let likely = measured.map_or(between.least, |rate| rate.per_second);
         let seconds = |rate: f64| self.iterations / rate;
         Estimate { least: seconds(rates[1]), likely: Some(seconds(likely)), most: seconds(rates[0]) }
     }
