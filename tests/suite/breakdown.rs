@@ -346,6 +346,46 @@ fn runs_of_different_versions_are_compared_with_a_warning() {
         .says("the runs had PyTorch 2.11.0+cu130 before and PyTorch 2.4.1 after");
 }
 
+/// One recording of several that is unlike the others is told, on whichever side it is.
+#[test]
+fn every_recording_of_a_side_is_looked_at() {
+    let without: Vec<String> = steps(0).into_iter().filter(|event| !event.contains("python_function")).collect();
+    let named = |name: &str, first: u32| {
+        let head = format!(r#""deviceProperties": [{{"name": "{name}"}}], "traceEvents""#);
+        trace(&steps(first)).replace("\"traceEvents\"", &head)
+    };
+    let stepping = [steps(30), vec![event("user_annotation", "Optimizer.step#SGD.step", "32", "10")]].concat();
+    let scene = Scene::new()
+        .file("a/rank0.json", trace(&steps(0)))
+        .file("b/rank0.json", trace(&steps(10)))
+        .file("none/rank0.json", trace(&without))
+        .file("old/rank0.json", named("V100", 20))
+        .file("new/rank0.json", named("H100", 40))
+        .file("training/rank0.json", trace(&stepping));
+    let compared = |arguments: &str| broken_down(&scene, arguments).succeeds();
+    compared("a none --compare a none").says("calls of Python are only in some of the traces");
+    let told: Vec<Value> = document(&scene)["comparison"].as_array().unwrap().clone();
+    assert!(told.iter().all(|one| one["of"]["metric"] != "CppTimeSec"), "{told:?}");
+    compared("old a --compare b new").says("different GPUs: V100 before and H100 after");
+    compared("old new --compare b").says("different GPUs: H100 or V100 before");
+    compared("training --compare b").says("an optimizer's step is only in the traces before");
+    let alike = compared("a --compare b");
+    assert_eq!(alike.stderr().matches("warning").count(), 0, "{alike}");
+}
+
+/// A recording that counts twice makes a mean look surer than it is, by whatever name.
+#[test]
+fn a_recording_counts_once() {
+    let scene = Scene::new()
+        .file("a/rank0.json", trace(&steps(0)))
+        .file("copy/rank0.json", trace(&steps(0)))
+        .file("b/rank0.json", trace(&steps(10)));
+    for twice in ["a a --compare b", "b --compare a copy"] {
+        broken_down(&scene, twice).fails(4).says("holds the same events as another");
+    }
+    broken_down(&scene, "a --compare copy").succeeds().says("the same recording is before and after");
+}
+
 /// Both ranks of both runs lack Python, and one event ends behind what it begins in: in different numbers.
 #[test]
 fn warnings_that_are_alike_are_said_once() {
@@ -364,6 +404,7 @@ fn warnings_that_are_alike_are_said_once() {
     let told = broken_down(&scene, "a --compare b").succeeds();
     assert_eq!(told.stderr().matches("Python and waiting are unknown").count(), 1, "{told}");
     assert!(told.stderr().matches("end after the one").count() == 1, "{told}");
+    told.says("are taken to end with it: 1…3");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::breakdown::{Breakdown, Iteration};
 use crate::drift::Drift;
 use crate::metrics::{Metric, Unit};
 use crate::state::Class;
-use crate::summary::{Summary, independent, quantile};
+use crate::summary::{MISSES, Summary, independent, quantile};
 use perf4sight_conventions::stats::mean;
 use std::collections::BTreeSet;
 
@@ -60,9 +60,6 @@ pub struct Comparison {
     pub recordings: [usize; 2],
 }
 
-/// The probability that any interval of a comparison misses.
-const MISSES: f64 = 0.05;
-
 impl Measure {
     /// All of them: the sets, then the metrics.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -114,9 +111,10 @@ impl Comparison {
     /// fewer than there are where neighbours are alike: of `n` with a correlation `r` of neighbours, `n (1 - r) / (1 + r)` count (Zwiers and
     /// von Storch, Journal of Climate 8, 1995; `r` without its bias, Kendall, Biometrika 41, 1954), and with what periods without the
     /// profiler differ by. Intervals are so wide that all hold together (Bonferroni), for among twenty numbers one or the other strays;
-    /// what is the same by two names counts once. Where Python's calls are recorded of one run only, what rests on them is left out.
+    /// what is the same by two names counts once. Where Python's calls are recorded of some ranks of some recordings only, what rests on them is
+    /// left out.
     pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
-        let alike = has_python(before) == has_python(after);
+        let alike = are_alike(before.iter().chain(after));
         let measures = Measure::all().filter(|measure| alike || measure.is_told_without_python());
         let both = |measure| Some((measure, [Sample::of(before, measure)?, Sample::of(after, measure)?]));
         let told: Vec<(Measure, [Sample; 2])> = measures.filter_map(both).collect();
@@ -143,9 +141,11 @@ impl Comparison {
     }
 }
 
-/// Whether Python's calls are recorded on all ranks of all recordings.
-fn has_python(recordings: &[&Breakdown]) -> bool {
-    recordings.iter().flat_map(|run| &run.ranks).all(|rank| rank.recorded.python)
+/// Whether Python's calls are recorded on all ranks of all recordings, or on none.
+fn are_alike<'a>(recordings: impl Iterator<Item = &'a &'a Breakdown>) -> bool {
+    let mut python = recordings.flat_map(|run| &run.ranks).map(|rank| rank.recorded.python);
+    let first = python.next();
+    python.all(|recorded| Some(recorded) == first)
 }
 
 impl Difference {

@@ -2,9 +2,9 @@
 
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::input_file;
-use perf4sight_traces::RECORDING;
+use perf4sight_traces::recording_of;
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The newest format of these files.
 const FORMAT: u32 = 2;
@@ -120,16 +120,9 @@ impl Recording {
     /// # Errors
     /// As [`Recording::read`].
     pub fn beside(trace: &Path) -> Result<Option<Self>> {
-        match beside(trace).filter(|file| file.exists()) {
+        match recording_of(trace).filter(|file| file.exists()) {
             Some(file) => Self::read(&file).map(Some),
             None => Ok(None),
         }
     }
-}
-
-/// `rank0.recording.json` of `rank0.json.gz`.
-fn beside(trace: &Path) -> Option<PathBuf> {
-    let name = trace.file_name()?.to_str()?;
-    let stem = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json"))?;
-    Some(trace.with_file_name(format!("{stem}{RECORDING}")))
 }

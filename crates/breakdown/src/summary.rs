@@ -19,7 +19,7 @@ pub struct Summary {
     pub interval: Option<[f64; 2]>,
 }
 
-/// The probability that an interval misses.
+/// The probability that an interval misses, or any of a comparison's.
 pub(crate) const MISSES: f64 = 0.05;
 
 impl Summary {

@@ -6,7 +6,7 @@
 mod invented;
 
 use invented::Invented;
-use perf4sight_breakdown::{Breakdown, Class, Idle, Metric, Options, RankBreakdown};
+use perf4sight_breakdown::{Breakdown, Class, Comparison, Idle, Measure, Metric, Options, RankBreakdown};
 use perf4sight_traces::Ranked;
 
 const STEP: (&str, &str) = ("user_annotation", "ProfilerStep#1");
@@ -144,4 +144,31 @@ fn a_backward_pass_that_waits_for_other_ranks_waits() {
     let rank = rank(&trace);
     let [python, wait] = [Class::Python, Class::Wait].map(|class| rank.iterations[0].sets.class(class));
     assert_eq!((python, wait), (Some(20), Some(75 - 30)));
+}
+
+/// Without Python, built-in functions are not in C++: a single recording or rank without it makes the numbers of all differ in what they mean.
+#[test]
+fn what_rests_on_python_is_compared_only_where_all_recordings_have_it() {
+    let recording = |python: &[bool]| {
+        let rank = |(rank, python): (usize, &bool)| {
+            let mut trace = Invented::default();
+            trace.main(STEP, [0, 100]).main(OPERATOR, [20, 70]);
+            if *python {
+                trace.main(PYTHON, [0, 100]);
+            }
+            trace.read(rank as u32)
+        };
+        let ranks: Vec<Ranked> = python.iter().enumerate().map(rank).collect();
+        Breakdown::of(&ranks, &Options::default()).unwrap()
+    };
+    let (with, without, mixed) = (recording(&[true]), recording(&[false]), recording(&[true, false]));
+    let compared = |before: &[&Breakdown], after: &[&Breakdown]| {
+        let comparison = Comparison::of(before, after);
+        assert!(comparison.get(Measure::Metric(Metric::TotalTimeSec)).is_some());
+        comparison.get(Measure::Metric(Metric::CppAndGPUTimeSec)).is_some()
+    };
+    assert!(compared(&[&with, &with], &[&with]) && compared(&[&without], &[&without]));
+    assert!(!compared(&[&with], &[&without]));
+    assert!(!compared(&[&with, &without], &[&with, &without]));
+    assert!(!compared(&[&mixed], &[&mixed]));
 }

@@ -4,17 +4,94 @@ use crate::intervals::Interval;
 use crate::trace::{Event, Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-/// Whether both are of one process and one of them ended before the other began.
-pub(crate) fn are_cycles(one: &Trace, other: &Trace) -> bool {
-    let (Some(own), Some(others)) = (extent(one), extent(other)) else { return false };
-    let apart = own.1 <= others.0 || others.1 <= own.0;
-    let process = processes(one);
-    apart && one.rank() == other.rank() && !process.is_empty() && process == processes(other)
+/// A trace, perhaps of several files, with what tells whether another file is of the same process.
+pub(crate) struct Cycles {
+    trace: Trace,
+    rank: Option<u32>,
+    /// Numbers of the processes that do anything but on an accelerator.
+    processes: BTreeSet<String>,
+    /// Each file, and from when to when it goes by the clock that it tells.
+    parts: Vec<(PathBuf, Interval)>,
 }
 
-/// Adds a trace of the same process; times are on the clock of the first.
-pub(crate) fn add(to: &mut Trace, other: Trace) {
+impl Cycles {
+    /// Of one file, of the rank that is told of it.
+    pub fn of(trace: Trace, rank: Option<u32>) -> Self {
+        let host = trace.events.iter().filter(|event| !event.category.on_device()).map(|event| event.track);
+        let tracks: BTreeSet<TrackId> = host.collect();
+        let processes = tracks.into_iter().map(|track| trace.tracks[track.index()].process.clone());
+        let processes = processes.filter(|process| process.parse::<u64>().is_ok()).collect();
+        let parts = extent(&trace).map(|extent| (trace.file.clone(), extent)).into_iter().collect();
+        Cycles { trace, rank, processes, parts }
+    }
+
+    /// The first file.
+    pub fn file(&self) -> &Path {
+        &self.trace.file
+    }
+
+    /// Whether both seem to be of one process, and none of their parts is at the time of another. Processes in containers have small
+    /// numbers, which others have, too: that such a trace is made of several files is told ([`Cycles::finish`]).
+    pub fn go_on_with(&self, other: &Cycles) -> bool {
+        self.rank == other.rank
+            && !self.processes.is_empty()
+            && self.processes == other.processes
+            && self.parts.iter().all(|part| other.parts.iter().all(|others| may_follow(part, others)))
+    }
+
+    /// Takes the parts of another one in; times are on the clock of the first.
+    pub fn add(&mut self, other: Cycles) {
+        self.parts.extend(other.parts);
+        add(&mut self.trace, other.trace);
+    }
+
+    /// The trace as a whole, which tells what it was made of.
+    pub fn finish(mut self) -> Trace {
+        if self.parts.len() > 1 {
+            self.trace.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
+            let told = told(&self);
+            self.trace.damage.others.push(told);
+        }
+        self.trace
+    }
+}
+
+/// Files that are named where several are told of.
+const NAMED: usize = 3;
+
+fn told(cycles: &Cycles) -> String {
+    let files = cycles.parts.iter().take(NAMED).map(|(file, _)| file.display().to_string()).collect::<Vec<_>>();
+    let more = match cycles.parts.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let processes = cycles.processes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!(
+        "{}{more} are taken for one trace that process {processes} wrote in parts, for their times do not overlap; if they are of several runs, whose processes may have the same number in containers, break them down one by one",
+        files.join(", ")
+    )
+}
+
+/// Whether both may be what one process wrote one after the other: `perf4sight record` writes one trace a process, and the handler of
+/// PyTorch's profiler names the host.
+fn may_follow((file, own): &(PathBuf, Interval), (other, others): &(PathBuf, Interval)) -> bool {
+    let apart = own.1 <= others.0 || others.1 <= own.0;
+    let is_recording = |file: &Path| crate::ranks::recording_of(file).is_some_and(|recording| recording.exists());
+    let same_host = worker(file).zip(worker(other)).is_none_or(|(own, other)| own == other);
+    apart && same_host && !is_recording(file) && !is_recording(other)
+}
+
+/// Host and process as `tensorboard_trace_handler` names files: `host_77` of `host_77.1700000000000000000.pt.trace.json.gz`.
+fn worker(file: &Path) -> Option<&str> {
+    let name = file.file_name()?.to_str()?;
+    let name = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".pt.trace.json")?;
+    let (worker, time) = name.rsplit_once('.')?;
+    time.parse::<u64>().ok().map(|_| worker)
+}
+
+fn add(to: &mut Trace, other: Trace) {
     let later = other.header.base.saturating_sub(to.header.base);
     let names: Vec<_> = other.names.all().map(|(_, name)| to.names.intern(name)).collect();
     let tracks: Vec<Option<TrackId>> = other.tracks.iter().map(|track| track_of(to, track)).collect();
@@ -30,7 +107,6 @@ pub(crate) fn add(to: &mut Trace, other: Trace) {
         })
     };
     to.events.extend(other.events.into_iter().filter_map(moved));
-    to.events.sort_by_key(|event| (event.start, Reverse(event.duration)));
     let file = other.file.display();
     to.damage.others.extend(other.damage.warnings().into_iter().map(|told| format!("{file}: {told}")));
 }
@@ -50,11 +126,4 @@ fn extent(trace: &Trace) -> Option<Interval> {
     let ends = trace.events.iter().map(Event::end).max()?;
     let base = trace.header.base;
     Some((trace.events.first()?.start.saturating_add(base), ends.saturating_add(base)))
-}
-
-/// The processes that do anything but on an accelerator.
-fn processes(trace: &Trace) -> BTreeSet<&str> {
-    let host = trace.events.iter().filter(|event| !event.category.on_device());
-    let told = host.map(|event| trace.tracks[event.track.index()].process.as_str());
-    told.filter(|process| process.parse::<u64>().is_ok()).collect()
 }

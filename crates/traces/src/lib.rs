@@ -24,5 +24,5 @@ mod window;
 pub use category::Category;
 pub use damage::{Damage, Kind};
 pub use intern::{NameId, Names};
-pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings};
+pub use ranks::{BREAKDOWN, RECORDING, Ranked, read, read_ranks, read_recordings, recording_of};
 pub use trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};

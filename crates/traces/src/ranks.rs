@@ -1,7 +1,8 @@
 //! Traces of several ranks: one file each, in a folder or named one by one.
 
+use crate::cycles::Cycles;
 use crate::trace::Trace;
-use crate::{cycles, kineto, sqlite};
+use crate::{kineto, sqlite};
 use perf4sight_conventions::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,8 +42,8 @@ fn read_all(file: &Path) -> Result<Vec<Trace>> {
 
 /// Reads files and folders of traces; by rank. Several processes of one file are ranks in the order of their numbers, and
 /// further processes of a rank that `perf4sight record` followed get numbers behind the last. What one process wrote one after the other is
-/// one trace. What lies in a folder
-/// beside traces and is none is passed over, which the first trace's [`Trace::damage`] tells.
+/// one trace, which tells its parts in [`Trace::damage`]. What lies in a folder beside traces and is none is passed over, which the first
+/// trace's tells.
 ///
 /// # Errors
 /// A named file that is no trace, a folder without traces, two traces of one rank.
@@ -54,46 +55,66 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
             false => files.push((path.clone(), false)),
         }
     }
-    let mut ranks: BTreeMap<u32, Trace> = BTreeMap::new();
-    let mut place = 0;
+    let mut ranks = Ranks::default();
     let mut passed_over: Vec<(&Path, Error)> = Vec::new();
-    let mut further: Vec<(u32, Trace)> = Vec::new();
     for (file, in_folder) in &files {
-        let traces = match read_all(file) {
-            Ok(traces) => traces,
-            Err(error) if *in_folder && error.kind() == Kind::Input => {
-                passed_over.push((file, error));
-                continue;
-            }
+        match read_all(file) {
+            Ok(traces) => ranks.add(file, traces)?,
+            Err(error) if *in_folder && error.kind() == Kind::Input => passed_over.push((file, error)),
             Err(error) => return Err(error),
-        };
-        // Of several in a file, its name cannot tell.
-        let alone = traces.len() == 1;
-        for trace in traces {
-            let told = if alone { trace.rank() } else { trace.header.rank };
-            if let Some(earlier) = ranks.values_mut().find(|earlier| cycles::are_cycles(earlier, &trace)) {
-                cycles::add(earlier, trace);
-                continue;
-            }
-            let rank = told.unwrap_or(place);
-            place += 1;
-            match ranks.get(&rank) {
-                _ if is_further_process(file) => further.push((rank, trace)),
-                Some(other) => return Err(twice(rank, file, &other.file)),
-                None => _ = ranks.insert(rank, trace),
-            }
         }
     }
-    further.into_iter().for_each(|(rank, trace)| add_further(rank, trace, &mut ranks));
-    match ranks.values_mut().next() {
-        Some(first) => first.damage.others.extend(without(&passed_over)),
+    let mut ranks = ranks.finish();
+    match ranks.first_mut() {
+        Some(first) => first.trace.damage.others.extend(without(&passed_over)),
         None => {
             if let Some((_, error)) = passed_over.into_iter().next() {
                 return Err(error);
             }
         }
     }
-    Ok(ranks.into_iter().map(|(rank, trace)| Ranked { rank, trace }).collect())
+    Ok(ranks)
+}
+
+/// Traces in the making, by rank.
+#[derive(Default)]
+struct Ranks {
+    known: BTreeMap<u32, Cycles>,
+    /// Of further processes of a rank, which have numbers once all ranks are known.
+    further: Vec<(u32, Trace)>,
+    /// How many traces there were that did not go on with another one.
+    place: u32,
+}
+
+impl Ranks {
+    /// Takes in what a file holds.
+    fn add(&mut self, file: &Path, traces: Vec<Trace>) -> Result<()> {
+        // Of several in a file, its name cannot tell.
+        let alone = traces.len() == 1;
+        for trace in traces {
+            let told = if alone { trace.rank() } else { trace.header.rank };
+            let part = Cycles::of(trace, told);
+            if let Some(earlier) = self.known.values_mut().find(|earlier| earlier.go_on_with(&part)) {
+                earlier.add(part);
+                continue;
+            }
+            let rank = told.unwrap_or(self.place);
+            self.place += 1;
+            match self.known.get(&rank) {
+                _ if is_further_process(file) => self.further.push((rank, part.finish())),
+                Some(other) => return Err(twice(rank, file, other.file())),
+                None => _ = self.known.insert(rank, part),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Vec<Ranked> {
+        let mut ranks: BTreeMap<u32, Trace> =
+            self.known.into_iter().map(|(rank, cycles)| (rank, cycles.finish())).collect();
+        self.further.into_iter().for_each(|(rank, trace)| add_further(rank, trace, &mut ranks));
+        ranks.into_iter().map(|(rank, trace)| Ranked { rank, trace }).collect()
+    }
 }
 
 /// Reads files and folders of traces of one or several recordings of a run; the ranks of each. Files are one recording; a folder begins
@@ -185,6 +206,13 @@ fn traces_in(folder: &Path) -> Result<Vec<PathBuf>> {
 pub const BREAKDOWN: &str = "breakdown.json";
 /// What `perf4sight record` tells of a recording lies beside its trace, under a name that ends in this.
 pub const RECORDING: &str = ".recording.json";
+
+/// What `perf4sight record` tells of a trace: `rank0.recording.json` beside `rank0.json.gz`; none of a file that it does not write.
+pub fn recording_of(trace: &Path) -> Option<PathBuf> {
+    let name = trace.file_name()?.to_str()?;
+    let stem = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json"))?;
+    Some(trace.with_file_name(format!("{stem}{RECORDING}")))
+}
 
 /// What the names of traces end in: PyTorch's, those that nsys exports, and nvprof's.
 const ENDINGS: [&str; 5] = [".json", ".json.gz", ".sqlite", ".nvprof", ".nvvp"];

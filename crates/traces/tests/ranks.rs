@@ -35,11 +35,42 @@ fn what_a_profiler_wrote_one_after_the_other_is_one_trace() {
     let events: Vec<(&str, i64)> = trace.events.iter().map(|event| (trace.name(event), event.start)).collect();
     assert_eq!(events, [("op 100", 100_000), ("op 200", 200_000), ("op 300", 300_000)]);
     assert_eq!(trace.tracks.len(), 1);
+    // A process of another run may have the same number.
+    let told = trace.damage.warnings();
+    assert!(told.len() == 1 && told[0].contains("vm_77.30") && told[0].contains("that process 77 wrote"), "{told:?}");
     // Another process, and one that goes on meanwhile, are others.
     write(folder.path(), "vm_78.40.pt.trace.json", 78, [400, 450]);
     assert_eq!(ranks_and_events(folder.path()), [(0, 3), (1, 1)]);
     write(folder.path(), "vm_77.41.pt.trace.json", 77, [320, 340]);
     assert_eq!(ranks_and_events(folder.path()).len(), 3);
+}
+
+/// In a container every script is process 7: what its host or a recorder tells apart is no one trace, and where nothing does it is told.
+#[test]
+fn processes_of_the_same_number_are_not_one_where_anything_tells_them_apart() {
+    let ranks = |names: [&str; 2], recorded: Option<&str>| {
+        let folder = TempDir::new().unwrap();
+        names.into_iter().zip([0, 100]).for_each(|(name, start)| write(folder.path(), name, 7, [start, start + 50]));
+        recorded.into_iter().for_each(|name| fs::write(folder.path().join(name), "{}").unwrap());
+        ranks_and_events(folder.path()).into_iter().map(|(_, events)| events).collect::<Vec<usize>>()
+    };
+    assert_eq!(ranks(["one.json", "two.json"], None), [2]);
+    assert_eq!(ranks(["one.json", "two.json"], Some("two.recording.json")), [1, 1]);
+    assert_eq!(ranks(["one.json", "two.json"], Some("one.recording.json")), [1, 1]);
+    let [first, second] = ["a1_7.10.pt.trace.json", "b2_7.20.pt.trace.json"];
+    assert_eq!(ranks([first, second], None), [1, 1]);
+    assert_eq!(ranks([first, "a1_7.20.pt.trace.json"], None), [2]);
+    assert_eq!(ranks(["rank0.json", "rank1.json"], None), [1, 1]);
+}
+
+/// Files whose names do not have the order of their times.
+#[test]
+fn parts_come_in_any_order() {
+    let folder = TempDir::new().unwrap();
+    for (name, start) in [("a.json", 100), ("b.json", 300), ("c.json", 200)] {
+        write(folder.path(), name, 77, [start, start + 50]);
+    }
+    assert_eq!(ranks_and_events(folder.path()), [(0, 3)]);
 }
 
 /// A script that forks: the recorder names the files of the second process of a rank by its number.

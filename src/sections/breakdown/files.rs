@@ -40,7 +40,9 @@ impl Files {
         if let Some(input) = inputs.find(is_replaced) {
             return refused("what is to be broken down lies where a file of the breakdown goes", input);
         }
-        match replaced.iter().find(|file| is_foreign(file, out)) {
+        // What tells of the data and of the files without a word is read once.
+        let ours = !replaced.is_empty() && is_breakdown(&out.join(MARK));
+        match replaced.iter().find(|file| !ours || is_anothers_page(file)) {
             Some(file) => refused("a file of this name lies here that is not a breakdown's", file),
             None => Ok(Files { out: out.to_owned(), files: Vec::new() }),
         }
@@ -88,14 +90,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// Whether a file of a folder is none that a breakdown wrote: data and page tell of themselves, and the data of the files without a word.
-fn is_foreign(file: &Path, out: &Path) -> bool {
-    match file.file_name() {
-        Some(name) if name == REPORT => {
-            !fs::read_to_string(file).is_ok_and(|page| page.contains(OURS)) || !is_breakdown(&out.join(MARK))
-        }
-        _ => !is_breakdown(&out.join(MARK)),
-    }
+/// Whether a file is a page that tells of another program.
+fn is_anothers_page(file: &Path) -> bool {
+    let is_page = file.file_name().is_some_and(|name| name == REPORT);
+    is_page && !fs::read_to_string(file).is_ok_and(|page| page.contains(OURS))
 }
 
 /// What `breakdown.json` has at its top.

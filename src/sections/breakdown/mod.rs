@@ -14,6 +14,7 @@ mod rows;
 mod run;
 mod tables;
 mod time_breakdown;
+mod unlike;
 mod warnings;
 
 use crate::breakdown::{Comparison, Metric, Options, RankBreakdown};
@@ -28,6 +29,7 @@ use run::Run;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
+use unlike::Sides;
 
 /// The section `[breakdown]`.
 pub static SPEC: Spec = Spec {
@@ -171,13 +173,14 @@ impl Breakdown {
         let before = Run::read_recordings(&self.traces, &options, progress)?;
         let after = Run::read_recordings(&self.compare, &options, progress)?;
         // What makes two runs hard to compare comes first.
-        let mut warnings = before.first.unlike(&after.first);
+        let sides = Sides([&before, &after].map(|side| side.all().collect()));
+        sides.once()?;
+        let mut warnings = sides.unlike();
         let told = [("before", &before), ("after", &after)].into_iter().flat_map(|(name, recordings)| {
             recordings.all().flat_map(Run::warnings).map(move |warning| (name, warning))
         });
         warnings.extend(warnings::of_runs(told));
-        let [own, others] =
-            [&before, &after].map(|recordings| recordings.all().map(|run| &run.breakdown).collect::<Vec<_>>());
+        let [own, others] = sides.0.map(|side| side.into_iter().map(|run| &run.breakdown).collect::<Vec<_>>());
         let comparison = Comparison::of(&own, &others);
         Ok(Shown { run: before.first, after: Some((after.first, comparison)), warnings })
     }

@@ -15,7 +15,7 @@ pub(super) struct Run {
     /// As many ranks in the same order.
     pub breakdown: Breakdown,
     /// What it ran with, where recordings tell.
-    origins: BTreeSet<String>,
+    pub origins: BTreeSet<String>,
 }
 
 /// A run that was recorded once or several times.
@@ -84,38 +84,12 @@ impl Run {
         }
     }
 
-    /// Whether Python's calls are in the traces.
-    fn has_python(&self) -> bool {
-        self.breakdown.ranks.iter().all(|rank| rank.recorded.python)
-    }
-
-    /// What makes another run, which came after, hard to compare with this one, in sentences.
-    pub fn unlike(&self, after: &Run) -> Vec<String> {
-        let only = |of_before: bool| if of_before { "before" } else { "after" };
-        let mut told = Vec::new();
-        if self.has_python() != after.has_python() {
-            told.push(format!(
-                "calls of Python are only in the traces {}: Python and C++ cannot be compared, and recording such calls makes iterations longer; record both alike",
-                only(self.has_python())
-            ));
-        }
-        if self.has_accelerators() != after.has_accelerators() {
-            told.push(format!("GPUs are only in the traces {}", only(self.has_accelerators())));
-        }
-        let [own, other] = [self, after].map(Run::devices);
-        if own != other && !own.is_empty() && !other.is_empty() {
-            let named = |devices: BTreeSet<&str>| devices.into_iter().collect::<Vec<_>>().join(", ");
-            told.push(format!("the runs had different GPUs: {} before, {} after", named(own), named(other)));
-        }
-        if self.origins != after.origins && !self.origins.is_empty() && !after.origins.is_empty() {
-            let named = |run: &Run| run.origins.iter().cloned().collect::<Vec<_>>().join(", ");
-            told.push(format!("the runs had {} before and {} after", named(self), named(after)));
-        }
-        let [own, other] = [self, after].map(|run| run.traces.len());
-        if own != other {
-            told.push(format!("the runs have different numbers of ranks: {own} before, {other} after"));
-        }
-        told
+    /// Whether both are one recording, whatever its files are called.
+    pub fn is_same_as(&self, other: &Run) -> bool {
+        let same = |(own, other): (&Ranked, &Ranked)| {
+            own.trace.header.base == other.trace.header.base && own.trace.events == other.trace.events
+        };
+        self.traces.len() == other.traces.len() && self.traces.iter().zip(&other.traces).all(same)
     }
 
     /// Whether any trace is of one of several processes.
@@ -124,7 +98,7 @@ impl Run {
     }
 
     /// Names of the accelerators.
-    fn devices(&self) -> BTreeSet<&str> {
+    pub fn devices(&self) -> BTreeSet<&str> {
         self.traces.iter().flat_map(|ranked| &ranked.trace.header.devices).map(String::as_str).collect()
     }
 

@@ -1,62 +1,163 @@
 //! Warnings as people read them: those that say the same of several ranks or runs once.
 
+use std::fmt;
+
 /// What is said of some ranks or runs.
 struct Told<W> {
-    /// As it is said of the first.
-    words: String,
-    /// Whether it is said of the others in the same words, numbers included.
-    equally: bool,
+    words: Vec<Word>,
     of: Vec<W>,
+}
+
+/// A word of a warning.
+#[derive(Clone)]
+struct Word {
+    before: String,
+    /// The lowest and the highest of those that say the same, where it is a number.
+    range: Option<[Number; 2]>,
+    after: String,
+}
+
+/// A number as it was written.
+#[derive(Clone)]
+struct Number {
+    value: f64,
+    text: String,
+}
+
+/// What stands between the lowest and the highest of some numbers.
+const TO: &str = "…";
+
+impl Number {
+    fn of(text: &str) -> Option<Self> {
+        let value = text.parse().ok().filter(|_| text.ends_with(|last: char| last.is_ascii_digit()))?;
+        Some(Number { value, text: text.to_owned() })
+    }
 }
 
 /// Warnings with whom they are of; those that differ in numbers alone are one.
 fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<Told<W>> {
-    let mut told: Vec<(String, Told<W>)> = Vec::new();
-    for (whom, words) in all {
-        let shape = without_numbers(&words);
-        match told.iter_mut().find(|(known, _)| *known == shape) {
-            Some((_, known)) => {
-                known.equally &= known.words == words;
+    let mut told: Vec<Told<W>> = Vec::new();
+    for (whom, sentence) in all {
+        let words: Vec<Word> = sentence.split(' ').map(Word::of).collect();
+        match told.iter_mut().find(|known| is_shaped_as(&known.words, &words)) {
+            Some(known) => {
+                known.words.iter_mut().zip(words).for_each(|(known, word)| known.widen(word));
                 known.of.push(whom);
             }
-            None => told.push((shape, Told { words, equally: true, of: vec![whom] })),
+            None => told.push(Told { words, of: vec![whom] }),
         }
     }
-    told.into_iter().map(|(_, told)| told).collect()
+    told
 }
 
-fn without_numbers(words: &str) -> String {
-    words
-        .split(|c: char| c.is_ascii_digit() || "+-.".contains(c))
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("#")
+fn is_shaped_as(known: &[Word], words: &[Word]) -> bool {
+    known.len() == words.len() && known.iter().zip(words).all(|(known, word)| known.is_shaped_as(word))
+}
+
+impl Word {
+    /// A number, or a range of some, may stand in brackets and before punctuation; one that is part of a name is none.
+    fn of(word: &str) -> Self {
+        let inner = word.trim_start_matches('(');
+        let core = inner.trim_end_matches([',', ';', ':', ')', '.']);
+        let (low, high) = core.split_once(TO).unwrap_or((core, core));
+        match Number::of(low).zip(Number::of(high)) {
+            Some((low, high)) => Word {
+                before: word[..word.len() - inner.len()].to_owned(),
+                range: Some([low, high]),
+                after: inner[core.len()..].to_owned(),
+            },
+            None => Word { before: word.to_owned(), range: None, after: String::new() },
+        }
+    }
+
+    fn is_shaped_as(&self, other: &Word) -> bool {
+        self.before == other.before && self.after == other.after && self.range.is_some() == other.range.is_some()
+    }
+
+    /// Takes the numbers of another one in.
+    fn widen(&mut self, other: Word) {
+        if let (Some([low, high]), Some([other_low, other_high])) = (&mut self.range, other.range) {
+            if other_low.value < low.value {
+                *low = other_low;
+            }
+            if other_high.value > high.value {
+                *high = other_high;
+            }
+        }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.before)?;
+        match &self.range {
+            Some([low, high]) if low.text != high.text => write!(f, "{}{TO}{}", low.text, high.text)?,
+            Some([number, _]) => f.write_str(&number.text)?,
+            None => {}
+        }
+        f.write_str(&self.after)
+    }
+}
+
+impl<W> Told<W> {
+    fn sentence(&self) -> String {
+        self.words.iter().map(Word::to_string).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Warnings of ranks, where there are so many.
 pub(super) fn of_ranks(all: impl IntoIterator<Item = (u32, String)>, count: usize) -> Vec<String> {
-    let sentence = |Told { words, equally, of }: Told<u32>| {
-        let whom = match of.as_slice() {
-            _ if count == 1 => return words,
-            all if all.len() == count => "all ranks".to_owned(),
-            [rank] => format!("rank {rank}"),
-            [first, .., last] => format!("{} ranks from {first} to {last}", of.len()),
-            [] => return words,
-        };
-        if equally { format!("{whom}: {words}") } else { format!("{whom}: {words} (in numbers of rank {})", of[0]) }
+    let sentence = |told: Told<u32>| {
+        let words = told.sentence();
+        match told.of.as_slice() {
+            _ if count == 1 => words,
+            all if all.len() == count => format!("all ranks: {words}"),
+            [rank] => format!("rank {rank}: {words}"),
+            [first, .., last] => format!("{} ranks from {first} to {last}: {words}", told.of.len()),
+            [] => words,
+        }
     };
     alike(all).into_iter().map(sentence).collect()
 }
 
 /// Warnings of recordings before and after a change.
 pub(super) fn of_runs(all: impl IntoIterator<Item = (&'static str, String)>) -> Vec<String> {
-    let sentence = |Told { words, equally, of }: Told<&'static str>| {
-        let first = of[0];
-        match of.iter().all(|name| *name == first) {
+    let sentence = |told: Told<&'static str>| {
+        let (words, first) = (told.sentence(), told.of[0]);
+        match told.of.iter().all(|name| *name == first) {
             true => format!("{first}: {words}"),
-            false if equally => format!("before and after: {words}"),
-            false => format!("before and after: {words} (in numbers of {first})"),
+            false => format!("before and after: {words}"),
         }
     };
     alike(all).into_iter().map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is worst is shown whichever way is worse, signs included, and numbers in names tell them apart.
+    #[test]
+    fn numbers_of_several_are_shown_as_their_range() {
+        let told = [
+            "recorded iterations are +5 % off, with a certainty of 53.5 % (byte 7)",
+            "recorded iterations are -12 % off, with a certainty of 80 % (byte 7)",
+            "recorded iterations are +8 % off, with a certainty of 61 % (byte 7)",
+            "conv_1 is missing",
+            "conv_2 is missing",
+        ];
+        let told = of_ranks((0..).zip(told.map(str::to_owned)), 4);
+        assert_eq!(
+            told,
+            [
+                "3 ranks from 0 to 2: recorded iterations are -12…+8 % off, with a certainty of 53.5…80 % (byte 7)",
+                "rank 3: conv_1 is missing",
+                "rank 4: conv_2 is missing"
+            ]
+        );
+        // Those of ranks are told of runs, too.
+        let of_both = [("before", "all ranks: 1…2 are lost"), ("after", "all ranks: 2…3 are lost")];
+        let told = of_runs(of_both.map(|(name, told)| (name, told.to_owned())));
+        assert_eq!(told, ["before and after: all ranks: 1…3 are lost"]);
+    }
 }
