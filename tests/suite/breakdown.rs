@@ -240,6 +240,10 @@ fn a_trace_without_time_is_refused() {
         broken_down(&scene, name).fails(4).says(name);
         assert!(!scene.path("breakdown").exists(), "{name}");
     }
+    let timeless = trace(&steps(0)).replace("\"dur\"", "\"duration\"");
+    broken_down(&scene.file("timeless.json", timeless), "timeless.json")
+        .fails(4)
+        .says("9 events were left out: without a time");
 }
 
 #[test]
@@ -370,7 +374,8 @@ fn every_recording_of_a_side_is_looked_at() {
     compared("old new --compare b").says("different GPUs: H100 or V100 before");
     compared("training --compare b").says("an optimizer's step is only in the traces before");
     let alike = compared("a --compare b");
-    assert_eq!(alike.stderr().matches("warning").count(), 0, "{alike}");
+    alike.says("what recording itself takes is in these times");
+    assert_eq!(alike.stderr().matches("warning").count(), 1, "{alike}");
 }
 
 /// A recording that counts twice makes a mean look surer than it is, by whatever name.

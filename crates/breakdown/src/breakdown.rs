@@ -19,6 +19,7 @@ use perf4sight_conventions::stats;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Ranked, TrackId};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// What a user may ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub struct RankBreakdown {
     /// All threads, and what each does.
     pub threads: Vec<Thread>,
     /// What the process does at each moment as seen from its main thread, others standing in while that is blocked.
-    pub timeline: Vec<Stretch>,
+    pub timeline: Arc<Vec<Stretch>>,
     /// The operation that the script is in at each moment, where it is in any.
     pub operations: Vec<(Interval, Operation)>,
     /// When its accelerators work.
@@ -136,13 +137,11 @@ impl RankBreakdown {
         let trace = &ranked.trace;
         let (threads, device) = (threads(trace), Device::of(trace));
         let likely = main_thread::find(trace, &threads, None).map(|thread| threads[thread].track);
-        let mut found = iterations::find(trace, options.iteration.as_deref(), likely)?;
-        let too_many = found.marks.len().saturating_sub(iterations::MOST);
-        found.marks.truncate(iterations::MOST);
+        let found = iterations::find(trace, options.iteration.as_deref(), likely)?;
         let main = main_thread::find(trace, &threads, found.track);
         let python = main.is_some_and(|main| main_thread::has_python(trace, &threads[main]));
         let recorded = Recorded::of(trace, python);
-        let timeline = main.map_or_else(Vec::new, |main| main_thread::timeline(trace, &threads, main));
+        let timeline = main.map_or_else(Arc::default, |main| main_thread::timeline(trace, &threads, main));
         let durations: Vec<i64> = found.marks.iter().map(|mark| mark.window.1 - mark.window.0).collect();
         let warm_up = WarmUp::of(&durations);
         let (operations, merged) =
@@ -160,8 +159,7 @@ impl RankBreakdown {
             corrected: None,
             warm_up: at < warm_up.iterations,
         };
-        let told =
-            Told { trace, found: &found, threads: &threads, main, recorded, too_many, merged }.warnings(&warm_up);
+        let told = Told { trace, found: &found, threads: &threads, main, recorded, merged }.warnings(&warm_up);
         Ok(RankBreakdown {
             rank: ranked.rank,
             recorded,

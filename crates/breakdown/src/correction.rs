@@ -309,7 +309,7 @@ fn is_seen(rank: &RankBreakdown, trace: &Trace, event: &Event) -> bool {
     let stands_in = || {
         let shown = rank.timeline.partition_point(|stretch| stretch.end <= event.start);
         let shown = rank.timeline.get(shown).filter(|stretch| stretch.start <= event.start);
-        shown.and_then(|stretch| stretch.event).is_some_and(|shown| trace.events[shown as usize].track == event.track)
+        shown.is_some_and(|shown| trace.events[shown.event as usize].track == event.track)
     };
     Some(event.track) == rank.main || stands_in()
 }

@@ -114,7 +114,7 @@ impl Device {
 
     /// What goes on in a window, which is shorter than 292 years.
     pub fn within(&self, window: Interval) -> DeviceTime {
-        let works: Vec<Vec<Interval>> = self.works.iter().map(|intervals| during(intervals, window).to_vec()).collect();
+        let works = self.works.each_ref().map(|intervals| during(intervals, window));
         let parts = partition(window, &works);
         let sum = |holds: &dyn Fn(u32) -> bool| -> i64 {
             parts.iter().filter(|(set, _)| holds(**set)).map(|(_, nanoseconds)| nanoseconds).sum()

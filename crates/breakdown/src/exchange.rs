@@ -6,6 +6,7 @@ use crate::state::State;
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::{Interval, union};
 use perf4sight_traces::{Category, Event, Trace, TrackId};
+use std::sync::Arc;
 
 /// How PyTorch calls the ranges of exchanges that processors make; those of GPUs are kernels.
 const EXCHANGES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
@@ -14,22 +15,22 @@ const NODE: &str = "autograd::engine::evaluate_function";
 
 /// The stretches of a main thread, with waiting where it sits in `run_backward`, all nodes of that behind it, while gradients are
 /// exchanged.
-pub(crate) fn waits(trace: &Trace, main: TrackId, stretches: Vec<Stretch>) -> Vec<Stretch> {
+pub(crate) fn waits(trace: &Trace, main: TrackId, stretches: Arc<Vec<Stretch>>) -> Arc<Vec<Stretch>> {
     let exchanges = exchanges(trace, main);
     if exchanges.is_empty() {
         return stretches;
     }
     let nodes: Vec<i64> = trace.events.iter().filter(|event| is_node(trace, event)).map(|event| event.start).collect();
     let mut seen = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
+    for stretch in stretches.iter().copied() {
         let later = nodes.partition_point(|start| *start < stretch.start);
         let ends = |pass: u32| nodes.get(later).is_none_or(|next| *next >= trace.events[pass as usize].end());
-        match stretch.state == State::Delegates && stretch.event.is_some_and(ends) {
+        match stretch.state == State::Delegates && ends(stretch.event) {
             true => divide(stretch, during(&exchanges, (stretch.start, stretch.end)), &mut seen),
             false => seen.push(stretch),
         }
     }
-    seen
+    Arc::new(seen)
 }
 
 fn is_node(trace: &Trace, event: &Event) -> bool {

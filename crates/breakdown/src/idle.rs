@@ -119,7 +119,7 @@ impl Causes {
         let known = asked.is_some();
         let asked = asked.unwrap_or(end).clamp(start, end);
         idle[Idle::KernelLaunch.index()] += end - asked;
-        let sets = [&self.waits_for_rank, &self.synchronises].map(|set| during(set, (start, asked)).to_vec());
+        let sets = [&self.waits_for_rank, &self.synchronises].map(|set| during(set, (start, asked)));
         for (holds, nanoseconds) in partition((start, asked), &sets) {
             let cause = match holds {
                 0 if known => Idle::Host,

@@ -49,6 +49,8 @@ pub(crate) struct Found {
     pub overlapping: usize,
     /// Marks that lay in another one and were left out.
     pub inside: usize,
+    /// How many come behind the first [`MOST`], which are not kept.
+    pub behind: usize,
 }
 
 /// Finds the iterations by the name given, else by what the trace has, else by what repeats on a thread.
@@ -123,8 +125,12 @@ fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> O
 impl Ranges<'_> {
     fn into_found(self, trace: &Trace, markers: Markers) -> Found {
         let mut marks: Vec<Mark> = Vec::new();
-        let (mut overlapping, mut inside) = (0, 0);
+        let (mut overlapping, mut inside, mut behind) = (0, 0, 0);
         for event in self.events {
+            if marks.len() > MOST {
+                behind += 1;
+                continue;
+            }
             if let Some(last) = marks.last_mut().filter(|last| event.start < last.window.1) {
                 if event.end() <= last.window.1 {
                     inside += 1;
@@ -136,7 +142,9 @@ impl Ranges<'_> {
             marks.push(Mark { name: label(trace.name(event)), window: (event.start, event.end()) });
         }
         marks.retain(|mark| mark.window.0 < mark.window.1);
-        Found { markers, marks, track: Some(self.track), overlapping, inside }
+        behind += marks.len().saturating_sub(MOST);
+        marks.truncate(MOST);
+        Found { markers, marks, track: Some(self.track), overlapping, inside, behind }
     }
 }
 
@@ -144,14 +152,17 @@ impl Ranges<'_> {
 fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
     let optimizer = steps.events.first()?.name;
     let ends: Vec<i64> = steps.events.iter().filter(|step| step.name == optimizer).map(|step| step.end()).collect();
-    let windows = ends.windows(2).filter_map(|pair| Some((pair[0], pair[1])).filter(is_window));
-    let marks: Vec<Mark> = windows.enumerate().map(|(at, window)| numbered(at, window)).collect();
     let markers = Markers::OptimizerSteps(trace.names.get(optimizer).to_owned());
-    (!marks.is_empty()).then_some(Found { markers, marks, track: Some(steps.track), overlapping: 0, inside: 0 })
+    Some(between(&ends, markers, steps.track)).filter(|found| !found.marks.is_empty())
 }
 
-fn numbered(at: usize, window: Interval) -> Mark {
-    Mark { name: format!("iteration {}", at + 1), window }
+/// What lies between neighbouring moments, numbered.
+pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Found {
+    let windows = || moments.windows(2).map(|pair| (pair[0], pair[1])).filter(is_window);
+    let mark = |(at, window): (usize, Interval)| Mark { name: format!("iteration {}", at + 1), window };
+    let marks: Vec<Mark> = windows().take(MOST).enumerate().map(mark).collect();
+    let behind = windows().count() - marks.len();
+    Found { markers, marks, track: Some(track), overlapping: 0, inside: 0, behind }
 }
 
 /// Whether it has a length that can be counted.
@@ -168,6 +179,7 @@ fn whole(trace: &Trace) -> Found {
         track: None,
         overlapping: 0,
         inside: 0,
+        behind: 0,
     }
 }
 

@@ -55,7 +55,10 @@ impl Stacks {
     }
 }
 
-/// What the accelerators of a rank worked on in the iterations that count, the longest first.
+/// Names of what accelerators work on beyond these, which take least, are left out.
+const NAMES: usize = 10_000;
+
+/// What the accelerators of a rank worked on in the iterations that count, the longest first; of very many names those that take longest.
 pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
     let windows: Vec<Interval> = rank.counted().map(|iteration| iteration.window).collect();
     let mut costs: HashMap<(u32, Work), (i64, u64)> = HashMap::new();
@@ -69,6 +72,9 @@ pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
             *cost = (cost.0 + time, cost.1 + 1);
         }
     }
+    let mut costs: Vec<((u32, Work), (i64, u64))> = costs.into_iter().collect();
+    costs.sort_unstable_by_key(|&(of, (total, _))| (Reverse(total), of));
+    costs.truncate(NAMES);
     let names: Vec<&str> = trace.names.all().map(|(_, name)| name).collect();
     let cost = |((name, work), (total, calls))| WorkCost { name: label(names[name as usize]), work, total, calls };
     let mut costs: Vec<WorkCost> = costs.into_iter().map(cost).collect();

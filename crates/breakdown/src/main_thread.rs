@@ -3,7 +3,9 @@
 use crate::exchange;
 use crate::state::State;
 use crate::threads::{Stretch, Thread};
+use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Trace, TrackId};
+use std::sync::Arc;
 
 /// The one of some threads that runs the script: the one that marks the iterations, else the one that began its process, else the one
 /// with most events; none where there are no threads.
@@ -23,26 +25,21 @@ pub(crate) fn has_python(trace: &Trace, thread: &Thread) -> bool {
 /// What the process does at each moment, as seen from its main thread: what that thread does, and while it sits in a call known to block,
 /// what the busiest other thread of the process does. In a trace without Python, where no such call is to be seen, a thread that runs
 /// a backward pass stands in while the main one shows nothing. What lies between the stretches is not recorded.
-pub(crate) fn timeline(trace: &Trace, threads: &[Thread], main: usize) -> Vec<Stretch> {
+pub(crate) fn timeline(trace: &Trace, threads: &[Thread], main: usize) -> Arc<Vec<Stretch>> {
     let python = has_python(trace, &threads[main]);
-    let own = if python { threads[main].stretches.clone() } else { with_gaps(&threads[main].stretches) };
+    let own = Own { stretches: &threads[main].stretches, gaps: !python };
     let process = |thread: &Thread| &trace.tracks[thread.track.index()].process;
     let others = threads.iter().enumerate().filter(|(at, other)| {
         *at != main && process(other) == process(&threads[main]) && (python || runs_backward(trace, other))
     });
-    let blocked = Blocked::of(&own);
-    let mut busiest = vec![Busiest::default(); blocked.stretches.len()];
     let others: Vec<&Thread> = others.map(|(_, thread)| thread).collect();
-    for (place, other) in others.iter().enumerate() {
-        blocked.compare(place, other, &mut busiest);
-    }
-    let seen = stand_in(own, &blocked, &busiest, &others);
+    let seen = if others.is_empty() { threads[main].stretches.clone() } else { Arc::new(stand_in(&own, &others)) };
     exchange::waits(trace, threads[main].track, seen)
 }
 
 fn events<'a>(trace: &'a Trace, thread: &'a Thread) -> impl Iterator<Item = (Category, &'a str)> {
-    let events = thread.stretches.iter().filter_map(|stretch| stretch.event);
-    events.map(|event| &trace.events[event as usize]).map(|event| (event.category, trace.name(event)))
+    let events = thread.stretches.iter().map(|stretch| &trace.events[stretch.event as usize]);
+    events.map(|event| (event.category, trace.name(event)))
 }
 
 /// Whether PyTorch's engine of backward passes works on a thread.
@@ -52,25 +49,31 @@ fn runs_backward(trace: &Trace, thread: &Thread) -> bool {
     })
 }
 
-/// Stretches, and between them others of which nothing is told.
-fn with_gaps(stretches: &[Stretch]) -> Vec<Stretch> {
-    let mut filled: Vec<Stretch> = Vec::with_capacity(2 * stretches.len() + 2);
-    let gap = |start, end| Stretch { start, end, event: None, state: State::Untold };
-    let mut at = i64::MIN;
-    for stretch in stretches {
-        if at < stretch.start {
-            filled.push(gap(at, stretch.start));
-        }
-        filled.push(*stretch);
-        at = stretch.end;
-    }
-    filled.push(gap(at, i64::MAX));
-    filled
+/// The main thread, in which what lies between its stretches may be a gap that others stand in for.
+struct Own<'a> {
+    stretches: &'a [Stretch],
+    gaps: bool,
 }
 
-/// The stretches of the main thread in which others may stand in.
+impl<'a> Own<'a> {
+    /// Its stretches and gaps in order, the last gap without end.
+    fn parts(&self) -> impl Iterator<Item = (Interval, Option<&'a Stretch>)> + use<'a> {
+        let (stretches, gaps) = (self.stretches, self.gaps);
+        let mut at = i64::MIN;
+        let part = move |stretch: &'a Stretch| {
+            let gap = (at, stretch.start);
+            at = stretch.end;
+            [(gap, None), ((stretch.start, stretch.end), Some(stretch))]
+        };
+        let end = stretches.last().map_or(i64::MIN, |last| last.end);
+        let parts = stretches.iter().flat_map(part).chain([((end, i64::MAX), None)]);
+        parts.filter(move |((start, end), own)| own.is_some() || (gaps && start < end))
+    }
+}
+
+/// When others may stand in for the main thread.
 struct Blocked {
-    stretches: Vec<Stretch>,
+    parts: Vec<Interval>,
 }
 
 /// The thread that works most in a stretch, and how long.
@@ -81,9 +84,11 @@ struct Busiest {
 }
 
 impl Blocked {
-    fn of(main: &[Stretch]) -> Self {
-        let blocks = |stretch: &&Stretch| matches!(stretch.state, State::Delegates | State::Waits | State::Untold);
-        Blocked { stretches: main.iter().filter(blocks).copied().collect() }
+    fn of(main: &Own) -> Self {
+        let blocks = |own: Option<&Stretch>| {
+            own.is_none_or(|own| matches!(own.state, State::Delegates | State::Waits | State::Untold))
+        };
+        Blocked { parts: main.parts().filter(|(_, own)| blocks(*own)).map(|(part, _)| part).collect() }
     }
 
     /// Holds how long another thread works in each stretch against the busiest so far.
@@ -91,12 +96,12 @@ impl Blocked {
         let mut works: Option<(usize, i64)> = None;
         let mut first = 0;
         for stretch in other.stretches.iter().filter(|stretch| stretch.state.works()) {
-            first += self.stretches[first..].partition_point(|blocked| blocked.end <= stretch.start);
-            for (at, blocked) in self.stretches.iter().enumerate().skip(first) {
-                if blocked.start >= stretch.end {
+            first += self.parts[first..].partition_point(|(_, end)| *end <= stretch.start);
+            for (at, (start, end)) in self.parts.iter().enumerate().skip(first) {
+                if *start >= stretch.end {
                     break;
                 }
-                let overlap = stretch.end.min(blocked.end) - stretch.start.max(blocked.start);
+                let overlap = stretch.end.min(*end) - stretch.start.max(*start);
                 works = match works {
                     Some((before, sum)) if before == at => Some((at, sum.saturating_add(overlap))),
                     before => {
@@ -119,33 +124,38 @@ fn keep(works: Option<(usize, i64)>, other: usize, busiest: &mut [Busiest]) {
 }
 
 /// The main thread's stretches with those of the others in their places.
-fn stand_in(own: Vec<Stretch>, blocked: &Blocked, busiest: &[Busiest], others: &[&Thread]) -> Vec<Stretch> {
-    let mut seen = Vec::with_capacity(own.len());
-    let mut stand_ins = blocked.stretches.iter().zip(busiest).peekable();
-    for stretch in own {
-        let stands_in = stand_ins.next_if(|(blocked, _)| blocked.start == stretch.start);
+fn stand_in(own: &Own, others: &[&Thread]) -> Vec<Stretch> {
+    let blocked = Blocked::of(own);
+    let mut busiest = vec![Busiest::default(); blocked.parts.len()];
+    for (place, other) in others.iter().enumerate() {
+        blocked.compare(place, other, &mut busiest);
+    }
+    let mut seen = Vec::with_capacity(own.stretches.len());
+    let mut stand_ins = blocked.parts.iter().zip(busiest).peekable();
+    for (part, own) in own.parts() {
+        let stands_in = stand_ins.next_if(|(blocked, _)| **blocked == part);
         match stands_in.filter(|(_, busiest)| busiest.works > 0) {
-            Some((_, busiest)) => splice(stretch, others[busiest.other], &mut seen),
-            None => seen.push(stretch),
+            Some((_, busiest)) => splice((part, own), others[busiest.other], &mut seen),
+            None => seen.extend(own.copied()),
         }
     }
     seen
 }
 
-/// Adds a stretch of the main thread, with what another thread works meanwhile in its place.
-fn splice(stretch: Stretch, other: &Thread, seen: &mut Vec<Stretch>) {
-    let mut at = stretch.start;
-    let first = other.stretches.partition_point(|other| other.end <= stretch.start);
-    let during = other.stretches[first..].iter().take_while(|other| other.start < stretch.end);
+/// Adds a part of the main thread, with what another thread works meanwhile in its place.
+fn splice(((start, end), own): (Interval, Option<&Stretch>), other: &Thread, seen: &mut Vec<Stretch>) {
+    let mut at = start;
+    let first = other.stretches.partition_point(|other| other.end <= start);
+    let during = other.stretches[first..].iter().take_while(|other| other.start < end);
     for work in during.filter(|other| other.state.works()) {
-        let (start, end) = (work.start.max(stretch.start), work.end.min(stretch.end));
+        let (start, end) = (work.start.max(start), work.end.min(end));
         if at < start {
-            seen.push(Stretch { start: at, end: start, ..stretch });
+            seen.extend(own.map(|own| Stretch { start: at, end: start, ..*own }));
         }
         seen.push(Stretch { start, end, ..*work });
         at = end;
     }
-    if at < stretch.end {
-        seen.push(Stretch { start: at, ..stretch });
+    if at < end {
+        seen.extend(own.map(|own| Stretch { start: at, end, ..*own }));
     }
 }

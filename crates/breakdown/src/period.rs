@@ -1,6 +1,6 @@
 //! Iterations that nothing marks: the name of an event that begins stretches of a thread's time that are alike.
 
-use crate::iterations::{Found, Mark, Markers};
+use crate::iterations::{Found, Markers, between};
 use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,12 +21,10 @@ pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
     let tried = candidates(&events).into_iter().map(|name| (certainty(&events, name), name));
     let (certainty, name) = tried.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(certainty, _)| *certainty >= CERTAIN)?;
     let begins: Vec<i64> = events.iter().filter(|event| event.name == name).map(|event| event.start).collect();
-    let windows = begins.windows(2).map(|pair| (pair[0], pair[1])).filter(|(begin, end)| begin < end);
-    let mark = |(at, window)| Mark { name: format!("iteration {}", at + 1), window };
-    let marks: Vec<Mark> = windows.enumerate().map(mark).collect();
-    let certainty = (certainty * of_repeats(marks.len())).min(MOST_CERTAIN);
+    let times = begins.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    let certainty = (certainty * of_repeats(times)).min(MOST_CERTAIN);
     let markers = Markers::Period { event: trace.names.get(name).to_owned(), certainty };
-    Some(Found { markers, marks, track: Some(track), overlapping: 0, inside: 0 })
+    Some(between(&begins, markers, track))
 }
 
 /// The events of a thread that lie in no operator and in no module: what repeats in a module are its layers. Names that hold an address

@@ -97,7 +97,7 @@ fn stretches(trace: &Trace, stretches: &[Stretch], (recorded, (begin, end)): (Re
     for stretch in stretches[first..].iter().take_while(|stretch| stretch.start < end) {
         let time = (stretch.start.max(begin), stretch.end.min(end));
         let what = What::Class(recorded.class(stretch.state));
-        let name = stretch.event.map(|event| trace.events[event as usize].name);
+        let name = Some(trace.events[stretch.event as usize].name);
         match spans.last_mut() {
             Some(last) if last.what == what && last.time.1 == time.0 => {
                 last.time.1 = time.1;

@@ -117,6 +117,8 @@ struct Growing<'a> {
 
 /// Stands for no frame.
 const ROOT: u32 = u32::MAX;
+/// Stands for the names that no frame has.
+const UNNAMED: u32 = u32::MAX;
 
 impl<'a> Growing<'a> {
     fn new(trace: &'a Trace, rank: &'a RankBreakdown) -> Self {
@@ -140,7 +142,7 @@ impl<'a> Growing<'a> {
 
     /// Adds nanoseconds of a stretch; later ones follow.
     fn add(&mut self, stretch: &Stretch, nanoseconds: i64) {
-        let Some(event) = stretch.event else { return };
+        let event = stretch.event;
         let under = if Some(self.trace.events[event as usize].track) == self.main {
             ROOT
         } else {
@@ -157,7 +159,7 @@ impl<'a> Growing<'a> {
     fn waiting(&mut self, moment: i64) -> Option<u32> {
         let behind = self.own.partition_point(|stretch| stretch.end <= moment);
         self.own = &self.own[behind..];
-        self.own.first().filter(|stretch| stretch.start <= moment)?.event
+        self.own.first().filter(|stretch| stretch.start <= moment).map(|stretch| stretch.event)
     }
 
     /// The frame of an event whose outermost call was made by another frame.
@@ -205,6 +207,7 @@ impl<'a> Growing<'a> {
         frame
     }
 
+    /// The place of a name; [`UNNAMED`] for a new one where there are no more frames to have it.
     fn label(&mut self, name: NameId) -> u32 {
         if let Some(label) = self.labels[name.index()] {
             return label;
@@ -212,6 +215,7 @@ impl<'a> Growing<'a> {
         let text = label(self.trace.names.get(name));
         let label = match self.known.get(&text) {
             Some(&label) => label,
+            None if self.frames.len() >= MOST => UNNAMED,
             None => {
                 let label = self.names.len() as u32;
                 self.names.push(text.clone());

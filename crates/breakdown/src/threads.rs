@@ -3,6 +3,7 @@
 use crate::nest::Nest;
 use crate::state::{State, States};
 use perf4sight_traces::{Trace, TrackId};
+use std::sync::Arc;
 
 /// A time during which one event is the innermost of its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,8 +12,8 @@ pub struct Stretch {
     pub start: i64,
     /// The nanosecond behind its last.
     pub end: i64,
-    /// The event's place in [`Trace::events`]; none where nothing is recorded.
-    pub event: Option<u32>,
+    /// The event's place in [`Trace::events`].
+    pub event: u32,
     /// What the thread does.
     pub state: State,
 }
@@ -22,8 +23,9 @@ pub struct Stretch {
 pub struct Thread {
     /// Which one.
     pub track: TrackId,
-    /// What it does, in order; what lies between them is not recorded.
-    pub stretches: Vec<Stretch>,
+    /// What it does, in order; what lies between them is not recorded. Where no other thread stands in for the main one, the process does
+    /// the same.
+    pub stretches: Arc<Vec<Stretch>>,
     /// Events that end after the one they began in; they are taken to end with it.
     pub clipped: u64,
 }
@@ -40,8 +42,9 @@ pub fn threads(trace: &Trace) -> Vec<Thread> {
     for (track, nest) in trace.track_ids().zip(nests) {
         let (pieces, clipped) = nest.finish();
         if !pieces.is_empty() {
-            let stretch = |((start, end), (event, state))| Stretch { start, end, event: Some(event), state };
-            threads.push(Thread { track, stretches: pieces.into_iter().map(stretch).collect(), clipped });
+            let stretch = |((start, end), (event, state))| Stretch { start, end, event, state };
+            // As large as a piece, so that they take its place in memory.
+            threads.push(Thread { track, stretches: Arc::new(pieces.into_iter().map(stretch).collect()), clipped });
         }
     }
     threads

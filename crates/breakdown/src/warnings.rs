@@ -25,8 +25,6 @@ pub(crate) struct Told<'a> {
     pub threads: &'a [Thread],
     pub main: Option<usize>,
     pub recorded: Recorded,
-    /// Iterations behind those that are broken down.
-    pub too_many: usize,
     /// Names of ranges that are not told apart.
     pub merged: usize,
 }
@@ -42,8 +40,12 @@ impl Told<'_> {
         warnings.extend(self.unrecorded());
         warnings.extend(self.overlapping());
         warnings.extend(self.clipped());
-        if self.too_many > 0 {
-            warnings.push(format!("{} iterations behind the first {} are left out", self.too_many, iterations::MOST));
+        if self.found.behind > 0 {
+            warnings.push(format!(
+                "{} iterations behind the first {} are left out",
+                self.found.behind,
+                iterations::MOST
+            ));
         }
         if self.merged > 0 {
             warnings.push(format!("{} names of ranges, those that take least, are in \"other\"", self.merged));
@@ -110,20 +112,29 @@ impl Told<'_> {
 
     /// Iterations in which hardly anything of the main thread was recorded.
     fn bare(&self) -> Option<String> {
-        let total: f64 = self.found.marks.iter().map(|mark| (mark.window.1 - mark.window.0) as f64).sum();
+        let length = |(begin, end): Interval| (end - begin) as f64;
+        let total: f64 = self.found.marks.iter().map(|mark| length(mark.window)).sum();
         let stretches = &self.threads.get(self.main?)?.stretches;
         let covered = |(begin, end): Interval| -> f64 {
             let first = stretches.partition_point(|stretch| stretch.end <= begin);
             let within = stretches[first..].iter().take_while(|stretch| stretch.start < end);
             within.map(|stretch| (stretch.end.min(end) - stretch.start.max(begin)) as f64).sum()
         };
-        let share = self.found.marks.iter().map(|mark| covered(mark.window)).sum::<f64>() / total;
-        (share < COVERED).then(|| {
-            format!(
+        let of_all: Vec<(f64, f64)> =
+            self.found.marks.iter().map(|mark| (covered(mark.window), length(mark.window))).collect();
+        let share = of_all.iter().map(|(covered, _)| covered).sum::<f64>() / total;
+        let bare = of_all.iter().filter(|(covered, length)| covered / length < COVERED).count();
+        match bare {
+            _ if share < COVERED => Some(format!(
                 "events of the main thread cover {:.2} % of the iterations: this trace tells nearly nothing of what it does",
                 100.0 * share
-            )
-        })
+            )),
+            0 => None,
+            bare => Some(format!(
+                "{bare} of {} iterations have hardly any events of the main thread, as if nothing had been recorded: what it did in them is not known, and figures hold them",
+                of_all.len()
+            )),
+        }
     }
 
     /// Iterations that take much longer than others, as those that an evaluation lies in.

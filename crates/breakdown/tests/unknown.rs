@@ -172,3 +172,15 @@ fn what_rests_on_python_is_compared_only_where_all_recordings_have_it() {
     assert!(!compared(&[&with, &without], &[&with, &without]));
     assert!(!compared(&[&mixed], &[&mixed]));
 }
+
+/// Steps that go on where the profiler has stopped to record what is in them.
+#[test]
+fn iterations_without_events_are_told() {
+    let mut trace = Invented::default();
+    for step in 0..6 {
+        trace.main(("user_annotation", &format!("ProfilerStep#{step}")), [100 * step, 100 * step + 99]);
+    }
+    trace.main(PYTHON, [0, 99]).main(PYTHON, [100, 199]);
+    let rank = rank(&trace);
+    assert!(is_told(&rank, "4 of 6 iterations have hardly any events of the main thread"), "{:?}", rank.warnings);
+}

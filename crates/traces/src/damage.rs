@@ -18,6 +18,8 @@ pub enum Kind {
     TooLong,
     /// There are more threads and streams than a trace can have.
     TooManyTracks,
+    /// Only its beginning or its end is told (phases `B` and `E`, `b` and `e`, and older ones), which no profiler of PyTorch does.
+    Half,
 }
 
 /// All that was wrong with a trace.
@@ -60,6 +62,7 @@ impl fmt::Display for Kind {
             Kind::OutOfRange => "at a time that no clock shows",
             Kind::TooLong => "longer than any event",
             Kind::TooManyTracks => "on more threads and streams than a trace can have",
+            Kind::Half => "told in halves (phases B and E, b and e), where PyTorch's profiler tells whole ones (X)",
         })
     }
 }

@@ -1,18 +1,24 @@
 //! Names, each kept once.
 
 use foldhash::fast::FixedState;
-use std::collections::HashMap;
-use std::sync::Arc;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
 
 /// A name of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub(crate) u32);
 
-/// The names of a trace, each kept once.
+/// The names of a trace, each kept once: a trace may have a million that differ, as those with addresses in them do, and each by itself in
+/// memory would take a hundred bytes beside its letters.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    texts: Vec<Arc<str>>,
-    ids: HashMap<Arc<str>, u32, FixedState>,
+    /// All of them, one behind the other.
+    texts: String,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// Their places, by what they hash to.
+    ids: HashTable<u32>,
+    hasher: FixedState,
 }
 
 impl NameId {
@@ -25,27 +31,57 @@ impl NameId {
 impl Names {
     /// The id of a name, new or known.
     pub fn intern(&mut self, text: &str) -> NameId {
-        if let Some(&id) = self.ids.get(text) {
-            return NameId(id);
+        if let Some(id) = self.find(text) {
+            return id;
         }
-        let (id, text): (u32, Arc<str>) = (self.texts.len() as u32, text.into());
-        self.texts.push(text.clone());
-        self.ids.insert(text, id);
+        let id = self.ends.len() as u32;
+        self.texts.push_str(text);
+        self.ends.push(self.texts.len());
+        let Names { texts, ends, ids, hasher } = self;
+        ids.insert_unique(hasher.hash_one(text), id, |id| hasher.hash_one(text_of(texts, ends, *id)));
         NameId(id)
     }
 
     /// The text of a name.
     pub fn get(&self, id: NameId) -> &str {
-        &self.texts[id.index()]
+        text_of(&self.texts, &self.ends, id.0)
     }
 
     /// The id of a name that the trace has.
     pub fn find(&self, text: &str) -> Option<NameId> {
-        self.ids.get(text).copied().map(NameId)
+        let same = |id: &u32| self.get(NameId(*id)) == text;
+        self.ids.find(self.hasher.hash_one(text), same).copied().map(NameId)
     }
 
     /// All of them, in the order they first came.
     pub fn all(&self) -> impl Iterator<Item = (NameId, &str)> {
-        self.texts.iter().enumerate().map(|(id, text)| (NameId(id as u32), &**text))
+        (0..self.ends.len() as u32).map(|id| (NameId(id), self.get(NameId(id))))
+    }
+
+    /// Bytes of memory that they take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.texts.len() + self.ends.len() * (size_of::<usize>() + 2 * size_of::<u32>())
+    }
+}
+
+fn text_of<'a>(texts: &'a str, ends: &[usize], id: u32) -> &'a str {
+    let place = id as usize;
+    let begin = place.checked_sub(1).map_or(0, |before| ends[before]);
+    &texts[begin..ends[place]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_kept_once_and_found_again() {
+        let mut names = Names::default();
+        let texts: Vec<String> = (0..1000).map(|number| format!("{}é{number}", "x".repeat(number % 7))).collect();
+        let ids: Vec<NameId> = texts.iter().map(|text| names.intern(text)).collect();
+        let empty = names.intern("");
+        assert!(texts.iter().zip(&ids).all(|(text, id)| names.get(*id) == text && names.intern(text) == *id));
+        assert_eq!((names.get(empty), names.find(""), names.find("absent")), ("", Some(empty), None));
+        assert_eq!(names.all().count(), 1001);
     }
 }

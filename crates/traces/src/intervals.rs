@@ -24,24 +24,32 @@ pub fn length(union: &[Interval]) -> i64 {
     union.iter().map(|(start, end)| end - start).sum()
 }
 
+/// The moments at which a union turns on and off in a window, by turns and in order, for its intervals neither overlap nor touch.
+fn edges(union: &[Interval], (begin, end): Interval) -> impl Iterator<Item = i64> {
+    union.iter().flat_map(move |&(start, stop)| [start.clamp(begin, end), stop.clamp(begin, end)])
+}
+
 /// The nanoseconds of a window by which sets hold: bit `n` stands for the `n`th of at most 32 unions. They add up to the window.
-pub fn partition((begin, end): Interval, sets: &[Vec<Interval>]) -> BTreeMap<u32, i64> {
-    let clip = |moment: i64| moment.clamp(begin, end);
-    let edges = |(set, union): (usize, &Vec<Interval>)| {
-        union.iter().flat_map(move |&(start, end)| [(clip(start), set), (clip(end), set)]).collect::<Vec<_>>()
-    };
-    let mut edges: Vec<(i64, usize)> = sets.iter().enumerate().flat_map(edges).collect();
-    edges.sort_unstable();
+pub fn partition(window: Interval, sets: &[impl AsRef<[Interval]>]) -> BTreeMap<u32, i64> {
+    let (begin, end) = window;
+    let mut edges: Vec<_> = sets.iter().map(|set| edges(set.as_ref(), window).peekable()).collect();
     let (mut held, mut at, mut parts) = (0u32, begin, BTreeMap::new());
-    for (moment, set) in edges.into_iter().chain([(end, 0)]) {
+    loop {
+        let next = edges.iter_mut().filter_map(|edges| edges.peek().copied()).min();
+        let moment = next.unwrap_or(end);
         if moment > at {
             *parts.entry(held).or_insert(0) += moment - at;
             at = moment;
         }
-        // The intervals of a union do not touch, so every edge turns its set on or off.
-        held ^= 1 << set;
+        if next.is_none() {
+            return parts;
+        }
+        for (set, edges) in edges.iter_mut().enumerate() {
+            while edges.next_if_eq(&moment).is_some() {
+                held ^= 1 << set;
+            }
+        }
     }
-    parts
 }
 
 #[cfg(test)]

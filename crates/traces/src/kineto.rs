@@ -4,6 +4,7 @@ use crate::category::Category;
 use crate::damage::Kind;
 use crate::nanoseconds::from_microseconds;
 use crate::raw::{Args, Events, Owned, RawEvent, text, whole};
+use crate::room;
 use crate::trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
 use crate::window::{Parsed, STRIDE, Window};
 use foldhash::fast::FixedState;
@@ -24,7 +25,8 @@ pub(crate) fn read(file: &Path) -> Result<Trace> {
 }
 
 fn read_by(file: &Path, stride: usize) -> Result<Trace> {
-    let mut reader = Reader { window: Window::open(file, stride)?, trace: Trace::default(), tracks: Tracks::default() };
+    let (window, room) = (Window::open(file, stride)?, room::of(file));
+    let mut reader = Reader { window, trace: Trace::default(), tracks: Tracks::default(), room };
     reader.trace.file = file.to_owned();
     reader.window.skip_mark();
     let found = match reader.window.peek() {
@@ -61,6 +63,8 @@ struct Reader {
     window: Window,
     trace: Trace,
     tracks: Tracks,
+    /// Bytes of memory that may be filled.
+    room: u64,
 }
 
 /// Tracks by how events name them.
@@ -146,11 +150,19 @@ impl Reader {
             match self.window.peek() {
                 Some(b',') => self.window.skip(1),
                 Some(b']') => return self.window.skip(1),
+                Some(b'{') if room::taken(&self.trace) > self.room => return self.fill(),
                 Some(b'{') => self.event(),
                 Some(_) => self.lost(1),
                 None => return self.cut(),
             }
         }
+    }
+
+    /// Leaves out what is behind, for which there is no room.
+    fn fill(&mut self) {
+        let at = self.window.at();
+        let told = format!("the trace was read up to byte {at} of the JSON: {}", room::full(self.room));
+        self.trace.damage.truncated = Some(told);
     }
 
     fn event(&mut self) {
@@ -248,7 +260,8 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
             name_track(&mut trace.tracks[track.index()], event);
             return Ok(());
         }
-        // Counters, samples and the like, which no profiler of PyTorch writes for times.
+        "B" | "E" | "b" | "e" | "S" | "F" | "T" | "p" => return Err(Kind::Half),
+        // Counters, samples and the like, which have no time.
         _ => return Ok(()),
     };
     let (start, duration) = times(event, phase)?;

@@ -17,6 +17,7 @@ mod kineto;
 mod nanoseconds;
 mod ranks;
 mod raw;
+mod room;
 mod sqlite;
 mod trace;
 mod window;

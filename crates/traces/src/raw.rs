@@ -97,9 +97,11 @@ impl<T: serde::de::DeserializeOwned> Shape for Owned<T> {
     type Of<'a> = T;
 }
 
-/// A whole number, bare or in quotes; 0 where it is none.
+/// A whole number, bare or in quotes, where it may have sixteen digits behind `0x`; 0 where it is none.
 pub(crate) fn whole(number: Option<&RawValue>) -> u64 {
-    number.and_then(|number| number.get().trim_matches('"').parse().ok()).unwrap_or(0)
+    let number = number.map_or("", |number| number.get().trim_matches('"'));
+    let whole = number.strip_prefix("0x").map_or_else(|| number.parse(), |digits| u64::from_str_radix(digits, 16));
+    whole.unwrap_or(0)
 }
 
 /// A number or a string as text.

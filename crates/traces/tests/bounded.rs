@@ -61,6 +61,33 @@ fn no_file_of_100_mb_takes_a_gigabyte() {
     assert!(most() < 1_000_000_000, "{} bytes for {} events of a bomb", most(), trace.events.len());
 }
 
+/// Gzipped, events can be a hundred times as dense as those of any trace, and none of what unpacks to 20 times its size is refused for that:
+/// what does not pack goes with what does.
+#[test]
+fn a_dense_file_is_read_as_far_as_a_trace_of_its_size_would_fill_memory() {
+    let file = tempfile::Builder::new().suffix(".json.gz").tempfile().unwrap();
+    let mut target = GzEncoder::new(File::create(file.path()).unwrap(), Compression::fast());
+    target.write_all(b"{\"traceEvents\": [").unwrap();
+    let events = "{\"ph\":\"X\",\"ts\":1,\"dur\":1},".repeat(10_000);
+    let mut state = 1u64;
+    for _ in 0..1000 {
+        let mut noise = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            format!("{:x}", state >> 4)
+        };
+        let noise: String = (0..1400).map(|_| noise()).collect();
+        write!(target, "{events}{{\"ph\":\"i\",\"ts\":1,\"args\":{{\"a\":\"{noise}\"}}}},").unwrap();
+    }
+    target.finish().unwrap();
+    let packed = fs::metadata(file.path()).unwrap().len();
+    assert!(packed < 25_000_000 && packed > 270_000_000 / 25, "{packed} bytes");
+    let trace = read(file.path()).unwrap();
+    let told = trace.damage.warnings().join("; ");
+    assert!(told.contains("fills 350 MB of memory"), "{told}");
+    assert!(trace.events.len() < 9_000_000, "{}", trace.events.len());
+    assert!(most() < 1_000_000_000, "{} bytes", most());
+}
+
 /// A file of a few megabytes that unpacks to a gigabyte of events.
 fn bomb() -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".json.gz").tempfile().unwrap();

@@ -189,6 +189,20 @@ fn what_is_no_trace_beside_traces_is_passed_over_and_told() {
     assert!(read_ranks(&[folder.0.join("config.json")]).is_err());
 }
 
+/// As other programs write Chrome's format; counters have no time that could be missed.
+#[test]
+fn events_in_halves_are_told() {
+    let folder = Folder::new("halves");
+    let half =
+        |phase: &str| format!(r#"{{"ph": "{phase}", "name": "half", "pid": 1, "tid": 1, "ts": 1, "id": "0x1f"}}"#);
+    let halves = ["B", "E", "b", "e", "C", "s", "f"].map(half).join(", ");
+    let trace = folder.trace(&format!("{}, {halves}", event("op", "1", "2")));
+    let told = trace.damage.warnings();
+    assert!(told.len() == 1 && told[0].starts_with("4 events were left out: told in halves"), "{told:?}");
+    let arrows: Vec<u64> = trace.events.iter().map(|event| event.correlation).filter(|id| *id != 0).collect();
+    assert_eq!(arrows, [31, 31]);
+}
+
 #[test]
 fn a_rank_that_is_none_is_told() {
     let folder = Folder::new("odd-rank");

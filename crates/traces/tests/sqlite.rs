@@ -1,5 +1,5 @@
-//! SQLite files as Nsight Systems exports them and as nvprof writes them. Their tables are made up after the published schemas: no file that
-//! either tool wrote was at hand.
+//! SQLite files as Nsight Systems exports them and as nvprof writes them. Their tables are made up after the published schemas, but for one:
+//! no other file that either tool wrote was at hand.
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
@@ -101,6 +101,31 @@ fn tables_that_are_not_read_are_named() {
     assert!(!told(file(&folder, "without.sqlite", NSYS)).contains("not read"));
 }
 
+/// A graph of CUDA that was recorded as a whole, an export of a schema to come, and one that lacks columns.
+#[test]
+fn what_is_not_sure_of_an_export_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let graphs =
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL,
+            graphId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL, correlationId INT, globalPid INT);
+        INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (2000, 2400, 0, 5, 1, 7, 12, 100 * 16777216);
+        CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
+        INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '4.1.0');";
+    let trace = read_ranks(&[file(&folder, "graphs.sqlite", &format!("{NSYS}{graphs}"))]).unwrap().remove(0).trace;
+    let kernels = events(&trace, Category::Kernel);
+    assert!(kernels.contains(&("CUDA graph 5", "0/7".to_owned(), 2000, 400)), "{kernels:?}");
+    let told = trace.damage.warnings().join("; ");
+    assert!(told.contains("graphs of CUDA were recorded as wholes") && told.contains("of schema 4.1.0"), "{told}");
+    assert!(!told.contains("no columns"), "{told}");
+    let lacking = NSYS.replace(
+        "streamId INT NOT NULL, correlationId INT, globalPid INT, demangledName",
+        "a INT, correlationId INT, globalPid INT, demangledName",
+    );
+    let trace = read_ranks(&[file(&folder, "lacking.sqlite", &lacking)]).unwrap().remove(0).trace;
+    let told = trace.damage.warnings().join("; ");
+    assert!(told.contains("no columns CUPTI_ACTIVITY_KIND_KERNEL.streamId:"), "{told}");
+}
+
 #[test]
 fn an_export_of_nsight_systems_is_one_trace_a_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,6 +174,49 @@ fn a_file_of_nvprof_has_the_same_events_with_names_as_in_the_source() {
     assert_eq!(events(&trace, Category::Runtime), calls);
     assert_eq!(events(&trace, Category::Annotation), [("train_iter", thread(), at(0), 1000)]);
     assert_eq!(events(&trace, Category::Set).len(), 1);
+}
+
+/// Rows that nsys 2022.4 exported of a script that marks ranges with `torch.cuda.nvtx` on a machine without a GPU, the main thread of process
+/// 17223: global ids have a machine's number above the process, names are in the table, marks have no end, and a started range is like a
+/// pushed one. Threads of other processes have names, too.
+#[test]
+fn ranges_that_nsys_exported_are_read() {
+    let export = "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+        INSERT INTO StringIds VALUES (17, 'Debug output write'), (139, 'python'), (36, 'systemd');
+        CREATE TABLE ThreadNames (nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER);
+        INSERT INTO ThreadNames VALUES (36, 20, 281474993487873), (139, 20, 281763930719047);
+        CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
+        INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1795355403839540868, '2026-11-22T13:50:03', '2026-11-22T13:50:03');
+        CREATE TABLE PROFILER_OVERHEAD (start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER, nameId INTEGER NOT NULL,
+            returnValue INTEGER NOT NULL);
+        INSERT INTO PROFILER_OVERHEAD VALUES (2560342109, 2560357670, 281763930719047, 17, 0);
+        CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER,
+            color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, uint64Value INTEGER,
+            int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, jsonText TEXT);
+        INSERT INTO NVTX_EVENTS (start, end, eventType, rangeId, text, globalTid, domainId) VALUES
+            (2560368140, 2571219306, 59, NULL, 'ProfilerStep#0', 281763930719047, 0),
+            (2560371250, 2568113641, 59, NULL, 'forward', 281763930719047, 0),
+            (2568120241, 2571209876, 60, 1, 'started', 281763930719047, 0),
+            (2710763984, NULL, 34, NULL, 'a moment', 281763930719047, 0);";
+    let folder = tempfile::tempdir().unwrap();
+    let trace = read(&file(&folder, "one.sqlite", export)).unwrap();
+    let at = |start: i64, end: i64| (start, end - start);
+    let ranges: Vec<(&str, (i64, i64))> = events(&trace, Category::Annotation)
+        .into_iter()
+        .map(|(name, track, start, duration)| {
+            assert_eq!(track, "17223/17223");
+            (name, (start, duration))
+        })
+        .collect();
+    let expected = [
+        ("ProfilerStep#0", at(2_560_368_140, 2_571_219_306)),
+        ("forward", at(2_560_371_250, 2_568_113_641)),
+        ("started", at(2_568_120_241, 2_571_209_876)),
+    ];
+    assert_eq!(ranges, expected);
+    assert_eq!(events(&trace, Category::Overhead)[0].0, "Debug output write");
+    assert_eq!(trace.tracks.iter().map(|track| track.thread_name.as_deref()).collect::<Vec<_>>(), [Some("python")]);
+    assert_eq!((trace.header.base, trace.damage.is_none()), (1_795_355_403_839_540_868, true));
 }
 
 /// The first versions of Nsight Systems do not say which process a kernel is of: where only one calls the runtime, it is that one's.

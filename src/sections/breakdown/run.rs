@@ -78,8 +78,11 @@ impl Run {
     fn nothing(&self) -> Error {
         let error = Error::input("nothing of threads or accelerators that takes any time is in the trace");
         let error = error.expected("a trace of iterations");
-        match self.traces.first() {
-            Some(ranked) => error.file(&ranked.trace.file),
+        let Some(Ranked { trace, .. }) = self.traces.first() else { return error };
+        let error = error.file(&trace.file);
+        // What was left out may be all that there was.
+        match trace.damage.warnings().first() {
+            Some(told) => error.help(told),
             None => error,
         }
     }

@@ -68,6 +68,15 @@ impl Database {
         if self.has(table)? { some().map_err(|cause| damaged(&self.file, &cause)) } else { Ok(false) }
     }
 
+    /// Which of some columns a table lacks that has anything in it.
+    ///
+    /// # Errors
+    /// A damaged file.
+    pub fn lacking<'a>(&self, table: &str, columns: &[&'a str]) -> Result<Vec<&'a str>> {
+        let there = if self.has_rows(table)? { self.columns(table)? } else { return Ok(Vec::new()) };
+        Ok(columns.iter().filter(|column| !there.iter().any(|known| known == *column)).copied().collect())
+    }
+
     /// Hands the rows of a table on, if there is one: of each the columns that are asked for, which may be missing.
     ///
     /// # Errors
@@ -98,14 +107,30 @@ impl Database {
     }
 
     /// The texts of a table of texts by their numbers.
-    pub fn texts(&self, table: &str, id: &str) -> Result<HashMap<i64, String>> {
-        let mut texts = HashMap::new();
+    pub fn texts(&self, table: &str, id: &str) -> Result<Texts> {
+        let mut texts = Texts::default();
         self.rows(table, [id, "value"], |[id, value]| {
             if let (Value::Number(id), Value::Text(text)) = (id, value) {
-                texts.insert(id, text);
+                texts.places.insert(id, (texts.all.len(), text.len() as u32));
+                texts.all.push_str(&text);
             }
         })?;
         Ok(texts)
+    }
+}
+
+/// Texts by number, one behind the other in memory: there may be millions of a few letters.
+#[derive(Default)]
+pub(super) struct Texts {
+    all: String,
+    /// Where each begins, and its bytes.
+    places: HashMap<i64, (usize, u32)>,
+}
+
+impl Texts {
+    /// The text of a number; none is empty.
+    pub fn get(&self, id: i64) -> &str {
+        self.places.get(&id).map_or("", |(begin, bytes)| &self.all[*begin..begin + *bytes as usize])
     }
 }
 

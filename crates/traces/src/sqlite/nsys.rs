@@ -1,22 +1,33 @@
 //! What `nsys export --type sqlite` writes, as the reference of its tables says
-//! (<https://docs.nvidia.com/nsight-systems/2021.5/nsys-exporter/exported_data.html>). Versions add columns and leave tables out that would
-//! be empty.
+//! (<https://docs.nvidia.com/nsight-systems/2021.5/nsys-exporter/exported_data.html>), and the tables that nsys 2022.4 makes
+//! (`--lazy=false`, schema 3.0). Versions add columns and leave tables out that would be empty.
 
-use super::database::{Database, Value};
+use super::database::{Database, Texts, Value};
 use super::process::{Happening, Place, Processes};
 use super::{copy_name, range, without_version};
 use crate::category::Category;
 use perf4sight_conventions::error::Result;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 const RUNTIME: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
-const ON_DEVICE: [(&str, Category); 3] = [
+/// Graphs of CUDA as wholes, whose kernels are then in no table (`--cuda-graph-trace=graph`, the default of newer versions).
+const GRAPHS: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+const ON_DEVICE: [(&str, Category); 4] = [
     ("CUPTI_ACTIVITY_KIND_KERNEL", Category::Kernel),
+    (GRAPHS, Category::Kernel),
     ("CUPTI_ACTIVITY_KIND_MEMCPY", Category::Copy),
     ("CUPTI_ACTIVITY_KIND_MEMSET", Category::Set),
 ];
+const RANGES: &str = "NVTX_EVENTS";
+/// Where an export tells its own version, by the name of newer versions and of older ones.
+const ABOUT: [&str; 2] = ["META_DATA_EXPORT", "EXPORT_META_DATA"];
+/// The newest schema that is known, of exports between 2022 and 2026.
+const SCHEMA: u32 = 3;
 /// Tables that are not read, and what they hold.
-const PASSED_OVER: [(&str, &str); 3] = [
+const PASSED_OVER: [(&str, &str); 6] = [
+    ("CUDNN_EVENTS", "calls of cuDNN"),
+    ("CUBLAS_EVENTS", "calls of cuBLAS"),
+    ("SCHED_EVENTS", "when threads had a processor"),
     ("OSRT_API", "calls of the operating system, in which threads may wait"),
     ("COMPOSITE_EVENTS", "samples of threads"),
     ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "synchronisation of CUDA"),
@@ -40,13 +51,14 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
     }
     export.threads()?;
     export.passed_over()?;
+    export.guessed()?;
     Ok(true)
 }
 
 /// A file, and what is known of it.
 struct Export<'a> {
     database: &'a Database,
-    texts: HashMap<i64, String>,
+    texts: Texts,
     processes: &'a mut Processes,
     /// Processes that call the runtime.
     callers: BTreeSet<i64>,
@@ -75,14 +87,14 @@ impl Export<'_> {
             self.callers.insert(process);
             let (name, correlation) = (without_version(text(&name, &self.texts)), correlation.number().unwrap_or(0));
             let happening = Happening { category, name, times: [start.number(), end.number()], correlation };
-            self.processes.of(process).add(process, Place::Thread(thread), &happening);
+            self.processes.add(process, process, Place::Thread(thread), &happening);
         })
     }
 
     /// What the script named, and PyTorch's operators where `emit_nvtx` names them.
     fn ranges(&mut self) -> Result<()> {
         let columns = ["start", "end", "globalTid", "eventType", "text", "textId"];
-        self.database.rows("NVTX_EVENTS", columns, |[start, end, thread, kind, name, name_id]| {
+        self.database.rows(RANGES, columns, |[start, end, thread, kind, name, name_id]| {
             if kind.number().is_some_and(|kind| !RANGE_TYPES.contains(&kind)) {
                 return;
             }
@@ -90,7 +102,7 @@ impl Export<'_> {
             let (category, name) = range(name);
             let (process, thread) = ids(&thread);
             let happening = Happening { category, name, times: [start.number(), end.number()], correlation: 0 };
-            self.processes.of(process).add(process, Place::Thread(thread), &happening);
+            self.processes.add(process, process, Place::Thread(thread), &happening);
         })
     }
 
@@ -105,6 +117,7 @@ impl Export<'_> {
             "demangledName",
             "shortName",
             "copyKind",
+            "graphId",
         ];
         // Early versions do not say which process something is of.
         let only = self.callers.first().copied().unwrap_or(0);
@@ -113,19 +126,20 @@ impl Export<'_> {
         self.database.rows(
             table,
             columns,
-            |[start, end, process, device, stream, correlation, name, short, copy]| {
+            |[start, end, process, device, stream, correlation, name, short, copy, graph]| {
                 let process = process.number().map(|process| process >> BITS & ID);
                 lost += u64::from(process.is_none() && several);
                 let process = process.unwrap_or(only);
+                let graph = graph.number().map(|graph| format!("CUDA graph {graph}"));
                 let name = match (category, &name) {
                     (Category::Copy, _) => copy_name(copy.number()),
                     (Category::Set, _) => "Memset",
-                    (_, Value::Nothing) => text(&short, &self.texts),
+                    (_, Value::Nothing) => graph.as_deref().unwrap_or_else(|| text(&short, &self.texts)),
                     (_, name) => text(name, &self.texts),
                 };
                 let place = Place::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
                 let (times, correlation) = ([start.number(), end.number()], correlation.number().unwrap_or(0));
-                self.processes.of(process).add(process, place, &Happening { category, name, times, correlation });
+                self.processes.add(process, process, place, &Happening { category, name, times, correlation });
             },
         )?;
         match lost {
@@ -151,10 +165,57 @@ impl Export<'_> {
         Ok(())
     }
 
+    /// Says what is not sure of an export: columns that it lacks, a schema that is not known, and graphs of which only the whole is told.
+    fn guessed(&mut self) -> Result<()> {
+        let calls: &[&str] = &["start", "end", "globalTid", "correlationId", "nameId"];
+        let ranges: &[&str] = &["start", "end", "globalTid", "eventType"];
+        let on_device: &[&str] = &["start", "end", "globalPid", "deviceId", "streamId", "correlationId"];
+        let needed =
+            [(RUNTIME, calls), (RANGES, ranges)].into_iter().chain(ON_DEVICE.map(|(table, _)| (table, on_device)));
+        let mut lacking = Vec::new();
+        for (table, columns) in needed {
+            lacking
+                .extend(self.database.lacking(table, columns)?.into_iter().map(|column| format!("{table}.{column}")));
+        }
+        if !lacking.is_empty() {
+            self.processes
+                .tell(format!("this export has no columns {}: what they tell is unknown", lacking.join(", ")));
+        }
+        if self.database.has_rows(GRAPHS)? {
+            self.processes.tell(
+                "graphs of CUDA were recorded as wholes: the GPU counts as busy from the first to the last that is in one (nsys profile --cuda-graph-trace=node tells its kernels)".to_owned(),
+            );
+        }
+        for table in ABOUT {
+            self.schema(table)?;
+        }
+        Ok(())
+    }
+
+    fn schema(&mut self, table: &str) -> Result<()> {
+        let mut found = None;
+        self.database.rows(table, ["name", "value"], |row| {
+            if let [Value::Text(name), Value::Text(value)] = row
+                && name == "EXPORT_SCHEMA_VERSION"
+            {
+                found = Some(value);
+            }
+        })?;
+        let major = found.as_ref().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+        if let (Some(version), Some(major)) = (found, major)
+            && major > SCHEMA
+        {
+            self.processes.tell(format!(
+                "this export's tables are of schema {version}, and those that are known of {SCHEMA} and earlier: look whether its times are those that nsys shows"
+            ));
+        }
+        Ok(())
+    }
+
     fn threads(&mut self) -> Result<()> {
         self.database.rows("ThreadNames", ["globalTid", "nameId"], |[thread, name]| {
             let (process, thread) = ids(&thread);
-            self.processes.of(process).name(process, thread, text(&name, &self.texts));
+            self.processes.name(process, thread, text(&name, &self.texts));
         })
     }
 }
@@ -170,10 +231,10 @@ fn ids(global: &Value) -> (i64, i64) {
 }
 
 /// A text, or the one of a number.
-fn text<'a>(value: &'a Value, texts: &'a HashMap<i64, String>) -> &'a str {
+fn text<'a>(value: &'a Value, texts: &'a Texts) -> &'a str {
     match value {
         Value::Text(text) => text,
-        Value::Number(id) => texts.get(id).map_or("", String::as_str),
+        Value::Number(id) => texts.get(*id),
         Value::Nothing | Value::Bytes(_) => "",
     }
 }

@@ -1,7 +1,7 @@
 //! What `nvprof -o` writes: a table for each kind of CUPTI's activities, of one process.
 
-use super::database::{Database, Value};
-use super::process::{Happening, Place, Process, Processes};
+use super::database::{Database, Texts, Value};
+use super::process::{Happening, Place, Processes};
 use super::{copy_name, range};
 use crate::category::Category;
 use perf4sight_conventions::error::Result;
@@ -48,6 +48,9 @@ const CALLS: [(i64, &str); 32] = [
     (311, "cudaGraphLaunch"),
 ];
 
+/// What its files are taken for: traces of one process.
+const PROCESS: i64 = 0;
+
 /// Flags of a marker (`CUpti_ActivityFlag`): a moment, the beginning of a range, and its end.
 const MOMENT: i64 = 1;
 const BEGINS: i64 = 2;
@@ -59,20 +62,36 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
         return Ok(false);
     }
     let texts = database.texts("StringTable", "_id_")?;
-    let process = processes.of(0);
-    calls(database, process, "CUPTI_ACTIVITY_KIND_RUNTIME", "runtime")?;
-    calls(database, process, "CUPTI_ACTIVITY_KIND_DRIVER", "driver")?;
-    markers(database, process, &texts)?;
-    let names: HashMap<i64, String> = texts.iter().map(|(id, text)| (*id, demangled(text).into_owned())).collect();
+    processes.tell(
+        "files of nvprof are read as other programs read them, and none that it wrote has been tried: look whether times are those that nvprof shows"
+            .to_owned(),
+    );
+    calls(database, processes, "CUPTI_ACTIVITY_KIND_RUNTIME", "runtime")?;
+    calls(database, processes, "CUPTI_ACTIVITY_KIND_DRIVER", "driver")?;
+    markers(database, processes, &texts)?;
+    let names = kernels(database, &texts)?;
     let kernel = |name: &Value| name.number().and_then(|id| names.get(&id)).map_or("", String::as_str);
     for table in KERNELS {
-        on_device(database, process, table, "name", (Category::Kernel, &kernel))?;
+        on_device(database, processes, table, "name", (Category::Kernel, &kernel))?;
     }
     for table in COPIES {
-        on_device(database, process, table, "copyKind", (Category::Copy, &|kind| copy_name(kind.number())))?;
+        on_device(database, processes, table, "copyKind", (Category::Copy, &|kind| copy_name(kind.number())))?;
     }
-    on_device(database, process, SETS, "value", (Category::Set, &|_| "Memset"))?;
+    on_device(database, processes, SETS, "value", (Category::Set, &|_| "Memset"))?;
     Ok(true)
+}
+
+/// The names of kernels by the numbers of their texts.
+fn kernels(database: &Database, texts: &Texts) -> Result<HashMap<i64, String>> {
+    let mut names = HashMap::new();
+    for table in KERNELS {
+        database.rows(table, ["name"], |[name]| {
+            if let Some(id) = name.number() {
+                names.entry(id).or_insert_with(|| demangled(texts.get(id)).into_owned());
+            }
+        })?;
+    }
+    Ok(names)
 }
 
 /// The name of a kernel as its source has it.
@@ -81,7 +100,7 @@ fn demangled(name: &str) -> Cow<'_, str> {
     symbol.and_then(|symbol| symbol.demangle().ok()).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-fn calls(database: &Database, process: &mut Process, table: &str, of: &str) -> Result<()> {
+fn calls(database: &Database, processes: &mut Processes, table: &str, of: &str) -> Result<()> {
     let columns = ["start", "end", "processId", "threadId", "correlationId", "cbid"];
     database.rows(table, columns, |[start, end, number, thread, correlation, call]| {
         let call = call.number().unwrap_or(0);
@@ -90,17 +109,17 @@ fn calls(database: &Database, process: &mut Process, table: &str, of: &str) -> R
         let times = [start.number(), end.number()];
         let correlation = correlation.number().unwrap_or(0);
         let happening = Happening { category: Category::Runtime, name: &name, times, correlation };
-        process.add(number.number().unwrap_or(0), Place::Thread(thread.number().unwrap_or(0)), &happening);
+        processes.add(PROCESS, number.number().unwrap_or(0), Place::Thread(thread.number().unwrap_or(0)), &happening);
     })
 }
 
 /// Ranges: two rows of one number, of which the first has the name.
-fn markers(database: &Database, process: &mut Process, texts: &HashMap<i64, String>) -> Result<()> {
+fn markers(database: &Database, processes: &mut Processes, texts: &Texts) -> Result<()> {
     let mut open: HashMap<i64, (Option<i64>, i64, [i64; 2])> = HashMap::new();
     let columns = ["flags", "timestamp", "id", "objectId", "name"];
     let mut add = |name: i64, times, [number, thread]: [i64; 2]| {
-        let (category, name) = range(texts.get(&name).map_or("", String::as_str));
-        process.add(number, Place::Thread(thread), &Happening { category, name, times, correlation: 0 });
+        let (category, name) = range(texts.get(name));
+        processes.add(PROCESS, number, Place::Thread(thread), &Happening { category, name, times, correlation: 0 });
     };
     database.rows("CUPTI_ACTIVITY_KIND_MARKER", columns, |[flags, time, id, object, name]| {
         let (flags, id) = (flags.number().unwrap_or(0), id.number().unwrap_or(0));
@@ -129,7 +148,7 @@ fn thread(object: &Value) -> [i64; 2] {
 
 fn on_device<'t>(
     database: &Database,
-    process: &mut Process,
+    processes: &mut Processes,
     table: &str,
     named_by: &str,
     (category, name): (Category, &dyn Fn(&Value) -> &'t str),
@@ -139,6 +158,6 @@ fn on_device<'t>(
         let place = Place::Stream(device.number().unwrap_or(0), stream.number().unwrap_or(0));
         let times = [start.number(), end.number()];
         let correlation = correlation.number().unwrap_or(0);
-        process.add(0, place, &Happening { category, name: name(&by), times, correlation });
+        processes.add(PROCESS, 0, place, &Happening { category, name: name(&by), times, correlation });
     })
 }

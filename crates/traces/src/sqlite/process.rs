@@ -1,7 +1,8 @@
 //! Traces in the making, one of each process.
 
 use crate::category::Category;
-use crate::damage::{Damage, Kind};
+use crate::damage::Kind;
+use crate::room;
 use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -14,11 +15,18 @@ pub(super) struct Processes {
     header: Header,
     /// What is true of the file as a whole, in sentences.
     told: Vec<String>,
+    /// Bytes of memory that may be filled, and that are.
+    room: u64,
+    taken: u64,
+    /// Events for which there was no room.
+    left_out: u64,
+    /// Events of processes beyond [`MOST`].
+    strange: u64,
 }
 
 /// A process.
 #[derive(Default)]
-pub(super) struct Process {
+struct Process {
     trace: Trace,
     tracks: HashMap<Place, TrackId>,
 }
@@ -32,6 +40,11 @@ pub(super) enum Place {
     Stream(i64, i64),
 }
 
+/// Processes beyond these have no traces of their own: nsys follows all of a machine, and no training has so many on one.
+const MOST: usize = 1024;
+/// Bytes that a track takes beside itself, about: the texts that it is called by, and the place where it is found.
+const TRACK: usize = 100;
+
 /// When something was, what it is called, and what joins it with what it started.
 pub(super) struct Happening<'a> {
     pub category: Category,
@@ -42,7 +55,16 @@ pub(super) struct Happening<'a> {
 
 impl Processes {
     pub fn new(file: &Path) -> Self {
-        Processes { file: file.to_owned(), traces: BTreeMap::new(), header: Header::default(), told: Vec::new() }
+        Processes {
+            file: file.to_owned(),
+            traces: BTreeMap::new(),
+            header: Header::default(),
+            told: Vec::new(),
+            room: room::of(file),
+            taken: 0,
+            left_out: 0,
+            strange: 0,
+        }
     }
 
     /// What is true of all of them.
@@ -55,12 +77,37 @@ impl Processes {
         self.told.push(sentence);
     }
 
-    pub fn of(&mut self, number: i64) -> &mut Process {
-        self.traces.entry(number).or_default()
+    /// Adds an event to the trace of a process, which calls itself by a number; it is left out where there is no room for it.
+    pub fn add(&mut self, of: i64, number: i64, place: Place, happening: &Happening) {
+        if self.traces.len() >= MOST && !self.traces.contains_key(&of) {
+            self.strange += 1;
+            return;
+        }
+        if self.taken > self.room {
+            self.left_out += 1;
+            return;
+        }
+        let process = self.traces.entry(of).or_default();
+        let before = process.taken();
+        process.add(number, place, happening);
+        self.taken += process.taken() - before;
+    }
+
+    /// Names a thread of which there are events.
+    pub fn name(&mut self, process: i64, thread: i64, name: &str) {
+        if let Some(process) = self.traces.get_mut(&process) {
+            process.name(thread, name);
+        }
     }
 
     /// Their traces, by number.
-    pub fn finish(self) -> Vec<Trace> {
+    pub fn finish(mut self) -> Vec<Trace> {
+        if self.left_out > 0 {
+            self.told.push(format!("{} events were left out: {}", self.left_out, room::full(self.room)));
+        }
+        if self.strange > 0 {
+            self.told.push(format!("{} events of more than {MOST} processes were left out", self.strange));
+        }
         let on_device = |process: &Process| process.trace.events.iter().any(|event| event.category.on_device());
         let any_on_device = self.traces.values().any(on_device);
         let kept = self.traces.into_values().filter(|process| match any_on_device {
@@ -80,7 +127,7 @@ impl Processes {
 
 impl Process {
     /// Adds an event; one that has no time, or that ends before it begins, is damaged. Something without an end is a moment.
-    pub fn add(&mut self, number: i64, place: Place, happening: &Happening) {
+    fn add(&mut self, number: i64, place: Place, happening: &Happening) {
         let [start, end] = happening.times;
         let times = match (start, end) {
             (None, _) => Err(Kind::Timeless),
@@ -94,7 +141,7 @@ impl Process {
         let added = times.and_then(|times| Ok((times, self.track(number, place)?)));
         let ((start, duration, phase), track) = match added {
             Ok(added) => added,
-            Err(kind) => return self.damage().note(kind, 0),
+            Err(kind) => return self.trace.damage.note(kind, 0),
         };
         self.trace.events.push(Event {
             start,
@@ -109,15 +156,17 @@ impl Process {
         });
     }
 
-    fn damage(&mut self) -> &mut Damage {
-        &mut self.trace.damage
-    }
-
-    /// Names a thread.
-    pub fn name(&mut self, number: i64, thread: i64, name: &str) {
-        if let Ok(track) = self.track(number, Place::Thread(thread)) {
+    fn name(&mut self, thread: i64, name: &str) {
+        if let Some(track) = self.tracks.get(&Place::Thread(thread)) {
             self.trace.tracks[track.index()].thread_name = Some(name.to_owned());
         }
+    }
+
+    /// Bytes of memory that it takes, about; nothing where there is nothing of it.
+    fn taken(&self) -> u64 {
+        let tracks = self.tracks.len() * (size_of::<Track>() + TRACK);
+        let own = if tracks > 0 { size_of::<Process>() } else { 0 };
+        room::taken(&self.trace) + (own + tracks) as u64
     }
 
     fn track(&mut self, number: i64, place: Place) -> Result<TrackId, Kind> {

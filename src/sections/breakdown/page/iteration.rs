@@ -53,7 +53,7 @@ pub(super) fn chart(typical: &Typical) -> Chart {
 fn leave_copies(typical: &Typical, rows: &mut Vec<Row>) {
     let (events, main) = (&typical.ranked.trace.events, typical.rank.main);
     let own = |event: u32| Some(events[event as usize].track) == main;
-    let alone = typical.rank.timeline.iter().filter_map(|stretch| stretch.event).all(own);
+    let alone = typical.rank.timeline.iter().map(|stretch| stretch.event).all(own);
     let streams = rows.iter().filter(|row| matches!(row.of, RowOf::Stream(_))).count();
     rows.retain(|row| match row.of {
         RowOf::Gpu => streams > 1,
