@@ -58,9 +58,9 @@ impl Names {
         (0..self.ends.len() as u32).map(|id| (NameId(id), self.get(NameId(id))))
     }
 
-    /// Bytes of memory that they take, about.
-    pub(crate) fn bytes(&self) -> usize {
-        self.texts.len() + self.ends.len() * (size_of::<usize>() + 2 * size_of::<u32>())
+    /// How many there are, and the bytes of all together.
+    pub(crate) fn size(&self) -> [usize; 2] {
+        [self.ends.len(), self.texts.len()]
     }
 }
 

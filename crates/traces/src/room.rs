@@ -9,6 +9,8 @@ const LEAST: u64 = 350_000_000;
 /// Of a larger file, so many times its size: what PyTorch writes and gzips takes 3.2 times that at most, 12.7 bytes an event (of the traces
 /// that were tried, those of Linear layers alone).
 const TIMES: f64 = 3.5;
+/// Bytes that a name takes beside its letters, about, with what is asked of each when a trace is broken down.
+const NAME: usize = 100;
 /// Bytes that the texts of a collective take beside their letters, about.
 const TEXTS: usize = 100;
 
@@ -21,7 +23,8 @@ pub(crate) fn of(file: &Path) -> u64 {
 /// Bytes that are kept of a trace, about.
 pub(crate) fn taken(trace: &Trace) -> u64 {
     let collectives = trace.collectives.len() * (size_of::<Collective>() + TEXTS);
-    (trace.events.len() * size_of::<Event>() + trace.names.bytes() + collectives) as u64
+    let [names, letters] = trace.names.size();
+    (trace.events.len() * size_of::<Event>() + names * NAME + letters + collectives) as u64
 }
 
 /// Why no more of a file is kept.
