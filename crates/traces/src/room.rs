@@ -4,11 +4,12 @@
 use crate::trace::{Collective, Event, Trace};
 use std::path::Path;
 
-/// Bytes that are kept of any file.
+/// Bytes that may be kept of a file of [`SMALL`] bytes or fewer.
 const LEAST: u64 = 350_000_000;
-/// Of a larger file, so many times its size: what PyTorch writes and gzips takes 3.2 times that at most, 12.7 bytes an event (of the traces
-/// that were tried, those of Linear layers alone).
-const TIMES: f64 = 3.5;
+const SMALL: u64 = 100_000_000;
+/// Of each byte of a larger file, so many: what PyTorch writes and gzips has 12.7 bytes an event of 40 (of the traces that were tried, those of
+/// Linear layers), and a loop of built-in functions 9 or 10.
+const TIMES: u64 = 5;
 /// Bytes that a name takes beside its letters, about, with what is asked of each when a trace is broken down.
 const NAME: usize = 100;
 /// Bytes that the texts of a collective take beside their letters, about.
@@ -17,7 +18,7 @@ const TEXTS: usize = 100;
 /// Bytes that may be kept of a file.
 pub(crate) fn of(file: &Path) -> u64 {
     let size = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
-    LEAST.max((size as f64 * TIMES) as u64)
+    LEAST + TIMES * size.saturating_sub(SMALL)
 }
 
 /// Bytes that are kept of a trace, about.
