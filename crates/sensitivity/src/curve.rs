@@ -64,6 +64,12 @@ impl Curve {
         self.points.iter().fold(self.points[0], better)
     }
 
+    /// Whether a share of the best rate is reached with fewer CPUs than the most it is known at: what more than these bring is open else.
+    pub fn levels_off(&self, share: f64) -> bool {
+        let enough = |point: &Point| point.rate.per_second >= share * self.best().rate.per_second;
+        self.points[..self.points.len() - 1].iter().any(enough)
+    }
+
     /// The rate measured at a number of CPUs.
     pub fn measured(&self, cpus: f64) -> Option<Rate> {
         self.points.iter().find(|point| point.cpus == cpus).map(|point| point.rate)

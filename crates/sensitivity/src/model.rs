@@ -126,16 +126,16 @@ impl Model {
         Some(Estimate { least: with(Cache::MINIO, compute.most)?, likely, most: with(Cache::LRU, compute.least)? })
     }
 
-    /// What an epoch waits for; none where it depends on how the machine keeps what was read, and that was not measured.
+    /// What an epoch waits for; none where it depends on how the machine keeps what was read, or on more CPUs, and that was not measured.
     pub fn bound(&self, cpus: f64, cached: f64) -> Option<Bound> {
         let compute = self.compute(cpus).likely?;
         let bound = |cache: Cache| match self.data.fetch(cache.hits(cached)) > self.overlap().room(compute) {
-            true => Bound::Storage,
-            false if self.curve.at(cpus).least < SATISFIED * self.curve.best().rate.per_second => Bound::Cpu,
-            false => Bound::Accelerator,
+            true => Some(Bound::Storage),
+            false if self.curve.at(cpus).least < SATISFIED * self.curve.best().rate.per_second => Some(Bound::Cpu),
+            false => self.curve.levels_off(SATISFIED).then_some(Bound::Accelerator),
         };
         let [minio, lru] = [Cache::MINIO, Cache::LRU].map(bound);
-        self.cache.map(bound).or((minio == lru).then_some(minio))
+        self.cache.map_or(minio.filter(|_| minio == lru), bound)
     }
 
     /// The share of the data for which memory makes the most difference between the two caches, of some shares; none where it makes none
@@ -224,7 +224,11 @@ mod tests {
         let model = reader(None);
         assert_eq!(model.bound(2.0, 0.2), Some(Bound::Storage));
         assert_eq!(model.bound(1.0, 1.0), Some(Bound::Cpu));
-        assert_eq!(model.bound(2.0, 1.0), Some(Bound::Accelerator));
+        assert_eq!(model.bound(2.0, 1.0), None, "the rate doubled from one CPU to two: what a third brings is open");
+        let level = [(1.0, 100.0 / 4.8), (2.0, 100.0 / 2.4), (3.0, 100.0 / 2.38)];
+        let level = level.map(|(cpus, rate)| Point { cpus, rate: Rate::exactly(rate) });
+        let level = Model { curve: Curve::of(&level).unwrap(), ..reader(None) };
+        assert_eq!(level.bound(2.0, 1.0), Some(Bound::Accelerator));
         // MinIO misses 15 %, which takes 1.5 s; LRU 43 %, which takes longer than computing.
         assert_eq!(model.bound(2.0, 0.85), None);
         assert_eq!(reader(Some(Cache::LRU)).bound(2.0, 0.85), Some(Bound::Storage));

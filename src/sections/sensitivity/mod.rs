@@ -46,6 +46,9 @@ use std::time::Duration;
 use store::Store;
 use surroundings::Surroundings;
 
+/// The closest numbers of CPUs that are told apart: the least that the kernel lets a job have, a thousandth of a second in a tenth.
+const LEAST_STEP: f64 = 0.01;
+
 /// The section `[sensitivity]`.
 pub static SPEC: Spec = Spec {
     table: keys::TABLE,
@@ -254,6 +257,10 @@ impl Sensitivity {
             return Err(
                 Error::usage("no CPUs, or less than none, cannot be given to a job").expected("a number above 0")
             );
+        }
+        if self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
+            let problem = "numbers of CPUs cannot be told apart that lie so close (--cpu-step)";
+            return Err(Error::usage(problem).expected(format!("{LEAST_STEP} CPUs or more")));
         }
         Ok(())
     }

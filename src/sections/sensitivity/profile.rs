@@ -342,12 +342,25 @@ impl Profile {
                 format!("storage holds it back while memory has room for at most {percent} % of the data")
             }
         };
+        Some(format!("{}; {storage}", self.waits_for_cpus(knee)?))
+    }
+
+    /// With how many CPUs it waits for more of them.
+    fn waits_for_cpus(&self, knee: &Knee) -> Option<String> {
+        let curve = self.curve()?;
+        let (least, most) = (curve.points().first()?.cpus, curve.points().last()?.cpus);
         let beyond = self.bound_words(Bound::Accelerator);
-        let cpus = match self.curve()?.points().first()?.cpus < knee.cpus {
-            true => format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(knee.cpus)),
-            false => format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus)),
-        };
-        Some(format!("{cpus}; {storage}"))
+        let [low, high] = knee.between;
+        Some(match (least < knee.cpus, low < high) {
+            _ if !curve.levels_off(knee.share) => {
+                format!("with {}, the most that were tried, it may still wait for CPUs", cpus_words(most))
+            }
+            (false, _) => format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus)),
+            (true, false) => format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(high)),
+            (true, true) => {
+                format!("with fewer than {low} it waits for CPUs, from {} on for {beyond}", cpus_words(high))
+            }
+        })
     }
 }
 
