@@ -101,7 +101,12 @@ impl Recorded {
                 Category::Annotation => 1,
                 Category::Python if self.trace.name(event).starts_with('<') => 3,
                 Category::Python => 2,
-                _ => continue,
+                // Of GPUs, or notes of the profiler: the five programs make none.
+                Category::Runtime | Category::Kernel | Category::Copy | Category::Set | Category::DeviceAnnotation => {
+                    continue;
+                }
+                Category::Synchronisation | Category::Overhead | Category::ForwardBackward => continue,
+                Category::Launch | Category::Other => continue,
             };
             durations[kind].push(event.end() - event.start);
         }

@@ -58,6 +58,9 @@ pub struct Comparison {
     /// How often the run was recorded before, and after. Of one recording each, intervals hold nothing of what one start of a script differs
     /// by from the next.
     pub recordings: [usize; 2],
+    /// Nanoseconds of an iteration before and after without what recording takes: means of the recordings of a side; none where not
+    /// every one tells.
+    pub without_recording: Option<[f64; 2]>,
 }
 
 impl Measure {
@@ -126,7 +129,12 @@ impl Comparison {
             Difference { of: *of, before, after, change: after.mean - before.mean, interval }
         };
         let differences = told.iter().map(difference).collect();
-        Comparison { differences, recordings: [before.len(), after.len()] }
+        let without = |side: &[&Breakdown]| {
+            let means = side.iter().map(|run| Some(run.without_recording()?.mean));
+            means.collect::<Option<Vec<f64>>>().map(|means| mean(&means))
+        };
+        let without_recording = without(before).zip(without(after)).map(<[f64; 2]>::from);
+        Comparison { differences, recordings: [before.len(), after.len()], without_recording }
     }
 
     /// Whether a GPU is ever busy in either run.

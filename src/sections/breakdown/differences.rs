@@ -35,9 +35,21 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     let (low, high) = if one.0 <= other.0 { (one, other) } else { (other, one) };
     let percent = total.percent().map_or(String::new(), |percent| format!(", {}", Percent(percent.abs())));
     format!(
-        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {})",
+        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {}){}",
         Milliseconds(1e3 * total.change.abs()),
-        told_by(comparison)
+        told_by(comparison),
+        comparison.without_recording.map_or(String::new(), without_recording)
+    )
+}
+
+/// What a change is without what recording adds to both sides, which may be as much as the change.
+fn without_recording([before, after]: [f64; 2]) -> String {
+    let change = Milliseconds((after - before).abs() / 1e6);
+    let word = if after < before { "less" } else { "more" };
+    let percent = Percent(100.0 * (after / before - 1.0).abs());
+    let [before, after] = [before, after].map(|nanoseconds| Milliseconds(nanoseconds / 1e6));
+    format!(
+        ", recording included; without what recording takes it is {change} {word}, {percent}: {before} before and {after} after"
     )
 }
 

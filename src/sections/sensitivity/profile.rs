@@ -356,7 +356,9 @@ impl Profile {
                 format!("with {}, the most that were tried, it may still wait for CPUs", cpus_words(most))
             }
             (false, _) => format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus)),
-            (true, false) => format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(high)),
+            (true, false) => {
+                format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(high))
+            }
             (true, true) => {
                 format!("with fewer than {low} it waits for CPUs, from {} on for {beyond}", cpus_words(high))
             }
