@@ -2,7 +2,7 @@
 
 use super::message::{self, Hello, Machine, Order, Report};
 use super::rendezvous::Nodes;
-use super::{job, name};
+use super::{Phase, job, name};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary};
 use crate::machine::Watch;
@@ -261,16 +261,6 @@ struct Led<'a> {
     /// Nothing more is wanted: whether all is done, and why not.
     end: Option<(bool, String)>,
     failure: Option<Error>,
-}
-
-/// How far it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Running,
-    /// The end is near.
-    Closing,
-    /// It is to end.
-    Stopped,
 }
 
 impl Pace for Led<'_> {

@@ -29,6 +29,16 @@ use crate::machine::description::Description;
 use message::Machine;
 use std::fmt::Display;
 
+/// How far a run is, on the node that leads and on those that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// All are told that the end is near.
+    Closing,
+    /// All know, and are told to end.
+    Stopped,
+}
+
 /// What all nodes must have in common: what runs, and how it is measured.
 fn job(asked: &Sensitivity, nodes: &Nodes) -> Setting {
     let number = |number: Option<u64>| number.map_or("none".to_owned(), |number| number.to_string());

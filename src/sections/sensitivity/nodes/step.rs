@@ -1,6 +1,7 @@
 //! One run on all nodes, as the node that leads sees it: they begin at once, and end when all have enough, one has failed, or the time is
 //! up.
 
+use super::Phase;
 use super::member::Member;
 use super::message::{Order, Report};
 use super::together::has_failed;
@@ -22,16 +23,6 @@ pub(super) struct Step<'a> {
     phase: Phase,
     /// Why it cannot go on.
     failure: Option<Error>,
-}
-
-/// How far it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Running,
-    /// All are told that the end is near.
-    Closing,
-    /// All know, and are told to end.
-    Stopped,
 }
 
 /// The run of another node.
