@@ -190,7 +190,8 @@ fn milliseconds(seconds: f64) -> Milliseconds {
 /// What to request, ready to be copied.
 pub(super) fn requests(profile: &Profile) -> String {
     let Some(requested) = &profile.request else { return String::new() };
-    let cpus = cpus_words(requested.request.cpus);
+    let doubt = if profile.knee().is_some_and(|knee| !knee.verified) { " (not verified)" } else { "" };
+    let cpus = format!("{}{doubt}", cpus_words(requested.request.cpus));
     let memory = requested.request.memory.map_or(String::new(), |memory| format!(" and {memory}"));
     let each = match profile.hosts.len() {
         0 | 1 => String::new(),
