@@ -5,6 +5,7 @@ use crate::drift::Drift;
 use crate::metrics::{Metric, Unit};
 use crate::state::Class;
 use crate::summary::{MISSES, Summary, independent, quantile};
+use crate::without_recording::WithoutRecording;
 use perf4sight_conventions::stats::mean;
 use std::collections::BTreeSet;
 
@@ -58,9 +59,8 @@ pub struct Comparison {
     /// How often the run was recorded before, and after. Of one recording each, intervals hold nothing of what one start of a script differs
     /// by from the next.
     pub recordings: [usize; 2],
-    /// Nanoseconds of an iteration before and after without what recording takes: means of the recordings of a side; none where not
-    /// every one tells.
-    pub without_recording: Option<[f64; 2]>,
+    /// An iteration before and after without what recording takes; none where not every recording tells.
+    pub without_recording: Option<[WithoutRecording; 2]>,
 }
 
 impl Measure {
@@ -130,10 +130,10 @@ impl Comparison {
         };
         let differences = told.iter().map(difference).collect();
         let without = |side: &[&Breakdown]| {
-            let means = side.iter().map(|run| Some(run.without_recording()?.mean));
-            means.collect::<Option<Vec<f64>>>().map(|means| mean(&means))
+            let all = side.iter().map(|run| run.without_recording());
+            all.collect::<Option<Vec<_>>>().map(|all| WithoutRecording::of_several(&all))
         };
-        let without_recording = without(before).zip(without(after)).map(<[f64; 2]>::from);
+        let without_recording = without(before).zip(without(after)).map(<[WithoutRecording; 2]>::from);
         Comparison { differences, recordings: [before.len(), after.len()], without_recording }
     }
 

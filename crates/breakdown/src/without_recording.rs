@@ -33,6 +33,16 @@ impl Breakdown {
 }
 
 impl WithoutRecording {
+    /// The mean of several recordings. They may all be off the same way, so that their intervals are no narrower together.
+    pub(crate) fn of_several(all: &[WithoutRecording]) -> Self {
+        let of = |number: fn(&WithoutRecording) -> Option<f64>| {
+            all.iter().map(number).collect::<Option<Vec<f64>>>().map(|numbers| mean(&numbers))
+        };
+        let ends = of(|one| Some(one.interval?[0])).zip(of(|one| Some(one.interval?[1])));
+        let means: Vec<f64> = all.iter().map(|one| one.mean).collect();
+        WithoutRecording { mean: mean(&means), interval: ends.map(<[f64; 2]>::from) }
+    }
+
     fn around(mean: f64, either_way: Option<[f64; 2]>) -> Self {
         WithoutRecording { mean, interval: either_way.map(|ends| ends.map(|end| (mean + end).max(0.0))) }
     }

@@ -1,7 +1,7 @@
 //! What changed from one run to another, as words and as a table.
 
 use super::tables::{class_name, range};
-use crate::breakdown::{Comparison, Difference, Measure, Metric, Unit, Verdict};
+use crate::breakdown::{Comparison, Difference, Measure, Metric, Unit, Verdict, WithoutRecording};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
 
@@ -43,13 +43,19 @@ pub(super) fn answer(comparison: &Comparison) -> String {
 }
 
 /// What a change is without what recording adds to both sides, which may be as much as the change.
-fn without_recording([before, after]: [f64; 2]) -> String {
-    let change = Milliseconds((after - before).abs() / 1e6);
-    let word = if after < before { "less" } else { "more" };
-    let percent = Percent(100.0 * (after / before - 1.0).abs());
-    let [before, after] = [before, after].map(|nanoseconds| Milliseconds(nanoseconds / 1e6));
+fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
+    let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
+    let side = |one: WithoutRecording| {
+        let interval =
+            one.interval.map(|ends| format!(" ({} with 95 %)", range(ends.map(|end| milliseconds(end).to_string()))));
+        format!("{}{}", milliseconds(one.mean), interval.unwrap_or_default())
+    };
+    let change = milliseconds((after.mean - before.mean).abs());
+    let word = if after.mean < before.mean { "less" } else { "more" };
     format!(
-        ", recording included; without what recording takes it is {change} {word}, {percent}: {before} before and {after} after"
+        ", recording included; without what recording takes it is {change} {word}: {} before and {} after",
+        side(before),
+        side(after)
     )
 }
 
