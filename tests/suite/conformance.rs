@@ -276,6 +276,7 @@ fn of_other_sizes([input, normalised, token, scale]: [NodeId; 4]) -> Vec<(Op, Ve
         (Op::Resize { image: [16, 16], interpolation: Interpolation::Linear, corners: true }, vec![input]),
         (Op::Resize { image: [16, 4], interpolation: Interpolation::Cubic, corners: false }, vec![input]),
         (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: Fill::Zeros }, vec![input]),
+        (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: Fill::Zeros }, vec![input]),
         (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Reflect }, vec![input]),
         (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Edge }, vec![input]),
         (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Wrap }, vec![input]),

@@ -41,6 +41,7 @@ fn images() -> Vec<Op> {
         Op::Resize { image: [12, 12], interpolation: Interpolation::Nearest, corners: false },
         Op::Pad { sides: vec![[0, 0], [2, 1], [0, 3]], fill: Fill::Reflect },
         Op::Pad { sides: vec![[1, 1], [0, 0], [0, 0]], fill: Fill::Zeros },
+        Op::Pad { sides: vec![[0, 0], [-1, 1], [1, -1]], fill: Fill::Zeros },
     ]);
     chain
 }

@@ -158,6 +158,7 @@ mod tests {
             (Op::Resize { image: [14, 18], interpolation: Interpolation::Linear, corners: true }, 1),
             (Op::Resize { image: [14, 4], interpolation: Interpolation::Cubic, corners: false }, 1),
             (Op::Pad { sides: vec![[1, 0], [0, 0], [2, 1]], fill: Fill::Zeros }, 1),
+            (Op::Pad { sides: vec![[0, 0], [-1, 1], [2, -3]], fill: Fill::Zeros }, 1),
             (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Reflect }, 1),
             (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Edge }, 1),
             (Op::Pad { sides: vec![[0, 0], [1, 1], [2, 0]], fill: Fill::Wrap }, 1),

@@ -162,10 +162,10 @@ impl Call<'_> {
     }
 
     /// libtorch names the last axis first.
-    fn surrounded(&self, sides: &[[usize; 2]], fill: Fill) -> Result<Tensor, TchError> {
+    fn surrounded(&self, sides: &[[i64; 2]], fill: Fill) -> Result<Tensor, TchError> {
         let input = &self.inputs[0];
         let first = sides.iter().position(|side| *side != [0, 0]).unwrap_or(0);
-        let pads = |from: usize| sides[from..].iter().rev().flat_map(|side| sizes(side)).collect::<Vec<i64>>();
+        let pads = |from: usize| sides[from..].iter().rev().flatten().copied().collect::<Vec<i64>>();
         let mode = match fill {
             Fill::Zeros => return input.f_pad(pads(first), "constant", 0.0),
             Fill::Constant => return input.f_pad(pads(first), "constant", 2.0),

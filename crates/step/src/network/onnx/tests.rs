@@ -317,6 +317,20 @@ fn paddings_go_into_the_window_behind_them() {
 }
 
 #[test]
+fn a_padding_that_cuts_the_other_side_stays_one() {
+    // NASNet pads by (-1, 1, -1, 1) before a pooling of one pixel; onnxruntime merges a padding that cuts nothing into such a pooling,
+    // and refuses what it made (pool_attributes.h: a pad is smaller than its kernel).
+    let shifted = Draft::new().numbers("pads", &[0, 0, -1, -1, 0, 0, 1, 1]).node("Pad", &["x", "pads"], "p", vec![]);
+    let attributes = vec![with::ints("kernel_shape", vec![1, 1]), with::ints("strides", vec![2, 2])];
+    let ops = shifted.node("AveragePool", &["p"], "y", attributes).output("y").ops();
+    assert_eq!(ops[0], Op::Pad { sides: vec![[0, 0], [-1, 1], [-1, 1]], fill: Fill::Zeros });
+    assert_eq!(ops.len(), 2);
+    let cut = Draft::new().numbers("pads", &[0, 0, -1, 0, 0, 0, 0, -2]).node("Pad", &["x", "pads"], "y", vec![]);
+    let slice = |axis, start, length| Op::Slice { axis, start, length };
+    assert_eq!(cut.output("y").ops(), [slice(1, 1, 7), slice(2, 0, 6)]);
+}
+
+#[test]
 fn automatic_padding_follows_the_specification() {
     // 8 rows, stride 2: 4 positions reach (4 - 1) * 2 + 3 = 9 rows, so one is missing, behind (upper) or in front (lower);
     // along the width a kernel of 5 reaches 11, three columns are missing.

@@ -140,10 +140,10 @@ pub enum Op {
     },
     /// Elements along an axis in the order they are asked for.
     Pick(Pick),
-    /// More elements around the input: how many before and behind it on every axis.
+    /// More elements around the input, or fewer at some sides.
     Pad {
-        /// Before and behind, for every axis.
-        sides: Vec<[usize; 2]>,
+        /// How many before and behind, for every axis; negative where they are cut off.
+        sides: Vec<[i64; 2]>,
         /// What they are.
         fill: Fill,
     },

@@ -87,13 +87,15 @@ pub enum Fill {
     Wrap,
 }
 
-pub(super) fn pad_shape(sides: &[[usize; 2]], input: &Shape) -> Result<Shape, String> {
+pub(super) fn pad_shape(sides: &[[i64; 2]], input: &Shape) -> Result<Shape, String> {
     if sides.len() != input.rank() {
         return Err(format!("pads {} axes of {input}", sides.len()));
     }
-    let padded =
-        input.dims().iter().zip(sides).map(|(&dim, &[before, after])| dim.saturating_add(before).saturating_add(after));
-    Ok(Shape::new(padded.collect::<Vec<_>>()))
+    let padded = input.dims().iter().zip(sides).map(|(&dim, &[before, after])| {
+        dim.checked_add_signed(before as isize)?.checked_add_signed(after as isize)
+    });
+    let padded: Option<Vec<usize>> = padded.collect();
+    padded.map(Shape::new).ok_or_else(|| format!("pads {input} by {sides:?}"))
 }
 
 /// A copy with something around it (constant_pad_nd, reflection_pad2d, ...), whose backward cuts the gradient.

@@ -20,7 +20,7 @@ pub(super) fn local_response(to: &mut Translation, call: &Call) -> Outcome {
     let shape = to.builder.shape(image.id).clone();
     let volume = Shape::new([&[1], shape.dims()].concat());
     let behind = neighbours.checked_sub(1).ok_or_else(|| Misfit::Wrong("has a size of 0".into()))? / 2;
-    let sides = vec![[0, 0], [neighbours / 2, behind], [0, 0], [0, 0]];
+    let sides = vec![[0, 0], [neighbours / 2, behind].map(|added| added as i64), [0, 0], [0, 0]];
     let window = Volume { kernel: [neighbours, 1, 1], ..Volume::cube(1, 1, 0) };
     let name = own_name(call);
     let squares = to.add_like(&format!("{name}_squares"), Op::Binary(Binary::Mul), &[image, image])?;

@@ -15,12 +15,9 @@ const MAX_COPIES: i64 = 1 << 12;
 /// An explicit padding, which convolutions and poolings behind it may take over.
 pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
-    let pads = pads(to, call, input)?;
-    let kept = cut(to, call, input, &pads)?;
-    let sides = pads.iter().map(|&pair| Ok([size(pair[0].max(0))?, size(pair[1].max(0))?]));
-    let sides: Vec<[usize; 2]> = sides.collect::<Result<_, Misfit>>()?;
-    if sides.iter().all(|side| *side == [0, 0]) {
-        return single(kept);
+    let sides = pads(to, call, input)?;
+    if sides.iter().flatten().all(|&side| side <= 0) {
+        return single(cut(to, call, input, &sides)?);
     }
     let number = call.number("value", 2).unwrap_or(0.0);
     let fill = match call.text("mode") {
@@ -31,13 +28,17 @@ pub(super) fn pad(to: &mut Translation, call: &Call) -> Outcome {
         "wrap" => Fill::Wrap,
         other => return Err(Misfit::Wrong(format!("pads in a mode \"{other}\""))),
     };
-    let node = to.add_like(own_name(call), Op::Pad { sides: sides.clone(), fill }, &[kept])?;
     let constant = matches!(fill, Fill::Zeros | Fill::Constant);
+    if !constant && sides.iter().flatten().any(|&side| side < 0) {
+        return Err(Misfit::Unsupported);
+    }
+    let node = to.add_like(own_name(call), Op::Pad { sides: sides.clone(), fill }, &[input])?;
     if let (true, &[[0, 0], [top, bottom], [left, right]]) = (constant, sides.as_slice())
-        && kept.batch == Some(Batch::FIRST)
+        && let [Ok(top), Ok(left), Ok(bottom), Ok(right)] = [top, left, bottom, right].map(usize::try_from)
+        && input.batch == Some(Batch::FIRST)
     {
-        let padding = Padding { source: kept, number, sides: [top, left, bottom, right] };
-        let whole = to.paddings.get(&kept.id).and_then(|earlier| earlier.and(&padding)).unwrap_or(padding);
+        let padding = Padding { source: input, number, sides: [top, left, bottom, right] };
+        let whole = to.paddings.get(&input.id).and_then(|earlier| earlier.and(&padding)).unwrap_or(padding);
         to.paddings.insert(node.id, whole);
     }
     single(node)
@@ -84,7 +85,7 @@ fn pads(to: &Translation, call: &Call, input: Feature) -> Result<Vec<[i64; 2]>, 
     Ok(sides)
 }
 
-/// What negative paddings leave.
+/// What is left where nothing is added.
 fn cut(to: &mut Translation, call: &Call, input: Feature, pads: &[[i64; 2]]) -> Result<Feature, Misfit> {
     let mut result = input;
     for (axis, &[before, after]) in pads.iter().enumerate().filter(|(_, pair)| pair[0] < 0 || pair[1] < 0) {

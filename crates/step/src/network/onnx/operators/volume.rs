@@ -50,7 +50,7 @@ pub(super) type Sides = Option<[[usize; 2]; 3]>;
 
 pub(super) fn padded(to: &mut Translation, call: &Call, volume: Feature, sides: Sides) -> Result<Feature, Misfit> {
     let Some(sides) = sides else { return Ok(volume) };
-    let sides = std::iter::once([0, 0]).chain(sides).collect();
+    let sides = std::iter::once([0, 0]).chain(sides.map(|side| side.map(|added| added as i64))).collect();
     to.add_like(&format!("{}_padded", own_name(call)), Op::Pad { sides, fill: Fill::Zeros }, &[volume])
 }
 

@@ -73,8 +73,8 @@ impl Writer<'_> {
         self.with_numbers(node, "Gather", vec![places], vec![with::int("axis", behind_batch(pick.axis))]);
     }
 
-    pub(super) fn pad(&mut self, node: &Node, sides: &[[usize; 2]], fill: Fill) {
-        let [before, behind] = [0, 1].map(|end| sides.iter().map(move |side| side[end] as i64));
+    pub(super) fn pad(&mut self, node: &Node, sides: &[[i64; 2]], fill: Fill) {
+        let [before, behind] = [0, 1].map(|end| sides.iter().map(move |side| side[end]));
         let pads = std::iter::once(0).chain(before).chain([0]).chain(behind).collect();
         let pads = self.integers(node, "pads", pads);
         let mode = match fill {
