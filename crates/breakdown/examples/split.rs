@@ -1,7 +1,7 @@
 //! Divides the iterations of traces and says how long that took:
 //! `cargo run --release -p perf4sight-breakdown --example split -- trace.json.gz`.
 
-use perf4sight_breakdown::{Breakdown, Class, Idle, Iteration, Metric, Options, RankBreakdown, Recording, Sets, Work};
+use perf4sight_breakdown::{Breakdown, Class, Idle, Iteration, Metric, Options, RankBreakdown, Sets, Work};
 use perf4sight_traces::Names;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ fn main() -> Result<(), perf4sight_conventions::error::Error> {
         let events: usize = ranks.iter().map(|ranked| ranked.trace.events.len()).sum();
         println!("{file}: {events} events in {seconds:.3} s {:?}", breakdown.warnings);
         for (rank, ranked) in breakdown.ranks.iter_mut().zip(&ranks) {
-            rank.correct(&ranked.trace, Recording::beside(&ranked.trace.file)?.as_ref());
+            rank.correct_beside(&ranked.trace);
         }
         breakdown.ranks.iter().zip(&ranks).for_each(|(rank, ranked)| show(rank, &ranked.trace.names));
     }

@@ -8,6 +8,7 @@ use crate::iterations::{self, Mark, Markers};
 use crate::main_thread;
 use crate::operations::{self, Operation};
 use crate::overhead::Overhead;
+use crate::present::Place;
 use crate::recorded::Recorded;
 use crate::sets::Sets;
 use crate::summary::Summary;
@@ -42,6 +43,8 @@ pub struct Breakdown {
 pub struct RankBreakdown {
     /// Which one.
     pub rank: u32,
+    /// Which one of how many it was when it was recorded.
+    pub place: Place,
     /// What its trace tells.
     pub recorded: Recorded,
     /// What tells iterations apart.
@@ -162,6 +165,7 @@ impl RankBreakdown {
         let told = Told { trace, found: &found, threads: &threads, main, recorded, merged }.warnings(&warm_up);
         Ok(RankBreakdown {
             rank: ranked.rank,
+            place: Place::of(ranked),
             recorded,
             iterations: found.marks.iter().enumerate().map(iteration).collect(),
             warm_up,

@@ -4,9 +4,8 @@ use crate::breakdown::{Breakdown, Iteration};
 use crate::drift::Drift;
 use crate::metrics::{Metric, Unit};
 use crate::state::Class;
-use crate::summary::{MISSES, Summary, independent, quantile};
+use crate::summary::{MISSES, Summary, independent, is_rounding, quantile};
 use crate::without_recording::WithoutRecording;
-use perf4sight_conventions::stats::mean;
 use std::collections::BTreeSet;
 
 /// A number of an iteration that is compared.
@@ -126,7 +125,7 @@ impl Comparison {
         let difference = |(of, [before, after]): &(Measure, [Sample; 2])| {
             let interval = welch(before, after, misses);
             let (before, after) = (before.summary, after.summary);
-            Difference { of: *of, before, after, change: after.mean - before.mean, interval }
+            Difference { of: *of, before, after, change: change(&before, &after), interval }
         };
         let differences = told.iter().map(difference).collect();
         let without = |side: &[&Breakdown]| {
@@ -191,7 +190,7 @@ impl Sample {
                 Self::of_iterations(own, drift.max_by(|one, other| one.square.total_cmp(&other.square)))
             }
             _ => Self::of_recordings(
-                recordings.iter().map(|run| Some(mean(&values(run)?))).collect::<Option<Vec<f64>>>()?,
+                recordings.iter().map(|run| Some(Summary::of(&values(run)?)?.mean)).collect::<Option<Vec<f64>>>()?,
             ),
         }
     }
@@ -226,9 +225,15 @@ fn shape(samples: &[Sample; 2]) -> Option<Vec<i64>> {
         .then(|| before.values.iter().chain(&after.values).map(|value| (value / scale).round() as i64).collect())
 }
 
+/// By how much the second mean is more; what is rounding is no change.
+fn change(before: &Summary, after: &Summary) -> f64 {
+    let change = after.mean - before.mean;
+    if is_rounding(change, before.mean) { 0.0 } else { change }
+}
+
 /// Where the mean behind the second sample lies above that behind the first, but for so small a probability.
 fn welch(before: &Sample, after: &Sample, misses: f64) -> Option<[f64; 2]> {
-    let change = after.summary.mean - before.summary.mean;
+    let change = change(&before.summary, &after.summary);
     let both = before.spread?.and(after.spread?);
     if both.square == 0.0 {
         return (change == 0.0).then_some([0.0; 2]);
@@ -280,6 +285,9 @@ mod tests {
         // Values that do not vary at all tell nothing of how far they might.
         assert_eq!(of_values(&[1.0, 1.0], &[3.0, 3.0]), None);
         assert_eq!(of_values(&[3.0, 3.0], &[3.0, 3.0]), Some([0.0, 0.0]));
+        // Neither does rounding, nor does it make a difference.
+        assert_eq!(of_values(&[0.1; 7], &[0.2; 7]), None);
+        assert_eq!(of_values(&[0.3; 3], &[0.1 + 0.2; 7]), Some([0.0, 0.0]));
     }
 
     /// Recordings are as many values: by scipy's `t.ppf(0.975, 2)`, 4.302653, of two and two with means 10 and 20 and variances of 2 each, half

@@ -91,6 +91,22 @@ const AROUND: (f64, f64) = (20_000.0, 0.05);
 const CLOCKS: f64 = 1000.0;
 
 impl RankBreakdown {
+    /// Takes what recording adds out ([`RankBreakdown::correct`]) by the file beside the trace, which it gives. The trace is as sound without
+    /// that: where it cannot be read, a warning says so.
+    pub fn correct_beside(&mut self, trace: &Trace) -> Option<Recording> {
+        match Recording::beside(&trace.file) {
+            Ok(recording) => {
+                self.correct(trace, recording.as_ref());
+                recording
+            }
+            Err(error) => {
+                let why = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
+                self.warnings.push(format!("these times are as recorded, and nothing is taken out of them: {why}"));
+                None
+            }
+        }
+    }
+
     /// Takes what recording adds out of the iterations, into [`Iteration::corrected`], as far as what is told beside the trace allows it;
     /// where it does not, a warning says why.
     pub fn correct(&mut self, trace: &Trace, recording: Option<&Recording>) {
@@ -108,6 +124,7 @@ impl RankBreakdown {
         let recording =
             recording.ok_or("nothing tells how long iterations take without it (perf4sight record does)")?;
         self.belongs(trace, recording)?;
+        self.place.of = self.place.of.or(Some(recording.ranks).filter(|ranks| *ranks > 1));
         if self.markers != Markers::ProfilerSteps {
             self.drift = Drift::of(recording);
             return Err("these iterations are not those that were timed without it".to_owned());

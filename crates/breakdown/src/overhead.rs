@@ -59,7 +59,7 @@ impl Overhead {
     pub fn of(recording: &Recording) -> Option<Self> {
         let usual = Usual::of(&recording.wall);
         let times = usual.among(&recording.wall);
-        let wall = Added::of(&times)?;
+        let wall = Added::of(&times).filter(|wall| wall.plain > 0.0)?;
         let processor = recording.processor.as_ref().map(|processor| usual.among(processor));
         let processor = processor.filter(|processor| is_one_processor(&times, processor));
         let of_processor = processor.as_ref().and_then(Added::of);

@@ -4,6 +4,7 @@ use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::input_file;
 use perf4sight_traces::recording_of;
 use serde::Deserialize;
+use std::io::Read;
 use std::path::Path;
 
 /// The newest format of these files.
@@ -11,6 +12,15 @@ const FORMAT: u32 = 2;
 
 /// Nanoseconds that no iteration takes, a week: what is beyond was not timed.
 const LONGEST: u64 = 7 * 24 * 3600 * 1_000_000_000;
+
+/// Bytes that no such file has: a hundred thousand iterations each way take eight million.
+const LARGEST: u64 = 64 << 20;
+
+/// What tells whether the rest can be read.
+#[derive(Deserialize)]
+struct Head {
+    format: u32,
+}
 
 /// The file beside a trace, described in `docs/recording.md`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -61,7 +71,12 @@ pub struct Times {
 
 /// Times as they are written.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "the times of its iterations are missing, or other than lists of periods with whole numbers from 0 each, as \"plain\": \
+                 [[120000, 121000], [120500]] and \"recorded\": [[150000, 149000]] (in format 1: \"plain_before\", \"recorded\", \
+                 \"plain_after\", without periods)"
+)]
 enum Told {
     /// From format 2 on.
     ByTurns { plain: Vec<Vec<u64>>, recorded: Vec<Vec<u64>> },
@@ -90,23 +105,40 @@ impl Recording {
     /// Reads such a file.
     ///
     /// # Errors
-    /// A file that cannot be read, or that is none of a known format.
+    /// A file that cannot be read, or that is none of a known format, or one with times that nobody can have measured.
     pub fn read(file: &Path) -> Result<Self> {
-        let text = input_file::text(file, "read this recording")?;
-        let wrong = |problem: String| Error::input(problem).file(file).help("record again");
-        let recording: Recording =
-            serde_json::from_str(&text).map_err(|cause| wrong(format!("tells of no recording: {cause}")))?;
-        if !(1..=FORMAT).contains(&recording.format) {
-            return Err(
-                wrong(format!("has format {}", recording.format)).expected(format!("format {FORMAT} or earlier"))
-            );
+        let doing = "read this recording";
+        let mut text = String::new();
+        let most = input_file::open(file, doing)?.take(LARGEST + 1).read_to_string(&mut text);
+        most.map_err(|cause| Error::io(file, doing, &cause))?;
+        Self::of(&text).map_err(|error| error.file(file).help("record again"))
+    }
+
+    fn of(text: &str) -> Result<Self> {
+        if text.len() as u64 > LARGEST {
+            return Err(Error::input("tells of no recording: it is too large").expected("64 MiB at most"));
         }
-        let all = [Some(&recording.wall), recording.processor.as_ref(), recording.faults.as_ref()];
-        let absurd = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST);
-        match absurd {
-            Some(time) => Err(wrong(format!("tells of an iteration of {time} ns")).expected("a week at most")),
-            None => Ok(recording),
+        let unknown = |cause: serde_json::Error| Error::input(format!("tells of no recording: {cause}"));
+        // Of a newer format nothing else is known, not even whether it has the same words.
+        let Head { format } = serde_json::from_str(text).map_err(unknown)?;
+        if !(1..=FORMAT).contains(&format) {
+            return Err(Error::input(format!("has format {format}")).expected(format!("format 1 to {FORMAT}")));
         }
+        let recording: Recording = serde_json::from_str(text).map_err(unknown)?;
+        recording.check()?;
+        Ok(recording)
+    }
+
+    /// Whether what is told can have been measured.
+    fn check(&self) -> Result<()> {
+        let all = [Some(&self.wall), self.processor.as_ref(), self.faults.as_ref()];
+        if let Some(time) = all.into_iter().flatten().flat_map(Times::all).find(|time| *time > LONGEST) {
+            return Err(Error::input(format!("tells of an iteration of {time} ns")).expected("a week at most"));
+        }
+        if self.wall.all().any(|time| time == 0) {
+            return Err(Error::input("tells of an iteration that takes no time").expected("1 ns at least"));
+        }
+        Ok(())
     }
 
     /// What the script ran with, as far as it is told: `PyTorch 2.11.0 on 4 threads`.

@@ -35,8 +35,8 @@ impl Summary {
         if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
             return None;
         }
-        let (count, mean) = (values.len(), stats::mean(values));
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let (count, mean) = (values.len(), mean(values));
+        let squares = squares(values, mean);
         let spread = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
         let independent = independent(values, mean);
         let interval = spread.zip(quantile(independent - 1.0, MISSES)).map(|(spread, quantile)| {
@@ -49,6 +49,26 @@ impl Summary {
     }
 }
 
+/// Some additions and divisions of numbers that are equal differ by so much, as a share of them.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
+
+/// Whether numbers of such a size differ by no more than rounding: what is the same in all iterations varies by that where it is a share.
+pub(crate) fn is_rounding(difference: f64, size: f64) -> bool {
+    difference.abs() <= ROUNDING * size.abs()
+}
+
+/// The mean of one value at least; exactly that of the first where all are the same, so that none seems to vary.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    let (first, mean) = (values[0], stats::mean(values));
+    if values.iter().all(|value| is_rounding(value - first, first)) { first } else { mean }
+}
+
+/// The sum of the squared deviations from the mean, without what is rounding.
+fn squares(values: &[f64], mean: f64) -> f64 {
+    let deviations = values.iter().map(|value| value - mean).filter(|deviation| !is_rounding(*deviation, mean));
+    deviations.map(|deviation| deviation.powi(2)).sum()
+}
+
 /// What Student's t of so many degrees of freedom exceeds, to either side, with so small a probability.
 pub(crate) fn quantile(freedom: f64, misses: f64) -> Option<f64> {
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
@@ -59,7 +79,7 @@ pub(crate) fn quantile(freedom: f64, misses: f64) -> Option<f64> {
 /// `n (1 - r) / (1 + r)` (Zwiers and von Storch, Journal of Climate 8, 1995).
 pub(crate) fn independent(values: &[f64], mean: f64) -> f64 {
     let count = values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let squares = squares(values, mean);
     let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     if squares == 0.0 {
         return count;
@@ -74,6 +94,20 @@ pub(crate) fn independent(values: &[f64], mean: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is the same in all iterations does not vary, however it is computed: seven times a tenth and 0.1 + 0.2 are no multiples of it.
+    #[test]
+    fn rounding_is_no_variation() {
+        for values in
+            [vec![0.1; 7], vec![0.3, 0.1 + 0.2, 0.3], vec![100.0 * (1.0 / 3.0), 100.0 / 3.0, 100.0 * (2.0 / 6.0)]]
+        {
+            let summary = Summary::of(&values).unwrap();
+            assert_eq!((summary.mean, summary.spread), (values[0], Some(0.0)), "{values:?}");
+            assert_eq!(summary.interval, Some([values[0]; 2]));
+        }
+        // A nanosecond of a second is none of it.
+        assert!(Summary::of(&[1.0, 1.0 + 1e-9]).unwrap().spread.unwrap() > 0.0);
+    }
 
     /// Runs in which each iteration keeps nearly all of the one before: the mean of many more is zero. With as many values as there are
     /// the interval held it three times in twenty.

@@ -103,6 +103,44 @@ fn times_that_nobody_timed_are_refused() {
     }
 }
 
+/// A trace is as sound without what lies beside it: it is shown as recorded, and what is wrong is said in words that a person knows.
+#[test]
+fn a_file_beside_the_trace_that_cannot_be_read_is_told() {
+    let times = json!({
+        "format": 2, "trace": "rank0.json.gz", "rank": 0, "iterations_are": "optimizer steps", "kineto": true,
+        "plain": [[90_000], [90_000]], "recorded": [[100_000, 100_000]],
+    });
+    let with = |word: &str, value: Value| {
+        let mut told = times.clone();
+        told[word] = value;
+        told.to_string()
+    };
+    let cases = [
+        ("{\"format\": 2, \"trace\":".to_owned(), "tells of no recording: EOF"),
+        (with("plain", json!([[0], [90_000]])), "an iteration that takes no time; expected: 1 ns at least"),
+        (with("plain", json!([[-5], [90_000]])), "lists of periods with whole numbers from 0"),
+        (with("plain", json!("fast")), "lists of periods with whole numbers from 0"),
+        (with("processor", json!([1, 2])), "lists of periods with whole numbers from 0"),
+        (with("rank", json!("first")), "invalid type: string \"first\""),
+        (with("plain", Value::Null).replace("null", "[[NaN]]"), "tells of no recording: expected value"),
+        ("{\"format\": 3, \"periods\": []}".to_owned(), "has format 3; expected: format 1 to 2; help: record again"),
+        (" ".repeat((64 << 20) + 2), "too large"),
+    ];
+    for (text, expected) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ranked = iterations(2).read(0);
+        ranked.trace.file = folder.path().join("rank0.json.gz");
+        std::fs::write(folder.path().join("rank0.recording.json"), text).unwrap();
+        let mut rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+        assert_eq!(rank.correct_beside(&ranked.trace), None);
+        assert!(rank.overhead.is_none() && rank.iterations.iter().all(|one| one.corrected.is_none()));
+        let told = rank.warnings.last().unwrap();
+        assert!(told.starts_with("these times are as recorded, and nothing is taken out of them: "), "{told}");
+        assert!(told.contains("rank0.recording.json: ") && told.contains(expected), "{told}");
+        assert!(!told.contains("untagged"), "{told}");
+    }
+}
+
 /// Of the three iterations.
 fn known() -> Recording {
     recording([&[90_000; 3], &[100_000; 3], &[90_000; 3]], None)
@@ -141,7 +179,7 @@ fn what_is_not_known_is_not_taken_out_and_said() {
         (Some(recording([&[90_000; 3], &[100_000; 100], &[90_000; 3]], None)), "not those of the trace"),
         (Some(recording([&[90_000; 3], &[50_000_000; 3], &[90_000; 3]], None)), "contradict the trace"),
         (Some(recording([&[30_000; 3], &[50_000; 3], &[30_000; 3]], None)), "contradict the trace"),
-        (Some(recording([&[0; 3], &[100_000; 3], &[0; 3]], None)), "do not belong together"),
+        (Some(recording([&[0; 3], &[100_000; 3], &[0; 3]], None)), "no iterations were timed"),
         (Some(recording([&[1; 3], &[100_000; 3], &[1; 3]], None)), "do not belong together"),
         (Some(recording([&[900_000; 3], &[100_000; 3], &[900_000; 3]], None)), "took 88.9 to 88.9 % less"),
         (Some(Recording { rank: 9, ..known() }), "is told of rank 9"),

@@ -184,3 +184,38 @@ fn iterations_without_events_are_told() {
     let rank = rank(&trace);
     assert!(is_told(&rank, "4 of 6 iterations have hardly any events of the main thread"), "{:?}", rank.warnings);
 }
+
+/// Two of eight ranks, as when somebody copies a few files from the nodes; and ranks of different runs.
+#[test]
+fn ranks_that_are_missing_are_told() {
+    let of = |ranks: &[(u32, u32)]| {
+        let read = |&(rank, size): &(u32, u32)| {
+            let mut trace = Invented::default();
+            let told = format!("\"distributedInfo\": {{\"rank\": {rank}, \"world_size\": {size}}}");
+            trace.header(&told).main(STEP, [0, 100]).main(OPERATOR, [10, 60]).read(rank)
+        };
+        Breakdown::of(&ranks.iter().map(read).collect::<Vec<_>>(), &Options::default()).unwrap()
+    };
+    let cases = [
+        (vec![(0, 2), (1, 2)], Some(2), None),
+        (vec![(0, 1)], Some(1), None),
+        (
+            vec![(0, 8), (3, 8)],
+            Some(8),
+            Some("ranks 0 and 3 of 8 are given: what the other 6 do is not known, nor how long these wait for them"),
+        ),
+        (
+            vec![(1, 2)],
+            Some(2),
+            Some("rank 1 of 2 is given: what the other one does is not known, nor how long this one waits for it"),
+        ),
+        (vec![(0, 2), (3, 8)], None, Some("the traces are of runs of 2 and 8 ranks, and so of different runs")),
+        (vec![(0, 2), (3, 2)], Some(2), Some("rank 3 cannot be of a run of 2 ranks")),
+    ];
+    for (ranks, size, told) in cases {
+        let run = of(&ranks);
+        assert_eq!(run.world_size(), size);
+        assert!(run.absent().as_deref().unwrap_or("").starts_with(told.unwrap_or("")), "{:?}", run.absent());
+        assert_eq!(run.absent().is_some(), told.is_some());
+    }
+}

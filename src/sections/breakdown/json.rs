@@ -31,6 +31,7 @@ pub(super) fn of(shown: &Shown) -> Value {
 
 fn run(run: &Run) -> Value {
     json!({
+        "world_size": run.breakdown.world_size(),
         "ranks": run.ranks().map(|(ranked, rank)| of_rank(ranked, rank, run.listed(LISTED))).collect::<Value>(),
         "summary": Whose::main(run).map(summary),
     })

@@ -1,7 +1,7 @@
 //! The traces of one run, read and broken down.
 
 use super::warnings;
-use crate::breakdown::{Breakdown, Options, RankBreakdown, Recording};
+use crate::breakdown::{Breakdown, Options, RankBreakdown};
 use crate::error::{Error, Result};
 use crate::report::Progress;
 use crate::traces::{self, Ranked};
@@ -35,7 +35,7 @@ impl Run {
     /// Reads files and folders, and breaks them down; where a recording lies beside a trace, what recording takes is taken out, too.
     ///
     /// # Errors
-    /// Traces without any time in them; see [`traces::read_ranks`], [`Breakdown::of`] and [`Recording::beside`].
+    /// Traces without any time in them; see [`traces::read_ranks`] and [`Breakdown::of`].
     pub fn read(paths: &[PathBuf], options: &Options, progress: &Progress) -> Result<Self> {
         progress.doing("reading traces");
         let traces = traces::read_ranks(paths)?;
@@ -65,8 +65,7 @@ impl Run {
         let mut breakdown = Breakdown::of(&traces, options)?;
         let mut origins = BTreeSet::new();
         for (ranked, rank) in traces.iter().zip(&mut breakdown.ranks) {
-            let recording = Recording::beside(&ranked.trace.file)?;
-            rank.correct(&ranked.trace, recording.as_ref());
+            let recording = rank.correct_beside(&ranked.trace);
             origins.extend(recording.and_then(|recording| recording.origin()));
         }
         let run = Run { traces, breakdown, origins };
@@ -125,6 +124,7 @@ impl Run {
         let ranks = &self.breakdown.ranks;
         let all = ranks.iter().flat_map(|rank| rank.warnings.iter().map(|warning| (rank.rank, warning.clone())));
         let mut warnings = warnings::of_ranks(all, ranks.len());
+        warnings.extend(self.breakdown.absent());
         warnings.extend(self.breakdown.warnings.iter().cloned());
         if self.breakdown.together().is_empty() && ranks.len() > 1 {
             warnings.push("no iteration is on all ranks, so that nothing is told of all together".to_owned());
