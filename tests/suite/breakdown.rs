@@ -5,6 +5,7 @@ use crate::fixtures::{Outcome, Scene, shared};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 use std::{env, fs};
 
 /// A scene with the traces of the repository, under `examples/training`.
@@ -390,6 +391,58 @@ fn a_recording_counts_once() {
         broken_down(&scene, twice).fails(4).says("holds the same events as another");
     }
     broken_down(&scene, "a --compare copy").succeeds().says("the same recording is before and after");
+}
+
+/// Each writes forty files. The later ones replace those before them as a whole, and none takes another's for left behind.
+#[test]
+fn breakdowns_at_once_do_not_meet() {
+    let scene = Scene::new().file("a.json", trace(&steps(0))).file("b.json", trace(&steps_of([300; 4])));
+    let start =
+        |name: &str| scene.command().args(["breakdown", name]).stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let all: Vec<_> = ["a.json", "b.json"].repeat(4).into_iter().map(|name| start(name).unwrap()).collect();
+    for one in all {
+        let output = one.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    // Iterations of 100 us and of 300 us: all files tell of the same.
+    let micros = document(&scene)["ranks"][0]["summary"]["total_ns"]["mean"].as_f64().unwrap() / 1e3;
+    let plotted = scene.read("breakdown/TotalTimeSec.summary.plot_data.txt");
+    assert!(plotted.contains(&format!("{}", micros / 1e6)), "{plotted} {micros}");
+    let left: Vec<_> =
+        fs::read_dir(scene.path("breakdown")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
+/// A trace is as sound without the file beside it.
+#[test]
+fn what_lies_beside_a_trace_may_be_damaged() {
+    let name = "examples/training/before/rank0.recording.json";
+    let scene = recorded().file(name, "{\"format\": 2, \"plain\": ");
+    let shown = broken_down(&scene, "examples/training/before").succeeds();
+    shown
+        .says("these times are as recorded, and nothing is taken out of them")
+        .says("rank0.recording.json")
+        .says("record again");
+    assert!(document(&scene)["ranks"][0]["recording"].is_null());
+}
+
+/// Two of four ranks: said on the console, on the page and in the data.
+#[test]
+fn missing_ranks_are_told() {
+    let of = |rank: u32, size: u32| {
+        trace(&steps(0)).replacen(
+            '{',
+            &format!("{{\"distributedInfo\": {{\"rank\": {rank}, \"world_size\": {size}}},"),
+            1,
+        )
+    };
+    let scene = Scene::new().file("run/a.json", of(0, 4)).file("run/b.json", of(3, 4)).file("c.json", of(3, 4));
+    let told = "ranks 0 and 3 of 4 are given: what the other 2 do is not known";
+    broken_down(&scene, "run").succeeds().says(told);
+    assert!(scene.read("breakdown/report.html").contains("anks 0 and 3 of 4 are given"));
+    assert_eq!(document(&scene)["world_size"], 4);
+    assert!(document(&scene)["warnings"].to_string().contains(told));
+    broken_down(&scene, "run c.json").fails(4).says("is of rank 3, as is ");
 }
 
 /// Both ranks of both runs lack Python, and one event ends behind what it begins in: in different numbers.

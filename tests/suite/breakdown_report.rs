@@ -76,9 +76,9 @@ fn the_page_says_what_is_in_the_trace() {
     assert_eq!(row(&page, "Time by operation", "backward")[..3], ["backward", "20.0 ms", "20.0 %"]);
     // The stacks: what autograd's thread does lies below what waits for it.
     for tip in [
-        "step (train.py:7) (Python): 90.0 (90.0 %); 1 calls an iteration",
-        "run_backward (C++): 20.0 (20.0 %); 1 calls an iteration",
-        "aten::mm (C++): 15.0 (15.0 %); 1 calls an iteration",
+        "step (train.py:7) (Python): 90.0 (90.0 %); 1 call an iteration",
+        "run_backward (C++): 20.0 (20.0 %); 1 call an iteration",
+        "aten::mm (C++): 15.0 (15.0 %); 1 call an iteration",
     ] {
         assert!(page.contains(&format!("<title>{tip}</title>")), "{tip}");
     }

@@ -71,6 +71,10 @@ def chain():
 if recorder.current() is not None:
     # PyTorch's profiler would write lines of its own between the script's: since 2.15 whenever it starts and stops.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    try:
+        recorder.current().told.tell()  # Where nothing imports PyTorch, this tells which Python it was.
+    except OSError:
+        pass  # It fails again, and is told then, once there is something to record.
     watcher = TorchWatcher(recorder.current())
     if "torch" in sys.modules:
         # A .pth file imported it, which is read before this.

@@ -1,5 +1,6 @@
 //! What recording adds to an iteration, as far as a recording tells: iterations with the profiler held against those without it.
 
+use crate::counted::counted;
 use crate::recording::{Recording, Times};
 use crate::summary::{MISSES, Summary, quantile};
 use crate::usual::Usual;
@@ -158,7 +159,8 @@ fn unusual(usual: &Usual) -> Option<String> {
     let [others, all] = usual.others();
     (others as f64 > DOUBTFUL * all as f64).then(|| {
         format!(
-            "{others} of {all} iterations took much longer than the others; they tell nothing of what recording takes"
+            "{others} of {} took much longer than the others, which tells nothing of what recording takes",
+            counted(all as u64, "iteration")
         )
     })
 }
@@ -292,7 +294,8 @@ fn memory(faults: &Times, plain: f64) -> Option<String> {
     (share > DOUBTFUL).then(|| {
         format!(
             "the iterations without recording get {least:.0} to {most:.0} pages of memory anew from the system, in one period or another; \
-             so many take some {:.0} % of an iteration (docs/recording.md)",
+             so many take some {:.0} % of an iteration. Perhaps an allocator gives memory back and asks for it again: to try, record -- \
+             env MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_MAX_=0 before the command (docs/recording.md)",
             100.0 * share
         )
     })

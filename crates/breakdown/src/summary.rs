@@ -66,7 +66,8 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 /// The sum of the squared deviations from the mean, without what is rounding.
 fn squares(values: &[f64], mean: f64) -> f64 {
     let deviations = values.iter().map(|value| value - mean).filter(|deviation| !is_rounding(*deviation, mean));
-    deviations.map(|deviation| deviation.powi(2)).sum()
+    // The sum of no numbers is a negative zero.
+    deviations.map(|deviation| deviation.powi(2)).sum::<f64>().abs()
 }
 
 /// What Student's t of so many degrees of freedom exceeds, to either side, with so small a probability.
@@ -103,6 +104,7 @@ mod tests {
         {
             let summary = Summary::of(&values).unwrap();
             assert_eq!((summary.mean, summary.spread), (values[0], Some(0.0)), "{values:?}");
+            assert!(summary.spread.unwrap().is_sign_positive());
             assert_eq!(summary.interval, Some([values[0]; 2]));
         }
         // A nanosecond of a second is none of it.

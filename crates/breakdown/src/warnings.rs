@@ -1,6 +1,7 @@
 //! What a reader should know of a breakdown beside its figures, in sentences.
 
 use crate::breakdown::{Breakdown, RankBreakdown};
+use crate::counted::counted;
 use crate::iterations::{self, Found, Markers};
 use crate::recorded::Recorded;
 use crate::threads::Thread;
@@ -42,13 +43,16 @@ impl Told<'_> {
         warnings.extend(self.clipped());
         if self.found.behind > 0 {
             warnings.push(format!(
-                "{} iterations behind the first {} are left out",
-                self.found.behind,
+                "left out: {} behind the first {}",
+                counted(self.found.behind as u64, "iteration"),
                 iterations::MOST
             ));
         }
         if self.merged > 0 {
-            warnings.push(format!("{} names of ranges, those that take least, are in \"other\"", self.merged));
+            warnings.push(format!(
+                "in \"other\" are {} of ranges, of those that take least",
+                counted(self.merged as u64, "name")
+            ));
         }
         warnings
     }
@@ -132,8 +136,8 @@ impl Told<'_> {
             )),
             0 => None,
             bare => Some(format!(
-                "{bare} of {} iterations have hardly any events of the main thread, as if nothing had been recorded: what it did in them is not known, and figures hold them",
-                of_all.len()
+                "hardly any events of the main thread are in {bare} of {}, as if nothing had been recorded: what it did there is not known, and figures hold that",
+                counted(of_all.len() as u64, "iteration")
             )),
         }
     }
@@ -164,8 +168,8 @@ fn extreme(trace: &Trace) -> Option<String> {
     let count = trace.events.iter().filter(strange).count();
     let name: String = trace.name(first).chars().take(100).collect();
     Some(format!(
-        "{count} of {} events last longer than a day or lie more than a day from the others, the first {name:?}, which no recording does: figures that hold them are not to be trusted",
-        trace.events.len()
+        "longer than a day, or more than a day from the others, which is in no recording: {count} of {}, the first {name:?}; figures that hold such events are not to be trusted",
+        counted(trace.events.len() as u64, "event")
     ))
 }
 
@@ -189,9 +193,12 @@ pub(crate) fn apart(ranks: &[Ranked]) -> Option<String> {
 /// A warning where iterations of some rank are not on all.
 pub(crate) fn uneven(run: &Breakdown) -> Option<String> {
     let together = run.together().len();
-    let counted = |rank: &RankBreakdown| (rank.counted().count(), rank.rank);
-    let (most, rank) = run.ranks.iter().map(counted).max_by_key(|(count, _)| *count)?;
+    let count = |rank: &RankBreakdown| (rank.counted().count(), rank.rank);
+    let (most, rank) = run.ranks.iter().map(count).max_by_key(|(count, _)| *count)?;
     (together < most).then(|| {
-        format!("{together} of the {most} iterations of rank {rank} count on every rank; the others are not in the run's figures")
+        format!(
+            "the run's figures are of {together} of the {} of rank {rank}, what counts on every rank",
+            counted(most as u64, "iteration")
+        )
     })
 }

@@ -276,7 +276,11 @@ fn a_run_says_which_iterations_are_not_on_every_rank() {
         trace
     };
     let run = broken_down(&[steps(10).read(0), steps(3).read(1)]);
-    assert!(run.warnings.iter().any(|told| told.starts_with("3 of the 10 iterations of rank 0")), "{:?}", run.warnings);
+    assert!(
+        run.warnings.iter().any(|told| told.starts_with("the run's figures are of 3 of the 10 iterations of rank 0")),
+        "{:?}",
+        run.warnings
+    );
     assert!(broken_down(&[steps(10).read(0), steps(10).read(1)]).warnings.is_empty());
     // One rank, whose only event lies where nanoseconds end, begins after none.
     let mut last = Invented::default();
@@ -298,14 +302,14 @@ fn small_ranges_are_summed_and_late_iterations_left_out() {
     assert_eq!(iteration.operations.len(), 101);
     assert_eq!(iteration.operations.values().map(|sets| sets.total()).max(), Some(100_000 - 99 * 10 - 90));
     assert!(iteration.operations.values().any(|sets| sets.total() == 90));
-    assert!(found.warnings.iter().any(|told| told.starts_with("200 names of ranges")), "{:?}", found.warnings);
+    assert!(found.warnings.iter().any(|told| told.contains("200 names of ranges")), "{:?}", found.warnings);
     let mut steps = Invented::default();
     for at in 0..5010 {
         steps.main(("user_annotation", &format!("ProfilerStep#{at}")), [10 * at, 10 * at + 10]);
     }
     let found = rank(&steps);
     assert_eq!(found.iterations.len(), 5000);
-    assert!(found.warnings.iter().any(|told| told.starts_with("10 iterations behind")), "{:?}", found.warnings);
+    assert!(found.warnings.iter().any(|told| told.starts_with("left out: 10 iterations behind")), "{:?}", found.warnings);
 }
 
 /// What other tools stumble over: an event of 10^18 ns, times before zero, one that ends before it begins, ranges that overlap, ranks
@@ -322,7 +326,10 @@ fn extreme_times_are_divided_and_told() {
     assert_eq!(rank.markers, Markers::WholeTrace);
     assert_eq!(rank.iterations[0].sets.total(), 1_000_000_005 * SECOND);
     assert_eq!(rank.iterations[0].sets.class(Class::CppOrCudaApi), Some(2 * SECOND));
-    for told in ["negative duration", "2 of 3 events last longer than a day"] {
+    for told in [
+        "negative duration",
+        "longer than a day, or more than a day from the others, which is in no recording: 2 of 3 events",
+    ] {
         assert!(rank.warnings.iter().any(|warning| warning.contains(told)), "{told}: {:?}", rank.warnings);
     }
 

@@ -3,6 +3,7 @@
 use super::json::FORMAT;
 use super::published;
 use crate::error::{Error, Result};
+use crate::sections::held::hold;
 use crate::whole_file;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -10,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What tells that a folder's files are a breakdown's.
 const MARK: &str = crate::traces::BREAKDOWN;
@@ -19,6 +21,8 @@ const REPORT: &str = "report.html";
 const OURS: &str = "perf4sight";
 /// How folders of files that have not taken their places begin.
 const UNFINISHED: &str = ".breakdown.";
+/// So long another breakdown may take to write its files.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// What else there is beside what was published.
 const OTHERS: [&str; 2] = ["breakdown.csv", "stacks.folded"];
 
@@ -62,6 +66,8 @@ impl Files {
         let out = &self.out;
         let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
         fs::create_dir_all(out).map_err(failed("make this folder"))?;
+        // Of two breakdowns at once the later one replaces the other as a whole.
+        let _held = hold(out, PATIENCE)?;
         remove_leftovers(out).map_err(failed("remove what an interrupted breakdown left"))?;
         let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(out);
         let fresh = fresh.map_err(failed("write into this folder"))?;

@@ -45,8 +45,9 @@ impl Sides<'_> {
 
     fn same(&self) -> Option<String> {
         let [before, after] = &self.0;
-        let same = before.iter().any(|run| after.iter().any(|other| other.is_same_as(run)));
-        same.then(|| "the same recording is before and after".to_owned())
+        let same = before.iter().find(|run| after.iter().any(|other| other.is_same_as(run)))?;
+        let file = same.traces.first()?.trace.file.display();
+        Some(format!("the same recording is before and after, which differs from itself in nothing: {file}"))
     }
 
     fn python(&self) -> Option<String> {

@@ -13,9 +13,11 @@ use crate::error::{Error, Result};
 use crate::frame::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use crate::machine::Watch;
 use crate::machine::foreground::{Ended, Foreground};
+use crate::sections::held::hold;
 use crate::sections::python::Python;
 use crate::sections::time::time;
 use outcome::Outcome;
+use perf4sight_breakdown::counted;
 use serde_json::json;
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -59,6 +61,9 @@ impl Verb for Record {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
+        let _held = hold(&self.out, Duration::ZERO)?;
+        // Another one may have ended meanwhile.
+        self.check_room()?;
         let recorded = self.record(context).and_then(|outcome| outcome.summary(context));
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
         let _ = fs::remove_dir(&self.out);
@@ -69,7 +74,11 @@ impl Verb for Record {
 impl Section for Record {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
         self.check_room().map_err(Error::configured)?;
-        let step = format!("records {} iterations of {}, and times as many", self.iterations, self.command.join(" "));
+        let step = format!(
+            "records {} of {}, and times as many",
+            counted(self.iterations, "iteration"),
+            self.command.join(" ")
+        );
         Ok(Outline {
             steps: vec![step],
             writes: vec![KeyedPath { key: "out", path: self.out.clone() }],

@@ -7,7 +7,7 @@ use crate::frame::{Context, Summary};
 use crate::machine::foreground::{Asked, Ended};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
-use perf4sight_breakdown::{Overhead, Recording};
+use perf4sight_breakdown::{Overhead, Recording, counted};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io;
@@ -83,8 +83,9 @@ impl Outcome<'_> {
         let short = self.recordings.iter().filter(|one| count(&one.wall.plain) < asked).map(|one| {
             let (recorded, plain) = (count(&one.wall.recorded), count(&one.wall.plain));
             format!(
-                "rank {}: {recorded} of {asked} iterations were recorded, and {plain} timed without: the command {}",
+                "rank {}: recorded {recorded} of {}, and timed {plain} without: the command {}",
                 one.rank,
+                counted(asked, "iteration"),
                 self.end()
             )
         });
@@ -97,7 +98,8 @@ impl Outcome<'_> {
         let unsure = self.recordings.iter().flat_map(unsure);
         let own = self.told.iter().filter(|told| told.own_profiler > 0);
         let own = own.map(|told| {
-            format!("{} iterations do not count, for the script's own profiler ran in them", told.own_profiler)
+            let left = counted(told.own_profiler, "iteration");
+            format!("not counted, for the script's own profiler ran in them: {left}")
         });
         let cut = self.ended.asked == Some(Asked::TimeUp);
         let limited = cut.then(|| format!("the command {}", self.end()));
@@ -117,9 +119,9 @@ impl Outcome<'_> {
         let processes = self.recordings.len();
         (ranks.len() < processes).then(|| {
             format!(
-                "{processes} processes were recorded that have {} ranks together: breakdown gives the further ones, whose files carry \
+                "{processes} processes were recorded that have {} together: breakdown gives the further ones, whose files carry \
                  the process number, numbers behind the last rank",
-                ranks.len()
+                counted(ranks.len() as u64, "rank")
             )
         })
     }
@@ -181,13 +183,14 @@ impl Outcome<'_> {
             processes if self.shared().is_some() => format!(" of {processes} processes"),
             ranks => format!(" of {ranks} ranks"),
         };
-        let iterations: BTreeSet<u64> = self.recordings.iter().map(|one| count(&one.wall.recorded)).collect();
-        let iterations: Vec<String> = iterations.iter().map(ToString::to_string).collect();
+        let all: BTreeSet<u64> = self.recordings.iter().map(|one| count(&one.wall.recorded)).collect();
+        let iterations: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let (noun, are) = if all.iter().eq(&[1]) { ("iteration", "is") } else { ("iterations", "are") };
         let python = match self.asked.stacks {
             true => "",
             false => " (without --stacks the share of Python stays unknown)",
         };
-        format!("{} iterations{ranks} are recorded in {out}{python}", iterations.join(" to "))
+        format!("{} {noun}{ranks} {are} recorded in {out}{python}", iterations.join(" to "))
     }
 
     /// Why nothing was recorded.
@@ -204,8 +207,8 @@ impl Outcome<'_> {
             return if unwritten { self.unwritten(told(problem)) } else { failed(problem) };
         }
         if let Some(told) = self.told.iter().find(|told| told.own_profiler > 0) {
-            let left = told.own_profiler;
-            return failed(&format!("the script's own profiler ran in {left} iterations, which were left alone"))
+            let left = counted(told.own_profiler, "iteration");
+            return failed(&format!("the script's own profiler ran in {left}, which was left alone"))
                 .help("the script has a trace already, or let it not use its profiler");
         }
         if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {
@@ -222,10 +225,24 @@ impl Outcome<'_> {
             Some(without) => failed(&format!("{} has no PyTorch", without.executable))
                 .expected("a Python that can import torch, 1.8 or later")
                 .help("name that Python in the command, such as venv/bin/python train.py"),
-            None => failed("no Python of the command imported torch")
-                .expected("a command that runs a script with PyTorch here, on this machine and in no container")
-                .help("python -I, -E and -S load no recorder; leave them out"),
+            None => self.without_torch(&failed),
         }
+    }
+
+    /// That nothing of the command imported PyTorch: which Pythons ran, if any did.
+    fn without_torch(&self, failed: &dyn Fn(&str) -> Error) -> Error {
+        let pythons: BTreeSet<String> =
+            self.told.iter().map(|told| format!("{} (Python {})", told.executable, told.python)).collect();
+        let pythons: Vec<String> = pythons.into_iter().collect();
+        let elsewhere = "what runs in a container or on another machine is recorded by a perf4sight in there";
+        if pythons.is_empty() {
+            return failed("the command ran no Python that loads the recorder")
+                .expected("a command that runs a Python script, such as perf4sight record -- python3 train.py")
+                .help(format!("python -I, -E and -S load no recorder, so leave them out; {elsewhere}"));
+        }
+        failed(&format!("{} ran, and never imported torch", pythons.join(" and ")))
+            .expected("a script that trains with PyTorch, and the Python that has it")
+            .help(format!("name them as you do without perf4sight, such as perf4sight record -- venv/bin/python train.py; {elsewhere}"))
     }
 
     /// That it could not be read or written, as on a full disk.

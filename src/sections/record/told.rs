@@ -41,6 +41,8 @@ pub(super) struct Told {
     pub unwritten: bool,
     /// The Python.
     pub executable: String,
+    /// Its version.
+    pub python: String,
 }
 
 /// What a process does.

@@ -2,6 +2,7 @@
 
 use super::told::{self, Phase, Told};
 use crate::frame::Context;
+use perf4sight_breakdown::counted;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -63,8 +64,10 @@ fn since(then: SystemTime, now: SystemTime) -> Duration {
 
 fn sentence(phase: Phase, told: &Told) -> String {
     match phase {
-        Phase::WarmUp => format!("record: warming up, {} iterations to go", told.to_go),
-        Phase::Iterations => format!("record: {} of {} iterations, with recording and without", told.done, told.of),
+        Phase::WarmUp => format!("record: warming up, {} to go", counted(told.to_go, "iteration")),
+        Phase::Iterations => {
+            format!("record: {} of {}, with recording and without", told.done, counted(told.of, "iteration"))
+        }
         Phase::Writing => "record: writing the trace".to_owned(),
         Phase::Finished => "record: done".to_owned(),
     }

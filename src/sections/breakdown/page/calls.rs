@@ -3,7 +3,7 @@
 use super::colours::of_class;
 use super::names::briefest;
 use super::{Typical, milliseconds};
-use crate::breakdown::{Class, Frame};
+use crate::breakdown::{Class, Frame, counted};
 use crate::report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
 use crate::traces::Category;
 
@@ -27,7 +27,7 @@ fn chart(typical: &Typical) -> Chart {
         under: frame.parent.map(|parent| parent as usize),
         name: briefest(stacks.name(frame)),
         own: time(frame.own),
-        remark: format!("{} calls an iteration", rounded(frame.calls as f64 / iterations)),
+        remark: often(frame.calls as f64 / iterations),
     };
     let of = |class: Class| {
         let own = stacks.frames().iter().enumerate().filter(|(_, frame)| frame.class == class);
@@ -41,7 +41,7 @@ fn chart(typical: &Typical) -> Chart {
         if python { "" } else { " Without Python in the trace there are operators and calls of the runtime alone." };
     let merged = match stacks.merged {
         0 => String::new(),
-        merged => format!(" {merged} events lie too deep and count as what calls them."),
+        merged => format!(" What lies too deep, {}, counts as what calls it.", counted(merged as u64, "event")),
     };
     let caption = format!(
         "A call lies below the one that makes it and is as wide as its time, the longest on the left; calls that hardly do anything but make one other are drawn with that. What another thread does while the main one waits lies below what waits. The folded stacks beside this page are for other viewers.{only}{merged}"
@@ -50,6 +50,11 @@ fn chart(typical: &Typical) -> Chart {
 }
 
 /// With a digit behind the point where there are few.
-fn rounded(count: f64) -> String {
-    if count < 10.0 && count.fract() != 0.0 { format!("{count:.1}") } else { format!("{count:.0}") }
+/// How often a call is made in an iteration.
+fn often(count: f64) -> String {
+    match count {
+        1.0 => "1 call an iteration".to_owned(),
+        _ if count < 10.0 && count.fract() != 0.0 => format!("{count:.1} calls an iteration"),
+        _ => format!("{count:.0} calls an iteration"),
+    }
 }

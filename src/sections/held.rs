@@ -1,0 +1,35 @@
+//! A folder that one program at a time writes into.
+
+use crate::error::{Error, Result};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a folder that another one holds is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Holds `folder` for this process, which waits so long where another one does; dropped, it is free again, however the process ends.
+///
+/// # Errors
+/// When another process holds it all the time.
+pub(super) fn hold(folder: &Path, patience: Duration) -> Result<File> {
+    let failed = |cause: std::io::Error| Error::io(folder, "lock this folder", &cause);
+    let handle = File::open(folder).map_err(failed)?;
+    let begun = Instant::now();
+    loop {
+        match handle.try_lock() {
+            Ok(()) => return Ok(handle),
+            // Some disks know of no locks: nobody holds anything there.
+            Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => return Ok(handle),
+            Err(TryLockError::Error(cause)) => return Err(failed(cause)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => thread::sleep(LOOK_AGAIN),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::device("another perf4sight is writing into this folder")
+                    .file(folder)
+                    .help("wait until it has ended, or choose another folder (out)"));
+            }
+        }
+    }
+}
