@@ -7,7 +7,7 @@ use crate::state::{Class, States};
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Category, Event, NameId, Trace, TrackId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 /// A tree of calls, over all iterations that count. While the main thread waits for others, what stands in for it is called by what waits:
@@ -104,13 +104,14 @@ struct Growing<'a> {
     own: &'a [Stretch],
     frames: Vec<Frame>,
     children: HashMap<(u32, u32, Category), u32>,
-    /// The frame of each event, and the frame that what stands in for the main thread was called by.
-    placed: Vec<(u32, u32)>,
+    /// The frame of each event, and the frame that what stands in for the main thread was called by; none of what was not placed yet.
+    placed: Vec<Option<(u32, u32)>>,
     names: Vec<String>,
     known: HashMap<String, u32>,
     /// The place of each of the trace's names.
     labels: Vec<Option<u32>>,
-    refused: BTreeSet<u32>,
+    /// Whether there was no frame left for an event.
+    refused: Vec<bool>,
     states: States<'a>,
     recorded: Recorded,
 }
@@ -130,11 +131,11 @@ impl<'a> Growing<'a> {
             own: main.map_or(&[], |main| &main.stretches),
             frames: Vec::new(),
             children: HashMap::new(),
-            placed: vec![(ROOT, ROOT); trace.events.len()],
+            placed: vec![None; trace.events.len()],
             names: Vec::new(),
             known: HashMap::new(),
             labels: vec![None; trace.names.all().count()],
-            refused: BTreeSet::new(),
+            refused: vec![false; trace.events.len()],
             states: States::of(trace),
             recorded: rank.recorded,
         }
@@ -168,8 +169,11 @@ impl<'a> Growing<'a> {
         let mut at = Some(self.ancestry.shown(event));
         let mut frame = under;
         while let Some(call) = at {
-            let (placed, placed_under) = self.placed[call as usize];
-            if placed != ROOT && placed_under == under {
+            // What has no frame of its own, not even above it, is placed as well: without that each of a million calls would be looked for
+            // again in each that it makes.
+            if let Some((placed, placed_under)) = self.placed[call as usize]
+                && placed_under == under
+            {
                 frame = placed;
                 break;
             }
@@ -178,7 +182,7 @@ impl<'a> Growing<'a> {
         }
         for call in chain.into_iter().rev() {
             frame = self.call(frame, call);
-            self.placed[call as usize] = (frame, under);
+            self.placed[call as usize] = Some((frame, under));
         }
         frame
     }
@@ -191,7 +195,7 @@ impl<'a> Growing<'a> {
         let frame = match self.children.get(&key) {
             Some(&frame) => frame,
             None if self.frames.len() >= MOST => {
-                self.refused.insert(event);
+                self.refused[event as usize] = true;
                 return parent;
             }
             None => {
@@ -235,7 +239,7 @@ impl<'a> Growing<'a> {
                 self.frames[parent as usize].total += total;
             }
         }
-        let merged = self.refused.len() + self.ancestry.deeper();
+        let merged = self.refused.iter().filter(|refused| **refused).count() + self.ancestry.deeper();
         Stacks { frames: self.frames, names: self.names, window, iterations, merged }
     }
 }

@@ -309,7 +309,11 @@ fn small_ranges_are_summed_and_late_iterations_left_out() {
     }
     let found = rank(&steps);
     assert_eq!(found.iterations.len(), 5000);
-    assert!(found.warnings.iter().any(|told| told.starts_with("left out: 10 iterations behind")), "{:?}", found.warnings);
+    assert!(
+        found.warnings.iter().any(|told| told.starts_with("left out: 10 iterations behind")),
+        "{:?}",
+        found.warnings
+    );
 }
 
 /// What other tools stumble over: an event of 10^18 ns, times before zero, one that ends before it begins, ranges that overlap, ranks

@@ -10,6 +10,7 @@ use perf4sight_breakdown::{
     Breakdown, Class, Cost, Operation, Options, RankBreakdown, RowOf, Stacks, What, Work, WorkCost, rows, work_costs,
 };
 use perf4sight_traces::{Category, Ranked};
+use std::time::Instant;
 
 fn broken_down(trace: &Invented) -> (Ranked, RankBreakdown) {
     let ranked = trace.read(0);
@@ -134,4 +135,27 @@ fn hostile_names_and_depths_stay_bounded() {
     assert!(lines.iter().all(|line| line.len() < 2000), "{:?}", lines.iter().map(String::len).max());
     assert_eq!((stacks.frames().len(), stacks.merged), (128, 20_002 - 128));
     assert_eq!(lines[..2], [format!("{}… 1", "x".repeat(200)), format!("{}…;a:b c 7 10", "x".repeat(200))]);
+}
+
+/// More calls than there are frames for, each in a stack of its own: those without a frame were looked for again in each that they make,
+/// so that a file of 100 MB took half a minute. Breaking it down looks at each event a few times.
+#[test]
+fn stacks_of_very_many_calls_take_no_longer_than_the_rest() {
+    const DEPTH: i64 = 120;
+    let mut trace = Invented::default();
+    trace.main(("user_annotation", "ProfilerStep#0"), [0, 3_500 * 2 * DEPTH]);
+    for at in 0..3_500 {
+        for depth in 0..DEPTH {
+            let call = [2 * DEPTH * at + depth, 2 * DEPTH * (at + 1) - depth];
+            trace.main(("python_function", &format!("train.py({at}): at{depth}")), call);
+        }
+    }
+    let ranked = trace.read(0);
+    let begun = Instant::now();
+    let rank = Breakdown::of(std::slice::from_ref(&ranked), &Options::default()).unwrap().ranks.remove(0);
+    let rest = begun.elapsed();
+    let begun = Instant::now();
+    let stacks = Stacks::of(&ranked.trace, &rank);
+    assert!(begun.elapsed() < 6 * rest, "{:?} for stacks, {rest:?} for the rest", begun.elapsed());
+    assert_eq!((stacks.frames().len(), stacks.merged), (100_000, 3_500 * 120 - 100_000));
 }
