@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a folder that another one holds is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -14,17 +14,19 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// When another process holds it all the time.
-pub(super) fn hold(folder: &Path, patience: Duration) -> Result<File> {
+pub(super) fn hold(folder: &Path, mut patience: Duration) -> Result<File> {
     let failed = |cause: std::io::Error| Error::io(folder, "lock this folder", &cause);
     let handle = File::open(folder).map_err(failed)?;
-    let begun = Instant::now();
     loop {
         match handle.try_lock() {
             Ok(()) => return Ok(handle),
             // Some disks know of no locks: nobody holds anything there.
             Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => return Ok(handle),
             Err(TryLockError::Error(cause)) => return Err(failed(cause)),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => thread::sleep(LOOK_AGAIN),
+            Err(TryLockError::WouldBlock) if !patience.is_zero() => {
+                thread::sleep(LOOK_AGAIN);
+                patience = patience.saturating_sub(LOOK_AGAIN);
+            }
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::device("another perf4sight is writing into this folder")
                     .file(folder)
