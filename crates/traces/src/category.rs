@@ -67,8 +67,8 @@ const SPELLINGS: &[(&str, Category)] = &[
 
 impl Category {
     /// The category of that spelling.
-    pub(crate) fn of(spelling: &str) -> Self {
-        let known = SPELLINGS.iter().find(|(known, _)| spelling.eq_ignore_ascii_case(known));
+    pub(crate) fn of(spelling: &[u8]) -> Self {
+        let known = SPELLINGS.iter().find(|(known, _)| spelling.eq_ignore_ascii_case(known.as_bytes()));
         known.map_or(Category::Other, |(_, category)| *category)
     }
 

@@ -31,14 +31,33 @@ impl NameId {
 impl Names {
     /// The id of a name, new or known.
     pub fn intern(&mut self, text: &str) -> NameId {
-        if let Some(id) = self.find(text) {
+        let hash = self.hasher.hash_one(text.as_bytes());
+        self.known(hash, text.as_bytes()).unwrap_or_else(|| self.add(hash, text))
+    }
+
+    /// The id of a name that may not be text: what is none in it is replaced. One that is known is text, and not looked at for it.
+    pub(crate) fn intern_bytes(&mut self, bytes: &[u8]) -> NameId {
+        let hash = self.hasher.hash_one(bytes);
+        if let Some(id) = self.known(hash, bytes) {
             return id;
         }
+        match str::from_utf8(bytes) {
+            Ok(text) => self.add(hash, text),
+            Err(_) => self.intern(&String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    fn known(&self, hash: u64, bytes: &[u8]) -> Option<NameId> {
+        let same = |id: &u32| self.get(NameId(*id)).as_bytes() == bytes;
+        self.ids.find(hash, same).copied().map(NameId)
+    }
+
+    fn add(&mut self, hash: u64, text: &str) -> NameId {
         let id = self.ends.len() as u32;
         self.texts.push_str(text);
         self.ends.push(self.texts.len());
         let Names { texts, ends, ids, hasher } = self;
-        ids.insert_unique(hasher.hash_one(text), id, |id| hasher.hash_one(text_of(texts, ends, *id)));
+        ids.insert_unique(hash, id, |id| hasher.hash_one(text_of(texts, ends, *id).as_bytes()));
         NameId(id)
     }
 
@@ -49,8 +68,7 @@ impl Names {
 
     /// The id of a name that the trace has.
     pub fn find(&self, text: &str) -> Option<NameId> {
-        let same = |id: &u32| self.get(NameId(*id)) == text;
-        self.ids.find(self.hasher.hash_one(text), same).copied().map(NameId)
+        self.known(self.hasher.hash_one(text.as_bytes()), text.as_bytes())
     }
 
     /// All of them, in the order they first came.

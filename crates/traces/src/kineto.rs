@@ -3,15 +3,13 @@
 use crate::category::Category;
 use crate::damage::Kind;
 use crate::nanoseconds::from_microseconds;
-use crate::raw::{Args, Events, Owned, RawEvent, text, whole};
+use crate::raw::{Anything, Args, Events, Owned, RawEvent, as_written, whole};
 use crate::room;
 use crate::trace::{Collective, Event, Header, Phase, Trace, Track, TrackId};
 use crate::window::{Parsed, STRIDE, Window};
 use foldhash::fast::FixedState;
 use perf4sight_conventions::error::{Error, Result};
-use serde::de::IgnoredAny;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
@@ -105,7 +103,7 @@ impl Reader {
 
     /// One member; whether it was `traceEvents`, none where it cannot be read.
     fn member(&mut self) -> Option<bool> {
-        let Parsed::Value(key) = self.window.value::<Owned<String>, _>(|key| key) else { return None };
+        let Parsed::Value(key) = self.window.value::<Owned<String>, _>(String::clone) else { return None };
         if self.window.peek()? != b':' {
             return None;
         }
@@ -116,13 +114,13 @@ impl Reader {
         }
         let told = ["distributedInfo", "deviceProperties", "baseTimeNanoseconds", "with_stack"].contains(&key.as_str());
         let Trace { header, damage, .. } = &mut self.trace;
-        let take = |value: Value| {
-            header.take(&key, &value);
-            damage.others.extend(odd_rank(&key, &value));
+        let take = |value: &Value| {
+            header.take(&key, value);
+            damage.others.extend(odd_rank(&key, value));
         };
         let read = match told {
             true => self.window.value::<Owned<Value>, _>(take),
-            false => self.window.value::<Owned<IgnoredAny>, _>(|_| ()),
+            false => self.window.value::<Anything, _>(|_| ()),
         };
         matches!(read, Parsed::Value(())).then_some(false)
     }
@@ -168,7 +166,7 @@ impl Reader {
     fn event(&mut self) {
         let at = self.window.at();
         let (trace, tracks) = (&mut self.trace, &mut self.tracks);
-        match self.window.value::<Events, _>(|event| add(trace, tracks, &event)) {
+        match self.window.value::<Events, _>(|event| add(trace, tracks, event)) {
             Parsed::Value(Ok(())) => {}
             Parsed::Value(Err(kind)) => self.trace.damage.note(kind, at),
             Parsed::Wrong(bytes) => self.lost(bytes),
@@ -250,28 +248,26 @@ fn odd_rank(key: &str, value: &Value) -> Option<String> {
 
 /// Adds an event to a trace, or says what is wrong with it.
 fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result::Result<(), Kind> {
-    let phase = match &*event.ph.0 {
-        "X" => Phase::Complete,
-        "s" => Phase::FlowStart,
-        "f" => Phase::FlowEnd,
-        "i" | "I" => Phase::Instant,
-        "M" => {
+    let phase = match event.ph.as_deref().unwrap_or_default() {
+        b"X" => Phase::Complete,
+        b"s" => Phase::FlowStart,
+        b"f" => Phase::FlowEnd,
+        b"i" | b"I" => Phase::Instant,
+        b"M" => {
             let track = tracks.of(trace, event)?;
             name_track(&mut trace.tracks[track.index()], event);
             return Ok(());
         }
-        "B" | "E" | "b" | "e" | "S" | "F" | "T" | "p" => return Err(Kind::Half),
+        b"B" | b"E" | b"b" | b"e" | b"S" | b"F" | b"T" | b"p" => return Err(Kind::Half),
         // Counters, samples and the like, which have no time.
         _ => return Ok(()),
     };
     let (start, duration) = times(event, phase)?;
-    let arguments = event.args.as_ref();
     let correlation = match phase {
         Phase::FlowStart | Phase::FlowEnd => whole(event.id),
-        Phase::Complete | Phase::Instant => whole(arguments.and_then(|arguments| arguments.correlation)),
+        Phase::Complete | Phase::Instant => whole(event.args.correlation),
     };
-    let external = arguments.and_then(|arguments| arguments.external.or(arguments.external_of_old));
-    let collective = arguments.and_then(collective).map_or(0, |collective| {
+    let collective = collective(&event.args).map_or(0, |collective| {
         trace.collectives.push(collective);
         trace.collectives.len() as u32
     });
@@ -280,18 +276,18 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         start,
         duration,
         correlation,
-        name: trace.names.intern(event.name.as_ref().map_or("", |name| &name.0)),
-        external: u32::try_from(whole(external)).unwrap_or(0),
+        name: trace.names.intern_bytes(event.name.as_deref().unwrap_or_default()),
+        external: u32::try_from(whole(event.args.external.or(event.args.external_of_old))).unwrap_or(0),
         collective,
         track,
-        category: event.cat.as_ref().map_or(Category::Other, |category| Category::of(&category.0)),
+        category: event.cat.as_deref().map_or(Category::Other, Category::of),
         phase,
     });
     Ok(())
 }
 
 fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind> {
-    let nanoseconds = |number: Option<&RawValue>| number.map(|number| from_microseconds(number.get().as_bytes()));
+    let nanoseconds = |number: Option<&[u8]>| number.map(from_microseconds);
     let start = nanoseconds(event.ts).ok_or(Kind::Timeless)?.ok_or(Kind::OutOfRange)?;
     let duration = match (phase, nanoseconds(event.dur)) {
         (Phase::Complete, Some(duration)) => duration.ok_or(Kind::OutOfRange)?,
@@ -306,22 +302,22 @@ fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind
 
 fn collective(arguments: &Args) -> Option<Collective> {
     Some(Collective {
-        operation: arguments.collective.as_ref()?.0.to_string(),
+        operation: String::from_utf8_lossy(arguments.collective.as_deref()?).into_owned(),
         elements: arguments
             .sent
             .zip(arguments.received)
             .map(|(sent, received)| [sent, received].map(|number| whole(Some(number)))),
-        element_type: text(arguments.element_type),
+        element_type: as_written(arguments.element_type),
         group_size: u32::try_from(whole(arguments.group_size)).unwrap_or(0),
-        group: text(arguments.group),
+        group: as_written(arguments.group),
     })
 }
 
 fn name_track(track: &mut Track, event: &RawEvent) {
-    let name = || Some(text(event.args.as_ref()?.name)).filter(|name| !name.is_empty());
-    match event.name.as_ref().map(|name| &*name.0) {
-        Some("thread_name") => track.thread_name = name(),
-        Some("process_name") => track.process_name = name(),
+    let name = || Some(as_written(event.args.name)).filter(|name| !name.is_empty());
+    match event.name.as_deref() {
+        Some(b"thread_name") => track.thread_name = name(),
+        Some(b"process_name") => track.process_name = name(),
         _ => {}
     }
 }
@@ -329,11 +325,11 @@ fn name_track(track: &mut Track, event: &RawEvent) {
 impl Tracks {
     /// The track of an event, new or known.
     fn of(&mut self, trace: &mut Trace, event: &RawEvent) -> std::result::Result<TrackId, Kind> {
-        let [process, thread] = [event.pid, event.tid].map(|id| id.map_or("", RawValue::get));
+        let [process, thread] = [event.pid, event.tid].map(|id| id.unwrap_or_default());
         self.key.clear();
-        self.key.extend_from_slice(process.as_bytes());
+        self.key.extend_from_slice(process);
         self.key.push(0);
-        self.key.extend_from_slice(thread.as_bytes());
+        self.key.extend_from_slice(thread);
         if let Some((_, id)) = self.last.as_ref().filter(|(key, _)| *key == self.key) {
             return Ok(*id);
         }
@@ -341,7 +337,7 @@ impl Tracks {
             Some(&id) => id,
             None => {
                 let id = TrackId(u16::try_from(trace.tracks.len()).map_err(|_| Kind::TooManyTracks)?);
-                let [process, thread] = [event.pid, event.tid].map(text);
+                let [process, thread] = [event.pid, event.tid].map(as_written);
                 trace.tracks.push(Track { process, thread, thread_name: None, process_name: None });
                 self.known.insert(self.key.clone(), id);
                 id

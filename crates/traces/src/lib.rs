@@ -18,6 +18,7 @@ mod nanoseconds;
 mod ranks;
 mod raw;
 mod room;
+mod scan;
 mod sqlite;
 mod trace;
 mod window;

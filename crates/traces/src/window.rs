@@ -1,10 +1,9 @@
 //! A part of a file, gunzipped if need be, that moves on as JSON values are read from it.
 
+use crate::scan::{Scan, Shape, Stop};
 use flate2::bufread::MultiGzDecoder;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::input_file;
-use serde::Deserialize;
-use serde_json::Deserializer;
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -21,11 +20,6 @@ const UNPACKED: (u64, u64) = (50, 100_000_000);
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// What a value is read as, which may borrow from the text.
-pub(crate) trait Shape {
-    type Of<'a>: Deserialize<'a>;
-}
 
 /// What reading a value gave.
 pub(crate) enum Parsed<T> {
@@ -44,6 +38,8 @@ pub(crate) struct Window {
     buffer: Vec<u8>,
     start: usize,
     stride: usize,
+    /// Room for what a scan notes.
+    nesting: Vec<u8>,
     /// Bytes of the JSON before the buffer.
     before: u64,
     ended: bool,
@@ -64,7 +60,17 @@ impl Window {
         let gzipped = head.starts_with(&[0x1f, 0x8b]);
         let source: Box<dyn Read> = if gzipped { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
         let packed = gzipped.then_some(packed);
-        Ok(Window { source, buffer: Vec::new(), start: 0, stride, before: 0, ended: false, packed, broken: None })
+        Ok(Window {
+            source,
+            buffer: Vec::new(),
+            start: 0,
+            stride,
+            nesting: Vec::new(),
+            before: 0,
+            ended: false,
+            packed,
+            broken: None,
+        })
     }
 
     /// The byte of the JSON it has come to.
@@ -125,27 +131,20 @@ impl Window {
     }
 
     /// Reads the JSON value that begins here, hands it on and moves behind it; stays where it is if it is none of that kind.
-    pub fn value<S: Shape, R>(&mut self, take: impl FnOnce(S::Of<'_>) -> R) -> Parsed<R> {
+    pub fn value<S: Shape, R>(&mut self, take: impl FnOnce(&S::Of<'_>) -> R) -> Parsed<R> {
         loop {
             let text = &self.buffer[self.start..];
             let size = text.len();
             {
-                let mut values = Deserializer::from_slice(text).into_iter::<S::Of<'_>>();
-                match values.next() {
+                let (mut scan, mut value) = (Scan::new(text, &mut self.nesting), S::Of::default());
+                match S::read(&mut scan, &mut value) {
                     // A number that reaches to the end of what is there may go on.
-                    Some(Ok(value)) if values.byte_offset() < size || self.ended => {
-                        let taken = take(value);
-                        self.start += values.byte_offset();
-                        return Parsed::Value(taken);
+                    Ok(()) if scan.at() < size || self.ended => {
+                        self.start += scan.at();
+                        return Parsed::Value(take(&value));
                     }
-                    Some(Err(error)) if !error.is_eof() => {
-                        let place = place(text, &error);
-                        // A number cut off behind its point is wrong, and no more than that, where the text in memory ends.
-                        if place + 1 < size || self.ended {
-                            return Parsed::Wrong(place);
-                        }
-                    }
-                    _ => {}
+                    Err(Stop::Wrong(bytes)) => return Parsed::Wrong(bytes),
+                    Ok(()) | Err(Stop::End) => {}
                 }
             }
             match size {
@@ -202,11 +201,4 @@ impl<R: Read> Read for Counted<R> {
         self.read.set(self.read.get() + read as u64);
         Ok(read)
     }
-}
-
-/// How many bytes of a text were read when it proved wrong; one at least.
-fn place(text: &[u8], error: &serde_json::Error) -> usize {
-    let lines = text.split_inclusive(|&byte| byte == b'\n');
-    let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
-    (before + error.column()).max(1)
 }

@@ -1,0 +1,291 @@
+//! JSON by its bytes: where values end, and nothing built of those that nobody asks for. What stands between the quotes of a string is taken as
+//! it is, line ends and bytes that are no text included.
+
+/// What a value is read as, which may borrow from the text.
+pub(crate) trait Shape {
+    type Of<'a>: Default;
+
+    /// Reads the value that begins where the scan is, and moves behind it. It is put where it stays, as events are large.
+    fn read<'a>(scan: &mut Scan<'a, '_>, value: &mut Self::Of<'a>) -> Result<(), Stop>;
+}
+
+/// Why a value could not be read.
+pub(crate) enum Stop {
+    /// The text ends before the value does.
+    End,
+    /// It is none of its kind, as so many bytes say.
+    Wrong(usize),
+}
+
+/// A place in a text, which moves on.
+pub(crate) struct Scan<'a, 'n> {
+    text: &'a [u8],
+    at: usize,
+    /// What closes the lists and objects that it is in. Lent, because one for each event would be a waste.
+    nesting: &'n mut Vec<u8>,
+}
+
+/// What stands between quotes.
+pub(crate) struct Quoted<'a> {
+    pub bytes: &'a [u8],
+    /// Whether a backslash is in it.
+    pub escaped: bool,
+}
+
+impl<'a, 'n> Scan<'a, 'n> {
+    pub fn new(text: &'a [u8], nesting: &'n mut Vec<u8>) -> Self {
+        Scan { text, at: 0, nesting }
+    }
+
+    /// How many bytes lie behind it.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What it stands at is not what it should be.
+    pub fn wrong<T>(&self) -> Result<T, Stop> {
+        Err(Stop::Wrong(self.at.max(1)))
+    }
+
+    /// The next byte that is no white space, to which it moves.
+    pub fn peek(&mut self) -> Result<u8, Stop> {
+        loop {
+            match self.text.get(self.at) {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                Some(&byte) => return Ok(byte),
+                None => return Err(Stop::End),
+            }
+        }
+    }
+
+    /// Moves behind a byte, before which white space may be.
+    fn pass(&mut self, byte: u8) -> Result<(), Stop> {
+        match self.peek()? == byte {
+            true => self.at += 1,
+            false => return self.wrong(),
+        }
+        Ok(())
+    }
+
+    /// Goes through the members of an object: each key, with the place at its value, behind which it is to be moved.
+    pub fn members(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Result<(), Stop>) -> Result<(), Stop> {
+        self.pass(b'{')?;
+        if self.peek()? == b'}' {
+            return self.pass(b'}');
+        }
+        loop {
+            let key = self.key()?;
+            member(self, key)?;
+            match self.peek()? {
+                b',' => self.at += 1,
+                _ => return self.pass(b'}'),
+            }
+        }
+    }
+
+    fn key(&mut self) -> Result<&'a [u8], Stop> {
+        let key = self.string()?.bytes;
+        self.pass(b':')?;
+        self.peek()?;
+        Ok(key)
+    }
+
+    /// The string that begins here.
+    pub fn string(&mut self) -> Result<Quoted<'a>, Stop> {
+        self.pass(b'"')?;
+        let (begin, mut escaped) = (self.at, false);
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            self.at += plain(rest).ok_or(Stop::End)?;
+            if self.text[self.at] == b'"' {
+                break;
+            }
+            escaped = true;
+            self.at += 2;
+        }
+        self.at += 1;
+        Ok(Quoted { bytes: &self.text[begin..self.at - 1], escaped })
+    }
+
+    /// The value that begins here, whatever it is and however deep.
+    pub fn value(&mut self) -> Result<&'a [u8], Stop> {
+        let begin = self.at;
+        self.nesting.clear();
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.string()?;
+                }
+                b'-' | b'0'..=b'9' => self.number()?,
+                b't' => self.word(b"true")?,
+                b'f' => self.word(b"false")?,
+                b'n' => self.word(b"null")?,
+                open @ (b'[' | b'{') => {
+                    self.at += 1;
+                    // In ASCII, what closes is two behind what opens.
+                    self.nesting.push(open + 2);
+                    if self.peek()? != open + 2 {
+                        if open == b'{' {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                _ => return self.wrong(),
+            }
+            if self.close()? {
+                return Ok(&self.text[begin..self.at]);
+            }
+        }
+    }
+
+    /// Moves behind what closes after a value, to the next; whether there is none.
+    fn close(&mut self) -> Result<bool, Stop> {
+        while let Some(&close) = self.nesting.last() {
+            match self.peek()? {
+                b',' => {
+                    self.at += 1;
+                    if close == b'}' {
+                        self.key()?;
+                    }
+                    return Ok(false);
+                }
+                byte if byte == close => self.at += 1,
+                _ => return self.wrong(),
+            }
+            self.nesting.pop();
+        }
+        Ok(true)
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), Stop> {
+        for letter in word {
+            match self.text.get(self.at) {
+                Some(byte) if byte == letter => self.at += 1,
+                Some(_) => return self.wrong(),
+                None => return Err(Stop::End),
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Stop> {
+        self.at += usize::from(self.next() == Some(b'-'));
+        match self.next() {
+            Some(b'0') => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.next() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.next(), Some(b'e' | b'E')) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.next(), Some(b'-' | b'+')));
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    /// Moves behind digits, of which there has to be one.
+    fn digits(&mut self) -> Result<(), Stop> {
+        let begin = self.at;
+        while matches!(self.next(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        match self.next() {
+            _ if self.at > begin => Ok(()),
+            Some(_) => self.wrong(),
+            None => Err(Stop::End),
+        }
+    }
+
+    fn next(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+}
+
+/// How many bytes come before the next quote or backslash. Eight bytes at a time, as most strings are shorter than what would make up for the
+/// call of a function that takes more.
+fn plain(text: &[u8]) -> Option<usize> {
+    let (words, rest) = text.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = lowest_zero(word ^ each(b'"')) | lowest_zero(word ^ each(b'\\'));
+        if found != 0 {
+            return Some(8 * at + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let at = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(8 * words.len() + at)
+}
+
+/// Eight times that byte.
+const fn each(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+/// The highest bit of the lowest byte that is zero, and perhaps bits above it (Warren, Hacker's Delight, 6-1).
+const fn lowest_zero(word: u64) -> u64 {
+    word.wrapping_sub(each(1)) & !word & each(0x80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::RawValue;
+
+    /// How many bytes of a text the value at its beginning takes; none where it goes on behind the text, or is wrong there.
+    fn scanned(text: &[u8]) -> Result<usize, Option<usize>> {
+        let mut nesting = Vec::new();
+        let mut scan = Scan::new(text, &mut nesting);
+        match scan.value() {
+            Ok(_) => Ok(scan.at()),
+            Err(Stop::End) => Err(None),
+            Err(Stop::Wrong(at)) => Err(Some(at)),
+        }
+    }
+
+    /// Whatever single byte of a text is another or is missing, and wherever it is cut off, the same are values as serde_json says.
+    #[test]
+    fn what_is_a_value_and_where_it_ends_is_as_serde_json_says() {
+        const TEXT: &str =
+            r#" {"a": [1, -0.5e+10, {}, [], true, "x\"\\y"], "long enough for words": {"b" :null , "c":false}, "": 0}"#;
+        let (mut values, mut wrong) = (0, 0);
+        for (at, _) in TEXT.char_indices() {
+            let others = br#" {}[],:"0159-+.eEtfnux"#.iter().map(|byte| vec![*byte]);
+            for other in others.chain([vec![]]) {
+                let text = [&TEXT.as_bytes()[..at], &other, &TEXT.as_bytes()[at + 1..]].concat();
+                let expected = serde_json::from_slice::<&RawValue>(&text).is_ok();
+                let scanned = scanned(&text);
+                // What escapes stand for is not asked when a value is passed over.
+                let escape = TEXT[at..].starts_with('\\') || TEXT[..at].ends_with('\\');
+                assert!(escape || (scanned == Ok(text.len())) == expected, "{}", String::from_utf8_lossy(&text));
+                match expected {
+                    true => values += 1,
+                    false => wrong += 1,
+                }
+            }
+            assert_eq!(scanned(&TEXT.as_bytes()[..at]), Err(None), "{at}");
+        }
+        assert!(values > 500 && wrong > 500, "{values} {wrong}");
+    }
+
+    #[test]
+    fn strings_end_at_the_first_quote_without_a_backslash_wherever_it_is() {
+        for length in 0..40 {
+            for plain in ["x", "\u{e9}", "\n", "!", "#", "]", "\u{7f}"] {
+                let content: String = plain.repeat(length);
+                let text = format!("\"{content}\", \"\\");
+                let mut nesting = Vec::new();
+                let mut scan = Scan::new(text.as_bytes(), &mut nesting);
+                let string = scan.string().ok().unwrap();
+                assert_eq!((string.bytes, string.escaped, scan.at()), (content.as_bytes(), false, content.len() + 2));
+                let text = format!("\"{content}\\\"{content}\\\\\" \"");
+                let string = Scan::new(text.as_bytes(), &mut nesting).string().ok().unwrap();
+                assert_eq!((string.bytes, string.escaped), (&text.as_bytes()[1..text.len() - 3], true));
+                assert!(scanned(&text.as_bytes()[..text.len() - 3]).is_err());
+            }
+        }
+    }
+}
