@@ -23,7 +23,7 @@ done
 /// Both ends of a curve, each in a few seconds.
 const SHORT: &str = "--cpu 1 --cpu-step 0.5 --warm-up 2 --point-time 4s";
 /// The same, and no patience.
-const HASTY: &str = "--cpu 1 --cpu-step 0.5 --warm-up 2 --point-time 1s";
+const HASTY: &str = "--cpu 1 --cpu-step 0.5 --warm-up 2 --point-time 2s";
 
 fn scene(job: &str) -> Scene {
     Scene::new().file("job.sh", job)
@@ -96,6 +96,13 @@ fn jobs_that_tell_nothing_are_told_apart() {
 }
 
 #[test]
+fn a_point_that_crashed_shows_what_its_job_wrote_last() {
+    let scene = scene(&format!("[ ! -e once ] || {{ echo out of reach >&2; exit 3; }}\ntouch once\n{STEPS}"));
+    let told = sensitivity(&scene, "").succeeds().says("with 0.5 CPUs: failed: it ended with exit code 3");
+    told.says("its last lines:\n    out of reach");
+}
+
+#[test]
 fn what_cannot_be_is_refused_before_anything_runs() {
     let scene = scene("touch it-ran\n").file("empty/.keep", "");
     let refused = |options: &str, code: i32, words: &str| {
@@ -109,6 +116,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     refused("--data empty", 4, "there is no data in it");
     refused("--memory much", 2, "no amount of memory");
     refused("--storage-bandwidth 500", 2, "no bandwidth");
+    scene.run("sensitivity --point-time 1s -- sh job.sh").fails(2).says("no rate is known after 1s");
     refused("--step-pattern (", 2, "no regular expression");
     refused("--pass everything", 2, "nothing that is passed");
     scene.run("sensitivity").fails(2).says("there is no job");
@@ -249,6 +257,18 @@ fn a_profile_is_held_against_measured_epochs() {
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,soon\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("measured.csv:2").says("soon");
     scene.run("sensitivity --compare measured.csv measured.csv").fails(4).says("no profile of a job");
+    // Whoever changes a profile is told: of numbers that nobody measures, and of what no longer follows.
+    scene.run("sensitivity profile.json").succeeds().says("does not follow from its points");
+    let text = scene.read("profile.json");
+    for (number, other) in [
+        ("\"per_second\":10", "\"per_second\":-10"),
+        ("\"per_second\":10", "\"per_second\":99"),
+        ("\"cpus\":1", "\"cpus\":0"),
+        ("8e8", "-8e8"),
+    ] {
+        let scene = Scene::new().file("profile.json", text.replacen(number, other, 1));
+        scene.run("sensitivity profile.json").fails(4).says("profile.json").says("cannot");
+    }
 }
 
 /// A job that reads a file of 600 KB, and then computes for 0.2 s and what a shell takes: long enough for limits on storage, which even out

@@ -374,6 +374,34 @@ fn what_a_job_said_last_is_told_when_it_crashed() {
     assert!(ended.last_lines.iter().any(|line| line == "no such file: train.txt"), "{ended:?}");
 }
 
+/// What a job writes because it is ended says nothing of it: a script in Python shows where it stood then.
+#[test]
+fn what_a_job_says_when_it_is_interrupted_is_none_of_its_last_lines() {
+    let lines = "trap 'echo KeyboardInterrupt >&2; exit 130' INT; echo its own; while :; do sleep 0.1; done";
+    let ended = shell(&open(None), lines, Limits::default(), Some(1));
+    assert_eq!((ended.end, ended.last_lines), (JobEnd::TimeUp, vec!["its own".to_owned()]));
+}
+
+/// A job that keeps 20 MB and reads 60 MB of files under a limit of 100 MB holds 80 MB, of which 20 are its own.
+#[test]
+fn memory_of_its_own_is_told_from_pages_of_files() {
+    let folder = on_disc();
+    let data = data(folder.path(), 60);
+    let limiter = open(Some(&data));
+    if !grouped(&limiter, Axis::Memory) {
+        return;
+    }
+    let lines = format!(
+        "kept=$(head -c 20000000 /dev/zero | tr '\\0' x); cat {0} {0}/* > /dev/null 2>&1; sleep 0.5",
+        data.display()
+    );
+    let limits = Limits { memory: Some(Bytes(100_000_000)), ..Limits::default() };
+    let ended = shell(&limiter, &lines, limits, Some(20));
+    let (own, all) = (ended.own_memory.unwrap().0 as f64 / 1e6, ended.peak_memory.unwrap().0 as f64 / 1e6);
+    println!("{own:.1} MB of its own, {all:.1} MB in all");
+    assert!(all > 75.0 && own > 19.0 && own < 70.0 && all - own > 30.0, "{own} of {all}");
+}
+
 #[test]
 fn other_programs_that_use_the_cpus_are_told() {
     let limiter = open(None);

@@ -17,6 +17,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
+    /// What the whole takes at most.
+    most: Duration,
 }
 
 struct Log {
@@ -29,24 +31,28 @@ struct Log {
 impl Progress {
     /// Counts, and shows nothing.
     pub fn silent(total: u64) -> Self {
-        Progress { bar: hidden(total), log: None }
+        Progress { bar: hidden(total), log: None, most: Duration::MAX }
     }
 
     /// A bar among the others of a terminal.
     pub(super) fn bar(total: u64, what: &str, bars: &MultiProgress) -> Self {
-        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {elapsed} {left}  {wide_msg}")
-            .expect("the template is well-formed")
-            .with_key("left", left)
-            .progress_chars("━╸─");
-        let bar = bars.add(ProgressBar::new(total)).with_style(style).with_prefix(what.to_string());
+        let bar = bars.add(ProgressBar::new(total)).with_style(style(Duration::MAX)).with_prefix(what.to_string());
         bar.tick();
         bar.enable_steady_tick(TICK);
-        Progress { bar, log: None }
+        Progress { bar, log: None, most: Duration::MAX }
     }
 
     /// An occasional line in a log.
     pub(super) fn lines(total: u64, what: &str, sink: Sink, patience: Duration) -> Self {
-        Progress { bar: hidden(total), log: Some(Log { what: what.to_string(), sink, patience }) }
+        Progress { bar: hidden(total), log: Some(Log { what: what.to_string(), sink, patience }), most: Duration::MAX }
+    }
+
+    /// Of work that ends after so long at the latest, done or not: no more time than that is left.
+    #[must_use]
+    pub fn within(mut self, most: Duration) -> Self {
+        self.bar.set_style(style(most));
+        self.most = most;
+        self
     }
 
     /// Names what is running now.
@@ -84,7 +90,7 @@ impl Progress {
     fn write(&self, log: &Log, done: u64) {
         let left = match self.total().saturating_sub(done) {
             0 => "done".to_string(),
-            _ => format!("{} left", HumanDuration(self.bar.eta())),
+            _ => format!("{} left", HumanDuration(left(self.bar.eta(), self.bar.elapsed(), self.most))),
         };
         let took = HumanDuration(self.bar.elapsed());
         let item = Some(self.bar.message()).filter(|item| !item.is_empty()).map(|item| format!(" ({item})"));
@@ -101,14 +107,38 @@ impl Drop for Progress {
     }
 }
 
-/// Time left, once something was done to tell it from.
-fn left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
-    if state.pos() > 0 {
-        // A bar that cannot be drawn is no reason to stop.
-        let _ = write!(out, "{:#} left", HumanDuration(state.eta()));
-    }
+/// A bar of work that takes so long at most; time left is told once something was done to tell it from.
+fn style(most: Duration) -> ProgressStyle {
+    let key = move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        if state.pos() > 0 {
+            // A bar that cannot be drawn is no reason to stop.
+            let _ = write!(out, "{:#} left", HumanDuration(left(state.eta(), state.elapsed(), most)));
+        }
+    };
+    ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {elapsed} {left}  {wide_msg}")
+        .expect("the template is well-formed")
+        .with_key("left", key)
+        .progress_chars("━╸─")
+}
+
+/// How long it goes on: as long as what was done lets expect, and not beyond its end.
+fn left(expected: Duration, elapsed: Duration, most: Duration) -> Duration {
+    expected.min(most.saturating_sub(elapsed))
 }
 
 fn hidden(total: u64) -> ProgressBar {
     ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_time_is_left_than_there_is() {
+        let [ten, thirty, sixty] = [10, 30, 60].map(Duration::from_secs);
+        assert_eq!(left(sixty, ten, Duration::MAX), sixty);
+        assert_eq!(left(sixty, thirty, sixty), thirty);
+        assert_eq!(left(sixty, sixty, thirty), Duration::ZERO);
+    }
 }

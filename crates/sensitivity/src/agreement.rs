@@ -82,7 +82,7 @@ mod tests {
     fn runs_are_held_against_the_likely_time_or_the_middle() {
         let point = |cpus: f64, rate: f64| Point { cpus, rate: Rate::exactly(rate) };
         let curve = Curve::of(&[point(1.0, 1.0), point(2.0, 2.0)]).unwrap();
-        let data = Data { bytes: 8e6, memory_bandwidth: 1e12, storage_bandwidth: 1e6 };
+        let data = Data { bytes: 8e6, memory_bandwidth: 1e12, storage_bandwidth: 1e6, storage_between: None };
         let model = Model { curve, iterations: 10.0, data, cache: None, overlap: None };
         let run = |cpus: f64, cached: f64, seconds: f64| Run { cpus, cached, storage: None, seconds };
         let agreement = Agreement::of(&model, &[run(1.0, 0.0, 10.0), run(2.0, 0.0, 10.0), run(2.0, 0.5, 5.5)]);

@@ -18,6 +18,9 @@ pub struct Data {
     pub memory_bandwidth: f64,
     /// Bytes a second from storage.
     pub storage_bandwidth: f64,
+    /// Where they lie with a probability of 95 %; none where they were given, or measured for too short a time to tell.
+    #[serde(default)]
+    pub storage_between: Option<[f64; 2]>,
 }
 
 /// A job, as far as a few points tell.
@@ -70,6 +73,11 @@ impl Data {
         self.bytes * (hits / self.memory_bandwidth + (1.0 - hits) / self.storage_bandwidth)
     }
 
+    /// With storage as slow, or as fast, as it may be.
+    fn from_storage(&self, end: impl Fn([f64; 2]) -> f64) -> Self {
+        Data { storage_bandwidth: self.storage_between.map_or(self.storage_bandwidth, end), ..*self }
+    }
+
     /// Which share was found in memory where reading took so many seconds; none where storage is not slower than memory.
     pub fn hits(&self, seconds: f64) -> Option<f64> {
         let [nothing, all] = [0.0, 1.0].map(|hits| self.fetch(hits));
@@ -91,7 +99,7 @@ impl Model {
     /// With storage of another bandwidth, in bytes a second.
     #[must_use]
     pub fn with_storage(&self, storage_bandwidth: f64) -> Self {
-        Model { data: Data { storage_bandwidth, ..self.data }, ..self.clone() }
+        Model { data: Data { storage_bandwidth, storage_between: None, ..self.data }, ..self.clone() }
     }
 
     /// Seconds of an epoch with all its data in memory that is infinitely fast. The interval of a rate tells of the run that it was measured
@@ -108,8 +116,10 @@ impl Model {
     /// Seconds of an epoch with so many CPUs, where a share of the data has room in memory.
     pub fn epoch(&self, cpus: f64, cached: f64) -> Estimate {
         let compute = self.compute(cpus);
-        let with = |cache: Cache, compute: f64| self.overlap().epoch(self.data.fetch(cache.hits(cached)), compute);
-        let [least, most] = [with(Cache::MINIO, compute.least), with(Cache::LRU, compute.most)];
+        let of = |data: Data, cache: Cache, compute: f64| self.overlap().epoch(data.fetch(cache.hits(cached)), compute);
+        let with = |cache: Cache, compute: f64| of(self.data, cache, compute);
+        let least = of(self.data.from_storage(|[_, fastest]| fastest), Cache::MINIO, compute.least);
+        let most = of(self.data.from_storage(|[slowest, _]| slowest), Cache::LRU, compute.most);
         let likely = self.cache.zip(compute.likely).map(|(cache, compute)| with(cache, compute));
         // Where both caches promise the same, nothing is to be measured.
         let both = compute.likely.map(|compute| [Cache::MINIO, Cache::LRU].map(|cache| with(cache, compute)));
@@ -181,7 +191,7 @@ mod tests {
     fn reader(cache: Option<Cache>) -> Model {
         let point = |cpus: f64, rate: f64| Point { cpus, rate: Rate::exactly(rate) };
         let curve = Curve::of(&[point(1.0, 100.0 / 4.8), point(2.0, 100.0 / 2.4)]).unwrap();
-        let data = Data { bytes: 600e6, memory_bandwidth: 60e9, storage_bandwidth: 60e6 };
+        let data = Data { bytes: 600e6, memory_bandwidth: 60e9, storage_bandwidth: 60e6, storage_between: None };
         Model { curve, iterations: 100.0, data, cache, overlap: None }
     }
 
@@ -217,6 +227,17 @@ mod tests {
         let Estimate { least, likely, most } = model.epoch(1.0, 1.31);
         assert!((2.4..=2.472).contains(&least) && (2.515..2.6).contains(&most), "{least} to {most}");
         assert!((likely.unwrap() - 2.509).abs() < 0.001, "both caches hold everything");
+    }
+
+    /// 600 MB at 50 to 75 MB/s.
+    #[test]
+    fn epochs_are_as_uncertain_as_the_storage_that_they_wait_for() {
+        let model = reader(None);
+        let wavering = Model { data: Data { storage_between: Some([50e6, 75e6]), ..model.data }, ..model };
+        let Estimate { least, likely, most } = wavering.epoch(2.0, 0.0);
+        assert!((least - 8.0).abs() < 1e-6 && (most - 12.0).abs() < 1e-6 && likely == Some(10.0), "{least} {most}");
+        let held = wavering.with_storage(60e6).epoch(2.0, 0.0);
+        assert_eq!((held.least, held.most), (10.0, 10.0), "held to a bandwidth, it is known");
     }
 
     #[test]

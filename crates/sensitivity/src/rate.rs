@@ -1,7 +1,6 @@
 //! Iterations a second of a job, from when its steps ended, and how sure that is.
 
 use crate::steps::Step;
-use perf4sight_conventions::stats;
 use serde::{Deserialize, Serialize};
 
 /// Iterations a second.
@@ -62,13 +61,17 @@ pub const KNOWN: f64 = 0.03;
 
 /// So many blocks the steps are divided into at most.
 const BLOCKS: usize = 12;
-/// So few blocks have no interval: even their least and their greatest miss the median too often (2 / 2^7).
-const TOO_FEW: usize = 7;
+/// So many blocks an interval takes at least.
+const FEWEST: usize = 8;
 /// The shortest block in seconds: limits of CPUs let a job run and wait in turns of 0.1 s.
 const SHORTEST: f64 = 0.25;
-/// The probability that an interval misses that is looked at once. A point ends when its interval is narrow, and so more often one that is
-/// so by chance: of those that ended points, one in twenty misses at most (see the tests).
-const MISSES: f64 = 0.01;
+/// What Student's t of six to eleven degrees of freedom exceeds, to either side, with a probability of 1 %. A point ends when its interval is
+/// narrow, and so more often one that is so by chance: of those that ended points, one in twenty misses at most (see the tests).
+const STUDENT: [f64; 6] = [3.707, 3.499, 3.355, 3.250, 3.169, 3.106];
+/// Steps that are less certain than this, as a share of their time, have no upper end of rates worth telling.
+const OPEN: f64 = 0.9;
+/// The slowest block is a stall of the machine where it took so many times as long as the next one.
+const STALL: f64 = 2.0;
 
 impl Rate {
     /// A rate without any doubt, as one of a table.
@@ -96,26 +99,22 @@ impl Measured {
 
     /// Of the steps of one rank in this span; none where too few are in it for an interval.
     ///
-    /// The steps are divided into blocks of as many steps each. The rate is the median of the blocks' rates, so that a stall of the machine
-    /// does not count; its interval is that of a median, by the order of the blocks alone (sign test: Conover, Practical Nonparametric
-    /// Statistics, 3.2).
+    /// The steps are divided into blocks of as many steps each. The rate is that over all blocks but a stall of the machine, and its interval
+    /// Student's t of how blocks differ. Medians of blocks do not do: limits of CPUs have steps end in turns of 0.1 s, so that most blocks
+    /// take one of two or three times, and the middle one of them is not the mean.
     pub fn of(steps: &[Step], span: Span) -> Option<Self> {
         let counted = span.of(steps)?;
         let (first, last) = (counted.first()?, counted.last()?);
         let seconds = last.time - first.time;
         let blocks = BLOCKS.min(counted.len() - 1).min((seconds / SHORTEST) as usize);
-        if blocks <= TOO_FEW {
+        if blocks < FEWEST {
             return None;
         }
         let edge = |block: usize| &counted[block * (counted.len() - 1) / blocks];
-        let rate = |block: usize| edge(block).rate_until(edge(block + 1));
-        let mut rates: Vec<f64> = (0..blocks).map(rate).collect();
-        rates.sort_by(f64::total_cmp);
-        let outside = outside(blocks);
-        let interval = [rates[outside], rates[blocks - 1 - outside]];
+        let divided = (0..blocks).map(|block| Block::between(edge(block), edge(block + 1))).collect();
         let waited: Option<f64> = counted[1..].iter().map(|step| step.wait).sum();
         Some(Measured {
-            rate: Rate { per_second: stats::median(&rates), interval },
+            rate: rate(&without_stall(divided)),
             iterations: last.number - first.number,
             seconds,
             blocks,
@@ -124,17 +123,52 @@ impl Measured {
     }
 }
 
+/// Some iterations on end.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    iterations: f64,
+    seconds: f64,
+}
+
+impl Block {
+    fn between(first: &Step, last: &Step) -> Self {
+        Block { iterations: (last.number - first.number) as f64, seconds: last.time - first.time }
+    }
+
+    /// Seconds of an iteration.
+    fn each(&self) -> f64 {
+        self.seconds / self.iterations
+    }
+}
+
+/// Blocks but the slowest, where no other took nearly as long.
+fn without_stall(mut blocks: Vec<Block>) -> Vec<Block> {
+    blocks.sort_by(|a, b| a.each().total_cmp(&b.each()));
+    if let [.., next, slowest] = blocks.as_slice()
+        && slowest.each() > STALL * next.each()
+    {
+        blocks.pop();
+    }
+    blocks
+}
+
+/// Iterations a second over some blocks, seven to twelve. What one gains on the next by where its steps happened to end makes the interval
+/// wider, and none that does not hold.
+fn rate(blocks: &[Block]) -> Rate {
+    let sum = |of: &dyn Fn(&Block) -> f64| blocks.iter().map(of).sum::<f64>();
+    let (iterations, seconds) = (sum(&|block| block.iterations), sum(&|block| block.seconds));
+    let off = |block: &Block| block.seconds - block.iterations * seconds / iterations;
+    let count = blocks.len() as f64;
+    let deviation = (sum(&|block| off(block).powi(2)) * count / (count - 1.0)).sqrt();
+    let doubt = STUDENT[blocks.len() + 1 - FEWEST] * deviation / seconds;
+    let per_second = iterations / seconds;
+    Rate { per_second, interval: [per_second / (1.0 + doubt), per_second / (1.0 - doubt.min(OPEN))] }
+}
+
 /// The rank that counts: all wait for the slowest. None where any has too few steps.
 pub fn slowest<'a>(ranks: impl IntoIterator<Item = &'a [Step]>, span: Span) -> Option<Measured> {
     let measured: Option<Vec<Measured>> = ranks.into_iter().map(|steps| Measured::of(steps, span)).collect();
     measured?.into_iter().min_by(|a, b| a.rate.per_second.total_cmp(&b.rate.per_second))
-}
-
-/// How many of so many values lie outside the interval of their median at each end: the most so that it misses seldom enough.
-fn outside(blocks: usize) -> usize {
-    let ways = |chosen: usize| (0..chosen).map(|at| (blocks - at) as f64 / (at + 1) as f64).product::<f64>();
-    let tail = |outside: usize| (0..=outside).map(ways).sum::<f64>() / 2f64.powi(blocks as i32);
-    (0..blocks / 2).take_while(|outside| 2.0 * tail(*outside) <= MISSES).last().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -142,7 +176,7 @@ mod tests {
     use super::*;
     use rand::{Rng, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
-    use statrs::distribution::{ContinuousCDF, Exp, Normal};
+    use statrs::distribution::{ContinuousCDF, Exp, Normal, StudentsT};
 
     fn steps(durations: &[f64]) -> Vec<Step> {
         let mut time = 0.0;
@@ -153,11 +187,12 @@ mod tests {
         durations.iter().enumerate().map(end).collect()
     }
 
-    /// Binomial tails of one half: for 8 values 2/256 below .01, with one more outside 18/256; for 12 values 2 (1 + 12)/4096 = .006, with 66
-    /// more .039.
     #[test]
-    fn intervals_of_medians_are_those_of_the_tables() {
-        assert_eq!([8, 11, 12].map(outside), [0, 0, 1]);
+    fn quantiles_are_those_of_students_t() {
+        for (freedom, quantile) in (6..).zip(STUDENT) {
+            let exact = StudentsT::new(0.0, 1.0, f64::from(freedom)).unwrap().inverse_cdf(1.0 - 0.01 / 2.0);
+            assert!((quantile - exact).abs() < 1e-3, "{freedom}: {quantile}, {exact}");
+        }
     }
 
     #[test]
@@ -216,6 +251,25 @@ mod tests {
             low <= truth && truth <= high
         });
         held.count() as f64 / 400.0
+    }
+
+    /// Steps of 0.25 s and of 0.13 s that end in turns of 0.1 s, as those of a job whose CPUs are limited.
+    #[test]
+    fn intervals_hold_though_steps_end_in_turns() {
+        let shares = [0.25, 0.13].map(|mean| {
+            let noise = Normal::new(mean, 0.02).unwrap();
+            let (mut free, mut ended) = (0.0, 0.0);
+            holds(
+                |draws, step| {
+                    let before = if step == 0 { (0.0, 0.0) } else { (free, ended) };
+                    free = before.0 + f64::max(noise.inverse_cdf(draws.random()), 0.01);
+                    ended = (free / 0.1_f64).ceil() * 0.1;
+                    f64::max(ended - before.1, 1e-9)
+                },
+                1.0 / mean,
+            )
+        });
+        assert!(shares.iter().all(|share| *share >= 0.95), "{shares:?}");
     }
 
     /// Steps of 0.1 s: with 10 % normal noise; with exponential pauses; in bursts of four, as loaders with four workers deliver.

@@ -3,6 +3,9 @@
 use perf4sight_conventions::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// The least memory in MiB that docker gives (`docker run`: "Minimum memory limit allowed is 6MB").
+const DOCKERS_LEAST: u64 = 6;
+
 /// What a job should get.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -57,7 +60,7 @@ impl Request {
 
     /// The options of `docker run`.
     pub fn docker(&self) -> String {
-        let memory = self.mebibytes().map(|mebibytes| format!("--memory={mebibytes}m"));
+        let memory = self.mebibytes().map(|mebibytes| format!("--memory={}m", mebibytes.max(DOCKERS_LEAST)));
         let gpus = (self.gpus > 0).then(|| format!("--gpus={}", self.gpus));
         joined([Some(format!("docker run --cpus={}", self.cpus)), memory, gpus], " ")
     }
@@ -86,6 +89,8 @@ mod tests {
 
     #[test]
     fn memory_is_never_rounded_down() {
-        assert!(Request { cpus: 1.0, memory: Some(Bytes(1)), gpus: 0 }.docker().ends_with("--memory=1m"));
+        let little = Request { cpus: 1.0, memory: Some(Bytes(1)), gpus: 0 };
+        assert!(little.slurm(1).ends_with("--mem=1M"), "{}", little.slurm(1));
+        assert!(little.docker().ends_with("--memory=6m"), "docker refuses less: {}", little.docker());
     }
 }

@@ -21,7 +21,12 @@ pub struct Steps {
     pub ranks: BTreeMap<u32, Vec<Step>>,
     /// How many lines were no steps.
     pub rubbish: usize,
+    /// How many told of a longer wait than there was time since the line before: of those steps no wait is known.
+    pub long_waits: usize,
 }
+
+/// What two clocks of a job may differ by, as a share of a step: one tells of waiting, one of steps.
+const CLOCKS: f64 = 0.01;
 
 /// A line.
 #[derive(Deserialize)]
@@ -32,13 +37,6 @@ struct Line {
     wait: Option<f64>,
     #[serde(default)]
     rank: u32,
-}
-
-impl Step {
-    /// Iterations a second from this step to a later one.
-    pub(crate) fn rate_until(&self, later: &Step) -> f64 {
-        (later.number - self.number) as f64 / (later.time - self.time)
-    }
 }
 
 impl Steps {
@@ -71,7 +69,11 @@ impl Steps {
             self.rubbish += 1;
             return;
         }
-        steps.push(Step { number: numbers.counted(line.step), time: line.time, wait: line.wait });
+        let since = steps.last().map(|before| line.time - before.time);
+        let too_long = |wait: &f64| since.is_some_and(|since| *wait > since * (1.0 + CLOCKS));
+        self.long_waits += usize::from(line.wait.as_ref().is_some_and(too_long));
+        let wait = line.wait.filter(|wait| !too_long(wait));
+        steps.push(Step { number: numbers.counted(line.step), time: line.time, wait });
     }
 }
 
@@ -118,5 +120,15 @@ mod tests {
         assert_eq!(steps.ranks[&1], [Step { number: 1, time: 1.0, wait: Some(0.5) }]);
         assert_eq!(steps.ranks[&0], [Step { number: 1, time: 1.0, wait: None }]);
         assert_eq!(steps.rubbish, 4, "time that goes back, waiting that is none, two lines that are no steps");
+    }
+
+    /// Nobody waits for a second within half of one; before the first line nothing tells.
+    #[test]
+    fn waiting_for_longer_than_since_the_line_before_is_counted_and_unknown() {
+        let text = "{\"step\": 1, \"time\": 1.0, \"wait\": 9}\n{\"step\": 2, \"time\": 1.5, \"wait\": 1e30}\n\
+                    {\"step\": 3, \"time\": 2.0, \"wait\": 0.5}\n";
+        let steps = Steps::read(text);
+        let waits: Vec<Option<f64>> = steps.ranks[&0].iter().map(|step| step.wait).collect();
+        assert_eq!((steps.long_waits, waits), (1, vec![Some(9.0), None, Some(0.5)]));
     }
 }

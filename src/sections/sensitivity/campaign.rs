@@ -49,7 +49,7 @@ impl Campaign<'_> {
     /// # Errors
     /// A job that fails with the most CPUs, or tells of no iteration; what cannot be written.
     pub fn search(&mut self, context: &mut Context) -> Result<Stop> {
-        let progress = context.console.progress(MOSTLY, "measuring");
+        let progress = self.progress(MOSTLY, context);
         loop {
             let points: Vec<_> = self.curve_points().filter_map(Point::on_curve).collect();
             let failed = self.curve_points().filter(|point| point.rate().is_none());
@@ -92,7 +92,7 @@ impl Campaign<'_> {
         let epoch = model.iterations.ceil() as u64;
         let epochs = EPOCHS * epoch;
         let goal = Goal { warm_up: epoch.max(self.runner.asked.warm_up), least: epochs, most: Some(epochs), time };
-        let progress = context.console.progress(1, "measuring");
+        let progress = self.progress(1, context);
         let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
         self.keep(point, &progress)?;
         Ok(Stop::Done)
@@ -128,9 +128,12 @@ impl Campaign<'_> {
     }
 
     /// Runs the job until a run counts; none after Ctrl-C.
-    pub fn measure(&self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
-        let mut point = Point { place, runs: Vec::new() };
-        for repeat in 0..=REPEATS {
+    ///
+    /// # Errors
+    /// See [`Campaign::search`].
+    pub fn measure(&mut self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
+        let mut point = self.store.begun(place);
+        for repeat in point.runs.len()..=REPEATS {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
             progress.doing(format!("{}{again}", place.words()));
             let Some(run) = self.runner.run(place, goal)? else { return Ok(None) };
@@ -139,6 +142,8 @@ impl Campaign<'_> {
             if !disturbed {
                 break;
             }
+            // What comes now may take long, and be interrupted.
+            self.store.begin(&point)?;
         }
         Ok(Some(point))
     }
@@ -152,6 +157,15 @@ impl Campaign<'_> {
 
     pub fn is_time_up(&self, context: &Context) -> bool {
         self.left(context).is_some_and(|left| left.is_zero())
+    }
+
+    /// Of so many points, as far as the budget reaches.
+    pub fn progress(&self, points: u64, context: &Context) -> Progress {
+        let progress = context.console.progress(points, "measuring");
+        match self.left(context) {
+            Some(left) => progress.within(left),
+            None => progress,
+        }
     }
 
     /// Time that is left of the budget.
@@ -174,8 +188,7 @@ fn refuse(point: &Point) -> Result<()> {
         Outcome::Crashed { how, last_lines } => (format!("with {with} the job failed: {how}"), last_lines),
         Outcome::NoRate { how, last_lines, .. } => (format!("with {with} no rate is known: {how}"), last_lines),
     };
-    let told = if last_lines.is_empty() { "it wrote nothing".to_owned() } else { last_lines.join("\n    ") };
-    let error = Error::device(format!("{how}\n  its last lines:\n    {told}"));
+    let error = Error::device(format!("{how}{}", tables::last_lines(last_lines)));
     Err(match run.outcome {
         Outcome::NoRate { told: 0, .. } => error.help(WAYS),
         Outcome::NoRate { .. } => error.help(LONGER),

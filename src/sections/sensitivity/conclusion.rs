@@ -2,7 +2,7 @@
 
 use super::campaign::{Campaign, Stop};
 use super::heard::Way;
-use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance};
+use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance, cpus_words};
 use super::store::Point;
 use super::surroundings::Surroundings;
 use super::{Sensitivity, tables, throttled};
@@ -22,8 +22,7 @@ const EXCEEDING: f64 = 1.15;
 /// What there is to tell of a job, whose curve was measured; none where nothing was.
 pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &Context) -> Option<Profile> {
     let asked = campaign.runner.asked;
-    let curve = campaign.curve()?;
-    let most = campaign.curve_points().find(|point| point.place.cpus == curve.best().cpus)?;
+    campaign.curve()?;
     let data = asked.data.clone().zip(around.size);
     Some(Profile {
         format: FORMAT,
@@ -42,7 +41,7 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
         points: campaign.store.points.clone(),
         knees: Vec::new(),
         oddities: Vec::new(),
-        own_memory: most.counts().and_then(|(run, _)| run.peak_memory),
+        own_memory: own_memory(campaign),
         model: model(around, asked),
         matrix: Vec::new(),
         throttled: Vec::new(),
@@ -55,6 +54,12 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
             complete: false,
         },
     })
+}
+
+/// The most memory of its own that the job held in any run of the curve; of points that were kept before that was told, with the page cache.
+fn own_memory(campaign: &Campaign<'_>) -> Option<Bytes> {
+    let runs = campaign.curve_points().filter_map(Point::counts);
+    runs.filter_map(|(run, _)| run.own_memory.or(run.peak_memory)).max()
 }
 
 fn limits(around: &Surroundings) -> Vec<Limit> {
@@ -82,7 +87,8 @@ pub(super) fn cold(around: &Surroundings, asked: &Sensitivity) -> u64 {
 /// What epochs are computed from; none where the data, its storage or the iterations of an epoch are unknown.
 fn model(around: &Surroundings, asked: &Sensitivity) -> Option<ModelFacts> {
     let (memory_bandwidth, storage_bandwidth) = (around.memory?, around.storage?);
-    let data = Data { bytes: around.size?.bytes as f64, memory_bandwidth, storage_bandwidth };
+    let (bytes, storage_between) = (around.size?.bytes as f64, around.storage_between);
+    let data = Data { bytes, memory_bandwidth, storage_bandwidth, storage_between };
     Some(ModelFacts { iterations: iterations(around, asked)? as f64, data, cache: None, overlap: None })
 }
 
@@ -104,6 +110,7 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
     told.extend(profile.oddities.iter().map(|oddity| odd(*oddity)));
     told.extend(profile.points.iter().filter_map(doubtful));
     told.extend(profile.points.iter().filter_map(exceeding));
+    told.extend(profile.points.iter().filter_map(incredible));
     told.extend(ways(profile));
     told.extend(unlimited(around, profile));
     told.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
@@ -127,16 +134,24 @@ fn stopped(stop: Stop) -> Option<String> {
 fn odd(oddity: Oddity) -> String {
     match oddity {
         Oddity::NotConcave(cpus) => format!(
-            "the rate is not concave over CPUs: at {cpus} it is lower than between its neighbours; numbers of CPUs that were not measured may surprise"
+            "the rate is not concave over CPUs: with {} it is lower than between its neighbours; numbers of CPUs that were not measured may surprise",
+            cpus_words(cpus)
         ),
-        Oddity::Falls(cpus) => format!("the rate falls: with {cpus} CPUs it is lower than with fewer"),
+        Oddity::Falls(cpus) => format!("the rate falls: with {} it is lower than with fewer", cpus_words(cpus)),
     }
 }
 
 /// A point that failed, or that others disturbed every time.
 fn doubtful(point: &Point) -> Option<String> {
     let remark = (point.counts().is_none() || point.is_doubtful()).then(|| tables::remark(point))?;
-    Some(format!("with {}: {remark}", point.place.words()))
+    let lines = point.runs.last().filter(|_| point.counts().is_none()).map_or(&[][..], |run| run.outcome.last_lines());
+    Some(format!("with {}: {remark}{}", point.place.words(), tables::last_lines(lines)))
+}
+
+/// What a job told that cannot be.
+fn incredible(point: &Point) -> Option<String> {
+    let (run, _) = point.counts()?;
+    (!run.doubts.is_empty()).then(|| format!("with {}: {}", point.place.words(), run.doubts.join("; ")))
 }
 
 /// A job that did not keep to its CPUs, as one that got away from what holds it: its rate is one of more.
@@ -207,6 +222,15 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
     }
     if !around.fits {
         told.push("the data has no room in memory, so that rates hold reading from storage too".to_owned());
+    }
+    if size.links > 0 {
+        told.push(format!(
+            "symbolic links in the data: {} were followed, as the job is taken to follow them, and count as what they lead to",
+            size.links
+        ));
+    }
+    if around.storage_is_chance(asked) {
+        told.push("the data was read too soon to tell how sure the bandwidth of its storage is".to_owned());
     }
     if size.unreadable > 0 {
         told.push(format!("{} entries of the data could not be looked at", size.unreadable));

@@ -115,6 +115,22 @@ impl<'a> Heard<'a> {
         Steps::read(&read(&self.file())).rubbish
     }
 
+    /// What was told in the file that cannot be.
+    pub fn doubts(&self) -> Vec<String> {
+        let told = Steps::read(&read(&self.file()));
+        let words = |count: usize, what: &str| {
+            (count > 0).then(|| format!("of the lines that were to tell of iterations, {count} {what}"))
+        };
+        let told = [
+            words(told.rubbish, "are none, and were passed over"),
+            words(
+                told.long_waits,
+                "tell of waiting for longer than since the line before: how long it waits is not known",
+            ),
+        ];
+        told.into_iter().flatten().collect()
+    }
+
     /// The rate of the slowest rank.
     pub fn measured(&self, span: Span) -> Option<(Way, Measured)> {
         let (way, ranks) = self.steps()?;

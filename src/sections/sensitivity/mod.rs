@@ -32,6 +32,7 @@ use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section
 use crate::machine::Watch;
 use crate::machine::turn::{self, Turn};
 use crate::report::{Cell, Column};
+use crate::sensitivity::Knee;
 use crate::units::Bytes;
 use campaign::{Campaign, Stop};
 use nodes::Team;
@@ -48,6 +49,9 @@ use surroundings::Surroundings;
 
 /// The closest numbers of CPUs that are told apart: the least that the kernel lets a job have, a thousandth of a second in a tenth.
 const LEAST_STEP: f64 = 0.01;
+
+/// The shortest run that a rate may come of: eight blocks of a quarter of a second.
+const LEAST_TIME: Duration = Duration::from_secs(2);
 
 /// The section `[sensitivity]`.
 pub static SPEC: Spec = Spec {
@@ -258,6 +262,12 @@ impl Sensitivity {
                 Error::usage("no CPUs, or less than none, cannot be given to a job").expected("a number above 0")
             );
         }
+        if self.point_time < LEAST_TIME && self.iterations.is_none() {
+            let given = humantime::format_duration(self.point_time);
+            return Err(Error::usage(format!("no rate is known after {given} (--point-time)")).expected(
+                "2 s at the least, and more than the 3 s and the warm-up that a rate takes to be known to 3 %",
+            ));
+        }
         if self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
             let problem = "numbers of CPUs cannot be told apart that lie so close (--cpu-step)";
             return Err(Error::usage(problem).expected(format!("{LEAST_STEP} CPUs or more")));
@@ -338,9 +348,16 @@ impl Sensitivity {
 
 /// What the closing table of a configuration says of the job.
 fn findings(profile: &Profile) -> Vec<Finding> {
+    let percent = |knee: &Knee| (100.0 * knee.share).round();
     let cells = profile.knees.iter().map(|knee| {
-        let percent = (100.0 * knee.share).round();
+        let percent = percent(knee);
         (Column::number(format!("cpus_{percent}_percent"), format!("CPUs for {percent} %")), Cell::from(knee.cpus))
     });
-    cells.map(|(column, cell)| Finding { about: profile.job.name.clone(), column, cell }).collect()
+    let doubts = profile.knees.iter().filter(|knee| !knee.verified).map(|knee| {
+        let ([low, high], percent) = (knee.between, percent(knee));
+        let column = Column::text(format!("cpus_{percent}_percent_doubt"), format!("for {percent} %, doubt"));
+        let told = if low == high { String::new() } else { format!(": {low} to {high}") };
+        (column, Cell::Text(format!("not verified{told}")))
+    });
+    cells.chain(doubts).map(|(column, cell)| Finding { about: profile.job.name.clone(), column, cell }).collect()
 }

@@ -1,10 +1,12 @@
 //! `--dry-run`: what would run, which limits hold here, and about how long it takes.
 
+use super::profile::cpus_words;
 use super::surroundings::Surroundings;
 use super::throttled;
 use super::{Nodes, Sensitivity};
 use crate::frame::Summary;
 use crate::machine::limit::Axis;
+use crate::report::significant;
 use crate::units::{Milliseconds, grouped};
 use serde_json::json;
 
@@ -19,24 +21,19 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
     let mostly_below = points[1] * asked.point_time;
     let mut lines = vec![
         format!("would run {}", around.command.words.join(" ")),
-        format!(
-            "with {} to {} CPUs, mostly {} to {} of {} numbers of them",
-            first,
-            around.most,
-            points[0],
-            points[1],
-            cpus.len()
-        ),
+        tried(first, around.most, points, cpus.len()),
         format!(
             "mostly in less than {}, each run ending as soon as its rate is known to 3 %; runs that are disturbed, or have little memory, take longer",
             Milliseconds(mostly_below.as_secs_f64() * 1000.0)
         ),
     ];
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
-        lines.push(format!("reading {}: {} files, {}", path.display(), grouped(size.files), size.bytes()));
+        let links =
+            if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped(size.links)) };
+        lines.push(format!("reading {}: {} files, {}{links}", path.display(), grouped(size.files), size.bytes()));
     }
     lines.extend(beyond(asked, around));
-    lines.extend(around.storage.map(|storage| format!("storage gives {:.0} MB/s", storage / 1e6)));
+    lines.extend(around.storage.map(|storage| gives(storage, around.storage_between)));
     lines.extend(around.doubts.iter().cloned());
     lines.extend(asked.nodes.iter().map(Nodes::words));
     lines.push("limits:".to_owned());
@@ -48,10 +45,27 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
         "points": points,
         "seconds_mostly_below": mostly_below.as_secs_f64(),
         "storage_bandwidth": around.storage,
+        "storage_between": around.storage_between,
         "nodes": asked.nodes.as_ref().map(|nodes| json!({"nnodes": nodes.count, "node_rank": nodes.rank})),
         "limits": survey.to_string().lines().collect::<Vec<_>>(),
     });
     Summary { answer: lines.join("\n"), json, ..Summary::default() }
+}
+
+/// "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them"
+fn tried(first: f64, most: f64, points: [u32; 2], all: usize) -> String {
+    match all {
+        1 => format!("with {}", cpus_words(most)),
+        _ if points[0] as usize == all => format!("with {first} and {most} CPUs"),
+        _ => format!("with {first} to {most} CPUs, mostly {} to {} of {all} numbers of them", points[0], points[1]),
+    }
+}
+
+/// "storage gives 812 MB/s (790 to 835)"
+fn gives(storage: f64, between: Option<[f64; 2]>) -> String {
+    let megabytes = |bytes: f64| significant(bytes / 1e6);
+    let between = between.map(|[low, high]| format!(" ({} to {})", megabytes(low), megabytes(high)));
+    format!("storage gives {} MB/s{}", megabytes(storage), between.unwrap_or_default())
 }
 
 /// Runs beyond those with several numbers of CPUs: of an epoch, where that is known.
@@ -62,7 +76,7 @@ fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
         (
             by(Axis::Storage),
             format!(
-                "then {} parts of an epoch with storage held to a bandwidth, less than a minute each as a rule",
+                "then 1 to {} parts of an epoch with storage held to a bandwidth, less than a minute each as a rule",
                 throttled::POINTS
             ),
         ),
@@ -72,4 +86,17 @@ fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
         ),
     ];
     told.into_iter().filter(|(can, _)| *can && known).map(|(_, words)| words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_cpus_are_told_as_there_are() {
+        assert_eq!(tried(2.0, 2.0, [1, 1], 1), "with 2 CPUs");
+        assert_eq!(tried(1.0, 1.0, [1, 1], 1), "with 1 CPU");
+        assert_eq!(tried(1.0, 2.0, [2, 2], 2), "with 1 and 2 CPUs");
+        assert_eq!(tried(0.25, 2.0, [2, 7], 8), "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them");
+    }
 }

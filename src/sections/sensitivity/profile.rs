@@ -5,7 +5,9 @@ use crate::error::{Error, Result};
 use crate::input_file;
 use crate::machine::Setting;
 use crate::report::significant;
-use crate::sensitivity::{Bound, Cache, Curve, Data, Estimate, Knee, LONGER, Model, Oddity, Overlap, Request, knees};
+use crate::sensitivity::{
+    Bound, Cache, Curve, Data, Estimate, Knee, LONGER, Model, Oddity, Overlap, Rate, Request, knees,
+};
 use crate::units::{Bytes, Milliseconds, Percent};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ const PERCENTS: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 const BANDWIDTHS: [f64; 6] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0];
 /// What is requested beyond the memory that a job of its own was seen to hold.
 const SPARE: f64 = 1.1;
+/// Epochs that differ by no more than this share are the same, computed by another machine.
+const ROUNDING: f64 = 1e-6;
 
 /// Everything that came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -183,7 +187,18 @@ pub(super) struct Provenance {
     pub complete: bool,
 }
 
+fn is_positive(number: f64) -> bool {
+    number > 0.0 && number.is_finite()
+}
+
 impl ModelFacts {
+    /// Whether its numbers are ones that something can have.
+    fn can_be(&self) -> bool {
+        let Data { bytes, memory_bandwidth, storage_bandwidth, storage_between } = self.data;
+        let between = storage_between.is_none_or(|[low, high]| is_positive(low) && low <= high);
+        between && [self.iterations, bytes, memory_bandwidth, storage_bandwidth].into_iter().all(is_positive)
+    }
+
     /// With a curve.
     pub fn model(self, curve: Curve) -> Model {
         Model { curve, iterations: self.iterations, data: self.data, cache: self.cache, overlap: self.overlap }
@@ -200,11 +215,56 @@ impl Profile {
         let profile: Profile = serde_json::from_str(&text)
             .map_err(|cause| Error::input(format!("this is no profile of a job: {cause}")).file(file))?;
         match profile.format {
-            1..=FORMAT => Ok(profile),
+            1..=FORMAT => profile.checked(file),
             other => Err(Error::input(format!("this profile has the format {other}, of another version"))
                 .file(file)
                 .expected(format!("format {FORMAT}"))),
         }
+    }
+
+    /// As it is, where its numbers can be.
+    ///
+    /// # Errors
+    /// Numbers that nobody measures, and knees without a point: somebody changed it.
+    fn checked(self, file: &Path) -> Result<Self> {
+        let wrong = |what: String| {
+            Err(Error::input(what).file(file).help("measure it anew, or take the file as it was written"))
+        };
+        if let Some(point) = self.points.iter().find(|point| !is_positive(point.place.cpus)) {
+            return wrong(format!("a point cannot have {}", cpus_words(point.place.cpus)));
+        }
+        let rates = self.points.iter().flat_map(|point| &point.runs).filter_map(|run| run.measured);
+        let is_wrong = |rate: &Rate| {
+            let [low, high] = rate.interval;
+            !(is_positive(rate.per_second) && low >= 0.0 && low <= rate.per_second && rate.per_second <= high)
+        };
+        if let Some(rate) = rates.map(|measured| measured.rate).find(is_wrong) {
+            return wrong(format!("{} iterations a second cannot lie in {:?}", rate.per_second, rate.interval));
+        }
+        if let Some(facts) = self.model.filter(|facts| !facts.can_be()) {
+            return wrong(format!("epochs cannot be computed from {:?}", facts.data));
+        }
+        let doubt = self.contradiction();
+        Ok(Profile { warnings: self.warnings.iter().cloned().chain(doubt).collect(), ..self })
+    }
+
+    /// What does not follow from the points and the model that it is said to follow from.
+    fn contradiction(&self) -> Option<String> {
+        let curve = self.curve()?;
+        let [least, most] = [curve.points().first()?.cpus, curve.points().last()?.cpus];
+        let beyond = self.knees.iter().any(|knee| !(least..=most).contains(&knee.cpus));
+        let asks = self.request.as_ref().map(|requested| requested.request.cpus);
+        let matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
+        let differs = |(said, follows): (&Epoch, &Epoch)| {
+            let seconds = |epoch: &Epoch| number(&epoch.seconds);
+            said.cpus != follows.cpus || (seconds(said) / seconds(follows) - 1.0).abs() > ROUNDING
+        };
+        let epochs = matrix.len() != self.matrix.len() || self.matrix.iter().zip(&matrix).any(differs);
+        let requested = asks.zip(self.knee()).is_some_and(|(asks, knee)| asks != knee.cpus);
+        (beyond || epochs || requested).then(|| {
+            "what this profile says does not follow from its points: it was changed, or written by another version"
+                .to_owned()
+        })
     }
 
     /// The points of the curve.
@@ -404,7 +464,8 @@ pub(super) fn number(estimate: &Estimate) -> f64 {
 /// "90 % of the best rate take 2.5 CPUs"
 fn knee_words(knee: &Knee) -> String {
     let doubt = match knee.between {
-        _ if !knee.verified => format!(" (not verified: {} to {})", knee.between[0], knee.between[1]),
+        [low, high] if !knee.verified && low == high => " (not verified)".to_owned(),
+        [low, high] if !knee.verified => format!(" (not verified: {low} to {high})"),
         [low, high] if low == high => String::new(),
         [low, high] => format!(" ({low} to {high})"),
     };

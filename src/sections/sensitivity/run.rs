@@ -183,6 +183,8 @@ impl Runner<'_> {
             cpu_seconds: ended.cpu_seconds,
             throttled_seconds: ended.throttled_seconds,
             peak_memory: ended.peak_memory,
+            own_memory: ended.own_memory,
+            doubts: heard.doubts(),
             bytes_read: ended.bytes_read,
             pressure: ended.pressure.cpu,
             node: None,

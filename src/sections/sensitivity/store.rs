@@ -52,12 +52,18 @@ pub(super) struct Run {
     pub cpu_seconds: Option<f64>,
     /// Seconds that its limit on CPUs held it back.
     pub throttled_seconds: Option<f64>,
-    /// The most memory it held.
+    /// The most memory it held, with the page cache where a control group counted it.
     pub peak_memory: Option<Bytes>,
+    /// The most memory of its own that it held at a time, without pages of files.
+    #[serde(default)]
+    pub own_memory: Option<Bytes>,
     /// What it read from storage.
     pub bytes_read: Option<Bytes>,
     /// Share of the time that something on the host waited for a CPU.
     pub pressure: Option<f64>,
+    /// What it told that cannot be, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// The node that this tells of, where there are several: the slowest, or the one that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -96,6 +102,16 @@ pub(super) enum Outcome {
         /// What it wrote last.
         last_lines: Vec<String>,
     },
+}
+
+impl Outcome {
+    /// What the job wrote last, where it failed.
+    pub fn last_lines(&self) -> &[String] {
+        match self {
+            Outcome::Crashed { last_lines, .. } | Outcome::NoRate { last_lines, .. } => last_lines,
+            Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory => &[],
+        }
+    }
 }
 
 impl Place {
@@ -147,6 +163,8 @@ pub(super) struct Store {
     job: String,
     /// In the order in which they were measured.
     pub points: Vec<Point>,
+    /// A point whose runs were all disturbed until now.
+    unfinished: Option<Point>,
 }
 
 /// What the file holds.
@@ -156,6 +174,8 @@ struct Contents {
     /// What points of another job do not have in common.
     job: String,
     points: Vec<Point>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unfinished: Option<Point>,
 }
 
 impl Store {
@@ -165,9 +185,9 @@ impl Store {
     /// A file that cannot be read, points of another job.
     pub fn open(folder: &Path, job: &str, overwrite: bool) -> Result<Self> {
         let file = folder.join(FILE);
-        let store = |points| Store { file: file.clone(), job: job.to_owned(), points };
+        let store = |points, unfinished| Store { file: file.clone(), job: job.to_owned(), points, unfinished };
         if overwrite || !file.exists() {
-            return Ok(store(Vec::new()));
+            return Ok(store(Vec::new(), None));
         }
         let text = input_file::text(&file, "read the points that were measured")?;
         let contents: Contents = serde_json::from_str(&text)
@@ -178,7 +198,7 @@ impl Store {
                 .expected(job)
                 .help("choose another folder (out), or throw these away (overwrite)"));
         }
-        Ok(store(contents.points))
+        Ok(store(contents.points, contents.unfinished))
     }
 
     /// Keeps a point.
@@ -187,7 +207,28 @@ impl Store {
     /// When it cannot be written.
     pub fn add(&mut self, point: Point) -> Result<()> {
         self.points.push(point);
-        let contents = Contents { format: FORMAT, job: self.job.clone(), points: self.points.clone() };
+        self.unfinished = None;
+        self.save()
+    }
+
+    /// Keeps the runs of a point that is to be run again.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn begin(&mut self, point: &Point) -> Result<()> {
+        self.unfinished = Some(point.clone());
+        self.save()
+    }
+
+    /// A point with the runs that were kept of it.
+    pub fn begun(&self, place: Place) -> Point {
+        let kept = self.unfinished.as_ref().filter(|point| point.place == place);
+        kept.cloned().unwrap_or(Point { place, runs: Vec::new() })
+    }
+
+    fn save(&self) -> Result<()> {
+        let (job, points) = (self.job.clone(), self.points.clone());
+        let contents = Contents { format: FORMAT, job, points, unfinished: self.unfinished.clone() };
         let text = serde_json::to_string_pretty(&contents).expect("numbers and text are JSON");
         whole_file::save(&self.file, text + "\n")
     }
@@ -195,5 +236,29 @@ impl Store {
     /// The point of a place.
     pub fn at(&self, place: Place) -> Option<&Point> {
         self.points.iter().find(|point| point.place == place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::sensitivity::nodes::run_of;
+    use tempfile::TempDir;
+
+    /// Of a point that was disturbed twice, and whose third run was interrupted, two runs are found again; finished, it is a point.
+    #[test]
+    fn runs_of_a_point_that_is_not_finished_are_kept() {
+        let folder = TempDir::new().unwrap();
+        let place = Place { cpus: 0.5, memory: None, storage: None };
+        let disturbed = Run { outcome: Outcome::Disturbed { how: "others".to_owned() }, ..run_of(10.0, 4.0) };
+        let point = Point { place, runs: vec![disturbed.clone(), disturbed] };
+        let open = || Store::open(folder.path(), "job", false).unwrap();
+        open().begin(&point).unwrap();
+        let mut store = open();
+        assert_eq!((store.points.len(), store.begun(place)), (0, point.clone()));
+        assert!(store.begun(Place { cpus: 1.0, ..place }).runs.is_empty());
+        store.add(point.clone()).unwrap();
+        let found = open();
+        assert_eq!((found.points.len(), found.begun(place).runs.len()), (1, 0));
     }
 }

@@ -5,13 +5,14 @@ use super::command::Command;
 use super::data;
 use crate::error::{Error, Result};
 use crate::frame::Context;
-use crate::machine::data::{DataSize, count, storage_bandwidth};
+use crate::machine::data::{Bandwidth, DataSize, count, storage_bandwidth};
 use crate::machine::description::Description;
 use crate::machine::limit::{self, Axis, Limiter, Limits};
 use crate::machine::{Setting, Watch, memory_bandwidth, threads};
-use crate::sensitivity::Grid;
+use crate::sensitivity::{Grid, Measured, Span, Step};
 use crate::units::{Bytes, grouped};
 use std::path::Path;
+use std::time::Duration;
 
 /// So much of the memory that is free may be filled with data.
 const FILLED: f64 = 0.8;
@@ -30,6 +31,8 @@ pub(super) struct Surroundings {
     pub size: Option<DataSize>,
     /// Bytes a second from storage; none where that is not known.
     pub storage: Option<f64>,
+    /// Where they lie with a probability of 95 %; none where they were given, or nothing tells.
+    pub storage_between: Option<[f64; 2]>,
     /// Bytes a second from memory; none where there is no data.
     pub memory: Option<f64>,
     /// GPUs of the job.
@@ -61,6 +64,7 @@ impl Surroundings {
         limiter.check(&Limits { cpus: Some(most), memory: asked.memory, storage: None })?;
         let mut doubts = Vec::new();
         let (storage, memory) = (storage(asked, watch, &mut doubts), memory(asked, watch));
+        let (storage, storage_between) = storage.unzip();
         Ok((!watch.cancelled()).then(|| Surroundings {
             most,
             grid: grid(asked, most, &limiter),
@@ -68,12 +72,18 @@ impl Surroundings {
             limiter,
             size,
             storage,
+            storage_between: storage_between.flatten(),
             memory,
             gpus: asked.num_gpus.unwrap_or_else(|| Description::here().gpus().min(1)),
             command: Command::of(asked),
             hosts: vec![Description::here().facts()],
             doubts,
         }))
+    }
+
+    /// Whether the bandwidth of storage was measured in too short a time to say how sure it is.
+    pub fn storage_is_chance(&self, asked: &Sensitivity) -> bool {
+        asked.storage_bandwidth.is_none() && self.storage.is_some() && self.storage_between.is_none()
     }
 
     /// Reads the data once, so that the curve tells of computing.
@@ -103,18 +113,28 @@ fn counted(data: Option<&Path>, watch: &Watch<'_>, context: &Context) -> Result<
     }
 }
 
-/// The bandwidth of storage, as asked or measured; what is not known is a doubt, and no reason to measure nothing.
-fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> Option<f64> {
+/// The bandwidth of storage, as asked or measured, and in the latter case where it lies; what is not known is a doubt, and no reason to
+/// measure nothing.
+fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> Option<(f64, Option<[f64; 2]>)> {
     if let Some(bandwidth) = asked.storage_bandwidth {
-        return Some(bandwidth.0 as f64);
+        return Some((bandwidth.0 as f64, None));
     }
     match storage_bandwidth(asked.data.as_deref()?, watch) {
-        Ok(measured) => measured.map(|bandwidth| bandwidth.bytes_per_second),
+        Ok(measured) => measured.map(|bandwidth| (bandwidth.bytes_per_second, between(&bandwidth))),
         Err(error) => {
             doubts.push(format!("how fast the data is read is not known: {error}"));
             None
         }
     }
+}
+
+/// Where a bandwidth lies, by how it wavered while it was measured; none where that took too short a time.
+fn between(bandwidth: &Bandwidth) -> Option<[f64; 2]> {
+    let step = |(after, read): &(Duration, Bytes)| Step { number: read.0, time: after.as_secs_f64(), wait: None };
+    let mut steps: Vec<Step> = bandwidth.progress.iter().map(step).collect();
+    steps.dedup_by_key(|step| step.number);
+    let [low, high] = Measured::of(&steps, Span::behind(0))?.rate.interval;
+    Some([low.min(bandwidth.bytes_per_second), high.max(bandwidth.bytes_per_second)])
 }
 
 /// How fast what was read before is read again, as asked or measured: a byte that is copied is read and written.

@@ -54,6 +54,14 @@ pub(super) fn remark(point: &Point) -> String {
     }
 }
 
+/// What a job that failed wrote last, beneath a sentence that says so.
+pub(super) fn last_lines(lines: &[String]) -> String {
+    match lines {
+        [] => "; it wrote nothing".to_owned(),
+        lines => format!("\n  its last lines:\n    {}", lines.join("\n    ")),
+    }
+}
+
 /// Which of several nodes the last run tells of.
 pub(super) fn on(point: &Point) -> String {
     let node = point.runs.last().and_then(|run| run.node.as_ref());

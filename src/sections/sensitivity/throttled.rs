@@ -1,5 +1,6 @@
-//! Storage as a third axis: where it can be held to a bandwidth, the job runs once where reading should take as long as computing, and once
-//! at half of that. The first tells how far the two go on side by side, the second holds the model to it.
+//! Storage as a third axis: where it can be held to a bandwidth, the job runs once where reading should take as long as computing, and, where
+//! that did not hold the model to it already, once at half of that. The first tells how far the two go on side by side, the second holds the
+//! model to it.
 
 use super::campaign::{Campaign, Stop};
 use super::conclusion::SLACK;
@@ -13,7 +14,7 @@ use crate::report::significant;
 use crate::sensitivity::{Estimate, LONGER, Model};
 use crate::units::{Bytes, Milliseconds};
 
-/// Runs with storage that is held to a bandwidth.
+/// Runs with storage that is held to a bandwidth, at most.
 pub(super) const POINTS: usize = 2;
 /// Storage is held to so much of what it gives at most, for what it gives wavers.
 const HELD: f64 = 0.9;
@@ -31,7 +32,7 @@ impl Campaign<'_> {
     /// # Errors
     /// See [`Campaign::search`].
     pub fn throttle(&mut self, model: &Model, context: &mut Context) -> Result<Stop> {
-        let progress = context.console.progress(POINTS as u64, "measuring");
+        let progress = self.progress(POINTS as u64, context);
         while let Some(place) = self.next_throttled(model) {
             if self.is_time_up(context) {
                 return Ok(Stop::Budget);
@@ -68,11 +69,25 @@ impl Campaign<'_> {
         (self.counted(model) as f64 * epoch >= SHORTEST * model.iterations).then_some(held)
     }
 
+    /// Whether the first run holds the model to it already: reading took longer than computing, and the epoch as long as reading, so that
+    /// nothing had to be fitted to it.
+    fn confirms(&self, first: &Point, model: &Model) -> bool {
+        let nodes = self.runner.team.map_or(1, |team| team.machines().count());
+        let side_by_side = Model { overlap: None, ..model.clone() };
+        let confirmed = held(first, &side_by_side, nodes).and_then(|(held, seconds)| {
+            let cpus = first.place.cpus;
+            let (reading, computing) = (held.epoch(cpus, 0.0).likely?, held.compute(cpus).likely?);
+            Some(reading > LONGER * computing && (seconds / reading - 1.0).abs() <= SLACK)
+        });
+        confirmed.unwrap_or(false)
+    }
+
     fn next_throttled(&self, model: &Model) -> Option<Place> {
         self.runner.limiter.survey().by(Axis::Storage)?;
         let held = match self.throttled()[..] {
             // Each node reads its share.
             [] => self.telling(model)? as u64 / self.runner.team.map_or(1, |team| team.machines().count() as u64),
+            [first] if self.confirms(first, model) => return None,
             [first] => first.place.storage?.0 / 2,
             [_, _, ..] => return None,
         };

@@ -22,13 +22,15 @@ const PIECE: usize = 1 << 20;
 const ALIGNMENT: usize = 4096;
 /// How long is read at most.
 const LONGEST: Duration = Duration::from_secs(5);
+/// How often it is looked how far they are: of what one reader reads, little is read in between.
+const TELL: Duration = Duration::from_millis(20);
 /// Files that are read at most: what they hold is enough.
 const FILES: usize = 1000;
 /// Data below which a bandwidth is chance.
 const LEAST: u64 = 16 << 20;
 
 /// How fast something can be read.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Bandwidth {
     /// In bytes a second.
     pub bytes_per_second: f64,
@@ -36,6 +38,8 @@ pub struct Bandwidth {
     pub read: Bytes,
     /// Whether reads went past the page cache; else its pages were dropped before, and what a system below caches may have answered.
     pub direct: bool,
+    /// How much had been read after how long, now and then.
+    pub progress: Vec<(Duration, Bytes)>,
 }
 
 /// How fast the storage of this data is read. None after Ctrl-C.
@@ -84,14 +88,20 @@ fn read(files: &[PathBuf], direct: bool, watch: &Watch<'_>) -> io::Result<Bandwi
         }
         Ok(())
     };
+    let mut progress = vec![(Duration::ZERO, Bytes(0))];
     thread::scope(|scope| {
         let readers: Vec<_> = (0..QUEUE).map(|_| scope.spawn(reader)).collect();
+        while readers.iter().any(|reader| !reader.is_finished()) {
+            thread::sleep(TELL);
+            progress.push((begun.elapsed(), Bytes(total.load(Ordering::Relaxed))));
+        }
         readers
             .into_iter()
             .try_for_each(|reader| reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    let read = total.into_inner();
-    Ok(Bandwidth { bytes_per_second: read as f64 / begun.elapsed().as_secs_f64(), read: Bytes(read), direct })
+    let (read, took) = (total.into_inner(), begun.elapsed());
+    progress.push((took, Bytes(read)));
+    Ok(Bandwidth { bytes_per_second: read as f64 / took.as_secs_f64(), read: Bytes(read), direct, progress })
 }
 
 /// Files by their numbers, and where pieces of them begin.
@@ -131,6 +141,7 @@ mod tests {
         fs::write(data.path().join("more/two"), vec![1; 5_000_001]).unwrap();
         let bandwidth = measured(data.path()).unwrap().unwrap();
         assert_eq!(bandwidth.read, Bytes((20 << 20) + 5_000_001));
+        assert_eq!(bandwidth.progress.last().map(|(_, read)| *read), Some(bandwidth.read));
         assert!(bandwidth.bytes_per_second > 1e6, "{bandwidth:?}");
     }
 

@@ -1,10 +1,10 @@
 //! How many files there are, and how large they are together.
 
+use super::files::{Found, Walk, What};
 use crate::Watch;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::units::Bytes;
-use std::fs::{self, DirEntry, ReadDir};
-use std::io;
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ pub struct DataSize {
     pub files: u64,
     /// What is in them: what a job that reads all of them reads.
     pub bytes: u64,
+    /// Symbolic links to files and folders, which were followed.
+    pub links: u64,
     /// Entries that could not be looked at.
     pub unreadable: u64,
 }
@@ -29,26 +31,25 @@ impl DataSize {
     }
 }
 
-/// Counts the files in a folder and those below, or the one file that it is; links are followed for the data itself only. `progress`
-/// is told now and then how far it has come. None after Ctrl-C.
+/// Counts the files in a folder and those below, or the one file that it is; links are followed, as a job follows them, but not back to
+/// a folder that they lie in. `progress` is told now and then how far it has come. None after Ctrl-C.
 ///
 /// # Errors
 /// Data that is not there or cannot be looked at, or that is no file and no folder.
 pub fn count(data: &Path, watch: &Watch<'_>, progress: &mut dyn FnMut(&DataSize)) -> Result<Option<DataSize>> {
     let about = fs::metadata(data).map_err(|cause| Error::io(data, "look at the data", &cause))?;
-    if about.is_file() {
-        return Ok(Some(DataSize { files: 1, bytes: about.len(), unreadable: 0 }));
+    if !about.is_file() {
+        let listed = fs::read_dir(data);
+        listed.map_err(|cause| Error::io(data, "list the data", &cause).expected("a file or a folder"))?;
     }
-    let first = fs::read_dir(data);
-    let first = first.map_err(|cause| Error::io(data, "list the data", &cause).expected("a file or a folder"))?;
-    let (mut size, mut folders, mut told) = (DataSize::default(), vec![first], Instant::now());
-    while let Some(folder) = folders.last_mut() {
-        match folder.next() {
-            None => drop(folders.pop()),
-            // A folder may hold a million files.
-            Some(_) if watch.cancelled() => return Ok(None),
-            Some(entry) => folders.extend(size.add(entry)),
+    let found = Walk::of(data).map_err(|cause| Error::io(data, "look at the data", &cause))?;
+    let (mut size, mut told) = (DataSize::default(), Instant::now());
+    for found in found {
+        // A folder may hold a million files.
+        if watch.cancelled() {
+            return Ok(None);
         }
+        size.add(&found);
         if told.elapsed() >= TELL {
             progress(&size);
             told = Instant::now();
@@ -58,22 +59,17 @@ pub fn count(data: &Path, watch: &Watch<'_>, progress: &mut dyn FnMut(&DataSize)
 }
 
 impl DataSize {
-    /// Adds an entry of a folder; of a folder what lies in it, which is to be added too.
-    fn add(&mut self, entry: io::Result<DirEntry>) -> Option<ReadDir> {
-        // Neither follows links.
-        let known = entry.and_then(|entry| Ok((entry.file_type()?, entry)));
-        let below = match known {
-            Ok((kind, entry)) if kind.is_dir() => fs::read_dir(entry.path()).map(Some),
-            Ok((kind, entry)) if kind.is_file() => entry.metadata().map(|about| {
+    fn add(&mut self, found: &Found) {
+        match found.what {
+            What::File(_, length) => {
                 self.files += 1;
-                self.bytes += about.len();
-                None
-            }),
-            Ok(_) => Ok(None),
-            Err(cause) => Err(cause),
-        };
-        self.unreadable += u64::from(below.is_err());
-        below.unwrap_or(None)
+                self.bytes += length;
+                self.links += u64::from(found.linked);
+            }
+            What::Folder => self.links += u64::from(found.linked),
+            What::Other => {}
+            What::Unreadable => self.unreadable += 1,
+        }
     }
 }
 
@@ -89,13 +85,21 @@ mod tests {
     }
 
     #[test]
-    fn files_below_are_counted_and_links_are_not() {
+    fn files_below_are_counted_by_all_their_names() {
         let data = TempDir::new().unwrap();
         fs::create_dir_all(data.path().join("a/b")).unwrap();
         fs::write(data.path().join("a/b/one"), [0; 1000]).unwrap();
         fs::write(data.path().join("two"), [0; 234]).unwrap();
         symlink(data.path(), data.path().join("a/round")).unwrap();
-        let all = DataSize { files: 2, bytes: 1234, unreadable: 0 };
+        let all = DataSize { files: 2, bytes: 1234, links: 0, unreadable: 0 };
+        assert_eq!(counted(data.path()).unwrap(), Some(all), "a link that leads round is none to follow");
+        // As datasets are often laid out: a file, and a folder of files, that lie elsewhere; a link that is stale.
+        let elsewhere = TempDir::new().unwrap();
+        fs::write(elsewhere.path().join("three"), [0; 50]).unwrap();
+        symlink(elsewhere.path().join("three"), data.path().join("three")).unwrap();
+        symlink(elsewhere.path(), data.path().join("train")).unwrap();
+        symlink("nowhere", data.path().join("stale")).unwrap();
+        let all = DataSize { files: 4, bytes: 1334, links: 2, unreadable: 1 };
         assert_eq!(counted(data.path()).unwrap(), Some(all));
         assert_eq!(counted(&data.path().join("two")).unwrap().unwrap().bytes(), Bytes(234));
     }

@@ -1,26 +1,99 @@
 //! The files of data, one after another.
 
+use std::fs::{self, Metadata, ReadDir};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
-/// All regular files in a folder and those below, or the one file that the data is, with their lengths in bytes; links are followed for
-/// the data itself only. What cannot be looked at cannot be read by a job either, and is passed over.
+/// All regular files in a folder and those below, or the one file that the data is, with their lengths in bytes; see [`Walk`]. What cannot
+/// be looked at cannot be read by a job either, and is passed over.
 ///
 /// # Errors
 /// Data that is not there.
 pub fn files(data: &Path) -> io::Result<impl Iterator<Item = (PathBuf, u64)>> {
-    let mut visit = vec![fs::canonicalize(data)?];
-    Ok(std::iter::from_fn(move || {
-        while let Some(path) = visit.pop() {
-            let Ok(about) = fs::symlink_metadata(&path) else { continue };
-            if about.is_dir() {
-                visit.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
-            } else if about.is_file() {
-                return Some((path, about.len()));
-            }
-        }
-        None
+    Ok(Walk::of(data)?.filter_map(|found| match found.what {
+        What::File(path, length) => Some((path, length)),
+        What::Folder | What::Other | What::Unreadable => None,
     }))
+}
+
+/// All that lies in data. Symbolic links are followed, as whoever reads the data follows them: what has several names is found by each of
+/// them. A link back to a folder that it lies in is none to follow.
+#[derive(Debug)]
+pub(super) struct Walk {
+    first: Option<PathBuf>,
+    /// The folders that are being looked through, each in the one before, by their devices and inodes.
+    folders: Vec<((u64, u64), ReadDir)>,
+}
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub what: What,
+    /// Whether a symbolic link led there, and not a folder.
+    pub linked: bool,
+}
+
+/// What lies there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A regular file, and its length in bytes.
+    File(PathBuf, u64),
+    /// A folder, whose entries come next.
+    Folder,
+    /// A pipe, a device, a folder that it lies in itself: nothing that is read.
+    Other,
+    /// Nothing that can be looked at, such as a link that leads nowhere.
+    Unreadable,
+}
+
+impl Walk {
+    /// From the beginning.
+    ///
+    /// # Errors
+    /// Data that is not there.
+    pub fn of(data: &Path) -> io::Result<Self> {
+        Ok(Walk { first: Some(fs::canonicalize(data)?), folders: Vec::new() })
+    }
+
+    fn look(&mut self, path: PathBuf) -> What {
+        match fs::metadata(&path) {
+            Err(_) => What::Unreadable,
+            Ok(about) if about.is_dir() => self.enter(&path, &about),
+            Ok(about) if about.is_file() => What::File(path, about.len()),
+            Ok(_) => What::Other,
+        }
+    }
+
+    fn enter(&mut self, path: &Path, about: &Metadata) -> What {
+        let own = (about.dev(), about.ino());
+        if self.folders.iter().any(|(folder, _)| *folder == own) {
+            return What::Other;
+        }
+        let Ok(entries) = fs::read_dir(path) else { return What::Unreadable };
+        self.folders.push((own, entries));
+        What::Folder
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        if let Some(first) = self.first.take() {
+            return Some(Found { what: self.look(first), linked: false });
+        }
+        loop {
+            let (_, folder) = self.folders.last_mut()?;
+            let Some(entry) = folder.next() else {
+                self.folders.pop();
+                continue;
+            };
+            let Ok(entry) = entry else { return Some(Found { what: What::Unreadable, linked: false }) };
+            let linked = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            return Some(Found { what: self.look(entry.path()), linked });
+        }
+    }
 }
 
 #[cfg(test)]
@@ -31,18 +104,23 @@ mod tests {
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
-    /// A link to the data is followed, one in it is not, and nobody opens a pipe that nothing writes to.
+    /// A link to the data is followed and so are those in it, but one that leads round, and nobody opens a pipe that nothing writes to.
     #[test]
-    fn files_alone_are_found_and_links_to_the_data_are_followed() {
+    fn files_are_found_by_all_their_names() {
         let root = TempDir::new().unwrap();
         let data = root.path().join("data");
         fs::create_dir_all(data.join("below")).unwrap();
         fs::write(data.join("below/one"), [0; 10]).unwrap();
         symlink("below/one", data.join("two")).unwrap();
+        symlink("nowhere", data.join("three")).unwrap();
+        symlink("..", data.join("below/round")).unwrap();
+        symlink("below", data.join("again")).unwrap();
         mkfifo(&data.join("pipe"), Mode::S_IRWXU).unwrap();
         symlink("data", root.path().join("link")).unwrap();
-        let found: Vec<(PathBuf, u64)> = files(&root.path().join("link")).unwrap().collect();
-        assert_eq!(found, [(fs::canonicalize(data.join("below/one")).unwrap(), 10)]);
+        let mut found: Vec<(PathBuf, u64)> = files(&root.path().join("link")).unwrap().collect();
+        found.sort();
+        let data = fs::canonicalize(&data).unwrap();
+        assert_eq!(found, ["again/one", "below/one", "two"].map(|name| (data.join(name), 10)));
         assert!(files(&root.path().join("none")).is_err());
     }
 }

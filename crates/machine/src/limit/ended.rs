@@ -24,6 +24,8 @@ pub struct Ended {
     pub ran_out_of_memory: bool,
     /// The most memory that it held at a time, with the page cache where a control group counted it.
     pub peak_memory: Option<Bytes>,
+    /// The most memory of its own that it was seen to hold, without pages of files; none where nothing tells them apart.
+    pub own_memory: Option<Bytes>,
     /// Seconds of CPU time it used.
     pub cpu_seconds: Option<f64>,
     /// Seconds that its limit on CPUs held it back.
@@ -32,7 +34,7 @@ pub struct Ended {
     pub bytes_read: Option<Bytes>,
     /// What the host was like meanwhile.
     pub pressure: Pressure,
-    /// The last lines that it wrote, to either stream.
+    /// The last lines that it wrote, to either stream, before anything ended it.
     pub last_lines: Vec<String>,
 }
 

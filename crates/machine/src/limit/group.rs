@@ -142,6 +142,13 @@ impl Groups {
     }
 }
 
+impl Groups {
+    /// What their processes hold now of their own, without pages of files; none where no group counts memory.
+    pub fn own_memory(&self) -> Option<Bytes> {
+        self.groups.iter().find_map(Group::own_memory)
+    }
+}
+
 impl Drop for Groups {
     fn drop(&mut self) {
         for group in &self.groups {
@@ -190,6 +197,19 @@ impl Group {
         };
         self.write(limit, &amount)?;
         if self.folder.join(swap).exists() { self.write(swap, beyond) } else { Ok(()) }
+    }
+
+    /// What its processes hold now, without pages of files: those go where others need the room. Memory that processes share counts among
+    /// files for the kernel, and not here.
+    pub fn own_memory(&self) -> Option<Bytes> {
+        let read = |file: &str| fs::read_to_string(self.folder.join(file)).ok();
+        let (all, files, shared) = match self.version {
+            Version::Two => ("memory.current", "file", "shmem"),
+            Version::One => ("memory.usage_in_bytes", "total_cache", "total_shmem"),
+        };
+        let all = read(all)?.trim().parse::<u64>().ok()?;
+        let stat = read("memory.stat")?;
+        Some(Bytes(all.saturating_sub(value(&stat, files)?.saturating_sub(value(&stat, shared).unwrap_or(0)))))
     }
 
     /// What it counted so far.

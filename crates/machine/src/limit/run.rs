@@ -16,6 +16,7 @@ use crate::guard::Guarded;
 use crate::{Watch, cgroup, turn};
 use nix::sys::signal::Signal;
 use perf4sight_conventions::error::{Error, Result};
+use perf4sight_conventions::units::Bytes;
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -76,7 +77,9 @@ impl Limiter {
         let program = job.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
         let held = self.hold(job).map_err(|cause| Error::io(program, "hold the limits of this command", &cause))?;
         let (host, kills) = (Host::now(), cgroup::kills(Path::new("/")));
-        let Some(mut running) = Running::start(self, job, &held)?.watched(job, watch, enough)? else { return Ok(None) };
+        let Some(mut running) = Running::start(self, job, &held)?.watched(job, &held, watch, enough)? else {
+            return Ok(None);
+        };
         let counts = running.counts(&held, watch);
         let pressure = Host::now().since(&host, counts.cpu_seconds);
         running.finish(enough)?;
@@ -86,11 +89,12 @@ impl Limiter {
             wall: running.wall,
             ran_out_of_memory: counts.kills.map_or(grown && was_killed(running.end), |kills| kills > 0),
             peak_memory: counts.peak,
+            own_memory: running.own_memory,
             cpu_seconds: counts.cpu_seconds,
             throttled_seconds: counts.throttled_seconds,
             bytes_read: counts.bytes_read,
             pressure,
-            last_lines: running.lines.last(),
+            last_lines: running.last_lines,
         }))
     }
 
@@ -168,6 +172,10 @@ struct Running {
     wall: Duration,
     end: JobEnd,
     lines: Lines,
+    /// The last ones of its own accord: what it writes because we end it is no news.
+    last_lines: Vec<String>,
+    /// The most memory of its own that was seen.
+    own_memory: Option<Bytes>,
     /// What holds it to its share of CPUs, or counts for it, where no control group does.
     warden: Option<Warden>,
     holds_still: bool,
@@ -202,13 +210,26 @@ impl Running {
         let warden = (share.is_some() || !counted).then(|| Warden::start(first, guarded.guard(), share));
         let end = JobEnd::Enough;
         let holds_still = share.is_some();
-        Ok(Running { guarded, program, begun, wall: Duration::ZERO, end, lines, warden, holds_still, scope: None })
+        Ok(Running {
+            guarded,
+            program,
+            begun,
+            wall: Duration::ZERO,
+            end,
+            lines,
+            last_lines: Vec::new(),
+            own_memory: None,
+            warden,
+            holds_still,
+            scope: None,
+        })
     }
 
     /// Looks at it until there is a reason to end; none after Ctrl-C.
     fn watched(
         mut self,
         job: &Job<'_>,
+        held: &Holds,
         watch: &Watch<'_>,
         enough: &mut dyn FnMut(&Seen) -> bool,
     ) -> Result<Option<Self>> {
@@ -234,6 +255,7 @@ impl Running {
                 return Ok(Some(self));
             }
             self.scope = self.scope.or_else(|| scope_of(self.guarded.child.id()));
+            self.own_memory = self.own_memory.max(self.holds_now(held));
             thread::sleep(LOOK);
         }
     }
@@ -241,6 +263,15 @@ impl Running {
     /// Whether it stands still, and not because we hold it: whoever reads from a terminal that is not its own is stopped.
     fn is_stopped(&self) -> bool {
         !self.holds_still && Entry::read(self.guarded.child.id() as i32).is_some_and(|entry| entry.state == 'T')
+    }
+
+    /// Memory of its own that it holds now; none where nothing tells it from pages of files.
+    fn holds_now(&self, held: &Holds) -> Option<Bytes> {
+        match &held.place {
+            Place::Groups(groups) => groups.own_memory(),
+            Place::Scope => Group::at(self.scope.clone()?).own_memory(),
+            Place::Container => None,
+        }
     }
 
     /// What it used until now; whoever held it still lets it go.
@@ -269,13 +300,15 @@ impl Running {
         if let JobEnd::Exited(status) = self.end {
             self.lines.finish(LAST_OUTPUT);
             enough(&Seen { after: self.wall, lines: self.lines.take() });
-            let last = self.lines.last();
+            self.last_lines = self.lines.last();
+            let last = &self.last_lines;
             if status.code() == Some(NOT_JOINED) && last.last().is_some_and(|line| line.contains("cgroup.procs")) {
                 let problem = format!("{} could not be put into its control groups: {}", self.program, last.concat());
                 return Err(Error::device(problem));
             }
             return Ok(());
         }
+        self.last_lines = self.lines.last();
         self.guarded.interrupt();
         let until = Instant::now() + GRACE;
         while Instant::now() < until && matches!(self.guarded.child.try_wait(), Ok(None)) {

@@ -6,7 +6,9 @@ use super::team::Team;
 use crate::error::Result;
 use crate::machine::limit::{Axis, Limits, Means};
 use crate::sections::sensitivity::Sensitivity;
+use crate::sections::sensitivity::profile::cpus_words;
 use crate::sections::sensitivity::surroundings::{Surroundings, grid};
+use crate::units::Bytes;
 
 impl Surroundings {
     /// Among the other nodes.
@@ -25,19 +27,22 @@ impl Surroundings {
         self.most = asked.cpu.unwrap_or(fewest.1.cpus);
         let limits = Limits { cpus: Some(self.most), memory: asked.memory, storage: None };
         self.limiter.check(&limits).map_err(|error| {
-            let (cpus, memory) = (fewest.1.cpus, smallest.1.memory);
+            let (cpus, memory) = (cpus_words(fewest.1.cpus), smallest.1.memory);
             error.help(format!(
-                "{} has {cpus} CPUs, {} has {memory}: no node may have less than is asked",
+                "{} has {cpus}, {} has {memory}: no node may have less than is asked",
                 fewest.0, smallest.0
             ))
         })?;
         if asked.cpu.is_none() && fewest.1.cpus < here {
-            self.doubts
-                .push(format!("{} has the fewest CPUs, {}: no more were tried on any node", fewest.0, fewest.1.cpus));
+            let cpus = cpus_words(fewest.1.cpus);
+            self.doubts.push(format!("{} has the fewest, {cpus}: no more were tried on any node", fewest.0));
         }
         self.grid = grid(asked, self.most, &self.limiter);
         [self.storage, self.memory] = [0, 1].map(|which| together(which, &machines));
+        // Of what others measured the middle alone was told.
+        self.storage_between = None;
         self.hosts = machines.iter().map(|(_, machine)| machine.facts.clone()).collect();
+        self.doubts.extend(other_data(&machines));
         if self.size.is_some() {
             let nodes = machines.len();
             self.doubts.push(format!(
@@ -52,6 +57,24 @@ impl Surroundings {
 fn together(which: usize, machines: &[(&str, &Machine)]) -> Option<f64> {
     let all: Option<Vec<f64>> = machines.iter().map(|(_, machine)| machine.bandwidths[which]).collect();
     all?.into_iter().min_by(f64::total_cmp).map(|slowest| slowest * machines.len() as f64)
+}
+
+/// Nodes that read other data than node 0, or are not told of any, or do not know how fast it is read.
+fn other_data(machines: &[(&str, &Machine)]) -> Vec<String> {
+    let own = machines.first().and_then(|(_, machine)| machine.data);
+    let told = |data: Option<[u64; 2]>| match data {
+        Some([bytes, files]) => format!("{} in {files} files", Bytes(bytes)),
+        None => "none".to_owned(),
+    };
+    let differ = machines.iter().filter(|(_, machine)| machine.data != own).map(|(name, machine)| {
+        let (other, own) = (told(machine.data), told(own));
+        format!("{name} has other data than node 0 (--data): {other}, and not {own}, which counts")
+    });
+    let slow = machines.iter().filter(|(_, machine)| own.is_some() && machine.bandwidths[0].is_none());
+    let unknown = slow.map(|(name, _)| {
+        format!("{name} does not know how fast its data is read, so that no epochs are computed (--data or --storage-bandwidth there tells)")
+    });
+    differ.chain(unknown).collect()
 }
 
 /// Why an axis cannot be limited on all nodes alike; none where it can.
@@ -73,7 +96,6 @@ fn lacks(axis: Axis, machines: &[(&str, &Machine)]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::machine::Setting;
-    use crate::units::Bytes;
 
     fn machine(memory: Option<&str>, storage: Option<f64>) -> Machine {
         Machine {
@@ -83,6 +105,7 @@ mod tests {
             memory: Bytes(1),
             limits: [("memory".to_owned(), memory.map(str::to_owned))].into(),
             bandwidths: [storage, None],
+            data: None,
             facts: Setting::new(),
         }
     }
@@ -98,6 +121,22 @@ mod tests {
         assert_eq!(lacks([Some("control group v2"), None]), Some("node 1 cannot limit memory".to_owned()));
         let mixed = lacks([Some("control group v2"), Some("residency governor")]).unwrap();
         assert!(mixed.contains("node 1 has a residency governor"), "{mixed}");
+    }
+
+    #[test]
+    fn nodes_that_read_other_data_are_told() {
+        let with = |data: Option<[u64; 2]>, storage: Option<f64>| Machine { data, ..machine(None, storage) };
+        let told = |other: Machine| {
+            let own = with(Some([600, 2]), Some(1e6));
+            other_data(&[("node 0", &own), ("node 1", &other)]).join("; ")
+        };
+        assert_eq!(told(with(Some([600, 2]), Some(2e6))), "");
+        assert!(
+            told(with(Some([300, 1]), Some(1e6)))
+                .contains("node 1 has other data than node 0 (--data): 300 B in 1 files")
+        );
+        let nothing = told(with(None, None));
+        assert!(nothing.contains("(--data): none") && nothing.contains("node 1 does not know how fast"), "{nothing}");
     }
 
     /// Two nodes that read 100 and 80 MB/s wait for each other: 160 MB/s.

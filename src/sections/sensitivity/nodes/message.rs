@@ -87,6 +87,8 @@ pub(in super::super) struct Machine {
     pub limits: BTreeMap<String, Option<String>>,
     /// Bytes a second from its storage and from its memory, where they are known.
     pub bandwidths: [Option<f64>; 2],
+    /// Bytes and files of its data; none where none was named.
+    pub data: Option<[u64; 2]>,
     /// What measurements depend on.
     pub facts: Setting,
 }
@@ -192,6 +194,7 @@ mod tests {
             memory: Bytes(1),
             limits: BTreeMap::new(),
             bandwidths: [None, Some(1e9)],
+            data: None,
             facts: Setting::new(),
         };
         let job = Setting::from([("command".to_owned(), "sh job.sh".to_owned())]);

@@ -21,6 +21,8 @@ pub(super) use follow::follow;
 pub(super) use gather::gather;
 pub(super) use rendezvous::MOST;
 pub(super) use team::Team;
+#[cfg(test)]
+pub(super) use together::tests::run as run_of;
 
 use super::Sensitivity;
 use super::surroundings::Surroundings;
@@ -74,6 +76,7 @@ impl Machine {
             memory: survey.memory,
             limits: survey.axes.iter().map(|held| (text(&held.axis), held.by.as_ref().map(|by| text(by)))).collect(),
             bandwidths: [around.storage, around.memory],
+            data: around.size.map(|size| [size.bytes, size.files]),
             facts,
         }
     }

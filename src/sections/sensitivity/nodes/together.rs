@@ -18,7 +18,8 @@ pub(super) fn together(runs: Vec<Run>, names: &[String]) -> Option<Run> {
     };
     let outcome = outcome(counts, &failed);
     let peak_memory = nodes.iter().filter_map(|run| run.peak_memory).max();
-    Some(Run { outcome, peak_memory, nodes: nodes.clone(), ..counts.clone() })
+    let own_memory = nodes.iter().filter_map(|run| run.own_memory).max();
+    Some(Run { outcome, peak_memory, own_memory, nodes: nodes.clone(), ..counts.clone() })
 }
 
 /// Whether there is no rate.
@@ -54,9 +55,11 @@ fn outcome(counts: &Run, failed: &[&Run]) -> Outcome {
         Outcome::Sound => Outcome::Sound,
         Outcome::OutOfMemory => Outcome::OutOfMemory,
         Outcome::Disturbed { .. } => Outcome::Disturbed { how: told(how) },
-        Outcome::Crashed { .. } => Outcome::Crashed { how: told(how), last_lines: last_lines(counts) },
+        Outcome::Crashed { .. } => {
+            Outcome::Crashed { how: told(how), last_lines: counts.outcome.last_lines().to_vec() }
+        }
         Outcome::NoRate { told: iterations, .. } => {
-            Outcome::NoRate { how: told(how), told: *iterations, last_lines: last_lines(counts) }
+            Outcome::NoRate { how: told(how), told: *iterations, last_lines: counts.outcome.last_lines().to_vec() }
         }
     }
 }
@@ -68,21 +71,14 @@ fn how(outcome: &Outcome) -> &str {
     }
 }
 
-fn last_lines(run: &Run) -> Vec<String> {
-    match &run.outcome {
-        Outcome::Crashed { last_lines, .. } | Outcome::NoRate { last_lines, .. } => last_lines.clone(),
-        Outcome::Sound | Outcome::OutOfMemory | Outcome::Disturbed { .. } => Vec::new(),
-    }
-}
-
 #[cfg(test)]
-pub(super) mod tests {
+pub(in super::super) mod tests {
     use super::*;
     use crate::sensitivity::{Measured, Rate};
     use crate::units::Bytes;
 
     /// A run with so many iterations a second, which took so many seconds.
-    pub(in super::super) fn run(per_second: f64, seconds: f64) -> Run {
+    pub(in super::super::super) fn run(per_second: f64, seconds: f64) -> Run {
         let rate = Rate::exactly(per_second);
         Run {
             outcome: Outcome::Sound,
@@ -92,6 +88,8 @@ pub(super) mod tests {
             cpu_seconds: None,
             throttled_seconds: None,
             peak_memory: Some(Bytes(seconds as u64)),
+            own_memory: None,
+            doubts: Vec::new(),
             bytes_read: None,
             pressure: None,
             node: None,
