@@ -74,7 +74,7 @@ impl Data {
     }
 
     /// With storage as slow, or as fast, as it may be.
-    fn from_storage(&self, end: impl Fn([f64; 2]) -> f64) -> Self {
+    fn with_storage_at(&self, end: impl Fn([f64; 2]) -> f64) -> Self {
         Data { storage_bandwidth: self.storage_between.map_or(self.storage_bandwidth, end), ..*self }
     }
 
@@ -118,8 +118,8 @@ impl Model {
         let compute = self.compute(cpus);
         let of = |data: Data, cache: Cache, compute: f64| self.overlap().epoch(data.fetch(cache.hits(cached)), compute);
         let with = |cache: Cache, compute: f64| of(self.data, cache, compute);
-        let least = of(self.data.from_storage(|[_, fastest]| fastest), Cache::MINIO, compute.least);
-        let most = of(self.data.from_storage(|[slowest, _]| slowest), Cache::LRU, compute.most);
+        let least = of(self.data.with_storage_at(|[_, fastest]| fastest), Cache::MINIO, compute.least);
+        let most = of(self.data.with_storage_at(|[slowest, _]| slowest), Cache::LRU, compute.most);
         let likely = self.cache.zip(compute.likely).map(|(cache, compute)| with(cache, compute));
         // Where both caches promise the same, nothing is to be measured.
         let both = compute.likely.map(|compute| [Cache::MINIO, Cache::LRU].map(|cache| with(cache, compute)));
