@@ -3,7 +3,7 @@
 use super::campaign::{Campaign, Stop};
 use super::heard::Way;
 use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance, cpus_words};
-use super::store::Point;
+use super::store::{Outcome, Point};
 use super::surroundings::Surroundings;
 use super::{Sensitivity, tables, throttled};
 use crate::frame::Context;
@@ -144,8 +144,15 @@ fn odd(oddity: Oddity) -> String {
 /// A point that failed, or that others disturbed every time.
 fn doubtful(point: &Point) -> Option<String> {
     let remark = (point.counts().is_none() || point.is_doubtful()).then(|| tables::remark(point))?;
-    let lines = point.runs.last().filter(|_| point.counts().is_none()).map_or(&[][..], |run| run.outcome.last_lines());
-    Some(format!("with {}: {remark}{}", point.place.words(), tables::last_lines(lines)))
+    let words = point.place.words();
+    Some(match point.runs.last().map(|run| &run.outcome).filter(|_| point.counts().is_none()) {
+        Some(Outcome::Crashed { last_lines, .. } | Outcome::NoRate { last_lines, .. }) => {
+            format!("with {words}: {remark}{}", tables::last_lines(last_lines))
+        }
+        Some(Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory) | None => {
+            format!("with {words}: {remark}")
+        }
+    })
 }
 
 /// What a job told that cannot be.
