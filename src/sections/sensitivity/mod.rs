@@ -191,7 +191,9 @@ impl Sensitivity {
             return Ok(interrupted());
         }
         let stop = campaign.search(context)?;
-        let Some(mut profile) = conclusion::profile(around, &campaign, context) else { return nothing(stop) };
+        let Some(mut profile) = conclusion::profile(around, &campaign, context) else {
+            return nothing(stop, &campaign.store);
+        };
         let stop = conclude(&mut profile, &mut campaign, stop, context)?;
         profile.warnings = conclusion::warnings(around, &campaign, &profile, stop);
         self.summary(&profile, &campaign, stop, context)
@@ -221,8 +223,12 @@ fn conclude(profile: &mut Profile, campaign: &mut Campaign<'_>, stop: Stop, cont
 }
 
 /// What is said where not even one point is known.
-fn nothing(stop: Stop) -> Result<Summary> {
+fn nothing(stop: Stop, store: &Store) -> Result<Summary> {
     match stop {
+        Stop::Cancelled if store.has_begun() => Ok(Summary {
+            headline: "interrupted; no point was finished, and a run that others disturbed is kept: the same command goes on from there".to_owned(),
+            ..Summary::default()
+        }),
         Stop::Cancelled => Ok(interrupted()),
         Stop::Budget | Stop::Done => Err(Error::device("the time was up before any point was measured")
             .help("give it more (budget); reading the data for the first time counts too")),

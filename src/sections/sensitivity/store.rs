@@ -220,6 +220,11 @@ impl Store {
         self.save()
     }
 
+    /// Whether runs are kept of a point that is not finished.
+    pub fn has_begun(&self) -> bool {
+        self.unfinished.is_some()
+    }
+
     /// A point with the runs that were kept of it.
     pub fn begun(&self, place: Place) -> Point {
         let kept = self.unfinished.as_ref().filter(|point| point.place == place);
