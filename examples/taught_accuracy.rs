@@ -1,9 +1,10 @@
 //! How far predicted latencies are for networks that are nothing like those profiled, without and with the rows of the networks that
-//! teach operations, and with one of those asked about profiled too: a table of `docs/accuracy/latency.md`.
+//! teach operations, and with one of those asked about profiled too; and how far they are for those profiled, each left out, without and
+//! with the same rows: tables of `docs/accuracy/latency.md`.
 //!
 //! `cargo run --release --example taught_accuracy -- LATENCY_FOLDERS NETWORK_FOLDER TARGET STAGE KNOWN,... ASKED,... [classes]`
 //! where TARGET is a known device (`cpu@1` on one thread), KNOWN are the networks fitted on and ASKED those asked about; `classes` adds
-//! the time of every class of operations, measured and predicted.
+//! the time of every class of operations, measured and predicted, without and with what is taught.
 
 use perf4sight::error::Result;
 use perf4sight::evaluation::{Evaluation, Intervals};
@@ -12,7 +13,7 @@ use perf4sight::fingerprint::{
 };
 use perf4sight::platform::Platform;
 use perf4sight::workload::{Quantity, Stage, Step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 struct Study {
@@ -50,10 +51,30 @@ impl Study {
         Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &known.observations(&self.platform))
     }
 
+    /// Every known network left out: a fit on the others without and with what is taught, and what each says of it.
+    fn left_out(&self, wants_classes: bool) -> Result<[Evaluation; 2]> {
+        let mut cases = [Vec::new(), Vec::new()];
+        let names: BTreeSet<&String> = self.known.rows.iter().map(|row| &row.record.variant.network).collect();
+        for name in names {
+            let mut others =
+                Study { known: self.known.clone(), asked: Vec::new(), platform: self.platform.clone(), ..*self };
+            let (own, rest): (Vec<Row>, Vec<Row>) =
+                self.known.rows.iter().cloned().partition(|row| row.record.variant.network == *name);
+            others.known.rows = rest;
+            let fits = [others.fit(&[], false)?, others.fit(&[], true)?];
+            for (cases, fit) in cases.iter_mut().zip(&fits) {
+                cases.extend(Evaluation::of(fit, &own).cases);
+            }
+            if wants_classes {
+                classes(&own, &fits);
+            }
+        }
+        Ok(cases.map(|cases| Evaluation { cases }))
+    }
+
     /// Every network asked about once among those fitted on, and what is then said of the others.
     fn with_each(&self) -> Result<BTreeMap<String, Evaluation>> {
-        let names: std::collections::BTreeSet<&String> =
-            self.asked.iter().map(|row| &row.record.variant.network).collect();
+        let names: BTreeSet<&String> = self.asked.iter().map(|row| &row.record.variant.network).collect();
         let one = |name: &String| {
             let (own, others): (Vec<Row>, Vec<Row>) =
                 self.asked.iter().cloned().partition(|row| row.record.variant.network == *name);
@@ -96,19 +117,38 @@ fn summary(evaluation: &Evaluation) -> String {
     format!("mean {mean:.1} %, worst {worst:.1} %{intervals}")
 }
 
-/// Milliseconds of every class of operations of every row.
-fn classes(rows: &[Row], fingerprint: &Fingerprint) {
-    for row in rows {
-        let mut classes: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
-        for timed in fingerprint.about(&row.network).operations(row) {
-            let class = classes.entry(timed.class).or_default();
-            *class = [class[0] + timed.measured.0, class[1] + timed.predicted.0];
-        }
-        let words = |(class, [measured, predicted]): (&&str, &[f64; 2])| {
-            format!("{class} {measured:.1} {:+.0} %", 100.0 * (predicted / measured - 1.0))
+/// Mean error of every network, at all its levels and unpruned, by fits that did not see it.
+fn by_network(fits: &[(&str, Evaluation)]) {
+    let names: BTreeSet<&String> = fits[0].1.cases.iter().map(|case| &case.variant.network).collect();
+    for name in names {
+        let error = |(_, all): &(&str, Evaluation)| {
+            let own = all.only(|case| case.variant.network == *name);
+            let [all, intact] = [own.clone(), own.at_level_0(true)].map(|part| part.mean_over_networks());
+            format!("{:8.1} ({:4.1})", all.unwrap_or(f64::NAN), intact.unwrap_or(f64::NAN))
         };
-        let step = format!("{} batch {}", row.record.variant, row.record.workload.batch);
-        println!("{step}: {}", classes.iter().map(words).collect::<Vec<_>>().join(", "));
+        println!("{name:28}{}", fits.iter().map(error).collect::<String>());
+    }
+    for (title, evaluation) in fits {
+        let intact = evaluation.at_level_0(true).mean_over_networks().unwrap_or(f64::NAN);
+        println!("{title}, each left out: {}; unpruned {intact:.1} %", summary(evaluation));
+    }
+}
+
+/// Milliseconds of every class of operations of every network's rows, and how far off each fit is.
+fn classes(rows: &[Row], fits: &[Fingerprint; 2]) {
+    let mut classes: BTreeMap<(String, &str), [f64; 3]> = BTreeMap::new();
+    for row in rows {
+        for (index, fit) in fits.iter().enumerate() {
+            for timed in fit.about(&row.network).operations(row) {
+                let class = classes.entry((row.record.variant.network.clone(), timed.class)).or_default();
+                class[0] += timed.measured.0 / fits.len() as f64;
+                class[1 + index] += timed.predicted.0;
+            }
+        }
+    }
+    for ((network, class), [measured, without, taught]) in classes {
+        let [without, taught] = [without, taught].map(|predicted| 100.0 * (predicted / measured - 1.0));
+        println!("{network:20}{class:24}{measured:10.1} ms{without:+8.1} %{taught:+8.1} %");
     }
 }
 
@@ -117,18 +157,18 @@ fn main() -> Result<()> {
     let [folders, networks, platform, stage, known, asked, rest @ ..] = arguments.as_slice() else {
         panic!("expected LATENCY_FOLDERS NETWORK_FOLDER TARGET STAGE KNOWN,... ASKED,... [classes]");
     };
+    let wants_classes = rest.iter().any(|word| word == "classes");
     let study = Study::read([folders, networks, platform, stage, known, asked].map(String::as_str))?;
-    let with = study.fit(&[], true)?;
-    let fits = [
-        ("without", Evaluation::of(&study.fit(&[], false)?, &study.asked)),
-        ("taught", Evaluation::of(&with, &study.asked)),
-    ];
-    table(&study.asked, &fits);
+    let fits = [study.fit(&[], false)?, study.fit(&[], true)?];
+    let [without, taught] = [&fits[0], &fits[1]].map(|fit| Evaluation::of(fit, &study.asked));
+    table(&study.asked, &[("without", without), ("taught", taught)]);
     for (name, others) in study.with_each()? {
         println!("with {name} profiled too, the others: {}", summary(&others));
     }
-    if rest.iter().any(|word| word == "classes") {
-        classes(&study.asked, &with);
+    if wants_classes {
+        classes(&study.asked, &fits);
     }
+    let [without, taught] = study.left_out(wants_classes)?;
+    by_network(&[("without", without), ("taught", taught)]);
     Ok(())
 }

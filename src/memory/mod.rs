@@ -29,11 +29,21 @@ pub use peak::{Alive, Layer, Peak};
 use crate::network::Network;
 use crate::platform::Platform;
 use crate::workload::Step;
+use layout::Layout;
+use layouts::layouts;
 use plan::Plan;
 use schedule::Schedule;
 
 /// Any batch of more than one: layouts are the same for all.
 const SEVERAL: u64 = 2;
+
+/// For every operation, whether its result is an image whose channels lie last: of a single sample, and of several.
+pub fn channels_last(network: &Network, step: Step) -> Vec<[bool; 2]> {
+    let tracked = network.gradients();
+    let [single, several] = [1, SEVERAL].map(|batch| layouts(network, step, &tracked, batch));
+    let both = single.iter().zip(&several);
+    both.map(|(single, several)| [single, several].map(Layout::is_channels_last)).collect()
+}
 
 /// The steps of one network on one device, ready to be simulated at any batch size.
 ///

@@ -25,7 +25,8 @@ impl Geometry {
         let padding = [top, left];
         let geometry = Geometry::of(conv.groups, &kernel, input, output);
         let channels = geometry.channels;
-        let filter = Filter { channels, groups: conv.groups, image, positions, kernel, stride, dilation, padding };
+        let (groups, channels_last) = (conv.groups, [false; 2]);
+        let filter = Filter { channels, groups, image, positions, kernel, stride, dilation, padding, channels_last };
         Geometry { filter: Some(filter), ..geometry }
     }
 

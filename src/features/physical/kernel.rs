@@ -113,6 +113,8 @@ pub struct Filter {
     pub dilation: [usize; 2],
     /// Rows and columns added before the image.
     pub padding: [usize; 2],
+    /// Whether the channels of the image it reads lie last in memory: of a single sample, and of several.
+    pub channels_last: [bool; 2],
 }
 
 /// One computation of a step.
@@ -189,6 +191,11 @@ impl Filter {
     /// Whether it moves by one pixel and leaves none out.
     pub fn moves_by_one(&self) -> bool {
         (self.stride, self.dilation) == ([1; 2], [1; 2])
+    }
+
+    /// Whether the image it reads is one whose channels lie last, where there are so many samples.
+    pub fn reads_channels_last(&self, batch: f64) -> bool {
+        self.channels_last[usize::from(batch > 1.0)]
     }
 
     /// Pixels of the image it reads.
@@ -306,6 +313,7 @@ mod tests {
                 stride: [stride; 2],
                 dilation: [1; 2],
                 padding: [kernel / 2; 2],
+                channels_last: [false; 2],
             };
             (filter.inside() * 1e9).round() / 1e9
         };

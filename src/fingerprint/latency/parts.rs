@@ -2,6 +2,7 @@
 //! computed once.
 
 use crate::features::physical::{Kernel, Pass, kernels};
+use crate::memory::channels_last;
 use crate::network::{Network, NodeId};
 use crate::records::layers;
 use crate::workload::Step;
@@ -50,7 +51,7 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn new(network: &Network, step: Step) -> Self {
-        let kernels = kernels(network, step);
+        let kernels = laid_out(network, step);
         let mut parts = Parts::default();
         // A node's passes lie mingled, but all of a node's kernels lie together.
         for node in kernels.chunk_by(|a, b| a.node == b.node) {
@@ -93,10 +94,23 @@ impl Parts {
     }
 }
 
+/// The kernels of a step, convolutions knowing how the image that they read lies.
+pub(super) fn laid_out(network: &Network, step: Step) -> Vec<Kernel> {
+    let channels_last = channels_last(network, step);
+    let mut kernels = kernels(network, step);
+    for kernel in &mut kernels {
+        if let (Some(filter), [image, ..]) = (&mut kernel.filter, network.node(kernel.node).inputs.as_slice()) {
+            filter.channels_last = channels_last[image.index()];
+        }
+    }
+    kernels
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::network::zoo::{Dataset, build};
+    use crate::network::{Affine, Conv, NetworkBuilder, Op, Shape, Window};
     use crate::workload::{Stage, Step};
 
     #[test]
@@ -112,5 +126,35 @@ mod tests {
         // Normalisations of 256x14x14: two in each of stage 3's six blocks, but the first, before the stride, is of 256x28x28.
         assert_eq!(parts.kinds.iter().map(|kind| kind.parts.len()).max(), Some(11));
         assert!(parts.kinds.len() * 2 < parts.by_part().len(), "{}", parts.kinds.len());
+    }
+
+    /// A depthwise convolution of tokens: images whose channels lie last come as they are, or from rows that are seen as images.
+    fn of_tokens(rows: bool) -> Network {
+        let mut builder = NetworkBuilder::new("tokens", Shape::new([28, 28, 512]));
+        let norm = Op::LayerNorm { axis: 2, affine: Affine::ScaleAndShift };
+        let mut at = builder.add("norm", norm, &[builder.input()]).unwrap();
+        let mut add = |name: &str, op: Op| at = builder.add(name, op, &[at]).unwrap();
+        if rows {
+            add("rows", Op::Reshape(Shape::new([784, 512])));
+            add("turned", Op::Transpose { order: vec![1, 0] });
+            add("image", Op::Reshape(Shape::new([512, 28, 28])));
+        } else {
+            add("image", Op::Transpose { order: vec![2, 0, 1] });
+        }
+        let window = Window::square(5, 1, 2);
+        add("conv", Op::Conv(Conv { out_channels: 512, window, groups: 512, bias: true }));
+        builder.finish(at)
+    }
+
+    #[test]
+    fn a_single_image_seen_in_rows_does_not_lie_channels_last() {
+        let lies = |network: &Network| {
+            let kernels = laid_out(network, Step::published(Stage::Training));
+            kernels.iter().find_map(|kernel| kernel.filter).unwrap().channels_last
+        };
+        // .stride() in PyTorch: of rows turned and viewed as an image (512, 1, 14336, 512) for one sample, (401408, 1, 14336, 512) for several,
+        // and its convolution copies the first, not the second (ONEDNN_VERBOSE=1).
+        assert_eq!([false, true].map(|rows| lies(&of_tokens(rows))), [[true, true], [false, true]]);
+        assert_eq!(lies(&build("mobilenetv2", Dataset::Imagenet).unwrap()), [false; 2]);
     }
 }
