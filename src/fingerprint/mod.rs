@@ -24,7 +24,7 @@ pub use calibrate::MOST_ROWS;
 pub use files::{Fingerprints, file_name};
 pub use fitted::left_out_error;
 pub use memory::{Boundary, Likelier, Tried, likelier};
-pub use novelty::{LEAST_COVERAGE, Unlike, check_understood};
+pub use novelty::{LEAST_COVERAGE, Unlike, check_understood, taught};
 pub use prediction::{
     Basis, Call, Counts, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Share, Shares,
     TimedOperation, Verdict,

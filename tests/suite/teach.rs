@@ -70,6 +70,25 @@ fn a_fit_takes_what_teaches_and_scores_it_nowhere() {
     let asked = "predict nets/teach-attention_0.onnx --bs 4 --fingerprint fingerprinting/simulated/imagenet";
     let answer = scene.run(asked).succeeds();
     assert!(!answer.stdout().contains("no profiled network has matmul"), "{}", answer.stdout());
+    assert!(!answer.stdout().contains("teach = True"), "{}", answer.stdout());
+}
+
+#[test]
+fn what_was_not_taught_is_asked_for() {
+    let more = "[fingerprint]\ntrain_nets = ['squeezenet', 'resnet18', 'mobilenetv2']\ntrain_logs = [0]\neval_logs = [0]\n\
+                memory_model = False\ntarget = cpu\n";
+    let latency = "profile_variables = ['latency']";
+    let networks = ["squeezenet", "resnet18", "mobilenetv2"];
+    let scene = scene(&networks, &format!("bs = [1,2,4,8]\n{latency}\n{more}pruned_models_storedir = nets"));
+    profile(&scene).succeeds();
+    let attention = teaching::all().unwrap().swap_remove(0);
+    std::fs::write(scene.path("nets/attention.onnx"), onnx::to_bytes(&attention)).unwrap();
+    let asked =
+        |network: &str| format!("predict nets/{network}.onnx --bs 4 --fingerprint fingerprinting/simulated/imagenet");
+    let answer = scene.run(&asked("attention")).succeeds();
+    answer.prints("for narrower latency intervals profile with teach = True in [profile], which measures ");
+    let known = scene.run(&asked("squeezenet_0")).succeeds();
+    assert!(!known.stdout().contains("teach = True"), "{}", known.stdout());
 }
 
 #[test]

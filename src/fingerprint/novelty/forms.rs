@@ -1,5 +1,6 @@
 //! Operations by what they have in common with others that are computed alike.
 
+use crate::network::zoo::teaching;
 use crate::network::{Conv, Network, Node, Op, Window};
 use std::collections::BTreeSet;
 
@@ -57,6 +58,11 @@ pub(super) fn forms(network: &Network) -> impl Iterator<Item = Form<'_>> {
 /// Kinds of operations; of convolutions also kernels, strides and groupings.
 pub(super) fn operations(network: &Network) -> BTreeSet<String> {
     forms(network).flat_map(|form| form.names()).collect()
+}
+
+/// The same of the networks that teach a profile what operations cost.
+pub fn taught() -> BTreeSet<String> {
+    teaching::all().into_iter().flatten().flat_map(|network| operations(&network)).collect()
 }
 
 fn grouping(conv: &Conv, channels: usize) -> &'static str {

@@ -7,6 +7,7 @@ mod understood;
 mod unlike;
 
 pub(super) use architecture::{architecture, level};
+pub use forms::taught;
 pub(super) use profiled::{Novelty, Profiled};
 pub use understood::{LEAST_COVERAGE, check_understood};
 pub use unlike::Unlike;

@@ -2,9 +2,10 @@
 
 use super::answer::Answer;
 use super::sentence::listed;
-use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, Prediction, Unlike};
+use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, Prediction, Unlike, taught};
 use crate::units::{Percent, grouped};
 use crate::workload::Quantity;
+use std::collections::BTreeSet;
 
 /// At most so many reasons are given for each of several networks.
 const REASONS: usize = 3;
@@ -21,6 +22,7 @@ pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<Stri
         lines.extend(quantities.iter().flat_map(|&quantity| shared(answers, |answer| of(answer, quantity))));
     }
     lines.extend(foreign(answers));
+    lines.extend(teachable(answers));
     lines
 }
 
@@ -128,4 +130,27 @@ fn foreign(answers: &[Answer]) -> Option<String> {
             Some(format!("unlike the networks that these errors are of, go by the intervals: {}", listed(some)))
         }
     }
+}
+
+/// What would be known of the operations whose latency was never measured, had the profile measured those that teach them.
+fn teachable(answers: &[Answer]) -> Option<String> {
+    let latencies = answers.iter().flat_map(|answer| &answer.points).filter_map(|point| point.latency.as_ref());
+    let unlike = latencies.flat_map(|latency| &latency.unlike);
+    let unseen: BTreeSet<&String> = unlike
+        .filter_map(|unlike| match unlike {
+            Unlike::Operation(what) => Some(what),
+            Unlike::Input { .. } | Unlike::Size { .. } | Unlike::Batch { .. } | Unlike::NotUnderstood { .. } => None,
+        })
+        .collect();
+    if unseen.is_empty() {
+        return None;
+    }
+    let taught = taught();
+    let missed: Vec<&str> = unseen.into_iter().filter(|what| taught.contains(*what)).map(String::as_str).collect();
+    (!missed.is_empty()).then(|| {
+        format!(
+            "for narrower latency intervals profile with teach = True in [profile], which measures {}",
+            listed(&missed)
+        )
+    })
 }
