@@ -168,12 +168,13 @@ impl Processor<'_> {
         }
     }
 
-    /// Images whose channels lie last are read as they are. Where the gradient of the filters has no code of its own, that for dense ones
-    /// takes it: every channel is a block, of which a row is computed and all is written.
+    /// Images whose channels lie last are read as they are. No element meets two filters, so that every product loads both of its operands,
+    /// for which a core has ports for one product a cycle instead of two. Where the gradient of the filters has no code of its own, that for
+    /// dense ones takes it: every channel is a block, of which a row is computed and all is written.
     fn as_they_lie(&self, kernel: &Kernel, filter: &Filter, batch: f64) -> [Option<Term>; 4] {
         let (quantum, filters) = (self.rules.speed.quantum, filter.groups as f64 * filter.area());
         let dense = is_general(kernel, self.rules.speed.depthwise) && kernel.pass == Pass::WeightGradient;
-        let computed = 2.0 * filters * filter.results() * batch * if dense { quantum } else { 1.0 };
+        let computed = 2.0 * filters * filter.results() * batch * if dense { quantum } else { 2.0 };
         let computed = Term::new(computed / MILLION, Parameter::Compute, [of_pass(kernel.pass), None]);
         let written = dense.then(|| reading(kernel.element * quantum * quantum * filters));
         [Some(computed), Some(reading(kernel.traffic.at(batch))), written, Some(begun())]
