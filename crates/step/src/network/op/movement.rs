@@ -91,9 +91,10 @@ pub(super) fn pad_shape(sides: &[[i64; 2]], input: &Shape) -> Result<Shape, Stri
     if sides.len() != input.rank() {
         return Err(format!("pads {} axes of {input}", sides.len()));
     }
-    let padded = input.dims().iter().zip(sides).map(|(&dim, &[before, after])| {
-        dim.checked_add_signed(before as isize)?.checked_add_signed(after as isize)
-    });
+    let padded =
+        input.dims().iter().zip(sides).map(|(&dim, &[before, after])| {
+            dim.checked_add_signed(before as isize)?.checked_add_signed(after as isize)
+        });
     let padded: Option<Vec<usize>> = padded.collect();
     padded.map(Shape::new).ok_or_else(|| format!("pads {input} by {sides:?}"))
 }
