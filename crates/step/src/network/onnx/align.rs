@@ -70,7 +70,7 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
 fn table(to: &mut Translation, call: &Call, dims: &[usize], frame: Frame) -> Result<Feature, Misfit> {
     let sample = sample(dims, frame, to.batch)?;
     let id = to.add(&format!("{}_table", own_name(call)), Op::Parameter(sample), &[])?;
-    to.count(id, &[]);
+    to.count(id, call, &[]);
     Ok(Feature { id, batch: frame.batch, guessed: false })
 }
 

@@ -17,7 +17,7 @@ use super::file::Initializer;
 use super::schema::{GraphProto, NodeProto};
 use super::source::is_buffer;
 use ahead::Computed;
-use notes::marked;
+use notes::{marked, module};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
@@ -28,6 +28,10 @@ pub(super) struct Exporter<'a> {
     marked: HashSet<&'a str>,
     /// The parameters' own names, as in `conv1.weight`, by their marked ones.
     parameters: HashMap<&'a str, &'a str>,
+    /// Their own names.
+    trained: HashSet<&'a str>,
+    /// Those of them that the file has no tensor of: merged with an equal one, or computed from.
+    absent: HashSet<&'a str>,
     /// The names of the signature's other tensors.
     buffers: HashSet<&'a str>,
     /// The parameters that no node reads, and that none came from an operation of.
@@ -46,14 +50,17 @@ impl<'a> Exporter<'a> {
         let parameters: HashMap<&str, &str> =
             lines().filter(|line| line.kind == "PARAMETER").map(|line| (line.mark, line.target)).collect();
         let is_missing = |(mark, name): &(&&'a str, &&'a str)| !marked.contains(**mark) && !read.contains(**name);
+        let stored: HashSet<&str> = initializers.iter().map(|one| one.tensor.name()).collect();
+        let trained: HashSet<&str> = parameters.values().copied().collect();
         let mut exporter = Exporter {
             missing: parameters.iter().filter(is_missing).map(|(_, name)| *name).collect(),
+            absent: trained.difference(&stored).copied().collect(),
+            trained,
             buffers: lines().filter(|line| line.kind == "BUFFER").map(|line| line.target).collect(),
             computed: HashMap::new(),
             marked,
             parameters,
         };
-        let stored: HashSet<&str> = initializers.iter().map(|one| one.tensor.name()).collect();
         let multiplied = graph.node.iter().filter_map(|node| exporter.multiplied_ahead(node, &stored));
         let multiplied: Vec<&str> = multiplied.filter(|name| !stored.contains(name)).collect();
         exporter.missing.extend(multiplied);
@@ -68,8 +75,14 @@ impl<'a> Exporter<'a> {
 
     /// Whether a tensor is a parameter for certain.
     pub fn trains(&self, name: &str) -> bool {
-        let mark = format!("p_{}", name.replace('.', "_"));
-        self.marked.contains(mark.as_str()) || self.parameters.contains_key(mark.as_str())
+        self.trained.contains(name) || self.marked.contains(mark("p_", name).as_str())
+    }
+
+    /// Whether a node reads a parameter of its own module, none of whose others may have been merged with it.
+    pub fn is_own(&self, node: &NodeProto, name: &str) -> bool {
+        let owner = |name: &'a str| name.rsplit_once('.').map_or("", |(owner, _)| owner);
+        let Some(name) = self.trained.get(name).copied() else { return false };
+        module(node) == Some(owner(name)) && !self.absent.iter().any(|other| owner(other) == owner(name))
     }
 
     /// Whether the layer of these filters has a bias, where that is told: of equal tensors exporters keep one, of zeros none.
@@ -95,10 +108,14 @@ impl<'a> Exporter<'a> {
 
     /// Whether a tensor is a buffer: nobody trains it.
     pub fn keeps(&self, name: &str) -> bool {
-        is_buffer(name)
-            || self.buffers.contains(name)
-            || self.marked.contains(format!("b_{}", name.replace('.', "_")).as_str())
+        is_buffer(name) || self.buffers.contains(name) || self.marked.contains(mark("b_", name).as_str())
     }
+}
+
+/// What PyTorch marks a tensor of this name by, unless another one is marked so already.
+fn mark(kind: &str, name: &str) -> String {
+    let marked = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
+    kind.chars().chain(name.chars().map(marked)).collect()
 }
 
 /// A batch normalisation that an exporter folded.

@@ -49,7 +49,7 @@ use perf4sight_conventions::error::{self, Error};
 use perf4sight_conventions::input_file;
 use schema::{GraphProto, ModelProto};
 use source::Problem;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 use translate::{Filters, SYMBOLIC_BATCH, Translation};
@@ -253,7 +253,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         owners: HashMap::new(),
         biases: HashMap::new(),
         twice: BTreeSet::new(),
-        claimed: HashSet::new(),
+        claimed: HashMap::new(),
         contradicted: Vec::new(),
         guessed: Vec::new(),
         values,

@@ -59,8 +59,8 @@ pub(super) struct Translation<'a> {
     pub biases: HashMap<NodeId, Rc<str>>,
     /// The weights that two layers read in different shapes.
     pub twice: BTreeSet<String>,
-    /// The weights whose elements have been counted as a whole.
-    pub claimed: HashSet<Rc<str>>,
+    /// How many elements of each weight have been counted.
+    pub claimed: HashMap<Rc<str>, u64>,
     /// Where the file declares other shapes than its operators give.
     pub contradicted: Vec<String>,
     /// The nodes whose shape is a guess, as messages name them.
@@ -292,11 +292,14 @@ impl<'a> Translation<'a> {
         let tie = self.tie(node, call, 1);
         let of_bias = match call.input(2) {
             _ if bias.is_some() && apart => 0,
-            Value::Weight(_) if bias.is_some() => self.trained(call.input(2)),
+            Value::Weight(_) if bias.is_some() => self.trained(call, call.input(2)),
             _ => bias.map_or(0, |filters| filters as u64),
         };
         let gain = if self.exporter.has_lost_gain(call.node) { self.builder.shape(node).channels() as u64 } else { 0 };
-        let weights = if tie == Tie::Elsewhere { 0 } else { self.trained(call.input(1)) };
+        let weights = if tie == Tie::Elsewhere { 0 } else { self.trained(call, call.input(1)) };
+        if tie == Tie::None {
+            self.notice_twice(call.input(1), weights);
+        }
         self.builder.set_trained(node, weights.saturating_add(of_bias).saturating_add(gain));
         match (call.input(2), bias.is_some() && apart) {
             (Value::Weight(bias), true) => self.added(layer, call, bias),
@@ -326,7 +329,10 @@ impl<'a> Translation<'a> {
     /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors; those that are told apart by the
     /// exporter's notes, or that a node of the module reads which they are of, are what they are called.
     fn is_same(&self, call: &Call, weight: &Weight) -> bool {
-        weight.is_matrix() || weight.certain || is_within(own_name(call), &weight.tensor)
+        weight.is_matrix()
+            || weight.certain
+            || is_within(own_name(call), &weight.tensor)
+            || self.exporter.is_own(call.node, &weight.tensor)
     }
 
     /// Remembers which node reads a weight first, and ties a later one to it.
@@ -349,7 +355,7 @@ impl<'a> Translation<'a> {
     pub fn set_bias(&mut self, node: NodeId, call: &Call) {
         let bias = call.inputs.iter().find(|input| matches!(input, Value::Weight(_)));
         self.biases.extend(bias_name(call).map(|name| (node, name)));
-        let trained: Option<u64> = bias.map(|input| self.trained(input));
+        let trained: Option<u64> = bias.map(|input| self.trained(call, input));
         let features = self.builder.shape(node).features() as u64;
         self.builder.set_bias(node, trained.unwrap_or(features));
     }
@@ -375,25 +381,40 @@ impl<'a> Translation<'a> {
     }
 
     /// Notes how many trained elements a node has that reads these weights.
-    pub fn count(&mut self, node: NodeId, weights: &[&Value]) {
-        let trained = weights.iter().map(|weight| self.trained(weight)).fold(0, u64::saturating_add);
+    pub fn count(&mut self, node: NodeId, call: &Call, weights: &[&Value]) {
+        let trained = weights.iter().map(|weight| self.trained(call, weight)).fold(0, u64::saturating_add);
         self.builder.set_trained(node, trained);
     }
 
-    /// Trained elements that a value brings to the node that reads it: its own, or all it is computed from, once.
-    pub fn trained(&mut self, value: &Value) -> u64 {
+    /// Trained elements that a value brings to the node that reads it: its own, or all it is computed from, none of them twice, were it in
+    /// parts or other shapes. Of vectors that an exporter may have merged each counts.
+    pub fn trained(&mut self, call: &Call, value: &Value) -> u64 {
         let Value::Weight(weight) = value else { return 0 };
         let seen = elements(&weight.dims);
-        let stored = match weight.computed || seen > weight.elements {
-            true => self.claim(&weight.tensor, weight.elements),
-            false => seen,
-        };
-        self.claimed.insert(weight.tensor.clone());
-        weight.others.iter().map(|(tensor, elements)| self.claim(tensor, *elements)).fold(stored, u64::saturating_add)
+        let whole = weight.computed || seen > weight.elements;
+        let wanted = if whole { weight.elements } else { seen };
+        let left = self.claim(&weight.tensor, wanted, weight.elements);
+        let own = if whole || self.is_same(call, weight) { left } else { seen };
+        let others = weight.others.iter();
+        others.map(|(tensor, elements)| self.claim(tensor, *elements, *elements)).fold(own, u64::saturating_add)
     }
 
-    fn claim(&mut self, tensor: &Rc<str>, elements: u64) -> u64 {
-        if self.claimed.insert(tensor.clone()) { elements } else { 0 }
+    /// Counts so many of a weight's elements, or those that are left of them.
+    fn claim(&mut self, tensor: &Rc<str>, wanted: u64, elements: u64) -> u64 {
+        let counted = self.claimed.entry(tensor.clone()).or_default();
+        let left = wanted.min(elements.saturating_sub(*counted));
+        *counted += left;
+        left
+    }
+
+    /// Remembers a weight of which a layer reads elements that others have been counted with.
+    fn notice_twice(&mut self, value: &Value, counted: u64) {
+        if let Value::Weight(weight) = value
+            && !weight.computed
+            && counted < elements(&weight.dims)
+        {
+            self.twice.insert(weight.tensor.to_string());
+        }
     }
 
     /// Whether a node is computed from one of the network's inputs.
@@ -421,7 +442,7 @@ impl<'a> Translation<'a> {
         }
         let name = stem(&weight.tensor).unwrap_or(&weight.tensor);
         let node = self.add(name, op, &[])?;
-        self.count(node, &[&Value::Weight(weight.clone())]);
+        self.count(node, call, &[&Value::Weight(weight.clone())]);
         self.owners.entry(weight.tensor.to_string()).or_insert(node);
         Ok(node)
     }
@@ -468,7 +489,11 @@ fn is_within(node: &str, tensor: &str) -> bool {
         .unwrap_or(scope);
     let place = scope.rsplit('/').take(module.matches('.').count() + 1).collect::<Vec<_>>();
     let place: Vec<&str> = place.into_iter().rev().collect();
-    !module.is_empty() && (scope.replace('/', ".").ends_with(module) || place.join(".").ends_with(module))
+    if module.is_empty() {
+        // One of the network itself, in whose own nodes `/Mul` is.
+        return scope.is_empty() && node.starts_with('/') && !tensor.contains("::");
+    }
+    scope.replace('/', ".").ends_with(module) || place.join(".").ends_with(module)
 }
 
 /// The layer a weight belongs to, by PyTorch's naming; `None` for names an exporter made up.

@@ -52,7 +52,7 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
 fn counted(to: &mut Translation, call: &Call, looked_up: Feature) -> Outcome {
     to.filters_in(looked_up.id, call.input(0), 1);
     let tie = to.tie(looked_up.id, call, 0);
-    let trained = if tie == Tie::Elsewhere { 0 } else { to.trained(call.input(0)) };
+    let trained = if tie == Tie::Elsewhere { 0 } else { to.trained(call, call.input(0)) };
     to.builder.set_trained(looked_up.id, trained);
     single(looked_up)
 }

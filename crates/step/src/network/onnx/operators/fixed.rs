@@ -154,7 +154,7 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
         // Nobody trains it.
         _ => {
             let id = to.add(own_name(call), Op::Parameter(shape), &[])?;
-            to.count(id, &[]);
+            to.count(id, call, &[]);
             id
         }
     };

@@ -21,7 +21,7 @@ pub(super) fn batch(to: &mut Translation, call: &Call) -> Outcome {
         return Err(Misfit::Wrong(format!("normalises {channels} channels with a scale of shape {scale:?}")));
     }
     let node = to.add_like(&to.name(call), Op::BatchNorm { axis }, &[input])?;
-    to.count(node.id, &[call.input(1), call.input(2)]);
+    to.count(node.id, call, &[call.input(1), call.input(2)]);
     to.tie(node.id, call, 1);
     single(node)
 }
@@ -52,6 +52,7 @@ pub(super) fn layer(to: &mut Translation, call: &Call) -> Outcome {
     let node = to.add_like(&to.name(call), Op::LayerNorm { axis, affine }, &[input])?;
     to.count(
         node.id,
+        call,
         &[call.input(1), call.input(2)].map(|value| if is_trained(call, value) { value } else { &Value::Absent }),
     );
     if affine != Affine::None {
@@ -142,7 +143,7 @@ fn grouped(to: &mut Translation, call: &Call, input: Feature, groups: usize) -> 
     }
     let node = to.add_like(&to.name(call), Op::GroupNorm { groups, affine }, &[input])?;
     if affine != Affine::None {
-        to.count(node.id, &[call.input(1), call.input(2)]);
+        to.count(node.id, call, &[call.input(1), call.input(2)]);
         to.tie(node.id, call, 1);
     }
     Ok(node)
@@ -181,7 +182,7 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
     if !of_channels || to.readers.get(read) != Some(&1) {
         return false;
     }
-    let trained = to.builder.node(input.id).trained.unwrap_or(0) + to.trained(call.input(place));
+    let trained = to.builder.node(input.id).trained.unwrap_or(0) + to.trained(call, call.input(place));
     let name = if next == Affine::Scale { to.name(call) } else { to.builder.node(input.id).name.clone() };
     to.builder.replace(input.id, Op::GroupNorm { groups, affine: next }, &name);
     to.builder.set_trained(input.id, trained);

@@ -34,7 +34,7 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
     }
     let new: Vec<Value> =
         weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).cloned().map(Value::Weight).collect();
-    let mut parameters = new.iter().map(|weight| to.trained(weight)).fold(0, u64::saturating_add);
+    let mut parameters = new.iter().map(|weight| to.trained(call, weight)).fold(0, u64::saturating_add);
     let mut outputs = Vec::new();
     for (index, _) in call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
         let Extent { shape, batch, guessed } = extent(to, call, index, inputs.first().copied());

@@ -62,6 +62,32 @@ fn parts_of_one_weight_are_layers_of_their_own() {
 }
 
 #[test]
+fn parts_of_a_weight_that_another_layer_reads_whole_count_once() {
+    // nn.MultiheadAttention with itself, of one product, and then across, of two: a third of its rows, and the others.
+    let axis = || vec![with::int("axis", 1)];
+    let draft = Draft::new().weight("in_proj_weight", [8, 24]).weight("in_proj_bias", [24]).numbers("sizes", &[8, 16]);
+    let draft = draft.node("MatMul", &["x", "in_proj_weight"], "m", vec![]);
+    let draft = draft.node("Add", &["m", "in_proj_bias"], "/Add", vec![]).numbers("thirds", &[8, 8, 8]);
+    let draft = draft.node("Split", &["/Add", "thirds"], "t", vec![with::int("axis", -1)]).also(&["u", "v"]);
+    let draft = draft.node("Split", &["in_proj_weight", "sizes"], "q", axis()).also(&["kv"]);
+    let draft = draft.node("Split", &["in_proj_bias", "sizes"], "qb", vec![]).also(&["kvb"]);
+    let draft = draft.node("MatMul", &["t", "q"], "n", vec![]).node("Add", &["n", "qb"], "/Add_1", vec![]);
+    let draft = draft.node("MatMul", &["u", "kv"], "o", vec![]).node("Add", &["o", "kvb"], "/Add_2", vec![]);
+    let loaded = draft.node("Concat", &["/Add_1", "/Add_2", "v"], "y", vec![with::int("axis", -1)]).output("y").load();
+    assert_eq!(loaded.network.parameters(), 8 * 24 + 24);
+    assert!(loaded.warnings[0].starts_with("1 weights (\"in_proj_weight\" is one)"), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn a_vector_of_the_network_itself_that_two_sums_read_counts_once() {
+    // Snake: x + sin²(Ax) / (A + 1e-9), of which the sum with A is taken first.
+    let draft = Draft::new().weight("A", [8]).number("safe", 1e-9).node("Mul", &["x", "A"], "/Mul", vec![]);
+    let draft = draft.node("Sin", &["/Mul"], "s", vec![]).node("Add", &["A", "safe"], "/Add", vec![]);
+    let network = draft.node("Div", &["s", "/Add"], "/Div", vec![]).output("/Div").load().network;
+    assert_eq!(network.parameters(), 8);
+}
+
+#[test]
 fn a_norm_that_runs_twice_counts_once_and_one_merged_with_it_again() {
     let norm = |draft: Draft, name: &str, input: &str| {
         let draft = draft.node("LayerNormalization", &[input, "norm.weight", "norm.bias"], name, vec![]);
@@ -161,4 +187,18 @@ fn rows_of_a_table_that_an_exporter_merged_count_each() {
     let draft = add(add(draft, "x", "m"), "m", "y").output("y");
     let network = draft.signed("p_attn_t: PARAMETER target='attn.attention_biases'").load().network;
     assert_eq!(network.parameters(), 2 * 49);
+}
+
+#[test]
+fn parameters_of_capital_names_are_parameters() {
+    // PyTorch marks them in small letters: of a module's `A` and `a` one is `p_a`, the other `p_a_1`.
+    let draft = Draft::opset(17).input("x", [Is(2), Is(64), Is(32)]);
+    let draft = draft.stored("A", floats(&[32], &[0.5; 32])).stored("a", floats(&[32], &[0.25; 32]));
+    let sum = |draft: Draft, inputs: [&str; 2], name: &str, mark: &str| {
+        let note = format!("%{name} : f[target=torch.ops.aten.mul.Tensor](args = (%{}, %{mark}))", inputs[0]);
+        draft.node("Mul", &inputs, name, vec![]).noted(OPERATION, &note)
+    };
+    let draft = sum(sum(draft, ["x", "A"], "m", "p_a"), ["m", "a"], "y", "p_a_1").output("y");
+    let loaded = draft.signed("p_a: PARAMETER target='A'\np_a_1: PARAMETER target='a'").load();
+    assert_eq!((loaded.network.parameters(), loaded.warnings), (2 * 32, vec![]));
 }
