@@ -18,7 +18,7 @@ use super::schema::{GraphProto, NodeProto};
 use super::source::is_buffer;
 use ahead::Computed;
 use notes::{marked, module};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
 
@@ -38,6 +38,8 @@ pub(super) struct Exporter<'a> {
     missing: BTreeSet<&'a str>,
     /// What was computed ahead.
     computed: HashMap<&'a str, Computed<'a>>,
+    /// The modules that multiply by filters that were computed ahead, and what those are called.
+    products: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Exporter<'a> {
@@ -58,12 +60,16 @@ impl<'a> Exporter<'a> {
             trained,
             buffers: lines().filter(|line| line.kind == "BUFFER").map(|line| line.target).collect(),
             computed: HashMap::new(),
+            products: BTreeMap::new(),
             marked,
             parameters,
         };
         let multiplied = graph.node.iter().filter_map(|node| exporter.multiplied_ahead(node, &stored));
         let multiplied: Vec<&str> = multiplied.filter(|name| !stored.contains(name)).collect();
         exporter.missing.extend(multiplied);
+        let tied = exporter.tied(&graph.node);
+        exporter.missing.retain(|name| !tied.contains(&parted(name)));
+        exporter.products = graph.node.iter().filter_map(|node| exporter.product_ahead(node, initializers)).collect();
         exporter.computed = ahead::computed(&exporter, &graph.node, initializers);
         exporter
     }
@@ -78,11 +84,29 @@ impl<'a> Exporter<'a> {
         self.trained.contains(name) || self.marked.contains(mark("p_", name).as_str())
     }
 
+    /// The modules whose own parameter is another one's, and what it is called in them: one tensor that is a parameter of both, or that the
+    /// exporter merged with its equal and took apart.
+    fn tied(&self, nodes: &'a [NodeProto]) -> HashSet<(&'a str, &'a str)> {
+        let mut parts: HashMap<&str, &str> = HashMap::new();
+        for node in nodes.iter().filter(|node| module(node).is_none()) {
+            let whole = node.input.first().filter(|name| self.trained.contains(name.as_str()));
+            parts.extend(whole.into_iter().flat_map(|whole| node.output.iter().map(move |part| (&**part, &**whole))));
+        }
+        let read = |node: &'a NodeProto| {
+            let named = marked(node).filter_map(|mark| self.parameters.get(mark).copied());
+            let taken = node.input.iter().filter_map(|name| parts.get(name.as_str()).copied());
+            let leaves = named.chain(taken).map(|name| parted(name).1).collect::<Vec<_>>();
+            module(node).map(|module| leaves.into_iter().map(move |leaf| (module, leaf)))
+        };
+        nodes.iter().filter_map(read).flatten().collect()
+    }
+
     /// Whether a node reads a parameter of its own module, none of whose others may have been merged with it.
     pub fn is_own(&self, node: &NodeProto, name: &str) -> bool {
-        let owner = |name: &'a str| name.rsplit_once('.').map_or("", |(owner, _)| owner);
-        let Some(name) = self.trained.get(name).copied() else { return false };
-        module(node) == Some(owner(name)) && !self.absent.iter().any(|other| owner(other) == owner(name))
+        let owner = parted(name).0;
+        self.trained.contains(name)
+            && module(node) == Some(owner)
+            && !self.absent.iter().any(|other| parted(other).0 == owner)
     }
 
     /// Whether the layer of these filters has a bias, where that is told: of equal tensors exporters keep one, of zeros none.
@@ -116,6 +140,11 @@ impl<'a> Exporter<'a> {
 fn mark(kind: &str, name: &str) -> String {
     let marked = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
     kind.chars().chain(name.chars().map(marked)).collect()
+}
+
+/// The module that a parameter is of, and what it is called there.
+fn parted(name: &str) -> (&str, &str) {
+    name.rsplit_once('.').unwrap_or(("", name))
 }
 
 /// A batch normalisation that an exporter folded.

@@ -264,7 +264,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     }
     let result = result(&mut translation, &outputs)?;
     let Translation { builder, filters, guessed, unfolded, twice, contradicted, .. } = translation;
-    let told = exporter.warning(samples).into_iter().chain(read_twice(&twice)).chain(contradictions(&contradicted));
+    let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(contradictions(&contradicted));
     let told = told.collect();
     Ok(Translated { network: builder.finish(result), filters, guessed, unfolded, told, noted: exporter.notes() })
 }

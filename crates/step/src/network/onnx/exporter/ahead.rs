@@ -3,12 +3,12 @@
 //! The signature of the graph still names those, and a node says of which module it is. What is read in a module none of whose parameters
 //! is missing comes from none. Where one is missing, its size is told by what is read, or is the one that such a parameter always has.
 
-use super::Exporter;
 use super::notes::module;
+use super::{Exporter, parted};
 use crate::network::onnx::file::Initializer;
 use crate::network::onnx::schema::{NodeProto, TensorProto, tensor_proto::DataType};
 use crate::network::onnx::tensor;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A tensor that was computed ahead.
 pub(super) struct Computed<'a> {
@@ -18,10 +18,81 @@ pub(super) struct Computed<'a> {
 }
 
 impl Computed<'_> {
+    /// Whether the operation that a tensor is called after makes as many elements as it reads.
+    fn keeps_elements(&self, name: &str) -> bool {
+        const EACH: [&str; 14] = [
+            "neg",
+            "exp",
+            "log",
+            "abs",
+            "sqrt",
+            "rsqrt",
+            "reciprocal",
+            "sigmoid",
+            "tanh",
+            "softplus",
+            "softmax",
+            "relu",
+            "clamp",
+            "pow",
+        ];
+        // Of a vector, what it is calculated with is most often a number, and what it is seen as has its elements.
+        const VECTOR: [&str; 8] = ["mul", "div", "add", "sub", "view", "reshape", "unsqueeze", "squeeze"];
+        let operation = name.split('_').next().unwrap_or(name);
+        let is_vector = self.dims.iter().filter(|&&dim| dim > 1).count() < 2;
+        is_copied(name) || EACH.contains(&operation) || is_vector && VECTOR.contains(&operation)
+    }
+
     /// How many rows of a parameter a tensor stands for: where a module takes one after the other, exporters keep one of equal ones.
     fn rows(&self, name: &str) -> u64 {
         let in_first = self.modules.iter().filter(|module| **module == self.modules[0]).count();
         if name.split('_').next() == Some("select") { in_first as u64 } else { 1 }
+    }
+}
+
+/// What was computed ahead, by what is told of the parameters it came from.
+#[derive(Default)]
+struct Ahead<'a> {
+    /// Nothing tells their size.
+    lost: BTreeMap<&'a str, Option<&'a str>>,
+    /// They are taken for those of known networks.
+    usual: BTreeSet<&'a str>,
+    /// They count as many elements as were made of them.
+    alike: BTreeSet<&'a str>,
+}
+
+impl Ahead<'_> {
+    /// What to tell, `left` being parameters that nothing at all came from.
+    fn warnings(&self, left: &BTreeSet<&str>) -> Vec<String> {
+        let of = |count: usize, first: &str, source: &str| {
+            format!("the exporter computed {count} tensors ahead (\"{first}\" is one{source})")
+        };
+        let lost = self.lost.first_key_value().map(|(first, source)| {
+            let source = source.map_or(String::new(), |source| format!(", perhaps of \"{source}\""));
+            format!("{}, so that its parameters are not the network's: {AGAIN}", of(self.lost.len(), first, &source))
+        });
+        let left_over = left.first().filter(|_| self.lost.is_empty()).map(|first| {
+            format!(
+                "the file names {} parameters that nothing in it reads (\"{first}\" is one): where the exporter merged the layers they \
+                 are of with equal ones, its parameters are not the network's; {AGAIN}",
+                left.len()
+            )
+        });
+        let usual = self.usual.first().map(|first| {
+            format!(
+                "{} from parameters whose sizes the file has no longer; they are taken for those of the networks that call such \
+                 parameters alike: to have the network's own, {AGAIN}",
+                of(self.usual.len(), first, "")
+            )
+        });
+        let alike = self.alike.first().map(|first| {
+            format!(
+                "{} from parameters whose sizes the file has no longer; these count as many elements as were computed, which are more or \
+                 fewer where they were looked up, stretched or put together: to have the network's own, {AGAIN}",
+                of(self.alike.len(), first, "")
+            )
+        });
+        [lost, left_over, usual, alike].into_iter().flatten().collect()
     }
 }
 
@@ -88,7 +159,7 @@ impl Exporter<'_> {
             return Some(Origin::Usual(usual * computed.rows(name)));
         }
         if is_normed(&missing) {
-            return Some(Origin::Trained(elements + dims.first().copied().unwrap_or(0)));
+            return Some(normed(&missing, dims));
         }
         let [copies, others] = self.read_in(module);
         let left = missing.len().saturating_sub(copies);
@@ -101,7 +172,7 @@ impl Exporter<'_> {
     }
 
     /// What to tell of parameters that the file has no longer.
-    pub fn warning(&self, batch: Option<u64>) -> Option<String> {
+    pub fn warnings(&self, batch: Option<u64>) -> Vec<String> {
         let mut left = self.missing.clone();
         // Gains and biases are counted with their layers.
         let of_layer = |name: &str| {
@@ -109,40 +180,29 @@ impl Exporter<'_> {
             layer.is_some_and(|layer| name.ends_with(".gain") || self.holds(&format!("{layer}.weight")))
         };
         left.retain(|name| !of_layer(name));
-        let mut origins: Vec<(&str, Option<Origin>)> = Vec::new();
+        let mut told = Ahead::default();
         for (name, computed) in &self.computed {
-            let origin = self.origin(name, batch);
-            if matches!(origin, Some(Origin::Trained(_) | Origin::Usual(_))) {
-                let sources = computed.modules.iter().flat_map(|module| self.missing_for(name, module));
-                for name in sources {
-                    left.remove(name);
+            let sources = || computed.modules.iter().flat_map(|module| self.missing_for(name, module));
+            let is_sure = || computed.keeps_elements(name) || is_reparametrised(&sources().collect::<Vec<_>>());
+            match self.origin(name, batch) {
+                Some(Origin::Fixed) => continue,
+                None if self.marked.is_empty() => continue,
+                None | Some(Origin::Lost) => {
+                    told.lost.insert(name, sources().next());
                 }
+                Some(Origin::Usual(_)) => told.usual.extend([name]),
+                Some(Origin::Trained(_)) if is_sure() => {}
+                Some(Origin::Trained(_)) => told.alike.extend([name]),
             }
-            origins.push((name, origin));
+            let sources: Vec<&str> = sources().collect();
+            left.retain(|name| !sources.contains(name));
         }
-        origins.sort_by_key(|(name, _)| *name);
-        let of = |wanted: fn(Option<Origin>) -> bool| {
-            origins.iter().filter(|(_, origin)| wanted(*origin)).map(|(name, _)| *name).collect::<Vec<_>>()
-        };
-        let lost = of(|origin| origin.is_none_or(|origin| origin == Origin::Lost));
-        let assumed = of(|origin| matches!(origin, Some(Origin::Usual(_))));
-        match (lost.first(), left.first(), assumed.first()) {
-            (Some(first), _, _) if !self.marked.is_empty() => Some(format!(
-                "the exporter computed {} tensors ahead (\"{first}\" is one), so that its parameters are not the network's: {AGAIN}",
-                lost.len()
-            )),
-            (_, Some(first), _) => Some(format!(
-                "the file names {} parameters that nothing in it reads (\"{first}\" is one): where the exporter merged the layers they \
-                 are of with equal ones, its parameters are not the network's; {AGAIN}",
-                left.len()
-            )),
-            (_, None, Some(first)) => Some(format!(
-                "the exporter computed {} tensors ahead (\"{first}\" is one) from parameters whose sizes the file has no longer; they are \
-                 taken for those of the networks that call such parameters alike: to have the network's own, {AGAIN}",
-                assumed.len()
-            )),
-            _ => None,
+        for (module, filters) in &self.products {
+            let sources: Vec<&str> = left.iter().copied().filter(|name| parted(name).0 == *module).collect();
+            told.alike.extend(sources.first().map(|_| *filters));
+            left.retain(|name| !sources.contains(name));
         }
+        told.warnings(&left)
     }
 
     /// Whether a layer's filters are scaled by a gain, one number for each, that the file has no longer, not even computed from.
@@ -165,7 +225,7 @@ impl Exporter<'_> {
 
     /// Missing parameters of a module itself, else of those within it.
     fn missing_in(&self, module: &str) -> Vec<&str> {
-        let own = |name: &&&str| name.rsplit_once('.').map_or("", |(owner, _)| owner) == module;
+        let own = |name: &&&str| parted(name).0 == module;
         let own: Vec<&str> = self.missing.iter().filter(own).copied().collect();
         if !own.is_empty() || module.is_empty() {
             return own;
@@ -177,8 +237,12 @@ impl Exporter<'_> {
     /// The missing parameters that a tensor of a module may come from. What every sample gets a copy of may be any outer module's.
     fn missing_for(&self, name: &str, module: &str) -> Vec<&str> {
         let own = self.missing_in(module);
-        if !own.is_empty() || !is_copied(name) {
+        if !own.is_empty() || !(is_copied(name) || is_looked_up(name)) {
             return own;
+        }
+        if is_looked_up(name) {
+            // In the table of a module that this one asks.
+            return self.missing.iter().filter(|name| name.ends_with(".weight")).copied().collect();
         }
         let owner = |name: &str| name.rsplit_once('.').map_or(String::new(), |(owner, _)| format!("{owner}."));
         self.missing.iter().filter(|name| module.starts_with(&owner(name))).copied().collect()
@@ -213,11 +277,25 @@ fn is_looked_up(name: &str) -> bool {
     name.split('_').next() == Some("embedding")
 }
 
+/// Whether these parameters are what PyTorch makes of filters that it normalises.
+fn is_reparametrised(missing: &[&str]) -> bool {
+    is_normed(missing) || missing.iter().any(|name| name.ends_with("parametrizations.weight.original"))
+}
+
 /// Whether these parameters are what PyTorch's weight_norm makes of filters: as many elements, and a magnitude for each of the first axis.
 fn is_normed(missing: &[&str]) -> bool {
     let pairs = [["parametrizations.weight.original0", "parametrizations.weight.original1"], ["weight_g", "weight_v"]];
     let has = |part: &str| missing.iter().any(|name| name.ends_with(part));
     pairs.iter().any(|pair| pair.iter().all(|part| has(part)))
+}
+
+/// Filters and their magnitudes, one for each of the first axis, but in wav2vec's convolution of places for each of the last.
+fn normed(missing: &[&str], dims: &[u64]) -> Origin {
+    let elements = dims.iter().product::<u64>();
+    match missing.iter().any(|name| name.contains("pos_conv")) {
+        true => Origin::Usual(elements + dims.last().copied().unwrap_or(0)),
+        false => Origin::Trained(elements + dims.first().copied().unwrap_or(0)),
+    }
 }
 
 /// Whether every sample got a copy of what a tensor is called after.

@@ -2,7 +2,8 @@
 //! those they turn other names; the operation of PyTorch that a node came from names the parameters that it really had.
 
 use super::Exporter;
-use super::notes::{arguments, marked, operation};
+use super::notes::{arguments, marked, module, operation};
+use crate::network::onnx::file::Initializer;
 use crate::network::onnx::schema::NodeProto;
 use std::collections::HashSet;
 
@@ -59,6 +60,24 @@ impl<'a> Exporter<'a> {
             positions(node, operation(node)).filter(|_| node.op_type() == "Add" && product && all_stored())?;
         let mark = arguments(node).get(weight)?.strip_prefix('%')?;
         self.parameters.get(mark).copied()
+    }
+
+    /// The module of a product with filters that the exporter computed ahead, and what those are called.
+    pub(super) fn product_ahead(
+        &self,
+        node: &'a NodeProto,
+        initializers: &'a [Initializer],
+    ) -> Option<(&'a str, &'a str)> {
+        let is_product = matches!(node.op_type(), "MatMul" | "Gemm" | "Conv" | "ConvTranspose");
+        let module = module(node).filter(|_| is_product)?;
+        let arguments = arguments(node);
+        let own = match positions(node, operation(node)) {
+            Some([weight, _]) => arguments.get(weight).is_some_and(|name| name.starts_with("%p_")),
+            None => marked(node).any(|name| name.starts_with("p_")),
+        };
+        let filters = node.input.get(1).filter(|name| !own && !self.trained.contains(name.as_str()))?;
+        let is_matrix = |one: &&Initializer| one.tensor.name() == filters && one.tensor.dims.len() > 1;
+        initializers.iter().find(is_matrix).map(|_| (module, filters.as_str()))
     }
 
     fn argument(&self, argument: &str) -> Told<'a> {

@@ -167,6 +167,8 @@ fn tables_computed_ahead_are_as_large_as_what_they_are_looked_up_in() {
     // One that nobody knows is as large as it came out, or is not known.
     let bias = "\np_attn_t: PARAMETER target='attn.bias'";
     assert_eq!(Draft::looked_up(bias, "unsqueeze").network.parameters(), 2 + 2 * 49 * 49);
+    let loaded = Draft::looked_up(bias, "select");
+    assert!(loaded.warnings[0].contains("(\"select\" is one) from parameters whose sizes"), "{:?}", loaded.warnings);
     // A table of zeros comes from nothing, as ConViT's of places does.
     assert_eq!(Draft::looked_up(bias, "zeros_1").network.parameters(), 2);
     // No parameter is missing: it came from none.
@@ -201,4 +203,49 @@ fn parameters_of_capital_names_are_parameters() {
     let draft = sum(sum(draft, ["x", "A"], "m", "p_a"), ["m", "a"], "y", "p_a_1").output("y");
     let loaded = draft.signed("p_a: PARAMETER target='A'\np_a_1: PARAMETER target='a'").load();
     assert_eq!((loaded.network.parameters(), loaded.warnings), (2 * 32, vec![]));
+}
+
+const SCOPES: &str = "pkg.torch.onnx.name_scopes";
+
+/// Words looked up, and a head that multiplies by `head.weight`, which `looked` says the table is.
+fn words_and_head(looked: &str) -> Draft {
+    let mut draft = Draft::opset(17);
+    draft.graph().input.push(Draft::typed("ids", [Is(2), Is(16)], DataType::Int64));
+    let draft = draft.stored("head.weight", floats(&[10, 8], &[0.5; 80]));
+    let draft = draft.stored("embedding_1", floats(&[16, 8], &[0.5; 128]));
+    let draft = draft.node("Gather", &["head.weight", "ids"], "embedding", vec![]);
+    let note = format!("%embedding : f[target=torch.ops.aten.embedding.default](args = (%{looked}, %ids))");
+    let draft = draft.noted(OPERATION, &note).noted(SCOPES, "['', 'words', 'embedding']");
+    let draft = draft.node("Add", &["embedding", "embedding_1"], "add", vec![]);
+    let add = "%add : f[target=torch.ops.aten.add.Tensor](args = (%embedding, %embedding_1))";
+    let draft = draft.noted(OPERATION, add).noted(SCOPES, "['', 'add']");
+    let turn = vec![with::ints("perm", vec![1, 0])];
+    let draft = draft.node("Transpose", &["head.weight"], "t", turn).node("MatMul", &["add", "t"], "y", vec![]);
+    let linear = "%linear : f[target=torch.ops.aten.linear.default](args = (%add, %p_head_weight))";
+    draft.noted(OPERATION, linear).noted(SCOPES, "['', 'head', 'linear']").output("y")
+}
+
+#[test]
+fn a_table_that_a_head_uses_too_is_not_missed_and_one_that_was_looked_up_is() {
+    let signature = "p_words_weight: PARAMETER target='words.weight'\np_head_weight: PARAMETER target='head.weight'";
+    let tied = words_and_head("p_head_weight").signed(signature).load();
+    assert_eq!((tied.network.parameters(), tied.warnings), (80, vec![]));
+    let places = format!("{signature}\np_places_weight: PARAMETER target='places.weight'");
+    let loaded = words_and_head("p_head_weight").signed(&places).load();
+    // Sixteen places of a table that has more, which the file has no longer.
+    assert_eq!(loaded.network.parameters(), 80 + 128);
+    let expected = "1 tensors ahead (\"embedding_1\" is one, perhaps of \"places.weight\")";
+    assert!(loaded.warnings[0].contains(expected) && loaded.warnings.len() == 1, "{:?}", loaded.warnings);
+}
+
+#[test]
+fn filters_that_were_computed_ahead_are_told_of() {
+    // Filters times a mask, both of the module that multiplies by them.
+    let draft = Draft::opset(17).input("x", [Is(2), Is(8)]).stored("val_7", floats(&[8, 8], &[0.5; 64]));
+    let draft = draft.node("MatMul", &["x", "val_7"], "y", vec![]);
+    let linear = "%linear : f[target=torch.ops.aten.linear.default](args = (%x, %mul))";
+    let draft = draft.noted(OPERATION, linear).noted(SCOPES, "['', 'blk', 'linear']").output("y");
+    let loaded = draft.signed("p_blk_w: PARAMETER target='blk.w'").load();
+    assert_eq!(loaded.network.parameters(), 64);
+    assert!(loaded.warnings[0].contains("(\"val_7\" is one) from parameters whose sizes"), "{:?}", loaded.warnings);
 }
