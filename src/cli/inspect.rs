@@ -1,7 +1,7 @@
 //! The arguments of `perf4sight inspect`.
 
 use crate::error::Result;
-use crate::network::onnx::parse_dim;
+use crate::network::onnx::{self, parse_dim};
 use crate::network::zoo::Dataset;
 use crate::sections::inspect;
 use crate::workload::{LARGEST_BATCH, Stage, Workload};
@@ -34,6 +34,6 @@ impl Inspect {
     pub fn into_verb(self) -> Result<inspect::Inspect> {
         let Inspect { network, bs: batch, stage, dataset, dims } = self;
         let workload = Workload::published(Stage::parse(&stage)?, batch);
-        Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload, dims: dims.into_iter().collect() })
+        Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload, dims: onnx::dims(dims)? })
     }
 }

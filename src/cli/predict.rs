@@ -3,7 +3,7 @@
 use super::sizes::Sizes;
 use super::words;
 use crate::error::{Error, Result};
-use crate::network::onnx::parse_dim;
+use crate::network::onnx::{self, parse_dim};
 use crate::sections::predict::{self, Form};
 use crate::units::Bytes;
 use crate::workload::Stage;
@@ -65,7 +65,7 @@ impl Predict {
             require_fit: self.require_fit,
             device: self.device,
             dataset: self.dataset,
-            dims: self.dims.into_iter().collect(),
+            dims: onnx::dims(self.dims)?,
             output: Vec::new(),
             form: if self.csv { Form::Csv } else { Form::Tables },
         })

@@ -20,6 +20,21 @@ pub fn parse_dim(text: &str) -> Result<(String, u64)> {
     Ok((name.to_owned(), size))
 }
 
+/// The sizes of several dimensions.
+///
+/// # Errors
+/// A usage error where one has two sizes.
+pub fn dims(sizes: impl IntoIterator<Item = (String, u64)>) -> Result<Dims> {
+    let mut dims = Dims::new();
+    for (name, size) in sizes {
+        if let Some(other) = dims.insert(name.clone(), size).filter(|&other| other != size) {
+            let problem = format!("dimension \"{name}\" is said to be {other} and {size} large");
+            return Err(Error::usage(problem).expected("one size for each dimension"));
+        }
+    }
+    Ok(dims)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,5 +46,13 @@ mod tests {
         for wrong in ["tokens", "=3", "tokens=0", "tokens=-1", "tokens=many"] {
             assert!(parse_dim(wrong).unwrap_err().to_string().contains("such as tokens=197"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_dimension_has_one_size() {
+        let said = |sizes: [u64; 2]| dims(sizes.map(|size| ("tokens".to_string(), size)));
+        assert_eq!(said([37, 37]).unwrap(), Dims::from([("tokens".into(), 37)]));
+        let error = said([37, 40]).unwrap_err().to_string();
+        assert!(error.contains("dimension \"tokens\" is said to be 37 and 40 large"), "{error}");
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Initializer {
 /// Reads the messages of an ONNX file of `length` bytes.
 ///
 /// # Errors
-/// `InvalidData` where the bytes are no ONNX file or end too early; else what the operating system said.
+/// `InvalidData` where the bytes are no ONNX file or end too early, `Unsupported` where its functions have no end; else what the operating system said.
 pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
     let mut wire = Wire { input: BufReader::with_capacity(ROOM, input), position: 0, node: Vec::new() };
     let (mut graph_fields, mut initializers) = (Vec::new(), Vec::new());
@@ -50,12 +50,16 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
     }
     let mut model = ModelProto::decode(model_fields.as_slice()).map_err(garbage)?;
     let graph = GraphProto::decode(graph_fields.as_slice()).map_err(garbage)?;
-    model.graph = Some(functions::inlined(&model, graph).map_err(garbage)?);
+    model.graph = Some(functions::inlined(&model, graph).map_err(nested)?);
     Ok(File { model, initializers })
 }
 
 fn garbage(problem: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem.to_string())
+}
+
+fn nested(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, problem)
 }
 
 /// The protobuf wire format: a sequence of keys and values.

@@ -6,11 +6,12 @@
 //! - what the default exporter notes beside the nodes it rewrites, or how it calls the biases that folding makes;
 //! - weights of convolutions that lost their names (`onnx::Conv_498`): the older exporter computed them while folding;
 //! - no normalisation of any kind in a network with residual sums, depthwise convolutions or squeeze-and-excite products: all
-//!   published families with these train with one. (The rare ones that do without get a warning too many.)
+//!   published families with these train with one. (The rare ones that do without get a warning too many.) Not so where PyTorch's older
+//!   exporter names all convolutions and their filters: what it folds into it renames, as in the second sign.
 //! - our own note, in files written from a network that was folded.
 
 use super::exporter::holds_batch_norm;
-use super::schema::{GraphProto, ModelProto, StringStringEntryProto};
+use super::schema::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
 use super::translate::Filters;
 use crate::network::{Activation, Binary, Nature, Network, Node, NodeId, Op, Reduction};
 use std::collections::BTreeMap;
@@ -56,7 +57,14 @@ pub(super) fn is_folded(
     }
     let renamed = filters.values().any(|filters| filters.tensor.starts_with("onnx::Conv_"));
     let held = graph.node.iter().filter(|node| holds_batch_norm(node)).count();
-    renamed || held > unfolded || (!noted && is_bare(network))
+    renamed || held > unfolded || (!noted && !is_named(graph) && is_bare(network))
+}
+
+/// Whether every convolution is called as PyTorch's older exporter does, `/blocks.0/conv/Conv`, and its filters as PyTorch does.
+fn is_named(graph: &GraphProto) -> bool {
+    let filters = |node: &NodeProto| node.input.get(1).is_some_and(|filters| filters.ends_with(".weight"));
+    let mut layers = graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose")).peekable();
+    layers.peek().is_some() && layers.all(|node| node.name().starts_with('/') && filters(node))
 }
 
 /// Whether nothing is normalised in a network that could not be trained so.

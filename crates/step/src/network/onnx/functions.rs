@@ -15,14 +15,14 @@ type Key<'a> = (&'a str, &'a str);
 /// The graph without calls of the model's own functions.
 ///
 /// # Errors
-/// One sentence, where a function calls itself.
+/// One clause, where a function calls itself, or they are nested too deep or make too many nodes.
 pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProto, String> {
     if model.functions.is_empty() {
         return Ok(graph);
     }
     let functions = model.functions.iter().map(|function| ((function.domain(), function.name()), function)).collect();
-    let mut inliner = Inliner { functions, calls: 0, nodes: Vec::new() };
-    graph.node.iter().try_for_each(|node| inliner.add(node.clone(), 0))?;
+    let mut inliner = Inliner { functions, calls: 0, open: Vec::new(), nodes: Vec::new() };
+    graph.node.iter().try_for_each(|node| inliner.add(node.clone()))?;
     let node = inliner.nodes;
     Ok(GraphProto { node, ..graph })
 }
@@ -31,21 +31,33 @@ struct Inliner<'a> {
     functions: HashMap<Key<'a>, &'a FunctionProto>,
     /// Calls so far, which number the values inside.
     calls: usize,
+    /// Those that are being put in place, the outermost first.
+    open: Vec<Key<'a>>,
     nodes: Vec<NodeProto>,
 }
 
 impl Inliner<'_> {
-    fn add(&mut self, node: NodeProto, depth: usize) -> Result<(), String> {
+    fn add(&mut self, node: NodeProto) -> Result<(), String> {
         let Some(&function) = self.functions.get(&(node.domain(), node.op_type())) else {
             self.nodes.push(node);
             return Ok(());
         };
-        if depth == MAX_DEPTH || self.nodes.len() > MAX_NODES {
-            return Err(format!("has a function \"{}\" that calls itself", function.name()));
+        let (name, key) = (function.name(), (function.domain(), function.name()));
+        if self.open.contains(&key) {
+            return Err(format!("has a function \"{name}\" that calls itself"));
+        }
+        if self.open.len() == MAX_DEPTH {
+            return Err(format!("nests its functions more than {MAX_DEPTH} deep, where it calls \"{name}\""));
+        }
+        if self.nodes.len() > MAX_NODES {
+            return Err(format!("has functions that make more than {MAX_NODES} nodes, as where it calls \"{name}\""));
         }
         self.calls += 1;
+        self.open.push(key);
         let call = Inlined { function, node: &node, number: self.calls };
-        function.node.iter().try_for_each(|body| self.add(call.body(body), depth + 1))
+        function.node.iter().try_for_each(|body| self.add(call.body(body)))?;
+        self.open.pop();
+        Ok(())
     }
 }
 

@@ -36,9 +36,10 @@ mod tensor;
 mod tests;
 mod translate;
 mod value;
+mod widths;
 mod write;
 
-pub use dims::{Dims, parse_dim};
+pub use dims::{Dims, dims, parse_dim};
 pub use magnitudes::Magnitudes;
 pub use write::{to_bytes, write};
 
@@ -56,7 +57,7 @@ use translate::{Filters, SYMBOLIC_BATCH, Translation};
 use value::{Feature, Value};
 
 /// Opsets whose operators this reader knows.
-const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
 
 /// The operator set that files are written in, at least: the first in which a normalisation of groups scales every channel.
 const OPSET: i64 = 21;
@@ -155,6 +156,9 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
             .file(path)
             .expected("what torch.onnx.export writes")
             .help("export the network again, or copy the file again if it was cut off"),
+        std::io::ErrorKind::Unsupported => {
+            Error::input(cause.to_string()).file(path).help("export the network again, without functions of its own")
+        }
         _ => Error::io(path, READ, &cause),
     })
 }
@@ -165,6 +169,7 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
     let read = || {
         let mut warnings = Vec::new();
         let opset = opset(&file.model, &mut warnings)?;
+        warnings.extend(widths::warning(file));
         let empty = GraphProto::default();
         let graph = file.model.graph.as_ref().unwrap_or(&empty);
         let Translated { network, filters, guessed, unfolded, told, noted } = network(file, graph, &name, opset)?;
@@ -227,6 +232,7 @@ fn domains(model: &ModelProto) -> HashMap<&str, i64> {
 }
 
 fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Translated, Problem> {
+    refused::check(graph)?;
     let data = source::data(graph, &file.initializers)?;
     let samples = data[0].samples;
     let outputs = outputs(graph)?;
@@ -258,7 +264,10 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         guessed: Vec::new(),
         values,
     };
-    refused::check(graph)?;
+    if order.is_empty() {
+        let help = "export a network that computes something";
+        return Err(("holds no operation: what it gives is what it reads".into(), Some(help)));
+    }
     for node in order {
         translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
     }

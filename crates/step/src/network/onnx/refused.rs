@@ -1,7 +1,7 @@
 //! What no cost can be told of: quantised and sparse tensors, graphs that data decide about.
 
-use super::schema::GraphProto;
-use super::source::{Problem, described};
+use super::schema::{GraphProto, ValueInfoProto, type_proto};
+use super::source::{self, Problem, described};
 
 /// What is wrong with a node whose data decide what runs.
 pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a step costs depends on the image";
@@ -10,10 +10,11 @@ const BEFORE: &str = "bring the network as it was before it was quantised: expor
 
 /// Refuses a graph that holds such.
 pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
-    if let Some(sparse) = graph.sparse_initializer.first() {
-        let name = sparse.values.as_ref().map_or("", |values| values.name());
+    let sparse =
+        graph.sparse_initializer.first().map(|sparse| sparse.values.as_ref().map_or("", |values| values.name()));
+    if let Some(name) = sparse.or_else(|| graph.input.iter().find(|input| is_sparse(input)).map(|input| input.name())) {
         let problem = format!("holds the sparse tensor \"{name}\", which is not supported");
-        return Err((problem, Some("export the network with dense weights")));
+        return Err((problem, Some("export the network with dense tensors")));
     }
     for node in &graph.node {
         if is_quantised(node.op_type()) {
@@ -24,7 +25,28 @@ pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
             return Err((format!("{} {BY_DATA}", described(node)), Some(help)));
         }
     }
+    if let Some((input, kind)) = graph.input.iter().find_map(|input| Some((input, narrow(input)?))) {
+        let problem = format!("input \"{}\" is quantised ({kind}), which is not supported", input.name());
+        return Err((problem, Some(BEFORE)));
+    }
     Ok(())
+}
+
+fn is_sparse(input: &ValueInfoProto) -> bool {
+    let kind = input.r#type.as_ref().and_then(|kind| kind.value.as_ref());
+    matches!(kind, Some(type_proto::Value::SparseTensorType(_)))
+}
+
+/// What an input's elements are called that are as narrow as quantised networks have them.
+fn narrow(input: &ValueInfoProto) -> Option<String> {
+    let kind = source::element_type(input)?;
+    let name = kind.as_str_name().to_lowercase();
+    let is_narrow = name.ends_with("int8")
+        || name.ends_with("int4")
+        || name.ends_with("int2")
+        || name.starts_with("float8")
+        || name.starts_with("float4");
+    is_narrow.then_some(name)
 }
 
 fn is_quantised(operator: &str) -> bool {

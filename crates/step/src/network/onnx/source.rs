@@ -244,7 +244,8 @@ fn tensor_type(info: &ValueInfoProto) -> Option<&type_proto::Tensor> {
     }
 }
 
-fn element_type(info: &ValueInfoProto) -> Option<DataType> {
+/// What a value's elements are declared to be.
+pub(super) fn element_type(info: &ValueInfoProto) -> Option<DataType> {
     DataType::try_from(tensor_type(info)?.elem_type()).ok().filter(|kind| *kind != DataType::Undefined)
 }
 

@@ -10,7 +10,10 @@ use crate::network::{Activation, Binary, Op, Shape};
 pub(super) fn attention(to: &mut Translation, call: &Call) -> Outcome {
     // What earlier calls left behind is of networks that write text word by word.
     let only_result = call.node.output.iter().skip(1).all(String::is_empty);
-    if !only_result || (4..7).any(|place| !call.is_absent(place)) {
+    // A band of places around each, which operator set 25 brought.
+    let is_band =
+        ["left_window_size", "right_window_size"].iter().any(|bound| call.int(bound).is_some_and(|size| size >= 0));
+    if !only_result || is_band || (4..7).any(|place| !call.is_absent(place)) {
         return Err(Misfit::Unsupported);
     }
     let merged = to.builder.shape(call.feature(0)?.id).rank() == 2;

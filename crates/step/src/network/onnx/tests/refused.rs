@@ -5,8 +5,10 @@ use crate::network::onnx::schema::FunctionProto;
 
 #[test]
 fn an_operator_set_of_tomorrow_is_read_with_a_warning() {
-    let loaded = Draft::opset(25).image().node("Relu", &["x"], "y", vec![]).output("y").load();
-    assert!(loaded.warnings[0].starts_with("uses opset 25, newer than 24"), "{:?}", loaded.warnings);
+    let of = |opset| Draft::opset(opset).image().node("Relu", &["x"], "y", vec![]).output("y").load().warnings;
+    assert!(of(28)[0].starts_with("uses opset 28, newer than 27"), "{:?}", of(28));
+    // 25 to 27 add operators, and widths of numbers to those that there are.
+    assert_eq!(of(27), Vec::<String>::new());
 }
 
 #[test]
@@ -15,8 +17,13 @@ fn weights_in_sixteen_bits_are_parameters_like_others() {
         let stored =
             |dims: &[i64]| TensorProto { dims: dims.to_vec(), data_type: Some(kind as i32), ..Default::default() };
         let draft = Draft::new().stored("c.weight", stored(&[4, 3, 1, 1])).stored("c.bias", stored(&[4]));
-        let network = draft.node("Conv", &["x", "c.weight", "c.bias"], "y", vec![]).output("y").load().network;
+        let mut draft = draft.node("Conv", &["x", "c.weight", "c.bias"], "y", vec![]).output("y");
+        draft.graph().input[0] = Draft::typed("x", [Named("batch"), Is(3), Is(8), Is(8)], kind);
+        let Loaded { network, warnings } = draft.load();
         assert_eq!((network.parameters(), network.coverage().is_full()), (16, true), "{kind:?}");
+        let name = kind.as_str_name().to_lowercase();
+        let expected = format!("holds its numbers in {name}: they are counted, measured and predicted as float32");
+        assert!(warnings.iter().any(|warning| warning.starts_with(&expected)), "{warnings:?}");
     }
 }
 
@@ -65,25 +72,72 @@ fn ten_gigabytes_of_weights_elsewhere_are_never_looked_for() {
 
 #[test]
 fn functions_that_call_each_other_end() {
-    let call = |name: &str, of: &str| FunctionProto {
-        name: Some(name.into()),
+    let error = calling("Ping", vec![function("Ping", &["Pong"]), function("Pong", &["Ping"])]);
+    assert!(error.contains("that calls itself"), "{error}");
+}
+
+/// A function of one operand that calls these, each with what the one before gave.
+fn function(name: &str, calls: &[&str]) -> FunctionProto {
+    let value = |place: usize| if place == calls.len() { "out".to_string() } else { format!("v{place}") };
+    let node = |(place, of): (usize, &&str)| NodeProto {
+        op_type: Some(of.to_string()),
         domain: Some("local".into()),
-        input: vec!["a".into()],
-        output: vec!["b".into()],
-        node: vec![NodeProto {
-            op_type: Some(of.into()),
-            domain: Some("local".into()),
-            input: vec!["a".into()],
-            output: vec!["b".into()],
-            ..Default::default()
-        }],
+        input: vec![value(place)],
+        output: vec![value(place + 1)],
         ..Default::default()
     };
-    let mut draft = Draft::new().node("Ping", &["x"], "y", vec![]).output("y");
+    FunctionProto {
+        name: Some(name.into()),
+        domain: Some("local".into()),
+        input: vec!["v0".into()],
+        output: vec!["out".into()],
+        node: calls.iter().enumerate().map(node).collect(),
+        ..Default::default()
+    }
+}
+
+/// What is said of a file that calls one of these functions.
+fn calling(first: &str, functions: Vec<FunctionProto>) -> String {
+    let mut draft = Draft::new().node(first, &["x"], "y", vec![]).output("y");
     draft.graph().node[0].domain = Some("local".into());
-    draft.0.functions = vec![call("Ping", "Pong"), call("Pong", "Ping")];
-    let error = draft.error();
-    assert!(error.contains("that calls itself"), "{error}");
+    draft.0.functions = functions;
+    draft.error()
+}
+
+#[test]
+fn functions_that_are_only_many_call_nobody_wrongly_themselves() {
+    let name = |number: usize| format!("F{number}");
+    let chain = (1..100).map(|number| function(&name(number), &[&name(number - 1)])).collect();
+    let error = calling("F99", chain);
+    assert!(error.contains("nests its functions more than 64 deep") && !error.contains("no ONNX file"), "{error}");
+    // Each calls the one before twice, 2^40 times all together; what ends it is not its depth.
+    let double = (1..40).map(|number| function(&name(number), &[&name(number - 1), &name(number - 1)])).collect();
+    let error = calling("F39", double);
+    assert!(error.contains("functions that make more than 1048576 nodes"), "{error}");
+}
+
+#[test]
+fn what_is_refused_is_called_what_it_is() {
+    let stored = TensorProto { name: Some("w".into()), ..floats(&[1], &[1.0]) };
+    let mut sparse = Draft::new().node("MatMul", &["x", "w"], "y", vec![]).output("y");
+    let tensor = super::super::schema::SparseTensorProto { values: Some(stored), ..Default::default() };
+    sparse.graph().sparse_initializer.push(tensor);
+    assert!(sparse.error().contains("holds the sparse tensor \"w\""), "{}", sparse.error());
+    let mut input = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");
+    let kind = type_proto::Value::SparseTensorType(type_proto::SparseTensor::default());
+    input.graph().input[0].r#type = Some(TypeProto { value: Some(kind), ..Default::default() });
+    assert!(input.error().contains("holds the sparse tensor \"x\""), "{}", input.error());
+    let bytes = |node: &str, kind: DataType| {
+        let mut draft = Draft::new().node(node, &["x"], "y", vec![]).output("y");
+        draft.graph().input[0] = Draft::typed("x", [Named("batch"), Is(3), Is(8), Is(8)], kind);
+        draft.error()
+    };
+    let error = bytes("Cast", DataType::Int8);
+    assert!(error.contains("input \"x\" is quantised (int8)"), "{error}");
+    let error = bytes("QLinearConv", DataType::Uint8);
+    assert!(error.contains("node \"y\" (QLinearConv) is quantised"), "{error}");
+    let error = Draft::new().output("x").error();
+    assert!(error.contains("holds no operation"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! Notices networks whose numbers are of another width than the one in which everything here is counted.
+
+use super::file::File;
+use super::schema::tensor_proto::DataType;
+use super::source::{dims, element_type};
+use super::tensor::is_float;
+use std::collections::BTreeMap;
+
+/// What to tell of a file most of whose numbers are not of 32 bits. The inputs' batch, and what else is open, counts as one.
+pub(super) fn warning(file: &File) -> Option<String> {
+    let mut held: BTreeMap<DataType, u64> = BTreeMap::new();
+    let stored = file.initializers.iter().map(|one| &one.tensor).filter_map(|tensor| {
+        let elements = tensor.dims.iter().fold(1u64, |all, &dim| all.saturating_mul(u64::try_from(dim).unwrap_or(0)));
+        Some((DataType::try_from(tensor.data_type()).ok()?, elements))
+    });
+    let given = file.model.graph.iter().flat_map(|graph| &graph.input).filter_map(|input| {
+        let sizes = dims(input).unwrap_or_default().into_iter().flatten();
+        Some((element_type(input)?, sizes.fold(1u64, u64::saturating_mul)))
+    });
+    for (kind, elements) in stored.chain(given).filter(|(kind, _)| is_float(*kind)) {
+        let all = held.entry(kind).or_default();
+        *all = all.saturating_add(elements);
+    }
+    let (most, _) = held.into_iter().max_by_key(|&(_, elements)| elements)?;
+    (most != DataType::Float).then(|| {
+        format!(
+            "holds its numbers in {}: they are counted, measured and predicted as float32, of 4 bytes each",
+            most.as_str_name().to_lowercase()
+        )
+    })
+}
