@@ -132,7 +132,8 @@ impl<'a> Exporter<'a> {
 
     /// Whether a tensor is a buffer: nobody trains it.
     pub fn keeps(&self, name: &str) -> bool {
-        is_buffer(name) || self.buffers.contains(name) || self.marked.contains(mark("b_", name).as_str())
+        let is_kept = is_buffer(name) || self.buffers.contains(name) || self.marked.contains(mark("b_", name).as_str());
+        is_kept && !self.trained.contains(name)
     }
 }
 

@@ -116,10 +116,11 @@ fn alike(data: &[Data]) -> Result<(), Problem> {
     ))
 }
 
-/// Whether PyTorch would not train a tensor of this name, by the names its modules, torchvision's and timm's give their buffers.
+/// Whether PyTorch would not train a tensor of this name, by the names its modules, its tutorials, torchvision, timm and transformers give
+/// their buffers.
 /// Graph inputs do not say which of them are parameters.
 pub(super) fn is_buffer(name: &str) -> bool {
-    const BUFFERS: [&str; 9] = [
+    const BUFFERS: [&str; 13] = [
         "running_mean",
         "running_var",
         "num_batches_tracked",
@@ -129,6 +130,10 @@ pub(super) fn is_buffer(name: &str) -> bool {
         "attn_mask",
         "buffer",
         "k_bias",
+        "pe",
+        "inv_freq",
+        "cos_cached",
+        "sin_cached",
     ];
     BUFFERS.contains(&name.rsplit('.').next().unwrap_or(name))
 }

@@ -174,7 +174,9 @@ fn recognise_or(to: &mut Translation, call: &Call, inputs: &[Feature], curves: V
 fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
     match call.inputs.as_slice() {
         [Value::Feature(x)] => single(*x),
-        [Value::Feature(x), other] | [other, Value::Feature(x)] if is_trained(call, other) => {
+        [Value::Feature(x), other] | [other, Value::Feature(x)]
+            if is_trained(call, other) && !scales_input(to, call, *x, other) =>
+        {
             with_weight(to, call, binary, *x)
         }
         [Value::Feature(x), other] | [other, Value::Feature(x)] if !matches!(other, Value::Feature(_)) => {
@@ -198,6 +200,19 @@ fn arithmetic(to: &mut Translation, call: &Call, binary: Binary) -> Outcome {
 /// Whether an operand is a parameter. Where an exporter folded one with what is done to it, it notes the parameter beside the node.
 fn is_trained(call: &Call, value: &Value) -> bool {
     matches!(value, Value::Weight(weight) if !weight.is_made_up() || reads_parameter(call.node))
+}
+
+/// Whether a graph input is the mean or deviation that the network's own input is less or divided by: PyTorch keeps these as buffers.
+fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> bool {
+    let Value::Weight(weight) = value else { return false };
+    let steps =
+        std::iter::successors(Some(to.builder.node(read.id)), |node| match (&node.op, node.inputs.as_slice()) {
+            (Op::Binary(Binary::Sub), &[only]) => Some(to.builder.node(only)),
+            _ => None,
+        });
+    let is_first = matches!(call.input(0), Value::Feature(_));
+    let is_raw = steps.last().is_some_and(|node| matches!(node.op, Op::Input(_)));
+    matches!(call.node.op_type(), "Sub" | "Div") && is_first && is_raw && !to.exporter.trains(&weight.tensor)
 }
 
 fn between(to: &mut Translation, call: &Call, binary: Binary, inputs: [Feature; 2]) -> Outcome {

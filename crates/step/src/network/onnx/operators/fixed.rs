@@ -3,7 +3,8 @@
 use super::unknown;
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome};
-use crate::network::onnx::tensor::Constant;
+use crate::network::onnx::schema::tensor_proto::DataType;
+use crate::network::onnx::tensor::{Constant, is_float};
 use crate::network::onnx::translate::{Translation, own_name, stem};
 use crate::network::onnx::value::{Feature, Random, Value, Weight, elements};
 use crate::network::onnx::{infer, rearrange};
@@ -22,6 +23,9 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
         return looked_up;
     }
     match call.inputs.as_slice() {
+        [Value::Weight(weight), ..] if ends_gradient(call) && operator == "Cast" => {
+            Ok(vec![Value::Opaque(weight.dims.clone())])
+        }
         [same, ..] if matches!(operator, "Identity" | "Cast" | "CastLike" | "Dropout") => Ok(vec![same.clone()]),
         [fixed] if operator == "Shape" => match fixed.fixed_dims() {
             Some(dims) => super::shapes::of(call, &tensor_dims(dims)),
@@ -35,7 +39,7 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
 /// What is computed from weights and tables only: it is the same for every sample and step but for the training of its weights.
 fn derived(to: &mut Translation, call: &Call) -> Outcome {
     let Some(shapes) = output_shapes(to, call) else { return unknown::load(to, call).map_err(Misfit::Wrong) };
-    let weights: Vec<&Weight> = trained(call).collect();
+    let weights: Vec<&Weight> = trained(call).filter(|_| !ends_gradient(call)).collect();
     let partial = matches!(
         call.node.op_type(),
         "Slice" | "Split" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose"
@@ -76,6 +80,19 @@ fn trained<'c>(call: &'c Call) -> impl Iterator<Item = &'c Weight> {
     };
     let named = weights().any(|weight| !weight.is_made_up());
     weights().filter(move |weight| !named || !weight.is_made_up())
+}
+
+/// Whether no gradient gets back through an operation, so that what is read by such alone is no parameter: masks, which PyTorch keeps as buffers.
+fn ends_gradient(call: &Call) -> bool {
+    match call.node.op_type() {
+        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "Not" | "And" | "Or" | "Xor" | "IsNaN"
+        | "IsInf" | "ArgMax" | "ArgMin" | "NonZero" => true,
+        "Cast" => {
+            let kind = call.int("to").and_then(|kind| DataType::try_from(kind as i32).ok());
+            kind.is_some_and(|kind| !is_float(kind))
+        }
+        _ => false,
+    }
 }
 
 /// Whether a matrix is transposed to one of that shape.

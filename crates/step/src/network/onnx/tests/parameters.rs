@@ -249,3 +249,23 @@ fn filters_that_were_computed_ahead_are_told_of() {
     assert_eq!(loaded.network.parameters(), 64);
     assert!(loaded.warnings[0].contains("(\"val_7\" is one) from parameters whose sizes"), "{:?}", loaded.warnings);
 }
+
+#[test]
+fn what_is_only_compared_or_scales_the_input_is_no_parameter() {
+    // A causal mask, as nanoGPT keeps it.
+    let draft = Draft::new().weight("bias", [1, 1, 8, 8]).number("zero", 0.0).number("never", f32::NEG_INFINITY);
+    let draft = draft.node("Equal", &["bias", "zero"], "hidden", vec![]);
+    let draft = draft.node("Where", &["hidden", "never", "x"], "y", vec![]).output("y");
+    assert_eq!(draft.load().network.parameters(), 0);
+    // Means and deviations of images.
+    let draft = Draft::new().weight("mean", [1, 3, 1, 1]).weight("std", [1, 3, 1, 1]).weight("gain", [1, 3, 1, 1]);
+    let draft = draft.node("Sub", &["x", "mean"], "less", vec![]).node("Div", &["less", "std"], "d", vec![]);
+    assert_eq!(draft.node("Mul", &["d", "gain"], "y", vec![]).output("y").load().network.parameters(), 3);
+    // Sines of places, as PyTorch's tutorials keep them, and a parameter that is called so.
+    let draft = || Draft::new().node("Add", &["x", "m.pe"], "y", vec![]);
+    let buffer = draft().weight("m.pe", [3, 8, 8]).output("y").load();
+    assert_eq!(buffer.network.parameters(), 0);
+    let add = "%add : f[target=torch.ops.aten.add.Tensor](args = (%x, %p_m_pe))";
+    let draft = draft().stored("m.pe", floats(&[3, 8, 8], &[0.5; 192])).noted(OPERATION, add).output("y");
+    assert_eq!(draft.signed("p_m_pe: PARAMETER target='m.pe'").load().network.parameters(), 192);
+}
