@@ -140,7 +140,7 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
     let mode = values.named("mode", Mode::parse)?;
     let levels: BTreeSet<u8> = values.get::<Vec<u8>>("pruning_perc")?.into_iter().collect();
     let sources = values.each("networks", |name| Source::find(name, &folder, dataset, mode == Mode::L1))?;
-    let dims = values.each("dims", onnx::parse_dim)?.into_iter().collect();
+    let dims = onnx::dims(values.each("dims", onnx::parse_dim)?).map_err(|error| values.placed("dims", error))?;
     source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
     Ok(Box::new(CreateNetworkDataset {
         sources,
@@ -181,11 +181,13 @@ impl Verb for CreateNetworkDataset {
         if self.repeats > 1 && self.mode != Mode::RandomWeighted {
             context.warn("repeats counts only in mode random_weighted: one variant per level is written");
         }
-        let networks: Vec<Loaded> = self.sources.iter().map(|source| source.load(&self.dims)).collect::<Result<_>>()?;
+        let (networks, unread) = self.load(context)?;
         networks.iter().flat_map(|loaded| &loaded.warnings).for_each(|warning| context.warn(warning));
         fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
         let made = self.make_all(&networks, context)?;
-        self.summarise(&networks, &made)
+        let summary = self.summarise(&networks, &made)?;
+        // What could not be read says more than what could not be reached.
+        Ok(Summary { failure: self.not_read(&unread).or(summary.failure), ..summary })
     }
 }
 
@@ -205,6 +207,30 @@ impl CreateNetworkDataset {
         };
         let at = |level: u8| repeats.iter().map(move |&repeat| Variant { repeat, ..Variant::new(network, level) });
         self.levels.iter().flat_map(|&level| at(level)).collect()
+    }
+
+    /// The networks, and the names of those that could not be read, of which warnings tell why. An error where none could be.
+    fn load(&self, context: &mut Context) -> Result<(Vec<Loaded>, Vec<&str>)> {
+        let (mut networks, mut unread) = (Vec::new(), Vec::new());
+        for source in &self.sources {
+            match source.load(&self.dims) {
+                Ok(loaded) => networks.push(loaded),
+                Err(error) => unread.push((source.name(), error)),
+            }
+        }
+        if networks.is_empty() && !unread.is_empty() {
+            return Err(unread.swap_remove(0).1);
+        }
+        unread.iter().for_each(|(_, error)| context.warn(error));
+        Ok((networks, unread.into_iter().map(|(name, _)| name).collect()))
+    }
+
+    fn not_read(&self, unread: &[&str]) -> Option<Error> {
+        let (count, all, names) = (unread.len(), self.sources.len(), unread.join(", "));
+        (!unread.is_empty()).then(|| {
+            Error::input(format!("{count} of {all} networks could not be read and were not pruned: {names}"))
+                .help("the warnings above say why; leave them out of networks, or mend their files and run again")
+        })
     }
 
     /// All variants, in parallel; their order is that of the configuration whatever finishes first.
