@@ -25,10 +25,22 @@ pub struct Knee {
     pub share: f64,
     /// The CPUs.
     pub cpus: f64,
-    /// Whether it was measured, and one step less too.
+    /// Whether it was measured, and one step less too, and nothing else took time of the job there or beyond.
     pub verified: bool,
     /// Between which numbers of CPUs it lies, by what the rates are uncertain by and what was not measured.
     pub between: [f64; 2],
+}
+
+impl Knee {
+    /// What is left of it where the rate at this number of CPUs may be higher than was measured, because others took time of the job: nobody
+    /// verified a knee that this point, or the one above, was held against, and it may lie as far off as the point.
+    pub fn doubt(&mut self, grid: &Grid, cpus: f64) {
+        if grid.before(self.cpus).is_some_and(|before| cpus < before) {
+            return;
+        }
+        self.verified = false;
+        self.between = [self.between[0].min(cpus), self.between[1].max(cpus)];
+    }
 }
 
 /// The shares of the best rate whose knees are looked for.

@@ -166,3 +166,23 @@ fn one_number_of_cpus_is_a_search_too() {
     assert_eq!(next(&grid, &points), Next::Done);
     assert_eq!(knees(&grid, &Curve::of(&points).unwrap())[0].cpus, 1.0);
 }
+
+/// A job that needs a whole CPU (5.0 iterations a second with 0.5, 6.7 with 1), of which others took so much that 4.8 were measured with 1.
+#[test]
+fn a_knee_below_a_point_that_others_disturbed_is_not_verified() {
+    let grid = Grid::new(1.0, 0.25);
+    let points = [(0.25, 2.5), (0.5, 5.0), (0.75, 5.0), (1.0, 4.8)];
+    let curve = Curve::of(&points.map(|(cpus, rate)| Point { cpus, rate: Rate::exactly(rate) })).unwrap();
+    let knee = |doubtful: f64| {
+        let mut knee = knees(&grid, &curve)[0];
+        assert!(knee.verified && knee.cpus == 0.5);
+        knee.doubt(&grid, doubtful);
+        knee
+    };
+    assert_eq!((knee(1.0).verified, knee(1.0).between), (false, [0.5, 1.0]));
+    assert_eq!((knee(0.25).verified, knee(0.25).between), (false, [0.25, 0.5]));
+    let mut high = Knee { cpus: 1.0, between: [1.0, 1.0], ..knee(1.0) };
+    high.verified = true;
+    high.doubt(&grid, 0.5);
+    assert!(high.verified, "its rate is below that with 0.75 whatever it is");
+}

@@ -297,7 +297,11 @@ impl Profile {
     /// Fills in what follows from points and model.
     pub fn conclude(&mut self, grid: &crate::sensitivity::Grid) {
         let Some(curve) = self.curve() else { return };
-        self.knees = knees(grid, &curve);
+        let mut knees = knees(grid, &curve);
+        for point in self.curve_points().filter(|point| point.is_doubtful()) {
+            knees.iter_mut().for_each(|knee| knee.doubt(grid, point.place.cpus));
+        }
+        self.knees = knees;
         self.oddities = curve.oddities();
         self.matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
         self.storage_matrix = self.storage_epochs().unwrap_or_default();
