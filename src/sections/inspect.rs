@@ -78,10 +78,10 @@ impl Sheet<'_> {
         let mut table =
             Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()));
         for (node, &backward) in network.nodes().iter().zip(&self.backward) {
-            let forward = network.macs_of(node);
+            let macs = [network.macs_of(node), backward].map(|macs| macs.saturating_mul(network.times_of(node, batch)));
             let bytes = [network.bytes_in(node, self.workload), network.bytes_out(node, self.workload)];
             let words = [node.name.as_str().into(), node.op.kind().into(), output(node, batch).into()];
-            table.row(words.into_iter().chain(self.costs(network.parameters_of(node), [forward, backward], bytes)));
+            table.row(words.into_iter().chain(self.costs(network.parameters_of(node), macs, bytes)));
         }
         table
     }
@@ -95,7 +95,10 @@ impl Sheet<'_> {
         };
         let moved = [bytes(Network::bytes_in), bytes(Network::bytes_out)];
         let counts = [network.coverage().operations.into(), network.activations().saturating_mul(batch).into()];
-        let macs = [network.macs(), self.backward.iter().sum()];
+        let times = |node: &Node| network.times_of(node, batch);
+        let forward = network.nodes().iter().map(|node| network.macs_of(node).saturating_mul(times(node)));
+        let backward = network.nodes().iter().zip(&self.backward).map(|(node, macs)| macs.saturating_mul(times(node)));
+        let macs = [forward.fold(0, u64::saturating_add), backward.fold(0, u64::saturating_add)];
         table.row(counts.into_iter().chain(self.costs(network.parameters(), macs, moved)));
         table
     }
@@ -111,12 +114,11 @@ impl Sheet<'_> {
         columns
     }
 
-    /// Costs of the whole batch, from MACs per sample and bytes per batch.
+    /// Costs of the whole batch.
     fn costs(&self, parameters: u64, [forward, backward]: [u64; 2], bytes: [u64; 2]) -> Vec<Cell> {
-        let batched = |macs: u64| Cell::Count(macs.saturating_mul(self.workload.batch));
-        let mut cells = vec![parameters.into(), batched(forward)];
+        let mut cells = vec![parameters.into(), forward.into()];
         if self.workload.step.stage == Stage::Training {
-            cells.push(batched(backward));
+            cells.push(backward.into());
         }
         cells.extend(bytes.map(|bytes| Bytes(bytes).into()));
         cells

@@ -48,7 +48,7 @@ pub enum Class {
     Loss,
     /// zero_grad and the optimizer.
     Update,
-    /// An operation this crate does not know, taken to be element-wise.
+    /// An operation this crate does not know, taken to be element-wise unless its products are known.
     Unknown,
 }
 

@@ -54,6 +54,12 @@ impl Layer<'_> {
         self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
     }
 
+    /// Adds a kernel that moves the node's weights, which nothing else came between.
+    pub fn moves_again(&mut self, pass: Pass, class: Class, traffic: Amount) {
+        let held = self.weight_bytes(self.network.weights_of(self.node) as f64);
+        self.push(Kernel { held, ..self.kernel(pass, class, traffic) });
+    }
+
     /// Adds a kernel whose results read windows.
     pub fn slides(&mut self, pass: Pass, class: Class, windows: Amount, traffic: Amount) {
         self.push(Kernel { access: Access::Windowed, windows, ..self.kernel(pass, class, traffic) });

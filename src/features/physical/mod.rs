@@ -2,7 +2,8 @@
 //!
 //! This is the structure that every device shares: which matrix products a convolution is (forward, gradient of the input,
 //! gradient of the weights), how many bytes an element-wise operation touches. How long a device takes for them is the
-//! fingerprint's. Every operation gets its kernels; one this crate does not know counts as element-wise.
+//! fingerprint's. Every operation gets its kernels; one this crate does not know counts as element-wise, or as the
+//! products that it is known to be.
 //!
 //! ```
 //! use perf4sight::features::physical::{Pass, kernels};
@@ -26,6 +27,7 @@ mod layer;
 mod movement;
 mod product;
 mod step;
+mod unknown;
 
 pub use kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 pub use step::kernels;

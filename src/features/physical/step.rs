@@ -2,7 +2,7 @@
 
 use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
-use super::{convolution, movement, product};
+use super::{convolution, movement, product, unknown};
 use crate::network::{Beside, Coupling, Facts, Nature, Network};
 use crate::workload::Step;
 
@@ -57,6 +57,7 @@ impl Layer<'_> {
             Nature::Dropout => Class::Dropout,
             Nature::Pooling(_) => Class::Pooling,
             Nature::Movement => Class::Copy,
+            Nature::Unknown(known) if facts.macs > 0 => return unknown::add(self, known, &facts),
             Nature::Unknown(_) => Class::Unknown,
         };
         movement::add(self, class, &facts.traffic);

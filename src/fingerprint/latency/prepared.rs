@@ -13,12 +13,16 @@ use crate::fingerprint::novelty::Novelty;
 use crate::fingerprint::novelty::level;
 use crate::fingerprint::prediction::{Band, Basis, Predictor, Share, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
-use crate::network::Network;
+use crate::network::{Network, Op};
 use crate::units::Milliseconds;
 
 /// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
 /// have of their own, nine tenths lie within a factor of 2.4.
 const NEVER_MEASURED: f64 = 0.3;
+
+/// The same of operations that are known by name and price alone. Training steps on one core of an EPYC with an LSTM, a GRU and a deformable
+/// convolution took 0.7, 1.3 and 4.7 times what their products promise.
+const PRICED: f64 = 0.5;
 
 /// The same for every factor of e that sizes or batch sizes lie beyond those measured.
 const BEYOND: f64 = 0.03;
@@ -69,7 +73,7 @@ impl<'a> Prepared<'a> {
         let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
         let profiled = novelty.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
         let batches = latency.residual.batches();
-        let strangeness = strangeness(&physics, &latency.corrections, batches[1], novelty);
+        let strangeness = strangeness(network, &physics, &latency.corrections, batches[1], novelty);
         let own = Own {
             level: level(network),
             doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
@@ -157,14 +161,20 @@ impl Own<'_> {
 }
 
 /// Standard deviation of the time of a network, in logarithms, beyond that of networks like those profiled.
-fn strangeness(physics: &Physics, corrections: &Corrections, batch: f64, novelty: &Novelty) -> f64 {
+fn strangeness(network: &Network, physics: &Physics, corrections: &Corrections, batch: f64, novelty: &Novelty) -> f64 {
     let unseen = match novelty.operations.is_empty() {
         true => 0.0,
         false => {
             let times = physics.nodes(corrections, batch);
-            let unseen = novelty.operations.iter().filter_map(|node| times.get(node)).sum::<f64>();
-            unseen / times.values().sum::<f64>()
+            let unseen =
+                novelty.operations.iter().filter_map(|node| Some(of_kind(&network.node(*node).op) * times.get(node)?));
+            unseen.sum::<f64>() / times.values().sum::<f64>()
         }
     };
-    (NEVER_MEASURED * unseen).hypot(BEYOND * novelty.beyond).hypot(OTHER_IMAGES * novelty.images)
+    unseen.hypot(BEYOND * novelty.beyond).hypot(OTHER_IMAGES * novelty.images)
+}
+
+/// Standard deviation of an operation of a kind that was never measured.
+fn of_kind(op: &Op) -> f64 {
+    if matches!(op, Op::Unknown(_)) { PRICED } else { NEVER_MEASURED }
 }

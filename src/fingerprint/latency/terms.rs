@@ -91,12 +91,13 @@ pub(super) fn of_shape(class: Class) -> Option<Parameter> {
         Class::Conv3x3 => Some(Parameter::Conv3x3),
         Class::ConvLarge => Some(Parameter::ConvLarge),
         Class::Grouped => Some(Parameter::Grouped),
-        Class::Linear | Class::MatMul => Some(Parameter::Linear),
+        // Of products that nobody measured no more is known than of these.
+        Class::Linear | Class::MatMul | Class::Unknown => Some(Parameter::Linear),
         // Compared with which the others are fast or slow.
         Class::Pointwise => None,
         // These multiply no matrices.
         Class::Depthwise | Class::Normalisation | Class::Activation | Class::Dropout | Class::Arithmetic => None,
-        Class::Copy | Class::Pooling | Class::Softmax | Class::Loss | Class::Update | Class::Unknown => None,
+        Class::Copy | Class::Pooling | Class::Softmax | Class::Loss | Class::Update => None,
     }
 }
 

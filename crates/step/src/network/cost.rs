@@ -50,6 +50,11 @@ impl Network {
         self.facts(node).macs
     }
 
+    /// How many times the multiply-accumulates of a node's one sample those of a batch are: every sample may meet all others.
+    pub fn times_of(&self, node: &Node, batch: u64) -> u64 {
+        if self.facts(node).across { batch.saturating_mul(batch) } else { batch }
+    }
+
     /// Multiply-accumulates of a forward pass, per sample.
     pub fn macs(&self) -> u64 {
         self.nodes().iter().map(|node| self.macs_of(node)).sum()

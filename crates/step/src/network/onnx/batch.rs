@@ -109,6 +109,24 @@ impl Batch {
     }
 }
 
+/// A symbolic batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
+pub(super) const SYMBOLIC_BATCH: u64 = 1_000_003;
+
+/// A message in which multiples of the symbolic batch are called so.
+pub(super) fn said(message: &str) -> String {
+    let digit = |a: char, b: char| a.is_ascii_digit() == b.is_ascii_digit();
+    let letters: Vec<char> = message.chars().collect();
+    let words = letters.chunk_by(|&a, &b| digit(a, b)).map(|word| word.iter().collect::<String>());
+    let said = words.map(|word| match word.parse::<u64>() {
+        Ok(SYMBOLIC_BATCH) => "batch".to_string(),
+        Ok(number) if number > 0 && number.is_multiple_of(SYMBOLIC_BATCH) => {
+            format!("{} x batch", number / SYMBOLIC_BATCH)
+        }
+        _ => word,
+    });
+    said.collect()
+}
+
 /// Elements of a tensor; `None` beyond 64 bits.
 pub(super) fn product(dims: &[u64]) -> Option<u64> {
     dims.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim))
@@ -145,6 +163,12 @@ mod tests {
         assert_eq!((split.axis, split.sample(&[197, 12, 64])), (1, Shape::new([197, 12, 64])));
         let merged = sequence.reshaped(&[197, 1, 768], &[197, 768], 1).unwrap();
         assert_eq!((merged.axis, merged.sample(&[197, 768])), (0, Shape::new([197, 768])));
+    }
+
+    #[test]
+    fn no_message_has_the_number_that_stands_for_an_open_batch() {
+        assert_eq!(said("cannot view [1000003, 6] as [4000012, 2]"), "cannot view [batch, 6] as [4 x batch, 2]");
+        assert_eq!(said("of 1000004 and 0"), "of 1000004 and 0");
     }
 
     #[test]

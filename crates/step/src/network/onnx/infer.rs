@@ -60,6 +60,11 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
     })
 }
 
+/// How many products the sums of an einsum of two tensors have.
+pub(super) fn terms(call: &Call, operands: &[Dims; 2]) -> Option<u64> {
+    product_of(&product::lengths(call.text("equation"), operands)?)
+}
+
 /// How many numbers a range holds.
 fn counted(call: &Call) -> Option<u64> {
     let number = |place| call.constant(place).and_then(Constant::uniform);

@@ -44,6 +44,7 @@ pub use magnitudes::Magnitudes;
 pub use write::{to_bytes, write};
 
 use crate::network::{Network, NetworkBuilder, NodeId, Op};
+use batch::SYMBOLIC_BATCH;
 use file::File;
 use folded::Notes;
 use perf4sight_conventions::error::{self, Error};
@@ -53,7 +54,7 @@ use source::Problem;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
-use translate::{Filters, SYMBOLIC_BATCH, Translation};
+use translate::{Filters, Translation};
 use value::{Feature, Value};
 
 /// Opsets whose operators this reader knows.
@@ -180,10 +181,12 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
         warnings.extend(guessed_shapes(&guessed));
         warnings.extend(told);
         warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)));
+        warnings.extend(batch_products(&network));
+        let warnings = warnings.iter().map(|warning| batch::said(warning)).collect();
         Ok((Loaded { network, warnings }, filters))
     };
     read().map_err(|(problem, help): Problem| {
-        let error = Error::input(problem).file(path);
+        let error = Error::input(batch::said(&problem)).file(path);
         help.into_iter().fold(error, Error::help)
     })
 }
@@ -274,8 +277,9 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     let result = result(&mut translation, &outputs)?;
     let Translation { builder, filters, guessed, unfolded, twice, contradicted, .. } = translation;
     let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(contradictions(&contradicted));
-    let told = told.collect();
-    Ok(Translated { network: builder.finish(result), filters, guessed, unfolded, told, noted: exporter.notes() })
+    let (told, network) = (told.collect(), builder.finish(result));
+    refused::batches(&network)?;
+    Ok(Translated { network, filters, guessed, unfolded, told, noted: exporter.notes() })
 }
 
 /// The beginning of a network, and its inputs. A single one is called the same in every network, several as in their file.
@@ -334,6 +338,18 @@ fn several_outputs(outputs: &[&str]) -> Option<String> {
             "has {} outputs ({}): they count as one tensor, one behind the other, so that a training step has a loss over all of them",
             outputs.len(),
             outputs.join(", ")
+        )
+    })
+}
+
+fn batch_products(network: &Network) -> Option<String> {
+    let across: Vec<&str> =
+        network.nodes().iter().filter(|node| network.facts(node).across).map(|node| node.name.as_str()).collect();
+    (!across.is_empty()).then(|| {
+        format!(
+            "every sample meets all others of its batch in {}: its cost is that of the batch asked about and grows with its square, where \
+             figures are for one sample they are those of a batch of one, and the memory of what it makes is not known",
+            across.join(", ")
         )
     })
 }

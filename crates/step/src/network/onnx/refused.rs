@@ -1,10 +1,14 @@
 //! What no cost can be told of: quantised and sparse tensors, graphs that data decide about.
 
+use super::batch::SYMBOLIC_BATCH;
 use super::schema::{GraphProto, ValueInfoProto, type_proto};
 use super::source::{self, Problem, described};
+use crate::network::{Network, Node};
 
 /// What is wrong with a node whose data decide what runs.
 pub(super) const BY_DATA: &str = "decides by its data what runs, so that what a step costs depends on the image";
+
+const ALONE: &str = "export the network without what mixes the samples of a batch, such as a contrastive loss";
 
 const BEFORE: &str = "bring the network as it was before it was quantised: export it from PyTorch in floating point";
 
@@ -47,6 +51,18 @@ fn narrow(input: &ValueInfoProto) -> Option<String> {
         || name.starts_with("float8")
         || name.starts_with("float4");
     is_narrow.then_some(name)
+}
+
+/// Refuses what has an axis more of one sample that is as long as the batch, which is left open: there is no cost of one.
+pub(super) fn batches(network: &Network) -> Result<(), Problem> {
+    let is_batch = |dim: &usize| *dim > 0 && (*dim as u64).is_multiple_of(SYMBOLIC_BATCH);
+    match network.nodes().iter().find(|node| node.shape.dims().iter().any(is_batch)) {
+        Some(Node { name, shape, .. }) => Err((
+            format!("node \"{name}\" makes {shape} of every sample, so that no cost of one can be told"),
+            Some(ALONE),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn is_quantised(operator: &str) -> bool {

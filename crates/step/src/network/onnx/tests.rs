@@ -15,7 +15,7 @@ use super::schema::{
     TensorShapeProto, TypeProto, ValueInfoProto, tensor_proto, tensor_proto::DataType, type_proto,
 };
 use super::*;
-use crate::network::{Activation, Affine, Binary, Conv, Fill, Linear, Op, Shape, Window};
+use crate::network::{Activation, Affine, Binary, Conv, Element, Fill, Linear, Op, Shape, Window};
 use prost::Message;
 
 /// A file in the making. Names of nodes and of what they give are the same.

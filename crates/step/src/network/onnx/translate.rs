@@ -1,6 +1,6 @@
 //! Turns ONNX nodes, one by one, into nodes of a network.
 
-use super::batch::Batch;
+use super::batch::{Batch, SYMBOLIC_BATCH};
 use super::call::{Call, Misfit, Outcome};
 use super::curves::Curves;
 use super::exporter::{Exporter, Told};
@@ -66,9 +66,6 @@ pub(super) struct Translation<'a> {
     /// The nodes whose shape is a guess, as messages name them.
     pub guessed: Vec<String>,
 }
-
-/// A symbolic batch is followed through the file's shape arithmetic as this prime: no real dimension is a multiple of it.
-pub(super) const SYMBOLIC_BATCH: u64 = 1_000_003;
 
 impl<'a> Translation<'a> {
     /// Reads one node, whose inputs have been read.
@@ -410,8 +407,7 @@ impl<'a> Translation<'a> {
     /// Remembers a weight of which a layer reads elements that others have been counted with.
     fn notice_twice(&mut self, value: &Value, counted: u64) {
         if let Value::Weight(weight) = value
-            && !weight.computed
-            && counted < elements(&weight.dims)
+            && (counted == 0 || !weight.computed && counted < elements(&weight.dims))
         {
             self.twice.insert(weight.tensor.to_string());
         }

@@ -331,7 +331,8 @@ impl Writer<'_> {
             inputs.push(self.weight(node, "weight", &[unknown.parameters as usize]));
         }
         let macs = (unknown.macs > 0).then(|| with::int("macs", unknown.macs as i64));
-        self.emit(node, &unknown.op_type, inputs, macs.into_iter().collect());
+        let across = unknown.across.then(|| with::int("across", 1));
+        self.emit(node, &unknown.op_type, inputs, macs.into_iter().chain(across).collect());
         self.foreign(node);
     }
 

@@ -21,6 +21,8 @@ pub struct Facts<'a> {
     pub buffers: Vec<Shape>,
     /// Multiply-accumulates of the forward pass.
     pub macs: u64,
+    /// Whether that is the cost of every sample of the batch that a sample meets, not of the sample.
+    pub across: bool,
     /// What it moves, where it multiplies no matrices.
     pub traffic: Traffic,
     /// Where its result lies.
@@ -250,6 +252,7 @@ impl<'a> Facts<'a> {
             weights: Vec::new(),
             buffers: Vec::new(),
             macs: 0,
+            across: false,
             traffic: Traffic::of(0.0, 0.0),
             storage: Storage::Own,
             needs: Needs::Nothing,

@@ -14,6 +14,8 @@ pub struct Unknown {
     pub parameters: u64,
     /// Multiply-accumulates of one sample, where it is a product whose rule is known.
     pub macs: u64,
+    /// Whether every sample meets all of its batch, so that a sample costs as often as much; its shape and cost are those of a batch of one.
+    pub across: bool,
     /// The operation as its file has it, so that a file written from it does the same; `None` where that cannot be kept.
     pub original: Option<Box<Original>>,
 }
@@ -64,15 +66,18 @@ pub enum Layout {
 impl Unknown {
     /// An operation of which no more is known than what it costs.
     pub fn new(op_type: impl Into<String>, shape: Shape, parameters: u64) -> Self {
-        Unknown { op_type: op_type.into(), shape, parameters, macs: 0, original: None }
+        Unknown { op_type: op_type.into(), shape, parameters, macs: 0, across: false, original: None }
     }
 
     /// The cautious guess: a result of its own, and backward needs every input.
     pub(super) fn facts(&self, at: At) -> Facts<'_> {
+        // Of several outputs of one operation the first is charged with what it costs.
+        let again = at.node.shares.is_some_and(|owner| at.nodes[owner.index()].inputs == at.node.inputs);
         let [inputs, outputs] = [at.inputs().next().map_or(0.0, |input| input.elements() as f64), at.outputs()];
         Facts {
             weights: vec![Weight { dims: Shape::new([self.parameters as usize]), spans: Spans::Nothing }],
-            macs: self.macs,
+            macs: if again { 0 } else { self.macs },
+            across: self.across,
             storage: Storage::Needed,
             needs: Needs::Inputs,
             traffic: Traffic::of(inputs + outputs, inputs + 2.0 * outputs),

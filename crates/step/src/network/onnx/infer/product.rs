@@ -2,7 +2,7 @@
 
 use super::{Dims, broadcast};
 use crate::network::onnx::call::Call;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>> {
     let input = |index: usize| inputs.get(index)?.as_deref();
@@ -61,6 +61,15 @@ fn einsum(equation: &str, operands: &[&[u64]]) -> Option<Dims> {
     let has_stack = result.contains("...");
     let stack = stack.into_iter().filter(|_| has_stack).map(Some);
     before.chars().map(length).chain(stack).chain(behind.chars().map(length)).collect()
+}
+
+/// The lengths of all axes that an equation of two operands names.
+pub(super) fn lengths(equation: &str, operands: &[Dims; 2]) -> Option<Dims> {
+    let terms = equation.split_once("->").map_or(equation, |(terms, _)| terms);
+    let letters: BTreeSet<char> = terms.chars().filter(|letter| letter.is_alphabetic()).collect();
+    let all: String = letters.into_iter().collect();
+    let stack = if terms.contains("...") { "..." } else { "" };
+    einsum(&format!("{terms}->{stack}{all}"), &operands.each_ref().map(Vec::as_slice))
 }
 
 /// All states, the last one and (LSTM) the last cell; `layout` 1 has the batch first.

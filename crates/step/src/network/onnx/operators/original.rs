@@ -2,13 +2,13 @@
 
 use crate::network::onnx::attributes as with;
 use crate::network::onnx::batch::Batch;
-use crate::network::onnx::call::Call;
+use crate::network::onnx::call::{Call, Misfit};
 use crate::network::onnx::schema::{AttributeProto, NodeProto, TensorProto, tensor_proto::DataType};
 use crate::network::onnx::tensor::Constant;
-use crate::network::onnx::translate::Translation;
-use crate::network::onnx::value::{Value, View, elements};
+use crate::network::onnx::translate::{Translation, own_name};
+use crate::network::onnx::value::{Feature, Value, View, elements};
 use crate::network::onnx::{DOMAIN, OPSET};
-use crate::network::{Operand, Original};
+use crate::network::{Element, Op, Operand, Original};
 use prost::Message;
 
 /// What a file needs to do the same; `None` where it cannot be said: subgraphs, operands that are the same for all samples,
@@ -48,6 +48,57 @@ pub(super) fn kept(
         outputs: call.node.output.len(),
         layout: batch?.layout()?,
     }))
+}
+
+/// What an operation reads, as operators of ONNX's own want it: places as integers, which they are not everywhere here, and numbers that
+/// nobody trains for every sample as for one.
+pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
+    let said = |misfit: Misfit| match misfit {
+        Misfit::Wrong(problem) => problem,
+        Misfit::Unsupported => "reads what cannot be told".to_string(),
+    };
+    let mut operands = call.inputs.clone();
+    for (place, operand) in operands.iter_mut().enumerate() {
+        let name = || format!("{}_{place}", own_name(call));
+        match operand {
+            Value::Feature(feature)
+                if is_place(call, place) && to.builder.node(feature.id).element == Element::Number =>
+            {
+                *feature = to.add_like(&name(), Op::Cast(Element::Integer), &[*feature]).map_err(said)?;
+            }
+            Value::Opaque(_) | Value::Constant(_) => {
+                let dims = operand.fixed_dims().unwrap_or_default();
+                let Some(batch) = of_samples(to, call, place, dims) else { continue };
+                let dims: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
+                let id = to.add(&name(), Op::Parameter(batch.sample(&dims)), &[]).map_err(said)?;
+                to.count(id, call, &[]);
+                *operand = Value::Feature(Feature { id, batch: Some(batch), guessed: false });
+            }
+            _ => {}
+        }
+    }
+    Ok(operands)
+}
+
+/// Whether what is read there says where something lies.
+fn is_place(call: &Call, place: usize) -> bool {
+    match call.node.op_type() {
+        "Gather" | "GatherElements" | "GatherND" | "Scatter" | "ScatterElements" | "ScatterND" => place == 1,
+        "OneHot" => place == 0,
+        _ => false,
+    }
+}
+
+/// Where numbers of the file, which are those of its own batch, have its samples: an axis that is as long as the open batch, or what elements
+/// are written into, as long as the fixed one where they hold it.
+fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
+    let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.batch);
+    if to.is_symbolic() {
+        return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at);
+    }
+    let written = matches!(call.node.op_type(), "Scatter" | "ScatterElements") && place == 0;
+    let batch = call.features().find_map(|feature| feature.batch).filter(|batch| batch.alone())?;
+    (written && held(batch.axis)).then_some(batch)
 }
 
 /// The attributes as the operator sets that we write have them, and axes that moved from an attribute to an input.

@@ -8,7 +8,7 @@ use crate::network::onnx::source::described;
 use crate::network::onnx::translate::{Translation, own_name, single};
 use crate::network::onnx::value::{Feature, Value, Weight};
 use crate::network::onnx::{ADAPTIVE, DOMAIN};
-use crate::network::{Op, Shape, Unknown};
+use crate::network::{NodeId, Op, Shape, Unknown};
 
 /// Operators outside ONNX's own set: the two forms that we write, else unknown.
 pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
@@ -26,21 +26,21 @@ pub(super) fn ours(to: &mut Translation, call: &Call) -> Outcome {
 /// # Errors
 /// One clause, where not even its shape can be.
 pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Result<Vec<Value>, String> {
+    let call = &Call { node: call.node, inputs: original::operands(to, call)?, opset: call.opset };
     let inputs: Vec<Feature> = call.features().collect();
     let weights = weights(call);
     if inputs.is_empty() && weights.is_empty() {
         let table = call.node.output.iter().map(|output| Value::Opaque(declared_dims(to, output).unwrap_or_default()));
         return Ok(table.collect());
     }
-    let new: Vec<Value> =
-        weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).cloned().map(Value::Weight).collect();
-    let mut parameters = new.iter().map(|weight| to.trained(call, weight)).fold(0, u64::saturating_add);
+    let Read { parameters, mut owner } = read(to, call, &weights);
     let mut outputs = Vec::new();
-    for (index, _) in call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
-        let Extent { shape, batch, guessed } = extent(to, call, index, inputs.first().copied());
+    for index in asked(to, call) {
+        let Extent { shape, batch, guessed, across } = extent(to, call, index, inputs.first().copied());
         if guessed && !inputs.iter().any(|input| input.guessed) {
             to.guessed.push(described(call.node));
         }
+        let across = across || call.node.domain() == DOMAIN && call.flag("across");
         let original = original::kept(to, call, index, batch, parameters).filter(|_| !guessed);
         let macs = match (call.node.domain(), guessed) {
             // What we wrote without knowing more says it.
@@ -48,16 +48,50 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
             (_, true) => 0,
             (_, false) => macs(to, call, &shape),
         };
-        let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, original });
+        let op = Op::Unknown(Unknown { op_type: op_type(call), shape, parameters, macs, across, original });
         let node = to.add(&to.name(call), op, &inputs).map_err(|_| "has a shape no device holds".to_string())?;
+        // What the result does not need is dropped; the weights then count at the next of the outputs.
+        if let Some(owner) = owner.filter(|_| parameters > 0) {
+            to.builder.share(node, owner).map_err(|error| error.to_string())?;
+        }
+        owner.get_or_insert(node);
         for weight in &weights {
             to.owners.entry(weight.tensor.to_string()).or_insert(node);
         }
         outputs.resize_with(index, || Value::Absent);
         outputs.push(Value::Feature(Feature { id: node, batch, guessed }));
-        parameters = 0;
     }
     Ok(outputs)
+}
+
+/// The outputs that something reads; all where that cannot be told, as in a graph within a node.
+fn asked(to: &Translation, call: &Call) -> Vec<usize> {
+    let named = call.node.output.iter().enumerate().filter(|(_, output)| !output.is_empty());
+    let (read, others): (Vec<_>, Vec<_>) = named.partition(|(_, output)| to.readers.contains_key(output.as_str()));
+    let asked = if read.is_empty() { others } else { read };
+    asked.into_iter().map(|(index, _)| index).collect()
+}
+
+/// Weights that an operation reads.
+struct Read {
+    /// Their elements; those of its owner, where it shares them all.
+    parameters: u64,
+    /// The same operation that read them before.
+    owner: Option<NodeId>,
+}
+
+fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
+    let owners = weights.iter().map(|weight| to.owners.get(&*weight.tensor).copied());
+    let owner = owners.reduce(|all, owner| all.filter(|_| all == owner)).flatten();
+    if let Some((owner, parameters)) = owner.and_then(|owner| match &to.builder.node(owner).op {
+        Op::Unknown(unknown) if unknown.op_type == op_type(call) => Some((owner, unknown.parameters)),
+        _ => None,
+    }) {
+        return Read { parameters, owner: Some(owner) };
+    }
+    let new: Vec<Value> =
+        weights.iter().filter(|weight| !to.owners.contains_key(&*weight.tensor)).cloned().map(Value::Weight).collect();
+    Read { parameters: new.iter().map(|weight| to.trained(call, weight)).fold(0, u64::saturating_add), owner: None }
 }
 
 /// An element-wise operation without weights, or one whose shape is known.
@@ -109,6 +143,7 @@ fn macs(to: &Translation, call: &Call, shape: &Shape) -> u64 {
         "ConvTranspose" => elements(dims(0)).saturating_mul(each(dims(1))),
         "MatMul" => shape.elements().saturating_mul(last(dims(0))),
         "Gemm" if !call.flag("transA") => shape.elements().saturating_mul(last(dims(0))),
+        "Einsum" => infer::terms(call, &[dims(0), dims(1)]).unwrap_or(0),
         // The gates of every step are one product with what comes in and one with what it remembers.
         "LSTM" | "GRU" | "RNN" => recurrent(dims(1), dims(2), dims(0)),
         _ => 0,
@@ -127,23 +162,29 @@ struct Extent {
     shape: Shape,
     batch: Option<Batch>,
     guessed: bool,
+    /// Whether a second axis is as long as there are samples, which counts as one that meets one.
+    across: bool,
 }
 
 fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) -> Extent {
     let name = call.node.output[output].as_str();
     let ruled = ruled(to, call, output);
-    if let Some(dims) = declared_dims(to, name) {
-        let batch =
-            held(to, name, &dims, ruled.and_then(|(dims, batch)| batch.filter(|batch| batch.axis < dims.len())), input);
-        return Extent { shape: sample(&dims, batch), batch, guessed: false };
+    let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
+    // What a file declares of two axes for samples fits only its own batch.
+    if let Some(dims) = declared_dims(to, name).filter(|_| !across) {
+        let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
+        let batch = held(to, name, &dims, ruled.and_then(fits), input);
+        return Extent { shape: sample(&dims, batch), batch, guessed: false, across };
     }
     match (ruled, input) {
-        (Some((dims, batch)), _) => {
+        (Some(Ruled { dims, batch, across }), _) => {
             let dims: Vec<usize> = dims.iter().map(|&dim| usize::try_from(dim).unwrap_or(usize::MAX)).collect();
-            Extent { shape: sample(&dims, batch), batch, guessed: false }
+            Extent { shape: sample(&dims, batch), batch, guessed: false, across }
         }
-        (None, Some(input)) => Extent { shape: to.builder.shape(input.id).clone(), batch: input.batch, guessed: true },
-        (None, None) => Extent { shape: Shape::new([1]), batch: None, guessed: true },
+        (None, Some(input)) => {
+            Extent { shape: to.builder.shape(input.id).clone(), batch: input.batch, guessed: true, across }
+        }
+        (None, None) => Extent { shape: Shape::new([1]), batch: None, guessed: true, across },
     }
 }
 
@@ -156,22 +197,35 @@ fn held(to: &Translation, name: &str, dims: &[usize], ruled: Option<Batch>, inpu
     symbolic.or(ruled.filter(fits)).or_else(equal)
 }
 
-/// Shape of an output by its operator's rule, and the axis that holds the batch: the one that is longer when the batch is larger.
-fn ruled(to: &Translation, call: &Call, output: usize) -> Option<(Dims, Option<Batch>)> {
+/// What an operator's rule says of an output.
+struct Ruled {
+    dims: Dims,
+    /// The first axis that is longer when the batch is larger.
+    batch: Option<Batch>,
+    /// Whether there are more such, each without its samples then.
+    across: bool,
+}
+
+fn ruled(to: &Translation, call: &Call, output: usize) -> Option<Ruled> {
     let at = |batch: u64| {
         let dims: Vec<Option<Dims>> = call.inputs.iter().map(|input| to.input_dims(input, batch)).collect();
         infer::outputs(call, &dims)?.into_iter().nth(output)
     };
-    let dims = at(to.batch)?;
-    let longer = at(to.batch.checked_mul(2)?).filter(|longer| longer.len() == dims.len());
-    let axis = longer.and_then(|longer| dims.iter().zip(longer).position(|(&dim, longer)| dim != longer));
+    let mut dims = at(to.batch)?;
+    let longer = at(to.batch.checked_mul(2)?).filter(|longer| longer.len() == dims.len()).unwrap_or_default();
+    let mut moved =
+        dims.iter().zip(longer).enumerate().filter(|(_, (dim, longer))| *dim != longer).map(|(axis, _)| axis);
+    let axis = moved.next();
+    let others: Vec<usize> = moved.collect();
+    let across = !others.is_empty();
+    others.into_iter().for_each(|axis| dims[axis] /= to.batch);
     let source = call.features().find_map(|input| input.batch);
     // What the rule takes from constants of the file does not move; the batch then lies where it lay.
     let axis = axis.or_else(|| {
         source.map(|batch| batch.axis).filter(|&axis| dims.get(axis).is_some_and(|dim| dim.is_multiple_of(to.batch)))
     });
     let batch = axis.map(|axis| Batch::holding(axis, dims[axis] / to.batch, source));
-    Some((dims, batch))
+    Some(Ruled { dims, batch, across })
 }
 
 fn sample(dims: &[usize], batch: Option<Batch>) -> Shape {

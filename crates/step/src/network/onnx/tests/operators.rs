@@ -97,6 +97,101 @@ fn recurrent_layers_cost_the_products_they_are() {
     }
 }
 
+/// A recurrent layer of which these outputs are read, joined; its weights made of parts as PyTorch's older exporter makes them.
+fn recurrent_outputs(operator: &str, gates: i64, read: &[&str]) -> Network {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]);
+    let draft = draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]).numbers("0", &[0]);
+    let draft = draft.weight("w", [gates * 7, 5]).weight("r", [gates * 7, 7]).weight("b", [gates * 7]);
+    let draft = draft.numbers("7", &[7]).numbers("end", &[gates * 7]).weight("d", [gates * 7]);
+    let part = |draft: Draft, from: &str, to: &str, name: &str| {
+        draft.node("Slice", &["w", from, to, "0"], name, vec![]).node(
+            "Slice",
+            &["r", from, to, "0"],
+            &format!("r{name}"),
+            vec![],
+        )
+    };
+    let along = || vec![with::int("axis", 0)];
+    let draft = part(part(draft, "0", "7", "head"), "7", "end", "tail");
+    let draft =
+        draft.node("Concat", &["tail", "head"], "wt", along()).node("Concat", &["rtail", "rhead"], "rt", along());
+    let draft = draft.node("Concat", &["b", "d"], "bc", along()).node("Unsqueeze", &["bc", "0"], "B", vec![]);
+    let draft = draft.node("Unsqueeze", &["wt", "0"], "W", vec![]).node("Unsqueeze", &["rt", "0"], "R", vec![]);
+    let draft = draft.node(operator, &["t", "W", "R", "B"], "y", vec![with::int("hidden_size", 7)]).also(&["h", "c"]);
+    read.iter().fold(draft, |draft, output| draft.output(output)).load().network
+}
+
+#[test]
+fn weights_and_products_of_recurrent_layers_count_once_whichever_outputs_are_read() {
+    // The weights of `recurrent_layers_cost_the_products_they_are`, and its products.
+    for (operator, gates, outputs) in
+        [("LSTM", 4, &["y", "h", "c"][..]), ("GRU", 3, &["y", "h"]), ("RNN", 1, &["y", "h"])]
+    {
+        let all: Vec<Vec<&str>> =
+            outputs.iter().map(|output| vec![*output]).chain([outputs.to_vec(), outputs[1..].to_vec()]).collect();
+        for read in all {
+            let network = recurrent_outputs(operator, gates, &read);
+            let gates = gates as u64;
+            assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator} {read:?}");
+            assert_eq!(network.macs(), 6 * gates * 7 * (5 + 7), "{operator} {read:?}");
+            assert_eq!(rewritten(&network).network.parameters(), network.parameters());
+        }
+    }
+}
+
+#[test]
+fn a_recurrent_layer_that_runs_twice_has_its_weights_once_and_its_products_twice() {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(7)]);
+    let draft = draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]).numbers("1", &[1]);
+    let draft = draft.weight("w", [1, 21, 7]).weight("r", [1, 21, 7]);
+    let size = || vec![with::int("hidden_size", 7)];
+    let draft = draft.node("GRU", &["t", "w", "r"], "a", size()).node("Squeeze", &["a", "1"], "s", vec![]);
+    let network = draft.node("GRU", &["s", "w", "r"], "y", size()).output("y").load().network;
+    assert_eq!((network.parameters(), network.macs()), (2 * 21 * 7, 2 * 6 * 2 * 21 * 7));
+    rewritten(&network);
+}
+
+#[test]
+fn samples_that_meet_all_others_cost_as_often_as_there_are() {
+    // x @ x.t() of 4 samples of 32 features: 4 * 4 * 32 products, as PyTorch's flop counter has it, which is 128 a sample.
+    let equation = || vec![text("equation", "nd,md->nm")];
+    for (operator, attributes) in [("MatMul", vec![]), ("Gemm", vec![with::int("transB", 1)]), ("Einsum", equation())] {
+        for batch in [Named("batch"), Is(4)] {
+            let draft = Draft::opset(17).input("f", [batch, Is(32)]);
+            let draft = draft.node("Transpose", &["f"], "t", vec![with::ints("perm", vec![1, 0])]);
+            let second = if operator == "MatMul" { "t" } else { "f" };
+            let loaded = draft.node(operator, &["f", second], "y", attributes.clone()).output("y").load();
+            let network = &loaded.network;
+            let node = network.node(network.output());
+            assert_eq!(network.macs_of(node) * network.times_of(node, 4), 4 * 4 * 32, "{operator}");
+            let told = |part: &str| loaded.warnings.iter().any(|warning| warning.contains(part));
+            assert!(told("meets all others of its batch in y"), "{operator}: {:?}", loaded.warnings);
+            assert!(network.nodes().iter().all(|node| node.shape.elements() < 1000), "{operator}");
+            rewritten(network);
+        }
+    }
+}
+
+#[test]
+fn what_is_scattered_into_zeros_has_any_batch_and_places_are_integers() {
+    for batch in [Named("batch"), Is(2)] {
+        let draft = Draft::opset(18).input("x", [batch, Is(6), Is(5)]).numbers("k", &[2]);
+        let draft = draft.node("TopK", &["x", "k"], "v", vec![]).also(&["p"]).node("Shape", &["x"], "s", vec![]);
+        let draft = draft.node("ConstantOfShape", &["s"], "z", vec![]);
+        let along = vec![with::int("axis", 2)];
+        let network = draft.node("ScatterElements", &["z", "p", "v"], "y", along).output("y").load().network;
+        let scatter = network.node(network.output());
+        let read: Vec<(Element, &[usize])> =
+            scatter.inputs.iter().map(|id| network.node(*id)).map(|node| (node.element, node.shape.dims())).collect();
+        // ONNX: indices are int32 or int64; data has the result's shape.
+        assert_eq!(read, [(Element::Number, &[6, 5][..]), (Element::Integer, &[6, 2]), (Element::Number, &[6, 2])]);
+        rewritten(&network);
+        let written = ModelProto::decode(to_bytes(&network).as_slice()).unwrap().graph.unwrap();
+        let known = written.input.iter().filter_map(source::dims).flatten().flatten();
+        assert!(known.into_iter().all(|dim| dim < 100), "{:?}", written.input);
+    }
+}
+
 #[test]
 fn a_convolution_of_volumes_costs_the_product_it_is() {
     let draft = Draft::new().numbers("as", &[0, 3, 4, 4, 4]).node("Reshape", &["x", "as"], "v", vec![]);

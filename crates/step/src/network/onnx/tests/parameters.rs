@@ -269,3 +269,13 @@ fn what_is_only_compared_or_scales_the_input_is_no_parameter() {
     let draft = draft().stored("m.pe", floats(&[3, 8, 8], &[0.5; 192])).noted(OPERATION, add).output("y");
     assert_eq!(draft.signed("p_m_pe: PARAMETER target='m.pe'").load().network.parameters(), 192);
 }
+
+#[test]
+fn layers_computed_from_a_weight_that_another_has_are_told_of() {
+    // Filters that the graph computes from the weight of the layer in front: they count there.
+    let draft = Draft::new().weight("w", [8, 8]).node("MatMul", &["x", "w"], "a", vec![]);
+    let draft = draft.node("Mul", &["w", "w"], "v", vec![]).node("MatMul", &["a", "v"], "y", vec![]).output("y");
+    let loaded = draft.load();
+    assert_eq!(loaded.network.parameters(), 64);
+    assert!(loaded.warnings[0].starts_with("1 weights (\"w\" is one) are read by two layers"), "{:?}", loaded.warnings);
+}

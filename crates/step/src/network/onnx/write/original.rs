@@ -14,6 +14,36 @@ impl Writer<'_> {
             _ => self.domains.entry(domain.to_string()).or_insert(original.opset),
         };
         *version = original.opset.max(*version);
+        let result = self.result(node, original);
+        if !self.also(node, original, &result) {
+            self.whole(node, original, (domain, operator), &result);
+        }
+        // Where samples meet samples an axis more is as long as the batch, which inference finds.
+        if let (Layout::Alone(axis), false) = (original.layout, unknown.across) {
+            let mut dims = batched(&node.shape);
+            dims[..=axis].rotate_left(1);
+            self.graph.value_info.push(value_info(&result, dims));
+        }
+        if original.layout != Layout::Alone(0) {
+            self.batch_first(node, result, original.layout);
+        }
+    }
+
+    /// What the operation's result is called, as it makes it.
+    fn result(&self, node: &Node, original: &Original) -> String {
+        if original.layout == Layout::Alone(0) { node.name.clone() } else { format!("{}/result", node.name) }
+    }
+
+    /// Whether the operation stands there already, for another of its outputs: it then gives this one too.
+    fn also(&mut self, node: &Node, original: &Original, result: &str) -> bool {
+        let owner = node.shares.map(|owner| self.network.node(owner)).filter(|owner| owner.inputs == node.inputs);
+        let written = owner.and_then(|owner| self.graph.node.iter_mut().find(|written| written.name() == owner.name));
+        let place = written.and_then(|written| written.output.get_mut(original.output));
+        place.map(|place| *place = result.to_string()).is_some()
+    }
+
+    /// The operation with all that it reads.
+    fn whole(&mut self, node: &Node, original: &Original, (domain, operator): (&str, &str), result: &str) {
         let mut read = node.inputs.iter();
         let mut input = Vec::new();
         for (place, operand) in original.operands.iter().enumerate() {
@@ -27,10 +57,8 @@ impl Writer<'_> {
                 self.operand(node, place, operand)
             });
         }
-        let first = original.layout == Layout::Alone(0);
-        let result = if first { node.name.clone() } else { format!("{}/result", node.name) };
         let output = (0..original.outputs).map(|index| match index == original.output {
-            true => result.clone(),
+            true => result.to_string(),
             false => format!("{}/output_{index}", node.name),
         });
         let output = output.collect();
@@ -38,14 +66,6 @@ impl Writer<'_> {
             NodeProto::decode(original.attributes.as_slice()).map_or_else(|_| vec![], |node| node.attribute);
         let [name, op_type, domain] = [&node.name, operator, domain].map(|word| Some(word.to_string()));
         self.graph.node.push(NodeProto { name, op_type, domain, input, output, attribute, ..Default::default() });
-        if let Layout::Alone(axis) = original.layout {
-            let mut dims = batched(&node.shape);
-            dims[..=axis].rotate_left(1);
-            self.graph.value_info.push(value_info(&result, dims));
-        }
-        if !first {
-            self.batch_first(node, result, original.layout);
-        }
     }
 
     fn operand(&mut self, node: &Node, place: usize, operand: &Operand) -> String {
