@@ -78,6 +78,8 @@ pub struct Iteration {
     pub name: String,
     /// From when to when, on the trace's clock.
     pub window: Interval,
+    /// From where it is marked to where its end is: longer than the window by what the recorder does in between.
+    pub range: Interval,
     /// Whose time it is.
     pub sets: Sets,
     /// The same by operation; they add up to all of it.
@@ -155,6 +157,7 @@ impl RankBreakdown {
         let iteration = |(at, mark): (usize, &Mark)| Iteration {
             name: mark.name.clone(),
             window: mark.window,
+            range: mark.range,
             sets: split(mark.window),
             operations: operations::split(mark.window, &operations, split),
             device: device.within(mark.window),

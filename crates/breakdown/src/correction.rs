@@ -153,19 +153,21 @@ impl RankBreakdown {
     }
 
     /// Nanoseconds by which each window is longer than what was timed of it: the range that marks an iteration begins before its time is
-    /// taken, and ends afterwards.
+    /// taken, and ends afterwards. Less than none where the window is the script's alone and the recorder was timed with it.
     fn untimed(&self, recording: &Recording) -> Result<Vec<f64>, String> {
         let timed: Vec<u64> = recording.wall.recorded.iter().flatten().copied().collect();
         let of = |iteration: &Iteration| {
             let number: usize = iteration.name.strip_prefix("ProfilerStep#")?.parse().ok()?;
-            Some((iteration.sets.total() as f64, *timed.get(number)? as f64))
+            let range = (iteration.range.1 - iteration.range.0) as f64;
+            Some([range, iteration.sets.total() as f64, *timed.get(number)? as f64])
         };
-        let pairs: Option<Vec<(f64, f64)>> = self.iterations.iter().map(of).collect();
-        let pairs = pairs.filter(|pairs| !pairs.is_empty() && pairs.len() == timed.len());
-        let pairs = pairs.ok_or("its iterations are not those of the trace")?;
-        let untimed: Vec<f64> = pairs.iter().map(|(window, timed)| window - timed).collect();
-        let around = AROUND.0 + AROUND.1 * median(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
-        match untimed.iter().any(|untimed| *untimed < -CLOCKS) || median(&untimed) > around {
+        let lengths: Option<Vec<[f64; 3]>> = self.iterations.iter().map(of).collect();
+        let lengths = lengths.filter(|lengths| !lengths.is_empty() && lengths.len() == timed.len());
+        let lengths = lengths.ok_or("its iterations are not those of the trace")?;
+        let untimed: Vec<f64> = lengths.iter().map(|[_, window, timed]| window - timed).collect();
+        let around = AROUND.0 + AROUND.1 * median(&lengths.iter().map(|[.., timed]| *timed).collect::<Vec<_>>());
+        let torn = |[range, _, timed]: &[f64; 3]| range - timed < -CLOCKS;
+        match lengths.iter().any(torn) || median(&untimed) > around {
             true => Err("the times that are told of recorded iterations contradict the trace".to_owned()),
             false => Ok(untimed),
         }

@@ -1,6 +1,7 @@
 //! Where iterations begin and end.
 
 use crate::period;
+use crate::recorder;
 use crate::stacks::label;
 use crate::state::States;
 use perf4sight_conventions::error::{Error, Result};
@@ -36,7 +37,16 @@ pub(crate) const MOST: usize = 5000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub name: String,
+    /// What of the range is the script's.
     pub window: Interval,
+    /// From where it is marked to where its end is.
+    pub range: Interval,
+}
+
+impl Mark {
+    fn new(name: String, range: Interval) -> Self {
+        Mark { name, window: range, range }
+    }
 }
 
 /// The iterations of a trace.
@@ -67,7 +77,9 @@ pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) 
     }
     let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, Category::Annotation, wanted);
     if let Some(marks) = annotations(&|name| name.starts_with("ProfilerStep")) {
-        return Ok(marks.into_found(trace, Markers::ProfilerSteps));
+        let (track, mut found) = (marks.track, marks.into_found(trace, Markers::ProfilerSteps));
+        recorder::cut(trace, track, &mut found.marks);
+        return Ok(found);
     }
     let steps = annotations(&|name| name.starts_with("Optimizer.step#"));
     let between = steps.and_then(|steps| between_steps(trace, &steps));
@@ -131,15 +143,15 @@ impl Ranges<'_> {
                 behind += 1;
                 continue;
             }
-            if let Some(last) = marks.last_mut().filter(|last| event.start < last.window.1) {
-                if event.end() <= last.window.1 {
+            if let Some(last) = marks.last_mut().filter(|last| event.start < last.range.1) {
+                if event.end() <= last.range.1 {
                     inside += 1;
                     continue;
                 }
                 overlapping += 1;
-                last.window.1 = event.start;
+                *last = Mark::new(std::mem::take(&mut last.name), (last.range.0, event.start));
             }
-            marks.push(Mark { name: label(trace.name(event)), window: (event.start, event.end()) });
+            marks.push(Mark::new(label(trace.name(event)), (event.start, event.end())));
         }
         marks.retain(|mark| mark.window.0 < mark.window.1);
         behind += marks.len().saturating_sub(MOST);
@@ -159,7 +171,7 @@ fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
 /// What lies between neighbouring moments, numbered.
 pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Found {
     let windows = || moments.windows(2).map(|pair| (pair[0], pair[1])).filter(is_window);
-    let mark = |(at, window): (usize, Interval)| Mark { name: format!("iteration {}", at + 1), window };
+    let mark = |(at, window): (usize, Interval)| Mark::new(format!("iteration {}", at + 1), window);
     let marks: Vec<Mark> = windows().take(MOST).enumerate().map(mark).collect();
     let behind = windows().count() - marks.len();
     Found { markers, marks, track: Some(track), overlapping: 0, inside: 0, behind }
@@ -172,7 +184,7 @@ fn is_window(window: &Interval) -> bool {
 
 fn whole(trace: &Trace) -> Found {
     let extent = extent(trace).filter(is_window);
-    let mark = |window| Mark { name: "whole trace".to_owned(), window };
+    let mark = |window| Mark::new("whole trace".to_owned(), window);
     Found {
         markers: Markers::WholeTrace,
         marks: extent.map(mark).into_iter().collect(),

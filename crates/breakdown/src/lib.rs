@@ -32,6 +32,7 @@ mod overhead;
 mod period;
 mod present;
 mod recorded;
+mod recorder;
 mod recording;
 mod rows;
 mod sets;

@@ -112,7 +112,23 @@ const WAITING_CALLS: &[&str] = &[
     "sigwait",
     "nanosleep",
     "clock_nanosleep",
+    "fsync",
+    "fdatasync",
+    "_cuda_synchronize",
+    "_xpu_synchronize",
+    "_accelerator_synchronizeDevice",
+    "synchronize",
 ];
+
+/// Functions of the system that wait for a pipe, another process or storage, as methods of the same names may not.
+const WAITING_FUNCTIONS_OF_THE_SYSTEM: &[&str] = &["read", "pread", "readv", "preadv"];
+
+/// Methods that do the same, of [`FILES`].
+const READS: &[&str] = &["read", "read1", "readall", "readinto", "readinto1", "readline", "readlines", "peek"];
+
+/// What Python's open files are; `BytesIO` and `StringIO` lie in memory.
+const FILES: &[&str] =
+    &["_io.FileIO", "_io.BufferedReader", "_io.BufferedRandom", "_io.BufferedRWPair", "_io.TextIOWrapper"];
 
 /// What waits though it is called as much else is: the method, and the type it is one of.
 const WAITING_METHODS: &[(&str, &str)] = &[("get", "_queue.SimpleQueue"), ("join", "_thread._ThreadHandle")];
@@ -161,9 +177,12 @@ fn state_of_python(name: &str) -> State {
         return if is_function(name, WAITING_FUNCTIONS) { State::Waits } else { State::Python };
     };
     let (method, of) = call.split_once(" of ").unwrap_or((call.trim_end_matches('>'), ""));
-    let method = method.trim_matches('\'');
-    let waits =
-        WAITING_METHODS.iter().any(|(known, kind)| *known == method && of.trim_start_matches('\'').starts_with(kind));
+    let (method, of) = (method.trim_matches('\''), of.trim_start_matches('\''));
+    let reads = match of {
+        "" => WAITING_FUNCTIONS_OF_THE_SYSTEM.contains(&method),
+        _ => READS.contains(&method) && FILES.iter().any(|kind| of.starts_with(kind)),
+    };
+    let waits = reads || WAITING_METHODS.iter().any(|(known, kind)| *known == method && of.starts_with(kind));
     match method {
         "run_backward" => State::Delegates,
         _ if waits || WAITING_CALLS.contains(&method) => State::Waits,
@@ -183,9 +202,17 @@ fn builtin(name: &str) -> Option<&str> {
 pub(crate) fn is_function(name: &str, known: &[(&str, &str)]) -> bool {
     let Some((place, function)) = name.split_once("): ") else { return false };
     let Some((file, _)) = place.rsplit_once('(') else { return false };
-    known.iter().any(|(end, known)| {
-        function == *known && file.strip_suffix(end).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
-    })
+    known.iter().any(|(end, known)| function == *known && is_path(file, end))
+}
+
+/// Whether an event's name is of a function of Python in some file, by the end of its path.
+pub(crate) fn is_of_file(name: &str, end: &str) -> bool {
+    let place = name.split_once("): ").and_then(|(place, _)| place.rsplit_once('('));
+    place.is_some_and(|(file, _)| is_path(file, end))
+}
+
+fn is_path(file: &str, end: &str) -> bool {
+    file.strip_suffix(end).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'))
 }
 
 /// The states of a trace's events, asked for once a name instead of once an event.
@@ -241,10 +268,19 @@ mod tests {
             "threading.py(295): wait",
             "multiprocessing/queues.py(98): get",
             "/usr/lib/python3.11/queue.py(171): get",
+            "<built-in function read>",
+            "<built-in function fsync>",
+            "<built-in method read of _io.BufferedReader object at 0x7f95a6e29f80>",
+            "<method 'readline' of '_io.BufferedReader' objects>",
+            "<built-in method readline of _io.TextIOWrapper object at 0x7f95a6e29f80>",
+            "<built-in function _cuda_synchronize>",
+            "<built-in method synchronize of Event object at 0x7f95a6e29f80>",
         ] {
             assert_eq!(python(waits), State::Waits, "{waits}");
         }
         assert_eq!(python("my_queue.py(1): get"), State::Python);
+        assert_eq!(python("<built-in method read of _io.BytesIO object at 0x7f95a6e29f80>"), State::Cpp);
+        assert_eq!(python("<method 'read' of 'mmap.mmap' objects>"), State::Cpp);
         assert_eq!(state_of(Category::Runtime, "cudaDeviceSynchronize"), Some(State::Synchronises));
         assert_eq!(state_of(Category::Runtime, "hipStreamSynchronize"), Some(State::Synchronises));
         assert_eq!(state_of(Category::Runtime, "cudaLaunchKernel"), Some(State::CudaApi));

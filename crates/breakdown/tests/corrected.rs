@@ -82,6 +82,48 @@ fn what_the_range_of_an_iteration_adds_to_it_is_taken_out_too() {
     assert!(rank.iterations.iter().all(|iteration| iteration.corrected.as_ref().unwrap().total == 90_000));
 }
 
+/// Iterations of 100 us, of which the recorder has the word in the first 10 and the last 50.
+fn recorders(count: i64) -> Invented {
+    let mut trace = Invented::default();
+    for iteration in 0..count {
+        let at = |microseconds: i64| (110 * iteration + microseconds) * 1000;
+        if iteration == 0 {
+            trace.main(("python_function", "/lib/perf4sight_recorder/recorder.py(59): stepped"), [at(-5), at(10)]);
+        }
+        trace
+            .main(("user_annotation", &format!("ProfilerStep#{iteration}")), [at(0), at(100)])
+            .main(("python_function", "train.py(1): step"), [at(10), at(50)])
+            .main(("python_function", "/lib/perf4sight_recorder/recorder.py(59): stepped"), [at(50), at(120)])
+            .main(("python_function", "/lib/perf4sight_recorder/recording.py(156): faults"), [at(53), at(90)])
+            .main(("python_function", "<built-in function getrusage>"), [at(54), at(89)]);
+    }
+    trace
+}
+
+/// By hand: 6 us of the 46 that are timed are the recorder's, and 10 are what recording adds to 36, so that 4 of the script's 40 are that.
+/// What else the recorder did within the ranges once counted as the script's, and contradicted what was timed.
+#[test]
+fn what_the_recorder_does_is_no_time_of_the_script() {
+    let plain = [36_000; 4];
+    let rank = corrected(&recorders(2), Some(&recording([&plain, &[46_000; 2], &plain], None)));
+    for iteration in &rank.iterations {
+        assert_eq!((iteration.sets.total(), iteration.sets.class(Class::Python)), (40_000, Some(40_000)));
+        assert_eq!((iteration.sets.class(Class::Cpp), iteration.range.1 - iteration.range.0), (Some(0), 100_000));
+        assert_eq!(iteration.corrected.as_ref().map(|corrected| corrected.total), Some(36_000), "{:?}", rank.warnings);
+    }
+}
+
+/// The recorder waits for the accelerator at the end of a period: for what the script asked of it.
+#[test]
+fn what_the_recorder_waits_for_is_time_of_the_script() {
+    let mut trace = recorders(2);
+    trace.main(("cuda_runtime", "cudaDeviceSynchronize"), [60_000, 70_000]).kernel("gemm", [40_000, 70_000]);
+    let rank = corrected(&trace, None);
+    let times: Vec<i64> = rank.iterations.iter().map(|iteration| iteration.sets.total()).collect();
+    assert_eq!(times, [60_000, 40_000]);
+    assert_eq!(rank.iterations[0].sets.gpu_busy(), 30_000);
+}
+
 /// Such figures once overflowed a sum; and who reads them is told where they are.
 #[test]
 fn times_that_nobody_timed_are_refused() {
