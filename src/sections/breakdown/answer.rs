@@ -35,9 +35,8 @@ impl Means<'_> {
     }
 }
 
-/// The parts of which one may dominate, and how far an accelerator is in use where there is one. While it is busy for at least half of
-/// an iteration that is what it works on, and else who keeps it idle: the largest of the parts of both halves would say nothing of
-/// which half is the larger.
+/// The parts of which one may dominate, which add up to the iteration, and how far an accelerator is in use where there is one: what it
+/// works on, and who keeps it idle.
 fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Option<String>) {
     let share = |time: f64| time / total;
     let of_classes = |time: &dyn Fn(&Iteration, Class) -> Option<i64>| -> Vec<Part> {
@@ -47,15 +46,15 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
     if !accelerators {
         return (of_classes(&|iteration, class| iteration.sets.class(class)), None);
     }
-    let busy = means.of(|iteration| Some(iteration.device.busy as f64)).map_or(0.0, share);
-    if busy < 0.5 {
-        let told = format!("that is of the {} in which the GPU is idle", Percent(100.0 * (1.0 - busy)));
-        return (of_classes(&|iteration, class| iteration.sets.get(class, false)), Some(told));
-    }
     let exposed =
         |work: Work| Some((work.label(), share(means.of(|iteration| Some(iteration.device.exposed(work) as f64))?)));
-    let told = format!("that is of the {} in which the GPU is busy", Percent(100.0 * busy));
-    (Work::ALL.into_iter().filter_map(exposed).collect(), Some(told))
+    let idle = of_classes(&|iteration, class| iteration.sets.get(class, false));
+    let busy = means.of(|iteration| Some(iteration.device.busy as f64)).map_or(0.0, share);
+    let told = format!(
+        "the GPU is busy for {} of it, and classes count while it is idle, copies and collectives while no kernel computes",
+        Percent(100.0 * busy)
+    );
+    (Work::ALL.into_iter().filter_map(exposed).chain(idle).collect(), Some(told))
 }
 
 /// The largest part, or the two largest where they weigh alike.
