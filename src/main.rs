@@ -54,7 +54,7 @@ fn cancel_on_signals(cancel: &Arc<AtomicBool>) {
 /// Ends the program, wherever it is blocked or at work, when there was time to end in order.
 fn end_after_grace(_: i32) {
     thread::sleep(GRACE);
-    complain("interrupted; what was written is whole, and the same command does the rest");
+    complain("interrupted; what was written, if anything, is whole, and the same command does the rest");
     process::exit(INTERRUPTED.into());
 }
 

@@ -36,7 +36,7 @@ impl Closing {
     pub fn show(&self, ending: Ending, context: &Context) {
         let console = &context.console;
         if ending == Ending::Interrupted {
-            console.warn("interrupted; what was written is whole, and the same command does the rest");
+            console.warn("interrupted; what was written, if anything, is whole, and the same command does the rest");
         }
         self.findings.iter().filter_map(Findings::table).for_each(|table| console.table(&table));
         show_files(&self.files, console);

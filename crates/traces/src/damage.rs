@@ -29,12 +29,12 @@ pub struct Damage {
     pub truncated: Option<String>,
     /// What else is worth telling, in sentences: a rank that is none, files beside it that are no traces.
     pub others: Vec<String>,
-    /// Events left out: how many, and at which byte of the JSON the first lies.
-    pub events: BTreeMap<Kind, (u64, u64)>,
+    /// Events left out: how many, and at which byte of the JSON the first lies, where they are of one.
+    pub events: BTreeMap<Kind, (u64, Option<u64>)>,
 }
 
 impl Damage {
-    pub(crate) fn note(&mut self, kind: Kind, at: u64) {
+    pub(crate) fn note(&mut self, kind: Kind, at: Option<u64>) {
         self.events.entry(kind).or_insert((0, at)).0 += 1;
     }
 
@@ -45,9 +45,10 @@ impl Damage {
 
     /// One sentence for everything that a reader of the trace should know.
     pub fn warnings(&self) -> Vec<String> {
-        let event = |(kind, (count, at)): (&Kind, &(u64, u64))| {
+        let event = |(kind, (count, at)): (&Kind, &(u64, Option<u64>))| {
             let events = if *count == 1 { "event was" } else { "events were" };
-            format!("{count} {events} left out: {kind} (the first at byte {at} of the JSON)")
+            let place = at.map_or(String::new(), |at| format!(" (the first at byte {at} of the JSON)"));
+            format!("{count} {events} left out: {kind}{place}")
         };
         self.truncated.iter().chain(&self.others).cloned().chain(self.events.iter().map(event)).collect()
     }

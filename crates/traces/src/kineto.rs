@@ -168,10 +168,10 @@ impl Reader {
         let (trace, tracks) = (&mut self.trace, &mut self.tracks);
         match self.window.value::<Events, _>(|event| add(trace, tracks, event)) {
             Parsed::Value(Ok(())) => {}
-            Parsed::Value(Err(kind)) => self.trace.damage.note(kind, at),
+            Parsed::Value(Err(kind)) => self.trace.damage.note(kind, Some(at)),
             Parsed::Wrong(bytes) => self.lost(bytes),
             Parsed::Endless => {
-                self.trace.damage.note(Kind::TooLong, at);
+                self.trace.damage.note(Kind::TooLong, Some(at));
                 self.window.abandon();
                 self.find_event();
             }
@@ -184,7 +184,7 @@ impl Reader {
 
     /// Counts what stands here as damaged, so many bytes of it at least, and goes on at the next event.
     fn lost(&mut self, bytes: usize) {
-        self.trace.damage.note(Kind::Unreadable, self.window.at());
+        self.trace.damage.note(Kind::Unreadable, Some(self.window.at()));
         self.window.skip(bytes);
         self.find_event();
     }
@@ -200,7 +200,7 @@ impl Reader {
                 Parsed::Endless | Parsed::Cut => self.window.abandon(),
                 Parsed::Wrong(bytes) => {
                     if matches!(before, b',' | b'[') {
-                        self.trace.damage.note(Kind::Unreadable, at);
+                        self.trace.damage.note(Kind::Unreadable, Some(at));
                     }
                     self.window.skip(bytes);
                 }

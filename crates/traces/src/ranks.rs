@@ -219,7 +219,8 @@ const ENDINGS: [&str; 5] = [".json", ".json.gz", ".sqlite", ".nvprof", ".nvvp"];
 
 fn is_named_as_trace(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    ENDINGS.iter().any(|ending| name.ends_with(ending)) && !name.ends_with(RECORDING) && name != BREAKDOWN
+    let ends = ENDINGS.iter().any(|ending| name.ends_with(ending));
+    ends && !name.ends_with(RECORDING) && name != BREAKDOWN && !path.is_dir()
 }
 
 /// The number behind the last "rank" in a file's name: `trace_8_rank_1.json`, `rank12.json.gz`.

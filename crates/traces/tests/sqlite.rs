@@ -101,6 +101,19 @@ fn tables_that_are_not_read_are_named() {
     assert!(!told(file(&folder, "without.sqlite", NSYS)).contains("not read"));
 }
 
+/// A file of SQLite has no bytes of JSON to name. A folder is no trace, whatever it is called.
+#[test]
+fn events_that_are_left_out_have_no_place_in_a_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let ends_first = "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1;";
+    file(&folder, "rank0.sqlite", &format!("{NSYS}{ends_first}"));
+    std::fs::create_dir(folder.path().join("rank1.json")).unwrap();
+    let ranks = read_ranks(&[folder.path().to_owned()]).unwrap();
+    let told: Vec<String> = ranks.iter().flat_map(|ranked| ranked.trace.damage.warnings()).collect();
+    assert!(told.iter().any(|told| told.contains("left out")), "{told:?}");
+    assert!(!told.iter().any(|told| told.contains("JSON") || told.contains("passed over")), "{told:?}");
+}
+
 /// A graph of CUDA that was recorded as a whole, an export of a schema to come, and one that lacks columns.
 #[test]
 fn what_is_not_sure_of_an_export_is_told() {
@@ -246,6 +259,11 @@ fn sqlite_that_is_no_trace_or_damaged_is_refused() {
         std::fs::write(&damaged, content).unwrap();
         fails(&damaged, "cannot be read as a SQLite file");
     }
+    // Rows without end, which were read until the end of days.
+    let view = "ALTER TABLE NVTX_EVENTS RENAME TO ranges; CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE r(i) AS
+        (SELECT 0 UNION ALL SELECT i + 1 FROM r) SELECT i AS start, i + 1 AS end, 59 AS eventType, 'x' AS text, NULL AS textId,
+        1 AS globalTid FROM r;";
+    fails(&file(&folder, "view.sqlite", &format!("{NSYS}{view}")), "has NVTX_EVENTS as a view");
     let none = folder.path().join("none.sqlite");
     std::fs::write(&none, "SQLite").unwrap();
     fails(&none, "is no trace");

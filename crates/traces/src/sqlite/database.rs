@@ -40,12 +40,23 @@ impl Database {
     }
 
     /// The columns of a table; none of one that is not there.
+    ///
+    /// # Errors
+    /// A damaged file, or a view of that name: it may have rows without end.
     fn columns(&self, table: &str) -> Result<Vec<String>> {
+        if self.is_view(table)? {
+            return Err(self.wrong(format!("has {table} as a view, which may have no end")).expected("a table"));
+        }
         let names = || -> rusqlite::Result<Vec<String>> {
             let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
             statement.query_map([table], |row| row.get(0))?.collect()
         };
         names().map_err(|cause| damaged(&self.file, &cause))
+    }
+
+    fn is_view(&self, table: &str) -> Result<bool> {
+        let question = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = ?1 COLLATE NOCASE)";
+        self.connection.query_row(question, [table], |row| row.get(0)).map_err(|cause| damaged(&self.file, &cause))
     }
 
     /// An error that names the file.

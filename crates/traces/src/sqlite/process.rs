@@ -141,7 +141,7 @@ impl Process {
         let added = times.and_then(|times| Ok((times, self.track(number, place)?)));
         let ((start, duration, phase), track) = match added {
             Ok(added) => added,
-            Err(kind) => return self.trace.damage.note(kind, 0),
+            Err(kind) => return self.trace.damage.note(kind, None),
         };
         self.trace.events.push(Event {
             start,
