@@ -57,9 +57,7 @@ impl Processor<'_> {
     pub(super) fn route(&self, kernel: &Kernel, batch: f64) -> Route {
         match &kernel.filter {
             Some(filter) if kernel.product.is_some() && self.keeps(filter, batch) => Route::Own,
-            Some(filter) if kernel.class == Class::Depthwise && filter.reads_channels_last(batch) => {
-                Route::ChannelsLast
-            }
+            Some(filter) if is_depthwise(kernel) && filter.reads_channels_last(batch) => Route::ChannelsLast,
             Some(_) if is_general(kernel, self.rules.speed.depthwise) => Route::General,
             _ if kernel.row > 0.0 => Route::Rows,
             _ if self.rules.effort(kernel) > 1.0 => Route::Series,
@@ -207,6 +205,10 @@ fn reading(bytes: f64) -> Term {
 /// The library begins a computation: layouts are chosen, code is looked up.
 fn begun() -> Term {
     Term::new(1.0, Parameter::Primitives, [None; 2])
+}
+
+fn is_depthwise(kernel: &Kernel) -> bool {
+    kernel.class == Class::Depthwise
 }
 
 /// Floats in a vector, whatever the processor: PyTorch's own code has a loop for whole vectors and one for what is left.

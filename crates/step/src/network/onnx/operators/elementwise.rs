@@ -205,11 +205,10 @@ fn is_trained(call: &Call, value: &Value) -> bool {
 /// Whether a graph input is the mean or deviation that the network's own input is less or divided by: PyTorch keeps these as buffers.
 fn scales_input(to: &Translation, call: &Call, read: Feature, value: &Value) -> bool {
     let Value::Weight(weight) = value else { return false };
-    let steps =
-        std::iter::successors(Some(to.builder.node(read.id)), |node| match (&node.op, node.inputs.as_slice()) {
-            (Op::Binary(Binary::Sub), &[only]) => Some(to.builder.node(only)),
-            _ => None,
-        });
+    let steps = std::iter::successors(Some(to.builder.node(read.id)), |node| {
+        let lessened = node.op == Op::Binary(Binary::Sub) && node.inputs.len() == 1;
+        lessened.then(|| to.builder.node(node.inputs[0]))
+    });
     let is_first = matches!(call.input(0), Value::Feature(_));
     let is_raw = steps.last().is_some_and(|node| matches!(node.op, Op::Input(_)));
     matches!(call.node.op_type(), "Sub" | "Div") && is_first && is_raw && !to.exporter.trains(&weight.tensor)
