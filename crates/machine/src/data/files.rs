@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// All regular files in a folder and those below, or the one file that the data is, with their lengths in bytes; see [`Walk`]. What cannot
+/// All regular files in a folder and those below, or the one file that the data is, with their lengths in bytes; links are followed. What cannot
 /// be looked at cannot be read by a job either, and is passed over.
 ///
 /// # Errors
