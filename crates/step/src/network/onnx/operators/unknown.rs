@@ -83,10 +83,11 @@ struct Read {
 fn read(to: &mut Translation, call: &Call, weights: &[Weight]) -> Read {
     let owners = weights.iter().map(|weight| to.owners.get(&*weight.tensor).copied());
     let owner = owners.reduce(|all, owner| all.filter(|_| all == owner)).flatten();
-    if let Some((owner, parameters)) = owner.and_then(|owner| match &to.builder.node(owner).op {
-        Op::Unknown(unknown) if unknown.op_type == op_type(call) => Some((owner, unknown.parameters)),
-        _ => None,
-    }) {
+    let known = |owner| {
+        let Op::Unknown(unknown) = &to.builder.node(owner).op else { return None };
+        (unknown.op_type == op_type(call)).then_some((owner, unknown.parameters))
+    };
+    if let Some((owner, parameters)) = owner.and_then(known) {
         return Read { parameters, owner: Some(owner) };
     }
     let new: Vec<Value> =
