@@ -56,9 +56,11 @@ pub struct Outcome {
 }
 
 impl Scene {
-    /// The program under way with the scene's configuration.
+    /// The program under way with the scene's configuration, its signals as a terminal leaves them: what a script runs in the
+    /// background ignores SIGINT and SIGQUIT, these tests and all that they start included.
     pub fn start(&self) -> Child {
-        let mut command = self.command();
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(crate::program()).current_dir(self.folder.path());
         command.args(["--config-file", "config.ini"]).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(Stdio::piped()).spawn().unwrap()
     }
