@@ -184,7 +184,13 @@ mod tests {
         let lines = "setsid sleep 60 & echo $! > \"$TOLD/stray\"; sleep 0.2; exit 0";
         let (ended, told) = run(lines, None, |_| false);
         assert!(ended.status.unwrap().success());
-        assert!(!runs(&fs::read_to_string(told.path().join("stray")).unwrap()));
+        let stray = fs::read_to_string(told.path().join("stray")).unwrap();
+        // On a machine with much to do, who was killed takes a while to be gone.
+        let until = Instant::now() + Duration::from_secs(10);
+        while runs(&stray) {
+            assert!(Instant::now() < until, "it goes on");
+            thread::sleep(LOOK);
+        }
     }
 
     #[test]
