@@ -19,6 +19,7 @@ use crate::network::{Activation, Affine, Binary, Conv, Element, Fill, Linear, Op
 use prost::Message;
 
 /// A file in the making. Names of nodes and of what they give are the same.
+#[derive(Clone)]
 struct Draft(ModelProto);
 
 /// A dimension of an input: a number or a symbol.

@@ -22,6 +22,7 @@ pub use normalisation::Affine;
 pub use places::{ArgMax, Beyond, Fold, GridSample, TopK};
 pub use pooling::{Interpolation, Reduction, Window};
 pub use product::{Conv, ConvTranspose, Linear};
+pub(super) use unknown::continued;
 pub use unknown::{Layout, Operand, Original, Unknown};
 pub use volume::Volume;
 

@@ -1,7 +1,8 @@
 //! Operations that were read but not understood.
 
+use super::Op;
 use super::facts::{At, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
-use crate::network::Shape;
+use crate::network::{Node, NodeId, Shape};
 
 /// An operation that was read but not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Unknown {
     /// The cautious guess: a result of its own, and backward needs every input.
     pub(super) fn facts(&self, at: At) -> Facts<'_> {
         // Of several outputs of one operation the first is charged with what it costs.
-        let again = at.node.shares.is_some_and(|owner| at.nodes[owner.index()].inputs == at.node.inputs);
+        let again = continued(at).next().is_some();
         let [inputs, outputs] = [at.inputs().next().map_or(0.0, |input| input.elements() as f64), at.outputs()];
         Facts {
             weights: vec![Weight { dims: Shape::new([self.parameters as usize]), spans: Spans::Nothing }],
@@ -84,4 +85,27 @@ impl Unknown {
             ..Facts::of(Nature::Unknown(self), Coupling::Unknown(self), Gradient::Made)
         }
     }
+    /// Whether this may be a further output of the operation that another one is an output of.
+    fn continues(&self, other: &Unknown) -> bool {
+        match (&self.original, &other.original) {
+            (Some(own), Some(other)) => own.attributes == other.attributes && own.output > other.output,
+            // Which outputs they are was not kept.
+            (None, _) | (_, None) => true,
+        }
+    }
+}
+
+/// What an unknown operation may be a further output of: what stands before it, has its weights too, and reads the same.
+pub(in crate::network) fn continued(at: At<'_>) -> impl Iterator<Item = &Node> {
+    let At { nodes, node } = at;
+    let tied = move |(index, other): &(usize, &Node)| {
+        let shares = |owner: NodeId| owner.index() == *index || other.shares == Some(owner);
+        node.shares.is_some_and(shares) && other.inputs == node.inputs
+    };
+    let before = nodes.iter().take_while(|other| other.name != node.name).enumerate().filter(tied);
+    let continues = |other: &&Node| match (&node.op, &other.op) {
+        (Op::Unknown(own), Op::Unknown(other)) => own.continues(other),
+        _ => false,
+    };
+    before.map(|(_, other)| other).filter(continues)
 }

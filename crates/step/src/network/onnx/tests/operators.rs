@@ -151,6 +151,23 @@ fn a_recurrent_layer_that_runs_twice_has_its_weights_once_and_its_products_twice
     rewritten(&network);
 }
 
+/// Forward and in reverse over the same steps, as Y and Y_h of each are read: weights of 2 * 21 * 7, products of 6 steps twice.
+#[test]
+fn two_recurrent_layers_with_the_same_weights_on_the_same_data_are_two() {
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(7)]);
+    let draft = draft.node("Transpose", &["x"], "t", vec![with::ints("perm", vec![1, 0, 2])]);
+    let draft = draft.weight("w", [1, 21, 7]).weight("r", [1, 21, 7]);
+    let way = |way: &str| vec![with::int("hidden_size", 7), with::text("direction", way)];
+    let draft = draft.node("GRU", &["t", "w", "r"], "a", way("forward")).also(&["ah"]);
+    let draft = draft.node("GRU", &["t", "w", "r"], "b", way("reverse")).also(&["bh"]);
+    for read in [&["a", "b"][..], &["a", "b", "bh"], &["a", "ah", "b", "bh"], &["ah", "bh"], &["a", "bh"]] {
+        let network = read.iter().fold(draft.clone(), |draft, output| draft.output(output)).load().network;
+        assert_eq!((network.parameters(), network.macs()), (2 * 21 * 7, 2 * 6 * 2 * 21 * 7), "{read:?}");
+        let again = rewritten(&network).network;
+        assert_eq!(again.macs(), network.macs(), "{read:?}");
+    }
+}
+
 #[test]
 fn samples_that_meet_all_others_cost_as_often_as_there_are() {
     // x @ x.t() of 4 samples of 32 features: 4 * 4 * 32 products, as PyTorch's flop counter has it, which is 128 a sample.

@@ -3,6 +3,7 @@
 use super::{Writer, batched, value_info};
 use crate::network::onnx::attributes as with;
 use crate::network::onnx::schema::{AttributeProto, NodeProto, TensorProto};
+use crate::network::op::{At, continued};
 use crate::network::{Layout, Node, Operand, Original, Shape, Unknown};
 use prost::Message;
 
@@ -34,12 +35,14 @@ impl Writer<'_> {
         if original.layout == Layout::Alone(0) { node.name.clone() } else { format!("{}/result", node.name) }
     }
 
-    /// Whether the operation stands there already, for another of its outputs: it then gives this one too.
+    /// Whether the operation stands there already, for another of its outputs, and this one is still free: it then gives this one too.
     fn also(&mut self, node: &Node, original: &Original, result: &str) -> bool {
-        let owner = node.shares.map(|owner| self.network.node(owner)).filter(|owner| owner.inputs == node.inputs);
-        let written = owner.and_then(|owner| self.graph.node.iter_mut().find(|written| written.name() == owner.name));
-        let place = written.and_then(|written| written.output.get_mut(original.output));
-        place.map(|place| *place = result.to_string()).is_some()
+        let free = continued(At { nodes: self.network.nodes(), node }).find_map(|other| {
+            let written = self.graph.node.iter().position(|written| written.name() == other.name)?;
+            let place = self.graph.node[written].output.get(original.output)?;
+            (*place == unread(other, original.output)).then_some(written)
+        });
+        free.map(|written| self.graph.node[written].output[original.output] = result.to_string()).is_some()
     }
 
     /// The operation with all that it reads.
@@ -59,7 +62,7 @@ impl Writer<'_> {
         }
         let output = (0..original.outputs).map(|index| match index == original.output {
             true => result.to_string(),
-            false => format!("{}/output_{index}", node.name),
+            false => unread(node, index),
         });
         let output = output.collect();
         let attribute =
@@ -151,4 +154,9 @@ impl Writer<'_> {
         self.emit(node, operator, inputs, attributes);
         self.called(format!("{}/batch_first", node.name));
     }
+}
+
+/// What an output is called that nothing reads.
+fn unread(node: &Node, index: usize) -> String {
+    format!("{}/output_{index}", node.name)
 }
