@@ -116,6 +116,11 @@ impl Campaign<'_> {
         Some((self.runner.place(cpus, Some(memory)), cached))
     }
 
+    /// Nodes that the job runs on.
+    pub fn nodes(&self) -> usize {
+        self.runner.team.map_or(1, |team| team.machines().count())
+    }
+
     /// The points of the curve.
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
         let asked = self.runner.asked.memory;

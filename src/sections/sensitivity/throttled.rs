@@ -69,24 +69,17 @@ impl Campaign<'_> {
         (self.counted(model) as f64 * epoch >= SHORTEST * model.iterations).then_some(held)
     }
 
-    /// Whether the first run holds the model to it already: reading took longer than computing, and the epoch as long as reading, so that
-    /// nothing had to be fitted to it.
+    /// Whether the first run holds the model to it already, so that a second one would say no more.
     fn confirms(&self, first: &Point, model: &Model) -> bool {
-        let nodes = self.runner.team.map_or(1, |team| team.machines().count());
-        let side_by_side = Model { overlap: None, ..model.clone() };
-        let confirmed = held(first, &side_by_side, nodes).and_then(|(held, seconds)| {
-            let cpus = first.place.cpus;
-            let (reading, computing) = (held.epoch(cpus, 0.0).likely?, held.compute(cpus).likely?);
-            Some(reading > LONGER * computing && (seconds / reading - 1.0).abs() <= SLACK)
-        });
-        confirmed.unwrap_or(false)
+        let held = held(first, model, self.nodes());
+        held.is_some_and(|(held, seconds)| is_as_published(&held, first.place.cpus, seconds))
     }
 
     fn next_throttled(&self, model: &Model) -> Option<Place> {
         self.runner.limiter.survey().by(Axis::Storage)?;
         let held = match self.throttled()[..] {
             // Each node reads its share.
-            [] => self.telling(model)? as u64 / self.runner.team.map_or(1, |team| team.machines().count() as u64),
+            [] => self.telling(model)? as u64 / self.nodes() as u64,
             [first] if self.confirms(first, model) => return None,
             [first] => first.place.storage?.0 / 2,
             [_, _, ..] => return None,
@@ -114,6 +107,14 @@ pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
     };
     profile.throttled = campaign.throttled().iter().filter_map(epoch).collect();
     profile.model = profile.model.map(|facts| ModelFacts { overlap, ..facts });
+}
+
+/// Whether reading took longer than computing, the epoch as long as reading, and no overlap follows from what it took longer.
+fn is_as_published(held: &Model, cpus: f64, seconds: f64) -> bool {
+    let (reading, computing) = (held.data.fetch(0.0), held.compute(cpus).likely);
+    let is_told = held.overlap_of(cpus, seconds).is_some_and(|overlap| overlap.epoch(1.0, 1.0) > LONGER);
+    let is_reading = computing.is_some_and(|computing| reading > LONGER * computing);
+    is_reading && !is_told && (seconds / reading - 1.0).abs() <= SLACK
 }
 
 /// Whether iterations are so short that a job may have caught up on reading while it computed.
@@ -163,4 +164,24 @@ pub(super) fn missed(profile: &Profile) -> Vec<String> {
         )
     };
     profile.throttled.iter().filter(is_far).map(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sensitivity::{self, Curve, Data, Rate};
+
+    /// Reading takes 2 s and computing 1 s. An epoch of 2.08 s is 4 % longer than reading, and yet `(2^3 + 1^3)^(1/3)` = 2.08 s, a third of
+    /// the way to one after the other: a second run has to say whether that is so.
+    #[test]
+    fn an_overlap_that_one_run_told_is_held_to_another_one() {
+        let rate = Rate::exactly(10.0);
+        let data = Data { bytes: 2e8, memory_bandwidth: 1e10, storage_bandwidth: 1e8, storage_between: None };
+        let curve = Curve::of(&[sensitivity::Point { cpus: 1.0, rate }]).unwrap();
+        let held = Model { curve, iterations: 10.0, data, cache: None, overlap: None };
+        assert!(is_as_published(&held, 1.0, 2.0));
+        assert!(!is_as_published(&held, 1.0, 2.08));
+        assert!(!is_as_published(&held, 1.0, 1.8), "faster than its storage");
+        assert!(!is_as_published(&held.with_storage(2e8), 1.0, 1.0), "computing takes as long");
+    }
 }
