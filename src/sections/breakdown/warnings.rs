@@ -38,7 +38,7 @@ impl Number {
 fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<Told<W>> {
     let mut told: Vec<Told<W>> = Vec::new();
     for (whom, sentence) in all {
-        let words: Vec<Word> = sentence.split(' ').map(Word::of).collect();
+        let words = words(&sentence);
         match told.iter_mut().find(|known| is_shaped_as(&known.words, &words)) {
             Some(known) => {
                 known.words.iter_mut().zip(words).for_each(|(known, word)| known.widen(word));
@@ -48,6 +48,19 @@ fn alike<W>(all: impl IntoIterator<Item = (W, String)>) -> Vec<Told<W>> {
         }
     }
     told
+}
+
+/// The words of a sentence. Numbers behind "rank" or "ranks" say which are meant ("ranks 0 to 2, 5 and 6 of 8"), and are no measurements.
+fn words(sentence: &str) -> Vec<Word> {
+    let mut naming = false;
+    let word = |text: &str| {
+        let word = Word::of(text);
+        let goes_on = word.range.is_some() || matches!(text, "from" | "to" | "and" | "of");
+        let names = naming && goes_on;
+        naming = matches!(text, "rank" | "ranks") || names && !text.ends_with([':', ';']);
+        if names { Word::plain(text) } else { word }
+    };
+    sentence.split(' ').map(word).collect()
 }
 
 fn is_shaped_as(known: &[Word], words: &[Word]) -> bool {
@@ -66,8 +79,12 @@ impl Word {
                 range: Some([low, high]),
                 after: inner[core.len()..].to_owned(),
             },
-            None => Word { before: word.to_owned(), range: None, after: String::new() },
+            None => Word::plain(word),
         }
+    }
+
+    fn plain(word: &str) -> Self {
+        Word { before: word.to_owned(), range: None, after: String::new() }
     }
 
     fn is_shaped_as(&self, other: &Word) -> bool {
@@ -159,5 +176,31 @@ mod tests {
         let of_both = [("before", "all ranks: 1…2 are lost"), ("after", "all ranks: 2…3 are lost")];
         let told = of_runs(of_both.map(|(name, told)| (name, told.to_owned())));
         assert_eq!(told, ["before and after: all ranks: 1…3 are lost"]);
+    }
+    /// Which ranks are meant is no measurement, so that no rank between two others is said to be.
+    #[test]
+    fn numbers_of_ranks_tell_sentences_apart() {
+        let absent = [
+            "ranks 0 and 3 of 8 are given: what the other 6 do is not known",
+            "ranks 1 and 5 of 8 are given: what the other 6 do is not known",
+        ];
+        let told = of_runs(["before", "after"].into_iter().zip(absent.map(str::to_owned)));
+        assert_eq!(told, [format!("before: {}", absent[0]), format!("after: {}", absent[1])]);
+        let uneven = [
+            "the run's figures are of 3 of the 10 iterations of rank 0",
+            "the run's figures are of 4 of the 9 iterations of rank 0",
+        ];
+        let told = of_runs(["before", "after"].into_iter().zip(uneven.map(str::to_owned)));
+        assert_eq!(told, ["before and after: the run's figures are of 3…4 of the 9…10 iterations of rank 0"]);
+        let of_ranks = [
+            "2 ranks from 0 to 3: 5 events are lost",
+            "2 ranks from 0 to 3: 7 events are lost",
+            "rank 1: 7 events are lost",
+        ];
+        let told = of_runs(["before", "after", "after"].into_iter().zip(of_ranks.map(str::to_owned)));
+        assert_eq!(
+            told,
+            ["before and after: 2 ranks from 0 to 3: 5…7 events are lost", "after: rank 1: 7 events are lost"]
+        );
     }
 }
