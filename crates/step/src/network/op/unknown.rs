@@ -103,9 +103,7 @@ pub(in crate::network) fn continued(at: At<'_>) -> impl Iterator<Item = &Node> {
         node.shares.is_some_and(shares) && other.inputs == node.inputs
     };
     let before = nodes.iter().take_while(|other| other.name != node.name).enumerate().filter(tied);
-    let continues = |other: &&Node| match (&node.op, &other.op) {
-        (Op::Unknown(own), Op::Unknown(other)) => own.continues(other),
-        _ => false,
-    };
+    let continues =
+        |other: &&Node| matches!((&node.op, &other.op), (Op::Unknown(own), Op::Unknown(other)) if own.continues(other));
     before.map(|(_, other)| other).filter(continues)
 }
