@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 /// Functions that call functions, no deeper than any exporter nests them.
 const MAX_DEPTH: usize = 64;
 
-/// More nodes than any network has.
+/// More nodes than any network has, and more calls.
 const MAX_NODES: usize = 1 << 20;
 
 /// A function's domain and name.
@@ -15,7 +15,7 @@ type Key<'a> = (&'a str, &'a str);
 /// The graph without calls of the model's own functions.
 ///
 /// # Errors
-/// One clause, where a function calls itself, or they are nested too deep or make too many nodes.
+/// One clause, where a function calls itself, or they are nested too deep or make too many nodes or calls.
 pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProto, String> {
     if model.functions.is_empty() {
         return Ok(graph);
@@ -49,8 +49,8 @@ impl Inliner<'_> {
         if self.open.len() == MAX_DEPTH {
             return Err(format!("nests its functions more than {MAX_DEPTH} deep, where it calls \"{name}\""));
         }
-        if self.nodes.len() > MAX_NODES {
-            return Err(format!("has functions that make more than {MAX_NODES} nodes, as where it calls \"{name}\""));
+        if self.nodes.len().max(self.calls) > MAX_NODES {
+            return Err(format!("has functions that make more than {MAX_NODES} nodes or calls, as of \"{name}\""));
         }
         self.calls += 1;
         self.open.push(key);
