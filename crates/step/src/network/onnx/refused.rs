@@ -2,7 +2,7 @@
 
 use super::batch::SYMBOLIC_BATCH;
 use super::schema::{GraphProto, ValueInfoProto, type_proto};
-use super::source::{self, Problem, described};
+use super::source::{Problem, described};
 use crate::network::{Network, Node};
 
 /// What is wrong with a node whose data decide what runs.
@@ -29,28 +29,12 @@ pub(super) fn check(graph: &GraphProto) -> Result<(), Problem> {
             return Err((format!("{} {BY_DATA}", described(node)), Some(help)));
         }
     }
-    if let Some((input, kind)) = graph.input.iter().find_map(|input| Some((input, narrow(input)?))) {
-        let problem = format!("input \"{}\" is quantised ({kind}), which is not supported", input.name());
-        return Err((problem, Some(BEFORE)));
-    }
     Ok(())
 }
 
 fn is_sparse(input: &ValueInfoProto) -> bool {
     let kind = input.r#type.as_ref().and_then(|kind| kind.value.as_ref());
     matches!(kind, Some(type_proto::Value::SparseTensorType(_)))
-}
-
-/// What an input's elements are called that are as narrow as quantised networks have them.
-fn narrow(input: &ValueInfoProto) -> Option<String> {
-    let kind = source::element_type(input)?;
-    let name = kind.as_str_name().to_lowercase();
-    let is_narrow = name.ends_with("int8")
-        || name.ends_with("int4")
-        || name.ends_with("int2")
-        || name.starts_with("float8")
-        || name.starts_with("float4");
-    is_narrow.then_some(name)
 }
 
 /// Refuses what has an axis more of one sample that is as long as the batch, which is left open: there is no cost of one.

@@ -34,6 +34,7 @@ pub(super) struct Data {
 
 const INPUTS: &str = "export a network whose inputs are tensors with the batch first, such as images of shape [batch, channels, height, width] \
                       or ids of words of shape [batch, words]";
+const ELEMENTS: &str = "export a network that reads floating point, ids in int64 or int32, or masks in bool";
 const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
 
 /// Finds the graph inputs that are data; all others are weights.
@@ -161,7 +162,13 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
     let wrong = |what: &str, help| {
         Err((format!("input \"{}\" of shape [{}] {what}", input.name(), written(input)), Some(help)))
     };
-    let Some(element) = element(input) else { return wrong("holds neither numbers nor integers nor truths", INPUTS) };
+    let element = match element(input) {
+        Ok(element) => element,
+        Err(kind) => {
+            let kind = kind.as_str_name().to_lowercase();
+            return wrong(&format!("holds {kind}, which is not supported"), ELEMENTS);
+        }
+    };
     if sizes.len() < if only { 2 } else { 1 } {
         return wrong("is no batch of anything", INPUTS);
     }
@@ -178,12 +185,15 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
 }
 
 /// What an input's elements are; those of no declared type count as numbers.
-fn element(input: &ValueInfoProto) -> Option<Element> {
+///
+/// # Errors
+/// The type of others.
+fn element(input: &ValueInfoProto) -> Result<Element, DataType> {
     match element_type(input) {
-        Some(DataType::Bool) => Some(Element::Truth),
-        Some(DataType::Int64 | DataType::Int32) => Some(Element::Integer),
-        Some(kind) if !tensor::is_float(kind) => None,
-        _ => Some(Element::Number),
+        Some(DataType::Bool) => Ok(Element::Truth),
+        Some(DataType::Int64 | DataType::Int32) => Ok(Element::Integer),
+        Some(kind) if !tensor::is_float(kind) => Err(kind),
+        _ => Ok(Element::Number),
     }
 }
 

@@ -114,6 +114,10 @@ fn functions_that_are_only_many_call_nobody_wrongly_themselves() {
     let double = (1..40).map(|number| function(&name(number), &[&name(number - 1), &name(number - 1)])).collect();
     let error = calling("F39", double);
     assert!(error.contains("functions that make more than 1048576 nodes"), "{error}");
+    // Nor what they hold at last, for that is nothing.
+    let double = (1..41).map(|number| function(&name(number), &[&name(number - 1), &name(number - 1)]));
+    let error = calling("F40", double.chain([function("F0", &[])]).collect());
+    assert!(error.contains("functions that make more than 1048576 nodes or calls"), "{error}");
 }
 
 #[test]
@@ -132,12 +136,23 @@ fn what_is_refused_is_called_what_it_is() {
         draft.graph().input[0] = Draft::typed("x", [Named("batch"), Is(3), Is(8), Is(8)], kind);
         draft.error()
     };
-    let error = bytes("Cast", DataType::Int8);
-    assert!(error.contains("input \"x\" is quantised (int8)"), "{error}");
+    // Images in bytes are no quantised network.
+    let error = bytes("Cast", DataType::Uint8);
+    assert!(error.contains("input \"x\" of shape [batch, 3, 8, 8] holds uint8, which is not supported"), "{error}");
+    assert!(!error.contains("quantised"), "{error}");
     let error = bytes("QLinearConv", DataType::Uint8);
     assert!(error.contains("node \"y\" (QLinearConv) is quantised"), "{error}");
     let error = Draft::new().output("x").error();
     assert!(error.contains("holds no operation"), "{error}");
+}
+
+/// Files of older exporters list among their inputs what they store: a mask in bytes there is no data.
+#[test]
+fn bytes_that_a_file_stores_are_no_data_though_it_lists_them_as_an_input() {
+    let mask = TensorProto { data_type: Some(DataType::Uint8 as i32), int32_data: vec![1, 0], ..floats(&[2], &[]) };
+    let mut draft = Draft::new().stored("mask", mask).node("Relu", &["x"], "y", vec![]).output("y");
+    draft.graph().input.push(Draft::typed("mask", [Is(2)], DataType::Uint8));
+    assert_eq!(draft.load().network.nodes().len(), 2);
 }
 
 #[test]
