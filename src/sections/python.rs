@@ -6,12 +6,13 @@ use crate::whole_file;
 use std::path::{Path, PathBuf};
 
 /// Its files, as they lie in the repository.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("sitecustomize.py", include_str!("../../workers/recorder/sitecustomize.py")),
     ("perf4sight.py", include_str!("../../workers/recorder/perf4sight.py")),
     ("perf4sight_recorder/__init__.py", include_str!("../../workers/recorder/perf4sight_recorder/__init__.py")),
     ("perf4sight_recorder/account.py", include_str!("../../workers/recorder/perf4sight_recorder/account.py")),
     ("perf4sight_recorder/hooks.py", include_str!("../../workers/recorder/perf4sight_recorder/hooks.py")),
+    ("perf4sight_recorder/late.py", include_str!("../../workers/recorder/perf4sight_recorder/late.py")),
     ("perf4sight_recorder/marks.py", include_str!("../../workers/recorder/perf4sight_recorder/marks.py")),
     ("perf4sight_recorder/pace.py", include_str!("../../workers/recorder/perf4sight_recorder/pace.py")),
     ("perf4sight_recorder/profiler.py", include_str!("../../workers/recorder/perf4sight_recorder/profiler.py")),

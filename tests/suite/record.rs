@@ -381,6 +381,36 @@ fn a_full_disk_ends_the_recording_and_is_named() {
     }
 }
 
+/// Steps of optimizers by their letters, and which of them mark iterations: a critic that steps five times for each step of a generator,
+/// two that step as often, one that steps at no regular times, and one that takes the place of another. The critic once marked them, of
+/// which one in five then held a step of the generator.
+#[test]
+fn the_optimizer_that_steps_least_often_marks_iterations() {
+    let list = "import sys\n\
+        from perf4sight_recorder.marks import Marks, STEPS\n\
+        for steps in sys.argv[1:]:\n\
+        \x20   marks = Marks()\n\
+        \x20   print(''.join(letter if marks.heard(STEPS, letter)[0] else '.' for letter in steps), marks.name())\n";
+    let cases = [
+        (
+            "CCCCCGCCCCCGCCCCCGCCCCCGCCCCCG",
+            "CCCCC.CCCCC.CCCCCG.....G.....G optimizer steps, 5 of another optimizer in each",
+        ),
+        (
+            "GCCCCCGCCCCCGCCCCCGCCCCCGCCCCC",
+            "G..CCC.CCCCC.CCCCCG.....G..... optimizer steps, 5 of another optimizer in each",
+        ),
+        ("CGCGCGCGCG", "C.C.C.C.C. optimizer steps"),
+        ("CCCGCCGCCCCGCCG", "CCC.CC.CCCC.CC. optimizer steps"),
+        ("AAAAABBBBB", "AAAAA..BBB optimizer steps"),
+    ];
+    let steps = cases.map(|(steps, _)| steps);
+    let python = Command::new("python3").args(["-c", list]).args(steps).env("PYTHONPATH", recorder_file("")).output();
+    let Ok(output) = python else { return eprintln!("skipped: this test needs a python3") };
+    let marked = text(&output);
+    assert_eq!(marked.lines().collect::<Vec<_>>(), cases.map(|(_, marked)| marked), "{output:?}");
+}
+
 /// Recorded and plain iterations take turns, as many of one as of the other, so that each is in the middle of the others.
 #[test]
 fn periods_take_turns() {
@@ -510,6 +540,25 @@ fn a_time_limit_ends_the_command_and_keeps_what_is_recorded() {
     run.says("was ended by the time limit of 15s");
     assert_eq!(counts(&told(&scene, "rank0")), [vec![1], vec![1]]);
     record(&scene, "--time-limit soon", &command).fails(2).says("\"soon\" is no time");
+}
+
+/// What comes while the trace is written, as where a job's time is up, once lost all that was recorded.
+#[test]
+fn signals_wait_until_the_trace_is_written() {
+    let script = "import gzip, os, signal, sys\nopened = gzip.open\n\
+        def interrupted(*arguments):\n\
+        \x20   os.kill(os.getpid(), getattr(signal, sys.argv[2]))\n\
+        \x20   return opened(*arguments)\n\
+        gzip.open = interrupted\n"
+        .to_owned()
+        + TRAIN;
+    for (signal, code) in [("SIGTERM", 143), ("SIGINT", 130)] {
+        let Some((scene, python)) = scene(&script.replace("LATER", "pass")) else { return };
+        let run = record(&scene, "", &format!("{python} train.py 1000 {signal}")).fails(code);
+        run.says("what was recorded is kept");
+        assert_eq!(counts(&told(&scene, "rank0")), all_of_four());
+        assert_eq!(events(python, &scene, "rank0", "ProfilerStep#"), 4);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::stacks::label;
 use crate::state::States;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, Phase, Trace, TrackId};
+use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId};
 use std::collections::BTreeMap;
 
 /// What tells iterations apart.
@@ -134,7 +134,29 @@ fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> O
     Some(Ranges { track, events })
 }
 
+/// An optimizer that steps less often has to do so as many times.
+const SELDOM: usize = 3;
+
 impl Ranges<'_> {
+    /// The name that comes least often, of those that come each time after as many of another one.
+    fn seldom(&self, other: NameId) -> Option<NameId> {
+        let mut before: BTreeMap<NameId, Vec<usize>> = BTreeMap::new();
+        let mut others = 0;
+        for event in &self.events {
+            match event.name == other {
+                true => others += 1,
+                false => before.entry(event.name).or_default().push(others),
+            }
+        }
+        let regular = |before: &[usize]| {
+            let mut times = before.windows(2).map(|pair| pair[1] - pair[0]);
+            let first = times.next().filter(|first| *first > 1);
+            before.len() >= SELDOM && first.is_some_and(|first| times.all(|other| other == first))
+        };
+        let seldom = before.into_iter().filter(|(_, before)| regular(before));
+        seldom.min_by_key(|(_, before)| before.len()).map(|(name, _)| name)
+    }
+
     fn into_found(self, trace: &Trace, markers: Markers) -> Found {
         let mut marks: Vec<Mark> = Vec::new();
         let (mut overlapping, mut inside, mut behind) = (0, 0, 0);
@@ -160,9 +182,11 @@ impl Ranges<'_> {
     }
 }
 
-/// From the end of each step of an optimizer to the end of the next; of several optimizers the one that steps first counts.
+/// From the end of each step of an optimizer to the end of the next; of several optimizers the one that steps first counts, or what steps
+/// less often and as regularly, as a generator's after some of its critic.
 fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
-    let optimizer = steps.events.first()?.name;
+    let first = steps.events.first()?.name;
+    let optimizer = steps.seldom(first).unwrap_or(first);
     let ends: Vec<i64> = steps.events.iter().filter(|step| step.name == optimizer).map(|step| step.end()).collect();
     let markers = Markers::OptimizerSteps(trace.names.get(optimizer).to_owned());
     Some(between(&ends, markers, steps.track)).filter(|found| !found.marks.is_empty())

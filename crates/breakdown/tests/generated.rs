@@ -447,3 +447,24 @@ proptest! {
         }
     }
 }
+
+/// A critic that steps five times, each time for 10 us, before its generator does, four times over: between the ends of the generator's steps
+/// lie 60 us each. With only two of these, or at other times, the critic marks iterations.
+#[test]
+fn of_several_optimizers_the_one_that_steps_least_often_marks_iterations() {
+    let marked = |steps: &str| {
+        let mut trace = Invented::default();
+        for (at, step) in (0..).zip(steps.chars()) {
+            let name = if step == 'G' { "Optimizer.step#Adam.step" } else { "Optimizer.step#SGD.step" };
+            trace.main(("user_annotation", name), [10_000 * at, 10_000 * at + 9_000]);
+        }
+        let rank = Breakdown::of(&[trace.read(0)], &Options::default()).unwrap().ranks.remove(0);
+        let lengths: Vec<i64> = rank.iterations.iter().map(|one| (one.window.1 - one.window.0) / 10_000).collect();
+        (rank.markers, lengths)
+    };
+    let by = |name: &str| Markers::OptimizerSteps(format!("Optimizer.step#{name}.step"));
+    assert_eq!(marked("CCCCCGCCCCCGCCCCCGCCCCCG"), (by("Adam"), vec![6; 3]));
+    assert_eq!(marked("CGCGCG"), (by("SGD"), vec![2; 2]));
+    assert_eq!(marked("CCCGCCCG").0, by("SGD"));
+    assert_eq!(marked("CCCGCCGCCCCG").0, by("SGD"));
+}

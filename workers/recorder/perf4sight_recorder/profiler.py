@@ -5,7 +5,7 @@ import os
 import time
 import warnings
 
-from perf4sight_recorder import trace
+from perf4sight_recorder import late, trace
 
 
 class Profiler(object):
@@ -45,11 +45,12 @@ class Profiler(object):
         """Stops it, if it runs; some names of what it recorded are not what they became in the end."""
         if not self.runs:
             return
-        stopped = self.halt()
-        piece = trace.Piece(os.path.join(self.scratch, "%d.%d.trace.json" % (os.getpid(), len(self.pieces))), renamed)
-        self.pieces.append(piece)
-        with self.quietly():
-            stopped.export_chrome_trace(piece.path)
+        with late.signals():
+            stopped = self.halt()
+            piece = trace.Piece(os.path.join(self.scratch, "%d.%d.trace.json" % (os.getpid(), len(self.pieces))), renamed)
+            with self.quietly():
+                stopped.export_chrome_trace(piece.path)
+            self.pieces.append(piece)
 
     def halt(self):
         """Stops it; gives what knows what it recorded."""

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 
-from perf4sight_recorder import account, marks, pace, trace
+from perf4sight_recorder import account, late, marks, pace, trace
 from perf4sight_recorder.profiler import Profiler, has_kineto
 from perf4sight_recorder.recording import Recording
 
@@ -135,7 +135,7 @@ class Recorder(object):
                 self.profiler.forget()
             self.restarts += 1
             self.recording = Recording(self.told.settings, self.profiler, self.tell_progress)
-            self.told.tell(iterations_are=marks.NAMES[kind], restarts=self.restarts, phase="warm_up",
+            self.told.tell(iterations_are=self.marks.name(), restarts=self.restarts, phase="warm_up",
                            to_go=self.recording.settling, before_recorded=self.recording.before_recorded, of=self.recording.all)
         return counts
 
@@ -146,12 +146,13 @@ class Recorder(object):
 
     def finish(self, ended):
         """Writes what was recorded and timed."""
-        self.over = True
-        self.recording.stop()
-        if self.recording.recorded():
-            self.told.tell(phase="writing")
-            self.write(ended)
-        self.told.tell(phase="finished", done=self.recording.done, own_profiler=self.recording.others)
+        with late.signals():
+            self.over = True
+            self.recording.stop()
+            if self.recording.recorded():
+                self.told.tell(phase="writing")
+                self.write(ended)
+            self.told.tell(phase="finished", done=self.recording.done, own_profiler=self.recording.others)
 
     def write(self, ended):
         import torch
