@@ -67,6 +67,8 @@ pub struct RankBreakdown {
     pub overhead: Option<Overhead>,
     /// How the machine's speed changed meanwhile, where that was measured ([`RankBreakdown::correct`]).
     pub drift: Option<Drift>,
+    /// How processor time did.
+    pub processor_drift: Option<Drift>,
     /// What a reader should know, in sentences.
     pub warnings: Vec<String>,
 }
@@ -90,6 +92,8 @@ pub struct Iteration {
     pub idle: Option<IdleTime>,
     /// Whose time it were without recording; none where that is not known ([`RankBreakdown::correct`]).
     pub corrected: Option<Corrected>,
+    /// Nanoseconds of processor time, all threads of the process together; none where that was not measured ([`RankBreakdown::correct`]).
+    pub processor: Option<i64>,
     /// Whether it is left out of summaries as warm-up.
     pub warm_up: bool,
 }
@@ -163,6 +167,7 @@ impl RankBreakdown {
             device: device.within(mark.window),
             idle: device.is_recorded().then(|| causes.within(mark.window, &device, told_of_ranks)),
             corrected: None,
+            processor: None,
             warm_up: at < warm_up.iterations,
         };
         let told = Told { trace, found: &found, threads: &threads, main, recorded, merged }.warnings(&warm_up);
@@ -181,6 +186,7 @@ impl RankBreakdown {
             device,
             overhead: None,
             drift: None,
+            processor_drift: None,
         })
     }
 

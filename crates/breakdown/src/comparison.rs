@@ -1,6 +1,6 @@
 //! Two runs side by side: what changed, and whether iterations of one run differ by as much anyway.
 
-use crate::breakdown::{Breakdown, Iteration};
+use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use crate::drift::Drift;
 use crate::metrics::{Metric, Unit};
 use crate::state::Class;
@@ -18,6 +18,8 @@ pub enum Measure {
         /// What the GPU does meanwhile.
         gpu_busy: bool,
     },
+    /// Nanoseconds of processor time, which other programs on the machine do not stretch.
+    Processor,
     /// A published metric, in its unit.
     Metric(Metric),
 }
@@ -67,13 +69,14 @@ impl Measure {
     pub fn all() -> impl Iterator<Item = Self> {
         let sets =
             Class::ALL.into_iter().flat_map(|class| [true, false].map(|gpu_busy| Measure::Set { class, gpu_busy }));
-        sets.chain(Metric::ALL.map(Measure::Metric))
+        sets.chain([Measure::Processor]).chain(Metric::ALL.map(Measure::Metric))
     }
 
     /// Whether it means the same whether or not Python's calls are recorded, without which built-in functions are not, either.
     fn is_told_without_python(self) -> bool {
         match self {
             Measure::Set { class, .. } => class == Class::CudaApi,
+            Measure::Processor => true,
             Measure::Metric(metric) => match metric {
                 Metric::TotalTimeSec | Metric::GPUTimeSec | Metric::CudaCppTimeSec | Metric::GPUAndCudaCppTimeSec => {
                     true
@@ -89,11 +92,20 @@ impl Measure {
         }
     }
 
-    /// Whether it is a time, which a slower machine makes longer.
-    fn is_time(self) -> bool {
+    /// Whether it is a time by the clock on the wall, which other programs on the machine make longer.
+    pub fn is_on_the_wall(self) -> bool {
         match self {
             Measure::Set { .. } => true,
+            Measure::Processor => false,
             Measure::Metric(metric) => metric.unit() == Unit::Seconds,
+        }
+    }
+
+    /// What it varies by on a rank beside what its iterations do.
+    fn drift(self, rank: &RankBreakdown) -> Option<Drift> {
+        match self {
+            Measure::Processor => rank.processor_drift,
+            Measure::Set { .. } | Measure::Metric(_) => rank.drift.filter(|_| self.is_on_the_wall()),
         }
     }
 
@@ -101,6 +113,7 @@ impl Measure {
     pub fn of(self, iteration: &Iteration) -> Option<f64> {
         match self {
             Measure::Set { class, gpu_busy } => iteration.sets.get(class, gpu_busy).map(|time| time as f64),
+            Measure::Processor => iteration.processor.map(|time| time as f64),
             Measure::Metric(metric) => metric.of(&iteration.sets),
         }
     }
@@ -186,7 +199,7 @@ impl Sample {
         match recordings {
             [run] => {
                 let own = values(run)?;
-                let drift = run.ranks.iter().filter_map(|rank| rank.drift).filter(|_| measure.is_time());
+                let drift = run.ranks.iter().filter_map(|rank| measure.drift(rank));
                 Self::of_iterations(own, drift.max_by(|one, other| one.square.total_cmp(&other.square)))
             }
             _ => Self::of_recordings(

@@ -126,16 +126,31 @@ impl RankBreakdown {
         self.belongs(trace, recording)?;
         self.place.of = self.place.of.or(Some(recording.ranks).filter(|ranks| *ranks > 1));
         if self.markers != Markers::ProfilerSteps {
-            self.drift = Drift::of(recording);
+            self.drift = Drift::of(&recording.wall);
             return Err("these iterations are not those that were timed without it".to_owned());
         }
         let overhead = Overhead::of(recording).ok_or("no iterations were timed without it")?;
         let untimed = self.untimed(recording)?;
-        self.drift = Drift::of(recording);
+        self.drift = Drift::of(&recording.wall);
+        self.told_by_processor(recording);
         self.warnings.extend(overhead.doubts.iter().cloned());
         let (timed, contradiction) = (overhead.taken(), overhead.contradiction());
         self.overhead = Some(overhead);
         contradiction.map_or(Ok(Added { timed, untimed }), Err)
+    }
+
+    /// Takes over the processor time of iterations, where it is told of all.
+    fn told_by_processor(&mut self, recording: &Recording) {
+        let Some(processor) = &recording.processor else { return };
+        let times: Vec<u64> = processor.recorded.iter().flatten().copied().collect();
+        if times.len() != self.iterations.len() {
+            return;
+        }
+        self.processor_drift = Drift::of(processor);
+        for iteration in &mut self.iterations {
+            let number = number(&iteration.name);
+            iteration.processor = number.and_then(|number| i64::try_from(*times.get(number)?).ok());
+        }
     }
 
     /// Whether a recording says that it is of this trace.
@@ -157,9 +172,8 @@ impl RankBreakdown {
     fn untimed(&self, recording: &Recording) -> Result<Vec<f64>, String> {
         let timed: Vec<u64> = recording.wall.recorded.iter().flatten().copied().collect();
         let of = |iteration: &Iteration| {
-            let number: usize = iteration.name.strip_prefix("ProfilerStep#")?.parse().ok()?;
             let range = (iteration.range.1 - iteration.range.0) as f64;
-            Some([range, iteration.sets.total() as f64, *timed.get(number)? as f64])
+            Some([range, iteration.sets.total() as f64, *timed.get(number(&iteration.name)?)? as f64])
         };
         let lengths: Option<Vec<[f64; 3]>> = self.iterations.iter().map(of).collect();
         let lengths = lengths.filter(|lengths| !lengths.is_empty() && lengths.len() == timed.len());
@@ -232,6 +246,11 @@ impl RankBreakdown {
             self.warnings.push(format!("corrected iterations are {off:+.0} % off those without recording"));
         }
     }
+}
+
+/// Which of the recorded iterations has a name.
+fn number(name: &str) -> Option<usize> {
+    name.strip_prefix("ProfilerStep#")?.parse().ok()
 }
 
 impl Divided {

@@ -1,6 +1,6 @@
 //! How much faster or slower the machine gets while a script runs, as iterations without the profiler tell it.
 
-use crate::recording::Recording;
+use crate::recording::Times;
 use crate::summary::Summary;
 use perf4sight_conventions::stats::mean;
 
@@ -16,15 +16,14 @@ pub struct Drift {
 impl Drift {
     /// By the means of periods without the profiler, as far as they differ by more than their iterations explain; each recorded period may
     /// differ as much. None where there are less than two.
-    pub(crate) fn of(recording: &Recording) -> Option<Self> {
+    pub(crate) fn of(times: &Times) -> Option<Self> {
         let floats = |period: &Vec<u64>| period.iter().map(|&time| time as f64).collect::<Vec<f64>>();
-        let periods: Vec<Summary> =
-            recording.wall.plain.iter().filter_map(|period| Summary::of(&floats(period))).collect();
+        let periods: Vec<Summary> = times.plain.iter().filter_map(|period| Summary::of(&floats(period))).collect();
         let means: Vec<f64> = periods.iter().map(|period| period.mean).collect();
         let all = Summary::of(&means).filter(|all| all.mean > 0.0)?;
         let explained = |period: &Summary| period.spread.map_or(0.0, |spread| spread.powi(2) / period.count as f64);
         let unexplained = all.spread?.powi(2) - mean(&periods.iter().map(explained).collect::<Vec<f64>>());
-        let recorded = recording.wall.recorded.iter().filter(|period| !period.is_empty()).count().max(1);
+        let recorded = times.recorded.iter().filter(|period| !period.is_empty()).count().max(1);
         let square = unexplained.max(0.0) / all.mean.powi(2) / recorded as f64;
         Some(Drift { square, freedom: all.count as f64 - 1.0 })
     }

@@ -15,6 +15,7 @@
 
 mod ancestry;
 mod breakdown;
+mod busier;
 mod comparison;
 mod correction;
 mod counted;
@@ -23,6 +24,7 @@ mod drift;
 mod exchange;
 mod idle;
 mod iterations;
+mod long;
 mod longest;
 mod main_thread;
 mod metrics;
@@ -46,6 +48,7 @@ mod warnings;
 mod without_recording;
 
 pub use breakdown::{Breakdown, Iteration, Options, RankBreakdown};
+pub use busier::Busier;
 pub use comparison::{Comparison, Difference, Measure, Verdict};
 pub use correction::{Corrected, Divided};
 pub use counted::counted;
@@ -53,6 +56,7 @@ pub use device::{Device, DeviceTime, Work};
 pub use drift::Drift;
 pub use idle::{Idle, IdleTime};
 pub use iterations::Markers;
+pub use long::Long;
 pub use longest::{Cost, WorkCost, work_costs};
 pub use metrics::{Metric, Unit};
 pub use operations::Operation;

@@ -1,6 +1,6 @@
 //! What recording adds to an iteration, as far as a recording tells: iterations with the profiler held against those without it.
 
-use crate::counted::counted;
+use crate::long::Long;
 use crate::recording::{Recording, Times};
 use crate::summary::{MISSES, Summary, quantile};
 use crate::usual::Usual;
@@ -25,6 +25,8 @@ pub struct Overhead {
     pub off: Option<f64>,
     /// Which of the recorded iterations count for these numbers: all but those that took much longer than the ones around them.
     pub usual: Vec<bool>,
+    /// The others, where there are any.
+    pub long: Option<Long>,
     /// What speaks against these numbers, in sentences.
     pub doubts: Vec<String>,
 }
@@ -44,6 +46,8 @@ pub enum Clock {
 const ONE_PROCESSOR: std::ops::Range<f64> = 0.95..1.05;
 /// The share of a plain iteration from which a difference is a doubt: what corrected iterations are to be right to.
 pub(crate) const DOUBTFUL: f64 = 0.05;
+/// The share of iterations from which long ones are many.
+const MANY: f64 = 0.1;
 /// Recording makes nothing so many times as long: a loop of built-in functions of Python takes three times as long (`docs/recording.md`), and
 /// nothing that is recorded is shorter.
 const MOST_TIMES: f64 = 20.0;
@@ -66,9 +70,10 @@ impl Overhead {
         let of_processor = processor.as_ref().and_then(Added::of);
         let clock = if of_processor.is_some() { Clock::Processor } else { Clock::Wall };
         let added = of_processor.as_ref().unwrap_or(&wall);
-        let changed = added.change.and_then(|change| drift(change / added.plain));
+        let changed = added.ends.and_then(|[first, last]| drift(last / first - 1.0));
         let memory = recording.faults.as_ref().and_then(|faults| memory(&usual.among(faults), wall.plain));
-        let doubts = [unusual(&usual), others(&wall, added), changed, memory];
+        let long = Long::of(&recording.wall, &usual);
+        let doubts = [long.filter(weighs).map(|long| long.told()), others(&wall, added), changed, memory];
         let told = Overhead {
             plain: wall.plain,
             recorded: wall.recorded,
@@ -77,6 +82,7 @@ impl Overhead {
             clock,
             off: None,
             usual: usual.recorded.concat(),
+            long,
             doubts: doubts.into_iter().flatten().collect(),
         };
         Some(told.checked(&times, processor.as_ref().unwrap_or(&times)))
@@ -141,7 +147,8 @@ impl Overhead {
     }
 
     /// Nanoseconds from a corrected iteration to where it lies with 95 %, as sure as what recording adds: at most as long as recorded. None
-    /// where that is surely below nothing, which tells of something else.
+    /// where that is surely below nothing, which tells of something else. Of iterations as they are; how many long ones are among them is
+    /// another matter ([`Overhead::long`]).
     pub fn either_way(&self) -> Option<[f64; 2]> {
         let [low, high] = self.interval.map(|nanoseconds| nanoseconds.max(0.0));
         let possible = self.interval[1] >= 0.0 && self.contradiction().is_none();
@@ -154,15 +161,9 @@ impl Overhead {
     }
 }
 
-/// That many iterations took longer than those around them.
-fn unusual(usual: &Usual) -> Option<String> {
-    let [others, all] = usual.others();
-    (others as f64 > DOUBTFUL * all as f64).then(|| {
-        format!(
-            "{others} of {} took much longer than the others, which tells nothing of what recording takes",
-            counted(all as u64, "iteration")
-        )
-    })
+/// Whether long iterations are many, or make the mean much longer.
+fn weighs(long: &Long) -> bool {
+    long.count as f64 > MANY * long.of as f64 || long.adds > DOUBTFUL * long.others
 }
 
 /// What is added by one clock.
@@ -171,8 +172,8 @@ struct Added {
     recorded: f64,
     mean: f64,
     interval: [f64; 2],
-    /// Nanoseconds that the last plain iterations took longer than the first, where nothing else tells how speed changed meanwhile.
-    change: Option<f64>,
+    /// What the first and the last plain iterations took, where nothing else tells how speed changed meanwhile.
+    ends: Option<[f64; 2]>,
 }
 
 impl Added {
@@ -181,10 +182,11 @@ impl Added {
         let added = Summary::of(&periods.iter().map(|[plain, recorded]| recorded - plain).collect::<Vec<_>>())?;
         let [plain, recorded] = [0, 1].map(|side| mean(&periods.iter().map(|period| period[side]).collect::<Vec<_>>()));
         let among = among(&added);
-        let change = change(times).filter(|_| among.is_none());
+        let ends = ends(times).filter(|_| among.is_none());
         // Speed may change at any moment between two plain periods, and so the recorded one between them may be as fast as either.
-        let unsure = among.unwrap_or_else(|| scatter(times) + change.unwrap_or(0.0).abs() / 2.0);
-        Some(Added { plain, recorded, mean: added.mean, interval: [added.mean - unsure, added.mean + unsure], change })
+        let unsure =
+            among.unwrap_or_else(|| scatter(times) + ends.map_or(0.0, |[first, last]| (last - first).abs()) / 2.0);
+        Some(Added { plain, recorded, mean: added.mean, interval: [added.mean - unsure, added.mean + unsure], ends })
     }
 }
 
@@ -210,10 +212,10 @@ fn floats<'a>(times: impl IntoIterator<Item = &'a u64>) -> Vec<f64> {
     times.into_iter().map(|&time| time as f64).collect()
 }
 
-fn change(times: &Times) -> Option<f64> {
+fn ends(times: &Times) -> Option<[f64; 2]> {
     let means: Vec<f64> = times.plain.iter().filter_map(|plain| average(plain)).collect();
     match means.as_slice() {
-        [first, .., last] => Some(last - first),
+        [first, .., last] => Some([*first, *last]),
         _ => None,
     }
 }
@@ -277,8 +279,8 @@ fn others(wall: &Added, told_by: &Added) -> Option<String> {
     let more = (wall.mean - told_by.mean) / wall.plain;
     (more.abs() > DOUBTFUL).then(|| {
         format!(
-            "recording makes iterations {:.0} % longer by the clock on the wall and {:.0} % by processor time: other programs used the \
-             machine, and what those took is not taken out",
+            "recorded iterations take {:+.0} % by the clock on the wall and {:+.0} % by processor time, as against those without recording: \
+             other programs used the machine, and what those took is not taken out",
             100.0 * wall.mean / wall.plain,
             100.0 * told_by.mean / told_by.plain
         )

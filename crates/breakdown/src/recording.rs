@@ -19,12 +19,14 @@ const LARGEST: u64 = 64 << 20;
 
 /// What tells whether the rest can be read.
 #[derive(Deserialize)]
+#[serde(expecting = "an object with a format")]
 struct Head {
     format: u32,
 }
 
 /// The file beside a trace, described in `docs/recording.md`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(expecting = "an object")]
 pub struct Recording {
     /// Its format.
     pub format: u32,

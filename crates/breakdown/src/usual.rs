@@ -7,7 +7,7 @@ use perf4sight_conventions::stats::median;
 /// Which iterations did not take much longer than those around them, as those do that another program or an evaluation comes into: one may
 /// take several times as long, and its time would drown what recording takes.
 pub(crate) struct Usual {
-    plain: Vec<Vec<bool>>,
+    pub plain: Vec<Vec<bool>>,
     pub recorded: Vec<Vec<bool>>,
 }
 

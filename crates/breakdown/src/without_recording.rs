@@ -1,7 +1,6 @@
 //! How long an iteration takes without recording, and how sure that is.
 
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
-use crate::overhead::Overhead;
 use perf4sight_conventions::stats::mean;
 
 /// An iteration without what recording takes.
@@ -9,7 +8,8 @@ use perf4sight_conventions::stats::mean;
 pub struct WithoutRecording {
     /// The mean's nanoseconds.
     pub mean: f64,
-    /// Where that lies with 95 %, as far as it is told what recording takes; none where that is not told ([`Overhead::either_way`]).
+    /// Where that of many more iterations lies with 95 %, as far as it is told what recording takes and how often long ones come; none where
+    /// what recording takes is not told ([`crate::Overhead::either_way`]).
     pub interval: Option<[f64; 2]>,
 }
 
@@ -17,7 +17,29 @@ impl RankBreakdown {
     /// Of the iterations that count; none where nobody knows.
     pub fn without_recording(&self) -> Option<WithoutRecording> {
         let mean = self.summary(total)?.mean;
-        Some(WithoutRecording::around(mean, self.overhead.as_ref().and_then(Overhead::either_way)))
+        Some(WithoutRecording::around(mean, self.either_way()))
+    }
+
+    /// Nanoseconds from the mean corrected iteration to where the mean lies with 95 %: recording may take more or less, and as many long
+    /// iterations as are recorded need not come in as many others.
+    fn either_way(&self) -> Option<[f64; 2]> {
+        let overhead = self.overhead.as_ref()?;
+        let [low, high] = overhead.either_way()?;
+        let Some(long) = overhead.long else { return Some([low, high]) };
+        let own = self.long_ones_add()?;
+        let [fewer, more] = long.interval.map(|adds| adds - own);
+        Some([low + fewer.min(0.0), high + more.max(0.0)])
+    }
+
+    /// Nanoseconds by which the long ones among the iterations that count make the mean corrected one longer.
+    fn long_ones_add(&self) -> Option<f64> {
+        let usual = self.overhead.as_ref()?.usual.iter();
+        let counted = || self.iterations.iter().zip(usual.clone()).filter(|(iteration, _)| !iteration.warm_up);
+        let all: Option<Vec<f64>> = counted().map(|(iteration, _)| total(iteration)).collect();
+        let others: Option<Vec<f64>> =
+            counted().filter(|(_, usual)| **usual).map(|(iteration, _)| total(iteration)).collect();
+        let others = others.filter(|others| !others.is_empty())?;
+        Some(mean(&all?) - mean(&others))
     }
 }
 
@@ -25,8 +47,7 @@ impl Breakdown {
     /// Of the iterations that count on every rank, the mean of these; none where nobody knows. Ranks wait for each other, and so may all be
     /// off the same way.
     pub fn without_recording(&self) -> Option<WithoutRecording> {
-        let either_way = |rank: &RankBreakdown| rank.overhead.as_ref()?.either_way();
-        let ranks: Option<Vec<[f64; 2]>> = self.ranks.iter().map(either_way).collect();
+        let ranks: Option<Vec<[f64; 2]>> = self.ranks.iter().map(RankBreakdown::either_way).collect();
         let all = ranks.map(|ranks| [0, 1].map(|end| mean(&ranks.iter().map(|way| way[end]).collect::<Vec<_>>())));
         Some(WithoutRecording::around(self.summary(total)?.mean, all))
     }

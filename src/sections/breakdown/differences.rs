@@ -1,7 +1,7 @@
 //! What changed from one run to another, as words and as a table.
 
 use super::tables::{class_name, range};
-use crate::breakdown::{Comparison, Difference, Measure, Metric, Unit, Verdict, WithoutRecording};
+use crate::breakdown::{Busier, Class, Comparison, Difference, Measure, Metric, Unit, Verdict, WithoutRecording};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
 
@@ -35,11 +35,28 @@ pub(super) fn answer(comparison: &Comparison) -> String {
     let (low, high) = if one.0 <= other.0 { (one, other) } else { (other, one) };
     let percent = total.percent().map_or(String::new(), |percent| format!(", {}", Percent(percent.abs())));
     format!(
-        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {}){}",
+        "an iteration takes {} {word} than before{percent} (with 95 % between {low} and {high}, by {}){}{}",
         Milliseconds(1e3 * total.change.abs()),
         told_by(comparison),
+        busier(comparison).unwrap_or_default(),
         comparison.without_recording.map_or(String::new(), without_recording)
     )
+}
+
+/// That other programs made the change.
+fn busier(comparison: &Comparison) -> Option<String> {
+    let side = match comparison.busier()? {
+        Busier::Before => "before",
+        Busier::After => "after",
+    };
+    let processor = comparison.get(Measure::Processor)?;
+    let [before, after] = [processor.before, processor.after].map(|side| Milliseconds(side.mean / 1e6));
+    let python = comparison.get(Measure::Set { class: Class::Wait, gpu_busy: false }).is_some();
+    let or = if python { "a call waited that is not known to" } else { "the script waited more (--stacks tells)" };
+    Some(format!(
+        ", though what the processor has to do did not change so, {before} before and {after} after: the machine was busier {side}, as other \
+         programs had the processor, or {or}"
+    ))
 }
 
 /// What a change is without what recording adds to both sides, which may be as much as the change.
@@ -86,6 +103,7 @@ pub(super) fn table(comparison: &Comparison) -> Table {
             Column::text("verdict", "verdict"),
         ],
     );
+    let busier = comparison.busier();
     // What is nothing in both runs has not changed, and is not worth a row.
     let worth = |difference: &&Difference| difference.before.mean != 0.0 || difference.after.mean != 0.0;
     for difference in comparison.differences.iter().filter(worth) {
@@ -98,21 +116,23 @@ pub(super) fn table(comparison: &Comparison) -> Table {
             cell(difference.after.mean),
             signed(difference.change).into(),
             interval.into(),
-            verdict(difference).into(),
+            verdict(difference, busier.filter(|_| difference.of.is_on_the_wall())).into(),
         ]);
     }
     table
 }
 
-fn verdict(difference: &Difference) -> String {
+fn verdict(difference: &Difference, busier: Option<Busier>) -> String {
     // Of a share, a percentage of it would be taken for its points.
     let percent = difference.percent().filter(|_| !is_share(difference.of));
     let percent = percent.map_or(String::new(), |percent| format!("{} ", Percent(percent.abs())));
     match (difference.interval, difference.verdict()) {
         (None, _) => unknown(difference).to_owned(),
+        (_, Verdict::Noise) => NOISE.to_owned(),
+        (_, Verdict::Less) if busier == Some(Busier::Before) => format!("{percent}less, not of the processor"),
+        (_, Verdict::More) if busier == Some(Busier::After) => format!("{percent}more, not of the processor"),
         (_, Verdict::Less) => format!("{percent}less"),
         (_, Verdict::More) => format!("{percent}more"),
-        (_, Verdict::Noise) => NOISE.to_owned(),
     }
 }
 
@@ -127,6 +147,7 @@ fn unknown(difference: &Difference) -> &'static str {
 fn name(measure: Measure, gpu: bool) -> String {
     match measure {
         Measure::Set { class, gpu_busy } => class_name(class, gpu_busy, gpu),
+        Measure::Processor => "processor time".to_owned(),
         Measure::Metric(metric) => metric.name().to_owned(),
     }
 }
@@ -146,7 +167,7 @@ fn of_change(measure: Measure, change: f64) -> String {
 /// A value as people read it.
 fn shown(measure: Measure, value: f64) -> Cell {
     match measure {
-        Measure::Set { .. } => Milliseconds(value / 1e6).into(),
+        Measure::Set { .. } | Measure::Processor => Milliseconds(value / 1e6).into(),
         Measure::Metric(metric) => match metric.unit() {
             Unit::Seconds => Milliseconds(1e3 * value).into(),
             Unit::Percent => Percent(value).into(),

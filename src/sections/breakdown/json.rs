@@ -4,8 +4,8 @@ use super::Shown;
 use super::run::Run;
 use super::tables::Whose;
 use crate::breakdown::{
-    Class, Clock, Comparison, Corrected, Difference, Idle, Iteration, Markers, Measure, Metric, Operation, Overhead,
-    RankBreakdown, Recorded, Sets, Summary, Verdict, Work,
+    Busier, Class, Clock, Comparison, Corrected, Difference, Idle, Iteration, Long, Markers, Measure, Metric,
+    Operation, Overhead, RankBreakdown, Recorded, Sets, Summary, Verdict, Work,
 };
 use crate::traces::{Ranked, Trace};
 use serde_json::{Map, Value, json};
@@ -25,6 +25,7 @@ pub(super) fn of(shown: &Shown) -> Value {
         let [before, after] = comparison.recordings;
         document["recordings"] = json!({ "before": before, "after": after });
         document["comparison"] = differences(comparison);
+        document["machine_busier"] = comparison.busier().map(busier).into();
     }
     document
 }
@@ -106,6 +107,18 @@ fn overhead(overhead: &Overhead) -> Value {
             Clock::Processor => "processor",
         },
         "off_percent": overhead.off,
+        "long_iterations": overhead.long.as_ref().map(long),
+    })
+}
+
+/// Iterations that took much longer than those around them.
+fn long(long: &Long) -> Value {
+    json!({
+        "count": long.count,
+        "of": long.of,
+        "mean_ns": long.mean,
+        "others_mean_ns": long.others,
+        "percent": 100.0 * long.share(),
     })
 }
 
@@ -161,11 +174,19 @@ fn differences(comparison: &Comparison) -> Value {
     comparison.differences.iter().map(difference).collect()
 }
 
+fn busier(busier: Busier) -> &'static str {
+    match busier {
+        Busier::Before => "before",
+        Busier::After => "after",
+    }
+}
+
 fn difference(difference: &Difference) -> Value {
     let (what, unit) = match difference.of {
         Measure::Set { class, gpu_busy } => {
             (json!({ "class": class.key(), "gpu": if gpu_busy { "busy" } else { "idle" } }), "ns")
         }
+        Measure::Processor => (json!({ "processor": "all threads" }), "ns"),
         Measure::Metric(metric) => (json!({ "metric": metric.name() }), metric.unit().label()),
     };
     let verdict = match difference.verdict() {
