@@ -161,10 +161,6 @@ impl Ranges<'_> {
         let mut marks: Vec<Mark> = Vec::new();
         let (mut overlapping, mut inside, mut behind) = (0, 0, 0);
         for event in self.events {
-            if marks.len() > MOST {
-                behind += 1;
-                continue;
-            }
             if let Some(last) = marks.last_mut().filter(|last| event.start < last.range.1) {
                 if event.end() <= last.range.1 {
                     inside += 1;
@@ -172,6 +168,10 @@ impl Ranges<'_> {
                 }
                 overlapping += 1;
                 *last = Mark::new(std::mem::take(&mut last.name), (last.range.0, event.start));
+            }
+            // One more is kept, which the next may lie in or cut.
+            if marks.len() > MOST {
+                behind += marks.pop().filter(|late| is_window(&late.window)).iter().len();
             }
             marks.push(Mark::new(label(trace.name(event)), (event.start, event.end())));
         }

@@ -307,6 +307,8 @@ fn small_ranges_are_summed_and_late_iterations_left_out() {
     for at in 0..5010 {
         steps.main(("user_annotation", &format!("ProfilerStep#{at}")), [10 * at, 10 * at + 10]);
     }
+    // One within another is left out wherever it lies.
+    steps.main(("user_annotation", "ProfilerStep#5008"), [10 * 5007 + 2, 10 * 5007 + 4]);
     let found = rank(&steps);
     assert_eq!(found.iterations.len(), 5000);
     assert!(
@@ -314,6 +316,7 @@ fn small_ranges_are_summed_and_late_iterations_left_out() {
         "{:?}",
         found.warnings
     );
+    assert!(found.warnings.iter().any(|told| told.starts_with("1 iteration lies in another")), "{:?}", found.warnings);
 }
 
 /// What other tools stumble over: an event of 10^18 ns, times before zero, one that ends before it begins, ranges that overlap, ranks
