@@ -242,6 +242,9 @@ fn early_exports_are_read_where_they_are_of_one_process() {
     let one = early + "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid > 200 * 16777216;";
     let trace = read_ranks(&[file(&folder, "one.sqlite", &one)]).unwrap().remove(0).trace;
     assert_eq!(events(&trace, Category::Kernel).len(), 2);
+    let told = trace.damage.warnings().join("; ");
+    let assumed = "of the one process that calls CUDA: in CUPTI_ACTIVITY_KIND_KERNEL";
+    assert!(told.contains(assumed) && !told.contains("no columns"), "{told}");
 }
 
 #[test]

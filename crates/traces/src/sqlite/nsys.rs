@@ -21,7 +21,7 @@ const ON_DEVICE: [(&str, Category); 4] = [
 const RANGES: &str = "NVTX_EVENTS";
 /// Where an export tells its own version, by the name of newer versions and of older ones.
 const ABOUT: [&str; 2] = ["META_DATA_EXPORT", "EXPORT_META_DATA"];
-/// The newest schema that is known, of exports between 2022 and 2026.
+/// The newest schema that is known: that of nsys 2022.4.
 const SCHEMA: u32 = 3;
 /// Tables that are not read, and what they hold.
 const PASSED_OVER: [(&str, &str); 6] = [
@@ -40,8 +40,13 @@ pub(super) fn read(database: &Database, processes: &mut Processes) -> Result<boo
     if !database.has("StringIds")? {
         return Ok(false);
     }
-    let mut export =
-        Export { database, texts: database.texts("StringIds", "id")?, processes, callers: BTreeSet::new() };
+    let mut export = Export {
+        database,
+        texts: database.texts("StringIds", "id")?,
+        processes,
+        callers: BTreeSet::new(),
+        whose: Vec::new(),
+    };
     export.header()?;
     export.calls(RUNTIME, Category::Runtime)?;
     export.calls("PROFILER_OVERHEAD", Category::Overhead)?;
@@ -62,6 +67,8 @@ struct Export<'a> {
     processes: &'a mut Processes,
     /// Processes that call the runtime.
     callers: BTreeSet<i64>,
+    /// Tables with rows of which nothing says whose they are.
+    whose: Vec<&'static str>,
 }
 
 impl Export<'_> {
@@ -106,7 +113,7 @@ impl Export<'_> {
         })
     }
 
-    fn on_device(&mut self, table: &str, category: Category) -> Result<()> {
+    fn on_device(&mut self, table: &'static str, category: Category) -> Result<()> {
         let columns = [
             "start",
             "end",
@@ -121,14 +128,13 @@ impl Export<'_> {
         ];
         // Early versions do not say which process something is of.
         let only = self.callers.first().copied().unwrap_or(0);
-        let several = self.callers.len() > 1;
         let mut lost = 0u64;
         self.database.rows(
             table,
             columns,
             |[start, end, process, device, stream, correlation, name, short, copy, graph]| {
                 let process = process.number().map(|process| process >> BITS & ID);
-                lost += u64::from(process.is_none() && several);
+                lost += u64::from(process.is_none());
                 let process = process.unwrap_or(only);
                 let graph = graph.number().map(|graph| format!("CUDA graph {graph}"));
                 let name = match (category, &name) {
@@ -144,6 +150,10 @@ impl Export<'_> {
         )?;
         match lost {
             0 => Ok(()),
+            _ if self.callers.len() <= 1 => {
+                self.whose.push(table);
+                Ok(())
+            }
             lost => Err(self
                 .database
                 .wrong(format!("does not tell which of {} processes {lost} rows of {table} are of", self.callers.len()))
@@ -169,7 +179,7 @@ impl Export<'_> {
     fn guessed(&mut self) -> Result<()> {
         let calls: &[&str] = &["start", "end", "globalTid", "correlationId", "nameId"];
         let ranges: &[&str] = &["start", "end", "globalTid", "eventType"];
-        let on_device: &[&str] = &["start", "end", "globalPid", "deviceId", "streamId", "correlationId"];
+        let on_device: &[&str] = &["start", "end", "deviceId", "streamId", "correlationId"];
         let needed =
             [(RUNTIME, calls), (RANGES, ranges)].into_iter().chain(ON_DEVICE.map(|(table, _)| (table, on_device)));
         let mut lacking = Vec::new();
@@ -180,6 +190,12 @@ impl Export<'_> {
         if !lacking.is_empty() {
             self.processes
                 .tell(format!("this export has no columns {}: what they tell is unknown", lacking.join(", ")));
+        }
+        if !self.whose.is_empty() {
+            self.processes.tell(format!(
+                "rows without globalPid are taken to be of the one process that calls CUDA: in {}",
+                self.whose.join(", ")
+            ));
         }
         if self.database.has_rows(GRAPHS)? {
             self.processes.tell(
