@@ -7,8 +7,8 @@ use std::path::Path;
 /// Bytes that may be kept of a file of [`SMALL`] bytes or fewer.
 const LEAST: u64 = 350_000_000;
 const SMALL: u64 = 100_000_000;
-/// Of each byte of a larger file, so many: what PyTorch writes and gzips has 12.7 bytes an event of 40 (of the traces that were tried, those of
-/// Linear layers), and a loop of built-in functions 9 or 10.
+/// Of each byte of a larger file, so many: an event takes 40, and 8 bytes of the gzipped file or more in most traces. One of a loop of built-in
+/// functions may be denser.
 const TIMES: u64 = 5;
 /// Bytes that a name takes beside its letters, about, with what is asked of each when a trace is broken down.
 const NAME: usize = 100;
@@ -31,7 +31,7 @@ pub(crate) fn taken(trace: &Trace) -> u64 {
 /// Why no more of a file is kept.
 pub(crate) fn full(room: u64) -> String {
     format!(
-        "what lies before it fills {} MB of memory, which is more than any trace of this size does",
+        "what lies before it fills {} MB of memory, which is as much as is kept of a file of this size; traces of many short calls may have more",
         room / 1_000_000
     )
 }
