@@ -236,9 +236,6 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
             size.links
         ));
     }
-    if around.storage_is_chance(asked) {
-        told.push("the data was read too soon to tell how sure the bandwidth of its storage is".to_owned());
-    }
     if size.unreadable > 0 {
         told.push(format!("{} entries of the data could not be looked at", size.unreadable));
     }

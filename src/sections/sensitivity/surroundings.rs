@@ -81,11 +81,6 @@ impl Surroundings {
         }))
     }
 
-    /// Whether the bandwidth of storage was measured in too short a time to say how sure it is.
-    pub fn storage_is_chance(&self, asked: &Sensitivity) -> bool {
-        asked.storage_bandwidth.is_none() && self.storage.is_some() && self.storage_between.is_none()
-    }
-
     /// Reads the data once, so that the curve tells of computing.
     pub fn warm(&self, asked: &Sensitivity, watch: &Watch<'_>, context: &Context) {
         if let Some(path) = asked.data.as_deref().filter(|_| self.fits) {
@@ -120,7 +115,13 @@ fn storage(asked: &Sensitivity, watch: &Watch<'_>, doubts: &mut Vec<String>) -> 
         return Some((bandwidth.0 as f64, None));
     }
     match storage_bandwidth(asked.data.as_deref()?, watch) {
-        Ok(measured) => measured.map(|bandwidth| (bandwidth.bytes_per_second, between(&bandwidth))),
+        Ok(measured) => measured.map(|bandwidth| {
+            let between = between(&bandwidth);
+            if between.is_none() {
+                doubts.push("the data was read too soon to tell how sure the bandwidth of its storage is".to_owned());
+            }
+            (bandwidth.bytes_per_second, between)
+        }),
         Err(error) => {
             doubts.push(format!("how fast the data is read is not known: {error}"));
             None

@@ -40,7 +40,9 @@ impl Surroundings {
         self.grid = grid(asked, self.most, &self.limiter);
         [self.storage, self.memory] = [0, 1].map(|which| together(which, &machines));
         // Of what others measured the middle alone was told.
-        self.storage_between = None;
+        if self.storage_between.take().is_some() {
+            self.doubts.push("how sure the bandwidth of storage of all nodes together is, is not known".to_owned());
+        }
         self.hosts = machines.iter().map(|(_, machine)| machine.facts.clone()).collect();
         self.doubts.extend(other_data(&machines));
         if self.size.is_some() {
