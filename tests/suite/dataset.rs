@@ -206,6 +206,24 @@ fn a_file_that_cannot_be_read_does_not_keep_the_others_from_being_pruned() {
 }
 
 #[test]
+fn all_that_went_wrong_is_told_of_several_networks() {
+    let config = |networks: &str, more: &str| {
+        let keys = format!("networks= {networks}\npruning_perc= 50\nmodel_desc_dir= .\n{more}");
+        scene(&format!("[create_network_dataset]\n{keys}")).file("cut.onnx", [0x3a, 0xff, 0x7f])
+    };
+    let none = config("[cut, torn]", "").file("torn.onnx", [0x3a, 0xff, 0x7f]).run(CONFIG).fails(4);
+    none.says("cut.onnx: is no ONNX file").says("torn.onnx: is no ONNX file");
+    let mut builder = NetworkBuilder::new("relu", Shape::new([3, 224, 224]));
+    let relu = builder.add("relu", Op::Activation(Activation::Relu), &[builder.input()]).unwrap();
+    let relu = onnx::to_bytes(&builder.finish(relu));
+    let both = config("[cut, relu]", "").file("relu.onnx", relu.clone()).run(CONFIG).fails(4);
+    both.says("1 of 2 networks could not be read").says("relu_50 was not written");
+    // The file that cannot be read may be the one that leaves the dimension open.
+    let sized = config("[cut, relu]", "dims= ['tokens=197']\n").file("relu.onnx", relu).run(CONFIG).fails(4);
+    sized.says("1 of 2 networks could not be read");
+}
+
+#[test]
 fn a_network_without_parameters_has_no_levels() {
     let mut builder = NetworkBuilder::new("relu", Shape::new([3, 224, 224]));
     let relu = builder.add("relu", Op::Activation(Activation::Relu), &[builder.input()]).unwrap();

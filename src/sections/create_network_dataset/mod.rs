@@ -186,8 +186,10 @@ impl Verb for CreateNetworkDataset {
         fs::create_dir_all(self.folder()).map_err(|cause| Error::io(self.folder(), "make this folder", &cause))?;
         let made = self.make_all(&networks, context)?;
         let summary = self.summarise(&networks, &made)?;
+        let Some(not_read) = self.not_read(&unread) else { return Ok(summary) };
         // What could not be read says more than what could not be reached.
-        Ok(Summary { failure: self.not_read(&unread).or(summary.failure), ..summary })
+        summary.failure.iter().for_each(|not_reached| context.warn(not_reached));
+        Ok(Summary { failure: Some(not_read), ..summary })
     }
 }
 
@@ -218,10 +220,11 @@ impl CreateNetworkDataset {
                 Err(error) => unread.push((source.name(), error)),
             }
         }
-        if networks.is_empty() && !unread.is_empty() {
-            return Err(unread.swap_remove(0).1);
-        }
+        let last = if networks.is_empty() { unread.pop() } else { None };
         unread.iter().for_each(|(_, error)| context.warn(error));
+        if let Some((_, error)) = last {
+            return Err(error);
+        }
         Ok((networks, unread.into_iter().map(|(name, _)| name).collect()))
     }
 

@@ -98,8 +98,9 @@ pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
     let mut open: BTreeSet<String> = BTreeSet::new();
     for source in sources.iter().filter(|_| !dims.is_empty()) {
         if let Source::File { path, .. } = source {
-            // One that cannot be read is told of when it is to be pruned.
-            open.extend(onnx::open_dims(path).unwrap_or_default());
+            // One that cannot be read, which is told of when it is to be pruned, may be the one that has them.
+            let Ok(own) = onnx::open_dims(path) else { return Ok(()) };
+            open.extend(own);
         }
     }
     let Some(unknown) = dims.keys().find(|name| !open.contains(*name)) else { return Ok(()) };
