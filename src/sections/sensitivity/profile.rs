@@ -419,7 +419,15 @@ impl Profile {
             _ if !curve.levels_off(knee.share) => {
                 format!("with {}, the most that were tried, it may still wait for CPUs", cpus_words(most))
             }
-            (false, _) => format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus)),
+            (false, false) => {
+                format!("even with {} it does not wait for CPUs, but for {beyond}", cpus_words(knee.cpus))
+            }
+            (false, true) => {
+                format!(
+                    "from {} on it does not wait for CPUs, but for {beyond}; with fewer that is open",
+                    cpus_words(high)
+                )
+            }
             (true, false) => {
                 format!("with fewer than {} it waits for CPUs, from there on for {beyond}", cpus_words(high))
             }
@@ -478,4 +486,31 @@ fn knee_words(knee: &Knee) -> String {
 
 pub(super) fn cpus_words(cpus: f64) -> String {
     if cpus == 1.0 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The same rate with 1, 2 and 3 CPUs: where others took time of the job at 3, the knee may lie anywhere up to there.
+    #[test]
+    fn what_a_knee_that_is_not_verified_leaves_open_is_said() {
+        let point = |cpus: f64| {
+            let rate = json!({"per_second": 30.0, "interval": [30.0, 30.0]});
+            let measured = json!({"rate": rate, "iterations": 100, "seconds": 10.0, "blocks": 12, "waiting": null});
+            let run = json!({"outcome": {"what": "sound"}, "way": "file", "seconds": 10.0, "measured": measured});
+            json!({"cpus": cpus, "memory": null, "runs": [run]})
+        };
+        let profile = json!({"format": 1, "host": {}, "limits": [], "knees": [], "oddities": [], "matrix": [], "warnings": [],
+            "points": [point(1.0), point(2.0), point(3.0)], "job": {"name": "job", "command": ["job"], "gpus": 1, "most_cpus": 3.0},
+            "provenance": {"perf4sight": "0", "date": "", "complete": true}});
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        let told =
+            |verified, between| profile.waits_for_cpus(&Knee { share: 0.9, cpus: 1.0, verified, between }).unwrap();
+        assert!(told(true, [1.0, 1.0]).starts_with("even with 1 CPU it does not wait for CPUs, but for "));
+        let open = told(false, [1.0, 3.0]);
+        assert!(open.starts_with("from 3 CPUs on it does not wait for CPUs, but for "), "{open}");
+        assert!(open.ends_with("; with fewer that is open"), "{open}");
+    }
 }
