@@ -89,46 +89,54 @@ impl<'a> Heard<'a> {
 
     /// The steps of each rank, and by which way.
     pub fn steps(&self) -> Option<(Way, Vec<Vec<Step>>)> {
-        let hooked = self.hooked();
-        if !hooked.is_empty() {
-            return Some((Way::Hook, hooked));
-        }
-        let told = Steps::read(&read(&self.file()));
-        if !told.ranks.is_empty() {
-            return Some((Way::File, told.ranks.into_values().collect()));
+        let (way, told) = self.told();
+        let ranks: Vec<Vec<Step>> = told.into_iter().flat_map(|told| told.ranks.into_values()).collect();
+        if !ranks.is_empty() {
+            return Some((way, ranks));
         }
         (!self.matched.is_empty()).then(|| (Way::Output, vec![self.matched.clone()]))
     }
 
+    /// What files tell, those of hooks where they tell of steps.
+    fn told(&self) -> (Way, Vec<Steps>) {
+        let mut told = self.hooked();
+        if told.iter().any(|told| !told.ranks.is_empty()) {
+            return (Way::Hook, told);
+        }
+        told.push(Steps::read(&read(&self.file())));
+        (Way::File, told)
+    }
+
     /// Each process that is hooked is a rank, whatever it is called.
-    fn hooked(&self) -> Vec<Vec<Step>> {
+    fn hooked(&self) -> Vec<Steps> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let is_hooked =
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HOOKED));
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_hooked).collect();
         files.sort();
-        files.iter().flat_map(|file| Steps::read(&read(file)).ranks.into_values()).collect()
+        files.iter().map(|file| Steps::read(&read(file))).collect()
     }
 
-    /// How many lines of the file are no steps.
+    /// How many lines of files are no steps.
     pub fn rubbish(&self) -> usize {
-        Steps::read(&read(&self.file())).rubbish
+        self.told().1.iter().map(|told| told.rubbish).sum()
     }
 
-    /// What was told in the file that cannot be.
+    /// What was told in files that cannot be.
     pub fn doubts(&self) -> Vec<String> {
-        let told = Steps::read(&read(&self.file()));
-        let words = |count: usize, what: &str| {
+        let (_, told) = self.told();
+        let words = |of: fn(&Steps) -> usize, what: &str| {
+            let count: usize = told.iter().map(of).sum();
             (count > 0).then(|| format!("of the lines that were to tell of iterations, {count} {what}"))
         };
-        let told = [
-            words(told.rubbish, "are none, and were passed over"),
+        let doubts = [
+            words(|told| told.rubbish, "are none, and were passed over"),
             words(
-                told.long_waits,
+                |told| told.long_waits,
                 "tell of waiting for longer than since the line before: how long it waits is not known",
             ),
         ];
-        told.into_iter().flatten().collect()
+        doubts.into_iter().flatten().collect()
     }
 
     /// The rate of the slowest rank.
@@ -172,6 +180,16 @@ mod tests {
         assert_eq!((steps(&heard), heard.rubbish()), (Some((Way::File, 7)), 1));
         fs::write(folder.path().join("hooked-12.jsonl"), "{\"step\": 3, \"time\": 1}\n").unwrap();
         assert_eq!(steps(&heard), Some((Way::Hook, 3)));
+    }
+
+    #[test]
+    fn what_hooks_tell_that_cannot_be_is_a_doubt() {
+        let folder = TempDir::new().unwrap();
+        let heard = Heard::new(folder.path(), None);
+        let steps = [1, 2].map(|step| format!("{{\"step\": {step}, \"time\": {step}, \"wait\": 5}}\n")).concat();
+        fs::write(folder.path().join("hooked-12.jsonl"), steps + "what\n").unwrap();
+        let doubts = heard.doubts();
+        assert!(doubts[0].contains("1 are none") && doubts[1].contains("1 tell of waiting for longer"), "{doubts:?}");
     }
 
     #[test]
