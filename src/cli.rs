@@ -8,6 +8,7 @@ mod predict;
 mod record;
 mod sensitivity;
 mod sizes;
+mod step;
 mod words;
 
 use crate::device;

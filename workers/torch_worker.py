@@ -28,6 +28,7 @@ from torch.nn import functional
 
 PROTOCOL = 2
 TASK = "step"  # the only one that this worker knows
+SETTINGS = ["optimizer", "zero_grad"]  # what of a step it does otherwise than the published profiler where it is asked to
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: crates/step/src/sampling.rs
@@ -673,8 +674,27 @@ def filled(graph, name, batch, device):
     return torch.ones([batch] + dims, dtype=kind, device=device) if rows is None else torch.randint(rows, [batch] + dims, device=device)
 
 
+class PublishedSgd(torch.optim.SGD):
+    """The published optimizer: one weight after the other, as in every PyTorch before 2.0, and gradients filled with zeros in place."""
+
+    def __init__(self, parameters):
+        torch.optim.SGD.__init__(self, parameters, LEARNING_RATE, MOMENTUM, 0, WEIGHT_DECAY)
+        for group in self.param_groups:
+            group["foreach"] = False
+
+
+# As PyTorch runs them where nothing is said; numbers that older versions want to be told are its later defaults.
+OPTIMIZERS = {
+    "sgd": PublishedSgd,
+    "sgd_without_momentum": lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "rmsprop": torch.optim.RMSprop,
+}
+
+
 class Step(object):
-    """The published step, on random data that is already in place: what crates/worker/src/step.rs does."""
+    """A step, on random data that is already in place: what crates/worker/src/step.rs does."""
 
     def __init__(self, graph, request, device):
         batch, self.training = request["batch"], request["stage"] == "training"
@@ -686,9 +706,8 @@ class Step(object):
             classes = result.pop(1 if len(result) == 2 else 0)
             places = result
             self.classes = torch.randint(classes, [batch] + places, device=device)
-            self.optimizer = torch.optim.SGD(self.network.parameters, LEARNING_RATE, MOMENTUM, 0, WEIGHT_DECAY)
-            for group in self.optimizer.param_groups:
-                group["foreach"] = False  # one weight after the other, as in every PyTorch before 2.0
+            self.optimizer = OPTIMIZERS[setting(request, "optimizer", OPTIMIZERS, "sgd")](self.network.parameters)
+            self.frees = setting(request, "zero_grad", ("keep", "free"), "keep") == "free"
 
     def run(self, watch=lambda: None):
         """One step; `watch` is called after every operation forward, and before and after the optimizer."""
@@ -696,6 +715,9 @@ class Step(object):
             with torch.no_grad():
                 self.network.forward(self.batch, watch)
             return
+        if self.frees:  # by hand, for zero_grad fills them in older versions
+            for parameter in self.network.parameters:
+                parameter.grad = None
         result, classes = self.network.forward(self.batch, watch), self.classes
         if result.dim() == 3:  # of a sequence every place counts as a sample
             result, classes = result.flatten(0, 1), classes.flatten()
@@ -704,11 +726,19 @@ class Step(object):
         # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
         for parameter in self.network.parameters:
             if parameter.grad is not None:
-                parameter.grad.zero_()
+                parameter.grad.zero_()  # none where they were freed
         loss.backward()
         watch()
         self.optimizer.step()
         watch()
+
+
+def setting(request, key, known, published):
+    """What a request says of a step, or what is published."""
+    word = request.get(key, published)
+    if word not in known:
+        raise Refused("%s = %s is unknown; this worker knows %s" % (key, word, ", ".join(known)))
+    return word
 
 
 # What the kernel and torch say of memory.
@@ -1101,8 +1131,8 @@ def answer(line):
 def about():
     """What runs networks here, and what this worker can do."""
     software = {"python": platform.python_version(), "torch": torch.__version__}
-    known = {"protocol": PROTOCOL, "software": software, "places": places(), "tasks": [TASK], "layers": False,
-             "gpus": gpus()}
+    known = {"protocol": PROTOCOL, "software": software, "places": places(), "tasks": [TASK], "settings": SETTINGS,
+             "layers": False, "gpus": gpus()}
     return known if known["gpus"] else dict(known, no_gpu=no_gpu())
 
 

@@ -1,6 +1,7 @@
 //! The arguments of `perf4sight predict`.
 
 use super::sizes::Sizes;
+use super::step::StepArguments;
 use super::words;
 use crate::error::{Error, Result};
 use crate::network::onnx::{self, parse_dim};
@@ -36,6 +37,9 @@ pub(super) struct Predict {
     #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
     stage: String,
 
+    #[command(flatten)]
+    step: StepArguments,
+
     /// Refuse a fingerprint of another device
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
@@ -56,11 +60,13 @@ pub(super) struct Predict {
 impl Predict {
     pub fn into_verb(self) -> Result<predict::Predict> {
         self.check_sizes()?;
+        let stage = Stage::parse(&self.stage)?;
         Ok(predict::Predict {
             networks: self.networks,
             fingerprints: self.fingerprint,
             batches: Sizes::all(self.bs),
-            stage: Stage::parse(&self.stage)?,
+            stage,
+            changes: self.step.changes(stage)?,
             limit: self.mem_limit,
             require_fit: self.require_fit,
             device: self.device,

@@ -80,6 +80,7 @@ impl Device for Hardware {
     }
 
     fn check(&self, job: &Job) -> Result<()> {
+        self.worker.check_step(job.workload.step)?;
         if job.layers && !self.worker.about.layers {
             return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
                 .help("take layers out of profile_variables"));
@@ -158,7 +159,7 @@ impl Hardware {
     fn platform(&self) -> Option<Platform> {
         let processor = || Platform::processor(self.machine.description().wide_vectors());
         let platform = self.kind.platform().map_or_else(processor, Platform::named).ok()?;
-        Some(platform.on_threads(self.threads as u64))
+        Some(platform.on_threads(self.threads as u64).run_by(&self.worker.about.software))
     }
 
     /// The request for a job whose network lies at `network` on the machine.

@@ -3,6 +3,7 @@
 use super::protocol::{self, About, PROTOCOL};
 use crate::error::{Error, Result};
 use crate::machine::{End, Invocation, Machine, Output, Watch};
+use crate::workload::Step;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -81,6 +82,22 @@ impl Program {
             false => Err(Error::device(format!("the worker `{self}` does not know the task {task}"))
                 .expected(self.about.tasks.join(", "))
                 .help("use a worker of this version of perf4sight, or one that knows it")),
+        }
+    }
+
+    /// Refuses a step that it would run as another one.
+    ///
+    /// # Errors
+    /// What of the step it does not know.
+    pub fn check_step(&self, step: Step) -> Result<()> {
+        let known = &self.about.settings;
+        let unknown: Vec<String> =
+            step.settings().map(|(setting, _)| setting.key().to_owned()).filter(|key| !known.contains(key)).collect();
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => Err(Error::device(format!("the worker `{self}` knows nothing of {}", unknown.join(", ")))
+                .expected("a worker that runs such steps")
+                .help(format!("use a worker of this version of perf4sight, or leave {} out", unknown.join(" and ")))),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::machine::{Conditions, Moment, Setting, Watch};
 use crate::records::{Identity, Outcome, Provenance, Reading, Record, list, read};
 use crate::units::Bytes;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -54,15 +54,14 @@ impl Recorded {
 
     fn missing(&self, job: &Job, quantity: Quantity) -> Error {
         let same = self.rows.keys().filter(|row| {
-            (&row.variant, row.workload.step.stage, row.variable)
-                == (&job.variant, job.workload.step.stage, quantity.into())
+            (&row.variant, row.workload.step, row.variable) == (&job.variant, job.workload.step, quantity.into())
         });
         let batches: Vec<String> = same.map(|row| row.workload.batch.to_string()).collect();
-        let (variant, stage, batch) = (&job.variant, job.workload.step.stage, job.workload.batch);
-        Error::device(format!("there is no recorded {quantity} of {variant}, {stage}, bs {batch}"))
+        let (variant, Workload { step, batch }) = (&job.variant, job.workload);
+        Error::device(format!("there is no recorded {quantity} of {variant}, {step}, bs {batch}"))
             .file(&self.folder)
             .expected(match batches.len() {
-                0 => format!("a variant and stage with {quantity} rows"),
+                0 => format!("a variant and step with {quantity} rows"),
                 _ => format!("one of the recorded batch sizes {}", batches.join(", ")),
             })
             .help("set bs, stage and network to what the profile holds")

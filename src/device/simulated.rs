@@ -94,9 +94,11 @@ impl Abilities {
 /// Bytes of all tensors of one step that are alive at once.
 fn tensors(network: &Network, workload: Workload) -> u64 {
     let weights = network.parameters().saturating_mul(workload.step.weight());
+    // Gradients twice, while new ones meet those that are kept, and what the optimizer remembers.
+    let copies = 3 + workload.step.optimizer.states();
     let outputs = network.nodes().iter().map(|node| network.bytes_out(node, workload));
     match workload.step.stage {
-        Stage::Training => outputs.fold(weights.saturating_mul(4), u64::saturating_add),
+        Stage::Training => outputs.fold(weights.saturating_mul(copies), u64::saturating_add),
         Stage::Inference => {
             let pairs = network
                 .nodes()
@@ -179,7 +181,7 @@ impl Simulated {
 
     /// Randomness of one job: the same for the same job and seed, in whatever order jobs run.
     fn noise(&self, job: &Job) -> Xoshiro256PlusPlus {
-        let name = format!("{} {} {} {}", job.variant, job.workload.step.stage, job.workload.batch, job.round);
+        let name = format!("{} {} {} {}", job.variant, job.workload.step, job.workload.batch, job.round);
         Xoshiro256PlusPlus::seed_from_u64(self.seed ^ fnv(name.as_bytes()))
     }
 

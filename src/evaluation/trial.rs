@@ -6,7 +6,8 @@ use super::verdicts::Judged;
 use super::{Case, Evaluation};
 use crate::fingerprint::{About, Attempt, Fingerprint, Row};
 use crate::network::Network;
-use crate::records::{Outcome, Variant};
+use crate::records::{Outcome, Record, Variant};
+use crate::workload::Step;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,9 +25,10 @@ pub struct Trial {
     pub classes: Vec<ClassTime>,
 }
 
-/// The steps of one variant.
+/// The equal steps of one variant, at all batch sizes.
 struct Steps<'a> {
     variant: &'a Variant,
+    step: Step,
     network: &'a Network,
     passed: Vec<&'a Row>,
     /// Ran out of memory; steps that were not even tried would flatter every verdict.
@@ -67,7 +69,8 @@ impl FromIterator<Trial> for Trial {
 
 impl Steps<'_> {
     fn ask(&self, fingerprint: &Fingerprint) -> Trial {
-        let about = fingerprint.about(self.network);
+        // Of a step that it says nothing of there are no answers.
+        let Ok(about) = fingerprint.about_step(self.network, self.step, None) else { return Trial::default() };
         let fitted = fingerprint.knows(&self.variant.network, self.variant.level);
         let cases = self.passed.iter().map(|row| case(row, &about, fitted)).collect();
         Trial {
@@ -112,20 +115,21 @@ fn case(row: &Row, about: &About, fitted: bool) -> Case {
 
 /// In the order in which variants first appear.
 fn by_variant<'a>(rows: &'a [Row], failed: &'a [Attempt]) -> Vec<Steps<'a>> {
-    let mut indices: BTreeMap<(&Variant, *const Network), usize> = BTreeMap::new();
+    let mut indices: BTreeMap<(&Variant, Step, *const Network), usize> = BTreeMap::new();
     let mut groups: Vec<Steps> = Vec::new();
-    let mut index = |groups: &mut Vec<Steps<'a>>, variant: &'a Variant, network: &'a Arc<Network>| {
-        *indices.entry((variant, Arc::as_ptr(network))).or_insert_with(|| {
-            groups.push(Steps { variant, network, passed: Vec::new(), refused: Vec::new() });
+    let mut index = |groups: &mut Vec<Steps<'a>>, record: &'a Record, network: &'a Arc<Network>| {
+        let (variant, step) = (&record.variant, record.workload.step);
+        *indices.entry((variant, step, Arc::as_ptr(network))).or_insert_with(|| {
+            groups.push(Steps { variant, step, network, passed: Vec::new(), refused: Vec::new() });
             groups.len() - 1
         })
     };
     for row in rows {
-        let at = index(&mut groups, &row.record.variant, &row.network);
+        let at = index(&mut groups, &row.record, &row.network);
         groups[at].passed.push(row);
     }
     for attempt in failed.iter().filter(|attempt| attempt.record.outcome == Outcome::OutOfMemory) {
-        let at = index(&mut groups, &attempt.record.variant, &attempt.network);
+        let at = index(&mut groups, &attempt.record, &attempt.network);
         groups[at].refused.push(attempt.record.workload.batch);
     }
     groups

@@ -1,14 +1,16 @@
 //! Everything a fingerprint says about one network: prepared once, asked for any batch size.
 
-use super::Fingerprint;
 use super::novelty::{Novelty, Unlike};
 use super::prediction::{
     Band, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, TimedOperation, Verdict,
 };
 use super::rows::Row;
+use super::{Fingerprint, Method, Subject};
+use crate::error::{Error, Result};
 use crate::memory::Alive;
 use crate::network::Network;
 use crate::units::Bytes;
+use crate::workload::Step;
 
 /// One network before a fingerprint.
 pub struct About<'a> {
@@ -32,8 +34,37 @@ impl Fingerprint {
 
     /// The same, where a step must fit into `limit` instead of the memory of the device that was profiled.
     pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
+        self.prepared(network, self.subject.step, limit)
+    }
+
+    /// The same of another step than those that were profiled: its memory is simulated, and of its time all is as fitted but what it does
+    /// otherwise, which takes what physics says.
+    ///
+    /// # Errors
+    /// Another stage; another step where the published method was fitted, which knows no physics.
+    pub fn about_step<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> Result<About<'a>> {
+        self.check_step(step)?;
+        Ok(self.prepared(network, step, limit))
+    }
+
+    /// Refuses a step that it can say nothing of.
+    ///
+    /// # Errors
+    /// As [`Fingerprint::about_step`].
+    pub fn check_step(&self, step: Step) -> Result<()> {
+        let Subject { step: own, quantity, .. } = &self.subject;
+        let (same, same_stage) = (*own == step, own.stage == step.stage);
+        if same || same_stage && self.recipe().method == Method::Hybrid {
+            return Ok(());
+        }
+        Err(Error::input(format!("this {quantity} fingerprint is of {own}, and says nothing of {step}"))
+            .expected("a fingerprint of that stage, fitted with method = hybrid")
+            .help("fit one to rows of that step, or ask for the step that was profiled"))
+    }
+
+    fn prepared<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> About<'a> {
         let (novelty, unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
-        let predictor = self.fitted.about(&self.subject, network, &novelty, limit);
+        let predictor = self.fitted.about((&self.subject, step), network, &novelty, limit);
         About { fingerprint: self, unlike, novelty, predictor }
     }
 }

@@ -54,19 +54,19 @@ impl Fitted {
         }
     }
 
-    /// What it says of a network, of which `novelty` tells what nobody has profiled; a step must fit into `limit`, or into the memory of the
-    /// device that was profiled.
+    /// What it says of such steps of a network, of which `novelty` tells what nobody has profiled; a step must fit into `limit`, or into the
+    /// memory of the device that was profiled.
     pub(super) fn about<'a>(
         &'a self,
-        subject: &Subject,
+        (subject, step): (&Subject, Step),
         network: &'a Network,
         novelty: &Novelty,
         limit: Option<Bytes>,
     ) -> Box<dyn Predictor + 'a> {
-        let step = subject.step;
         match self {
             Fitted::Published(published) => Box::new(published.about(subject, network)),
-            Fitted::Latency(latency) => Box::new(latency.about(step, network, novelty)),
+            Fitted::Latency(latency) if step == subject.step => Box::new(latency.about(step, network, novelty)),
+            Fitted::Latency(latency) => Box::new(latency.about_other([subject.step, step], network, novelty)),
             Fitted::Memory(memory) => Box::new(memory.about(step, network, novelty).within(limit)),
         }
     }

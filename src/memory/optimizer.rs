@@ -1,6 +1,7 @@
 //! What optimizers keep for every weight, and what they borrow while they update it.
 
-use crate::workload::Optimizer;
+use crate::platform::Updates;
+use crate::workload::{Optimizer, Step};
 
 /// One tensor, as large as the weight, that an update makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,16 +12,35 @@ pub(super) enum Update {
     Borrow,
 }
 
-/// What an update of one weight makes, in order, in PyTorch's one-tensor-at-a-time form (torch/csrc/api/src/optim/sgd.cpp,
-/// adam.cpp, adamw.cpp; torch/optim from 1.5 on).
-pub(super) fn updates(optimizer: Optimizer) -> &'static [Update] {
+/// What an update of one weight makes, in order, one weight after the other (torch/csrc/api/src/optim/sgd.cpp, adam.cpp, adamw.cpp,
+/// rmsprop.cpp; `_single_tensor_*` of torch/optim).
+pub(super) fn one_by_one(optimizer: Optimizer) -> &'static [Update] {
     use Update::{Borrow, State};
     match optimizer {
         // grad.add(weight, decay) is a new tensor, momentum starts as its clone.
         Optimizer::Sgd => &[Borrow, State],
-        Optimizer::SgdWithoutMomentum => &[Borrow],
-        // Two averages; then the decayed gradient, the root and the denominator.
-        Optimizer::Adam => &[State, State, Borrow, Borrow, Borrow],
-        Optimizer::AdamW => &[State, State, Borrow, Borrow],
+        // weight.add_(grad).
+        Optimizer::SgdWithoutMomentum => &[],
+        // Two averages; then the root and the denominator. AdamW decays the weight where it lies.
+        Optimizer::Adam | Optimizer::AdamW => &[State, State, Borrow, Borrow],
+        // An average; then its root, which becomes the denominator.
+        Optimizer::RmsProp => &[State, Borrow],
     }
+}
+
+/// The same where all weights are updated at once: what is borrowed is borrowed for all of them (`_multi_tensor_*` of torch/optim, whose
+/// denominators are made where the roots lie).
+pub(super) fn at_once(optimizer: Optimizer) -> &'static [Update] {
+    use Update::{Borrow, State};
+    match optimizer {
+        Optimizer::Sgd => &[Borrow, State],
+        Optimizer::SgdWithoutMomentum => &[],
+        Optimizer::Adam | Optimizer::AdamW => &[State, State, Borrow],
+        Optimizer::RmsProp => &[State, Borrow],
+    }
+}
+
+/// Whether a step updates all weights at once: the published one never does, wherever it runs.
+pub(super) fn is_at_once(step: Step, updates: Updates) -> bool {
+    updates == Updates::AtOnce && step.optimizer != Optimizer::Sgd
 }

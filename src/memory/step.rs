@@ -2,11 +2,12 @@
 
 use super::amount::{Amount, INDEX};
 use super::event::{Role, TensorId};
-use super::optimizer::{Update, updates};
+use super::optimizer::{Update, at_once, is_at_once, one_by_one};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
 use crate::network::{NodeId, Op};
+use crate::workload::ZeroGrad;
 
 /// Steps being taken, and what they leave behind.
 pub(super) struct Steps<'a> {
@@ -74,6 +75,9 @@ impl<'a> Steps<'a> {
 
     /// One step.
     pub fn step(&mut self) {
+        if self.plan.step.zero_grad == ZeroGrad::Free {
+            self.free_gradients();
+        }
         let tape = self.forward();
         if !self.plan.step.trains() {
             return self.recorder.release(tape.result);
@@ -83,7 +87,7 @@ impl<'a> Steps<'a> {
         if !held {
             self.recorder.release(tape.result);
         }
-        // zero_grad fills the gradients where they lie, as in the published profiler's PyTorch and in this crate's worker.
+        // Gradients that are kept are filled with zeros here, where they lie.
         self.backward(tape.saved, &loss);
         self.recorder.backward_done();
         self.optimize();
@@ -158,24 +162,36 @@ impl<'a> Steps<'a> {
         Loss { value: allocate(self.plan.number()), log_softmax, total_weight: allocate(self.plan.number()) }
     }
 
+    fn free_gradients(&mut self) {
+        let gradients = self.gradients.iter_mut().flatten().filter_map(Option::take);
+        gradients.for_each(|gradient| self.recorder.release(gradient));
+    }
+
     fn optimize(&mut self) {
-        for ((id, _), rule) in self.plan.network.iter().zip(&self.plan.rules) {
-            for &amount in &rule.weights {
-                self.update(id, amount);
-            }
+        let plan = self.plan;
+        let rules = plan.network.iter().zip(&plan.rules);
+        let weights = rules.flat_map(|((id, _), rule)| rule.weights.iter().map(move |&amount| (id, amount)));
+        let optimizer = plan.step.optimizer;
+        if is_at_once(plan.step, plan.platform.framework.updates) {
+            let weights: Vec<_> = weights.collect();
+            self.update(&weights, at_once(optimizer));
+        } else {
+            weights.for_each(|weight| self.update(&[weight], one_by_one(optimizer)));
         }
         self.has_state = true;
     }
 
-    /// The update of one weight.
-    fn update(&mut self, id: NodeId, amount: Amount) {
+    /// The update of some weights at once.
+    fn update(&mut self, weights: &[(NodeId, Amount)], made: &[Update]) {
         let mut borrowed = Vec::new();
-        for made in updates(self.plan.step.optimizer) {
-            match made {
-                Update::Borrow => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
-                Update::State if self.has_state => {}
-                Update::State => {
-                    self.recorder.allocate(amount, Role::OptimizerState, id);
+        for made in made {
+            for &(id, amount) in weights {
+                match made {
+                    Update::Borrow => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
+                    Update::State if self.has_state => {}
+                    Update::State => {
+                        self.recorder.allocate(amount, Role::OptimizerState, id);
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@
 
 use crate::records::{Reading, Record, Variant};
 use crate::stats::{median, percentile};
-use crate::workload::Stage;
+use crate::workload::Step;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer variants, batch sizes or rows leave nothing to compare with.
@@ -25,7 +25,7 @@ const STARTS: usize = 20;
 const FAR: f64 = 4.0;
 const LEAST_FAR: f64 = 0.10;
 
-/// One time among those of its network and stage.
+/// One time among those of its network and step.
 #[derive(Clone, Copy)]
 struct Cell {
     row: usize,
@@ -33,11 +33,11 @@ struct Cell {
     milliseconds: f64,
 }
 
-/// The rows that lie far from what the others of their network and stage let expect: their places, and by what factor.
+/// The rows that lie far from what the others of their network and step let expect: their places, and by what factor.
 pub(super) fn far(rows: &[Record]) -> Vec<(usize, f64)> {
-    let mut groups: BTreeMap<(&str, Stage), Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, Step), Vec<usize>> = BTreeMap::new();
     for (place, row) in rows.iter().enumerate().filter(|(_, row)| milliseconds(row).is_some()) {
-        groups.entry((&row.variant.network, row.workload.step.stage)).or_default().push(place);
+        groups.entry((&row.variant.network, row.workload.step)).or_default().push(place);
     }
     groups.into_values().flat_map(|places| far_of_network(rows, &places)).collect()
 }

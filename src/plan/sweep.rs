@@ -54,7 +54,7 @@ impl Sweep {
 /// For people.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} bs {}", self.variant, self.workload.step.stage, self.workload.batch)
+        write!(f, "{} {} bs {}", self.variant, self.workload.step, self.workload.batch)
     }
 }
 

@@ -7,7 +7,7 @@ mod rules;
 mod speed;
 
 pub use rules::{
-    Allocator, Asked, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Readings, Rectifier, Workspace,
+    Allocator, Asked, CachingSizes, Framework, Gradients, Kept, Mask, Pass, Readings, Rectifier, Updates, Workspace,
 };
 pub use speed::{Depthwise, Parameter, Prior, Speed};
 
@@ -15,6 +15,7 @@ use crate::error::{Error, Result, suggestion};
 use crate::input_file;
 use crate::workload::LARGEST_BATCH;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What is known of a kind of device before anything is measured on it.
@@ -103,6 +104,17 @@ impl Platform {
             if let Workspace::BlockedCopies { one_thread, .. } = workspace {
                 *one_thread = threads == 1;
             }
+        }
+        self
+    }
+
+    /// The same where that software runs networks, by what a worker says of itself: PyTorch from 2.0 on gives accelerators all weights to
+    /// update at once; libtorch goes through them one by one.
+    #[must_use]
+    pub fn run_by(mut self, software: &BTreeMap<String, String>) -> Self {
+        let version = software.get("torch").and_then(|version| version.split('.').next()?.parse().ok());
+        if self.memory != Memory::Host && version.is_some_and(|major: u64| major >= 2) {
+            self.framework.updates = Updates::AtOnce;
         }
         self
     }

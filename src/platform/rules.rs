@@ -46,6 +46,26 @@ pub struct Framework {
     pub batch_norm_counts: bool,
     /// Whether the step holds the network's result to its end, and not only until the loss is known.
     pub holds_result: bool,
+    /// How optimizers go through the weights; not written where they do it as they always did.
+    #[serde(default, skip_serializing_if = "Updates::is_one_by_one")]
+    pub updates: Updates,
+}
+
+/// How optimizers go through the weights.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Updates {
+    /// One weight after the other: libtorch, and PyTorch on processors.
+    #[default]
+    OneByOne,
+    /// All of them at once, with what each needs meanwhile: PyTorch on accelerators, from 2.0 (`foreach` in torch/optim/optimizer.py).
+    AtOnce,
+}
+
+impl Updates {
+    fn is_one_by_one(&self) -> bool {
+        *self == Updates::OneByOne
+    }
 }
 
 /// Where gradients that meet at a fork are summed (torch/csrc/autograd/input_buffer.cpp).

@@ -7,7 +7,7 @@ use super::record::{MemoryColumns, Outcome, Reading, Record};
 use super::variant::Variant;
 use crate::error::{Error, Result};
 use crate::units::{Bytes, Milliseconds};
-use crate::workload::{Pass, Stage, Variable, Workload};
+use crate::workload::{Pass, Stage, Step, Variable, Workload};
 use Lacking::{Assumed, Refused, Unknown};
 use std::path::PathBuf;
 
@@ -87,6 +87,7 @@ const COLUMNS: &[Column] = &[
     column("inputs", LAYERS, Refused, Content::Operation(read_inputs, write_inputs)),
     column("output", LAYERS, Refused, Content::Operation(read_output, |operation| joined(&operation.output, "x"))),
     column("parameters", LAYERS, Refused, Content::Operation(read_parameters, |op| op.parameters.to_string())),
+    column("step", ALL, Unknown, Content::Line(read_step, |line| line.record.workload.step.cell())),
     column("outcome", ALL, Assumed, Content::Line(read_outcome, |line| line.record.outcome.to_string())),
 ];
 
@@ -244,6 +245,15 @@ fn read_model(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
 
 fn read_stage(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
     line.record.workload.step.stage = Stage::parse(cell.text).map_err(|error| cell.place(error))?;
+    Ok(())
+}
+
+/// Rows of earlier versions are of published steps.
+fn read_step(cell: &Cell<'_>, line: &mut Line) -> Result<()> {
+    let step = &mut line.record.workload.step;
+    if cell.text != NONE {
+        *step = Step::from_cell(step.stage, cell.text).map_err(|error| cell.place(error))?;
+    }
     Ok(())
 }
 

@@ -185,7 +185,7 @@ impl Record {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} bs {} {}", self.variant, self.workload.step.stage, self.workload.batch, self.variable)
+        write!(f, "{} {} bs {} {}", self.variant, self.workload.step, self.workload.batch, self.variable)
     }
 }
 

@@ -17,6 +17,7 @@ pub mod profile;
 mod python;
 pub mod record;
 pub mod sensitivity;
+mod step;
 mod temporary;
 pub mod time;
 

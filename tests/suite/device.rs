@@ -34,6 +34,7 @@ pub(crate) fn script_worker(script: String) -> Program {
         software: Setting::new(),
         places: BTreeMap::new(),
         tasks: vec![Task::STEP.to_owned()],
+        settings: Vec::new(),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,

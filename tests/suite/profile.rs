@@ -103,6 +103,26 @@ fn a_second_run_measures_nothing_again_and_says_so() {
 }
 
 #[test]
+fn rows_of_other_steps_lie_beside_those_of_the_published_one() {
+    let scene = scene(&["squeezenet"], "bs = [2]");
+    profile(&scene).succeeds();
+    let adamw = "--config-file config.ini --set profile.optimizer=AdamW";
+    scene.run(adamw).succeeds().prints("1 measured");
+    scene.run(adamw).succeeds().says("skipping 1 of 1 configurations");
+    let steps: Vec<String> =
+        rows(&scene, Quantity::Memory, "squeezenet_0").iter().map(|row| row.workload.step.cell()).collect();
+    assert_eq!(steps, ["published", "optimizer=adamw zero_grad=free"]);
+    // What is written down is what is measured.
+    assert!(
+        scene
+            .read(&format!("{LOGS}/test_config/squeezenet.ini"))
+            .contains("exec_step= ['optimizer=adamw zero_grad=free']")
+    );
+    scene.run(&format!("{adamw} --set profile.create_config=False")).succeeds().says("skipping 1 of 1");
+    scene.run("--config-file config.ini").succeeds().says("skipping 1 of 1");
+}
+
+#[test]
 fn batch_sizes_run_in_random_order_unless_the_first_failure_ends_them() {
     let order = |more: &str| {
         let scene = scene(&["squeezenet"], &format!("bs = [1, 2, 3, 4, 5, 6, 7, 8]\n{more}"));
@@ -303,8 +323,9 @@ fn bad_values_are_refused_before_anything_runs() {
         ("bs = [2]\nstage = trainig", 3, "did you mean \"training\"?"),
         ("bs = [2]\nprofile_variables = latncy", 3, "did you mean \"latency\"?"),
         ("bs = [2]\ncreate_config = False\nrun_profiling = False", 3, "there is nothing to do"),
-        ("bs = [2]\noptimizer = adam", 3, "adam cannot be measured yet"),
-        ("bs = [2]\nprecision = fp16", 3, "fp16 cannot be measured yet"),
+        ("bs = [2]\noptimizer = adan", 3, "did you mean \"adam\"?"),
+        ("bs = [2]\nzero_grad = freed", 3, "did you mean \"free\"?"),
+        ("bs = [2]\nprecision = fp16", 3, "unknown precision \"fp16\""),
         ("bs = [2]\nmem_limit = 0", 3, "an amount of memory"),
         ("bs = [2]\nmem_limit = much", 3, "8GiB"),
         ("bs = [2]\ntimeout = 0", 3, "a number, 0.1 or more"),

@@ -8,7 +8,8 @@
 //!  "tf32":false,"cudnn_benchmark":false,"steps":{"minimum":3,"minimum_seconds":0.5,"spread":0.02,"maximum_seconds":5.0}}
 //! ```
 //!
-//! (without the line breaks; a request that names no `task` is of a `step`), and writes one of these to its standard output, times in
+//! (without the line breaks; a request that names no `task` is of a `step`, and one of the published step unless it says what is another:
+//! `"optimizer":"adamw","zero_grad":"free"`), and writes one of these to its standard output, times in
 //! milliseconds unless they are called seconds, and memory in bytes:
 //!
 //! ```
@@ -49,10 +50,11 @@
 //! use perf4sight_step::protocol::About;
 //! let line = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},
 //!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false,
+//!                "settings":["optimizer","zero_grad"],
 //!                "gpus":{"cuda:0":{"name":"NVIDIA Tegra X2","memory":8232402944,"unified":true}}}"#;
 //! let about = serde_json::from_str::<About>(line)?;
 //! assert!(about.places.contains_key("cuda:0"));
-//! // A worker that does not say otherwise measures steps.
+//! // A worker that does not say otherwise measures steps; one without `settings` the published ones only.
 //! assert_eq!(about.tasks, ["step"]);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -125,7 +127,7 @@ impl Task {
 pub struct StepTask {
     /// The network as an ONNX file.
     pub network: PathBuf,
-    /// Stage and batch size.
+    /// Stage, batch size and what of the step is not as published.
     #[serde(flatten)]
     pub workload: Workload,
     /// Whether steps are timed.
@@ -188,6 +190,9 @@ pub struct About {
     /// The tasks it knows, by name.
     #[serde(default = "steps")]
     pub tasks: Vec<String>,
+    /// What of a step it does otherwise than the published profiler where a request says so, by the keys of requests.
+    #[serde(default)]
+    pub settings: Vec<String>,
     /// Whether it times single operations.
     pub layers: bool,
     /// The GPUs among the places.

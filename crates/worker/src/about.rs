@@ -2,8 +2,9 @@
 
 use super::cuda::Cuda;
 use perf4sight_conventions::error::{Error, Result};
-use perf4sight_machine::{Setting, nvml};
+use perf4sight_machine::nvml;
 use perf4sight_step::protocol::{About, PROTOCOL, Task};
+use perf4sight_step::workload::Setting;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -20,8 +21,9 @@ pub(super) fn tell(mut output: impl Write, cuda: Option<Option<&Path>>) -> Resul
     let mut about = About {
         protocol: PROTOCOL,
         software: [("libtorch".to_owned(), LIBTORCH.to_owned())].into(),
-        places: BTreeMap::from([("cpu".to_owned(), Setting::new())]),
+        places: BTreeMap::from([("cpu".to_owned(), BTreeMap::new())]),
         tasks: vec![Task::STEP.to_owned()],
+        settings: [Setting::Optimizer, Setting::ZeroGrad].map(|setting| setting.key().to_owned()).into(),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,

@@ -1,4 +1,4 @@
-//! The published step: what is timed and counted for one network at one batch size.
+//! A step: what is timed and counted for one network at one batch size.
 
 use super::executable::Executable;
 use super::laps::Stopwatch;
@@ -6,7 +6,7 @@ use super::ops::kind_of;
 use super::tape::Tape;
 use super::weights::sizes;
 use perf4sight_step::network::{Contents, Input, Network};
-use perf4sight_step::workload::{Stage, Workload};
+use perf4sight_step::workload::{self, Optimizer, Stage, Workload, ZeroGrad};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
 /// The published optimizer: stochastic gradient descent with momentum and weight decay.
@@ -24,6 +24,7 @@ pub(super) struct Step<'a> {
 struct Training {
     classes: Tensor,
     optimizer: COptimizer,
+    zero_grad: ZeroGrad,
 }
 
 impl<'a> Step<'a> {
@@ -33,18 +34,19 @@ impl<'a> Step<'a> {
         let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, workload.batch, device));
         let batch = inputs.collect::<Result<_, _>>()?;
         let training = match workload.step.stage {
-            Stage::Training => Some(Training::new(network, workload.batch, &executable, device)?),
+            Stage::Training => Some(Training::new(network, workload, &executable, device)?),
             Stage::Inference => None,
         };
         Ok(Step { executable, batch, training })
     }
 
-    /// One step: forward, cross-entropy, zero_grad, backward, optimizer; or forward without gradients.
+    /// One step: forward, cross-entropy, zero_grad unless that came first, backward, optimizer; or forward without gradients.
     pub fn run(&mut self) -> Result<(), TchError> {
         match &mut self.training {
             Some(training) => {
+                training.free_gradients()?;
                 let loss = training.loss(&self.executable.forward(&self.batch)?)?;
-                zero_gradients(&self.executable)?;
+                training.fill_gradients(&self.executable)?;
                 loss.f_backward()?;
                 training.optimizer.step()
             }
@@ -56,6 +58,8 @@ impl<'a> Step<'a> {
     pub fn run_in_laps(&mut self, watch: &mut Stopwatch) -> Result<(), TchError> {
         let Some(training) = &mut self.training else { return self.infer_in_laps(watch) };
         let mut tape = Tape::new();
+        training.free_gradients()?;
+        watch.zero_grad()?;
         let output = self.executable.forward_watched(&self.batch, |result| {
             tape.record(result)?;
             watch.forward()
@@ -64,7 +68,7 @@ impl<'a> Step<'a> {
         drop(output);
         tape.record(&loss)?;
         watch.loss()?;
-        zero_gradients(&self.executable)?;
+        training.fill_gradients(&self.executable)?;
         watch.zero_grad()?;
         tape.begin(&loss)?;
         let operations = watch.nodes();
@@ -88,13 +92,32 @@ impl<'a> Step<'a> {
 }
 
 impl Training {
-    fn new(network: &Network, batch: u64, executable: &Executable, device: Device) -> Result<Self, TchError> {
-        // libtorch's own optimizer, so that its momentum buffers come into being as PyTorch's do: in the first step.
-        let mut optimizer = COptimizer::sgd(LEARNING_RATE, MOMENTUM, 0.0, WEIGHT_DECAY, false)?;
+    fn new(network: &Network, workload: Workload, executable: &Executable, device: Device) -> Result<Self, TchError> {
+        let Workload { step: workload::Step { optimizer, zero_grad, .. }, batch } = workload;
+        let mut optimizer = created(optimizer)?;
         executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
         let (classes, places) = network.labels();
         let classes = Tensor::f_randint(classes as i64, batch_of(batch, places.dims()), (Kind::Int64, device))?;
-        Ok(Training { classes, optimizer })
+        Ok(Training { classes, optimizer, zero_grad })
+    }
+
+    /// As PyTorch's users do it, before the step begins.
+    fn free_gradients(&self) -> Result<(), TchError> {
+        match self.zero_grad {
+            ZeroGrad::Free => self.optimizer.zero_grad(),
+            ZeroGrad::Keep => Ok(()),
+        }
+    }
+
+    /// The published tool's PyTorch zeroed gradients where they lie, when the loss was known.
+    fn fill_gradients(&self, executable: &Executable) -> Result<(), TchError> {
+        match self.zero_grad {
+            ZeroGrad::Keep => executable.parameters().try_for_each(|parameter| {
+                let mut gradient = parameter.f_grad()?;
+                if gradient.defined() { gradient.f_zero_().map(drop) } else { Ok(()) }
+            }),
+            ZeroGrad::Free => Ok(()),
+        }
     }
 
     fn loss(&self, output: &Tensor) -> Result<Tensor, TchError> {
@@ -108,13 +131,20 @@ impl Training {
     }
 }
 
-/// The published tool's PyTorch zeroed gradients where they lie; libtorch's own zero_grad has since come to free them, which
-/// takes less memory.
-fn zero_gradients(executable: &Executable) -> Result<(), TchError> {
-    executable.parameters().try_for_each(|parameter| {
-        let mut gradient = parameter.f_grad()?;
-        if gradient.defined() { gradient.f_zero_().map(drop) } else { Ok(()) }
-    })
+/// libtorch's own optimizer, so that what it remembers comes into being as in PyTorch: in the first step. The numbers are PyTorch's
+/// defaults, but for those that were published.
+fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
+    const BETAS: [f64; 2] = [0.9, 0.999];
+    const EPSILON: f64 = 1e-8;
+    const SMOOTHING: f64 = 0.99;
+    let [first, second] = BETAS;
+    match optimizer {
+        Optimizer::Sgd => COptimizer::sgd(LEARNING_RATE, MOMENTUM, 0.0, WEIGHT_DECAY, false),
+        Optimizer::SgdWithoutMomentum => COptimizer::sgd(1e-3, 0.0, 0.0, 0.0, false),
+        Optimizer::Adam => COptimizer::adam(1e-3, first, second, 0.0, EPSILON, false),
+        Optimizer::AdamW => COptimizer::adamw(1e-3, first, second, 1e-2, EPSILON, false),
+        Optimizer::RmsProp => COptimizer::rms_prop(1e-2, SMOOTHING, EPSILON, 0.0, 0.0, false),
+    }
 }
 
 /// A batch of one of the inputs.

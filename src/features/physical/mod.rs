@@ -28,6 +28,7 @@ mod movement;
 mod product;
 mod step;
 mod unknown;
+mod update;
 
 pub use kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
 pub use step::kernels;

@@ -2,6 +2,7 @@
 
 use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
+use super::update::Effort;
 use super::{convolution, movement, product, unknown};
 use crate::network::{Beside, Coupling, Facts, Nature, Network};
 use crate::workload::Step;
@@ -89,17 +90,13 @@ impl Layer<'_> {
         }
     }
 
-    /// zero_grad writes the gradient, each tensor's on its own; the optimizer reads gradient, weight and states and writes the latter two.
+    /// What zero_grad and the optimizer do to the weights of a node, each tensor on its own.
     fn update(&mut self, weights: f64) {
         if weights > 0.0 {
-            let moved = 4.0 + 2.0 * self.step.optimizer.states() as f64;
-            self.moves(
-                Pass::Update,
-                Class::Update,
-                Access::Contiguous,
-                Amount::fixed(self.weight_bytes(moved * weights)),
-            );
-            self.launched(self.network.tensors_of(self.node).len() as f64);
+            let Effort { moved, started } = Effort::of(self.step);
+            let traffic = Amount::fixed(self.weight_bytes(moved * weights));
+            self.moves(Pass::Update, Class::Update, Access::Contiguous, traffic);
+            self.launched(started * self.network.tensors_of(self.node).len() as f64);
         }
     }
 }

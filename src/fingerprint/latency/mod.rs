@@ -2,6 +2,7 @@
 //! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `docs/accuracy/latency.md`.
 
 mod accelerator;
+mod changed;
 mod cholesky;
 mod effects;
 mod fit;
@@ -30,6 +31,7 @@ use crate::network::Network;
 use crate::platform::{Parameter, Platform};
 use crate::records::Variant;
 use crate::workload::Step;
+use changed::Changed;
 use cholesky::Cholesky;
 use effects::Effects;
 use fit::Belief;
@@ -130,6 +132,11 @@ impl LatencyModel {
 
     pub fn about<'a>(&'a self, step: Step, network: &'a Network, novelty: &Novelty) -> Prepared<'a> {
         Prepared::new(self, network, self.physics(step, network), novelty)
+    }
+
+    /// The same of another step than that which was profiled, the first of the two.
+    pub fn about_other<'a>(&'a self, [own, asked]: [Step; 2], network: &'a Network, novelty: &Novelty) -> Changed<'a> {
+        Changed { own: self.about(own, network, novelty), asked: self.about(asked, network, novelty) }
     }
 
     /// How uncertain the device's parameters are.

@@ -93,6 +93,30 @@ impl<'a> Prepared<'a> {
         Prepared { network, corrections: &latency.corrections, physics, curve, widths, own }
     }
 
+    /// Milliseconds that the device promises, operation by operation corrected.
+    pub(super) fn promised(&self, batch: u64) -> f64 {
+        self.physics.spent(self.corrections, batch as f64).corrected
+    }
+
+    /// Where the time of a step goes that takes so many milliseconds.
+    pub(super) fn shares_of(&self, batch: u64, milliseconds: f64) -> Option<Shares> {
+        let batch = batch as f64;
+        let classes = self.physics.spent(self.corrections, batch).classes;
+        let scale = milliseconds / classes.iter().sum::<f64>();
+        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
+        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
+        let nodes = self.physics.nodes(self.corrections, batch).into_iter();
+        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
+        let costliest_first = |mut shares: Vec<Share>| {
+            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
+            shares
+        };
+        Some(Shares {
+            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
+            layers: costliest_first(nodes.collect()),
+        })
+    }
+
     /// Where a row of this network lies among all rows.
     pub(super) fn coordinates(&self, batch: u64) -> Coordinates {
         self.own.coordinates(&self.physics, batch as f64)
@@ -130,21 +154,7 @@ impl Predictor for Prepared<'_> {
     }
 
     fn shares(&self, batch: u64) -> Option<Shares> {
-        let batch_size = batch as f64;
-        let classes = self.physics.spent(self.corrections, batch_size).classes;
-        let scale = self.at(batch) / classes.iter().sum::<f64>();
-        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
-        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
-        let nodes = self.physics.nodes(self.corrections, batch_size).into_iter();
-        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
-        let costliest_first = |mut shares: Vec<Share>| {
-            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
-            shares
-        };
-        Some(Shares {
-            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
-            layers: costliest_first(nodes.collect()),
-        })
+        self.shares_of(batch, self.at(batch))
     }
 }
 

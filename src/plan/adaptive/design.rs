@@ -83,7 +83,7 @@ impl Design {
 
 /// The covariance of two candidates before anything is measured.
 fn alike(one: &Candidate, other: &Candidate) -> f64 {
-    if one.configuration.workload.step.stage != other.configuration.workload.step.stage {
+    if one.configuration.workload.step != other.configuration.workload.step {
         return 0.0;
     }
     let offsets = one.place.iter().zip(&other.place).zip(LENGTHS).map(|((a, b), length)| ((a - b) / length).powi(2));

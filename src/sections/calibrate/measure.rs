@@ -99,7 +99,7 @@ impl Subject<'_> {
         Job {
             variant: self.variant.clone(),
             file: file.to_owned(),
-            workload: Workload::published(self.stage, batch),
+            workload: Workload { step: self.fingerprints.subject().step, batch },
             latency: has(Quantity::Latency),
             memory: has(Quantity::Memory),
             layers: false,

@@ -70,15 +70,20 @@ impl Subject<'_> {
         for file in files {
             let log = records::read(file, quantity(file)?, self.stage)?;
             log.warnings().iter().for_each(|warning| context.warn(warning));
-            for record in log.records.into_iter().filter(|record| record.workload.step.stage == self.stage) {
+            let step = self.fingerprints.subject().step;
+            for record in log.records.into_iter().filter(|record| record.workload.step == step) {
                 self.check(&record).map_err(|error| error.file(file))?;
                 self.sort(record, &mut measured, context);
             }
         }
         match measured.count() {
-            0 => Err(Error::input(format!("no usable {} rows in {} files", self.stage, files.len()))
-                .expected("1 to 4 rows of each quantity")
-                .help("perf4sight calibrate without --rows says what to measure")),
+            0 => Err(Error::input(format!(
+                "no usable {} rows in {} files",
+                self.fingerprints.subject().step,
+                files.len()
+            ))
+            .expected("1 to 4 rows of each quantity")
+            .help("perf4sight calibrate without --rows says what to measure")),
             _ => Ok(measured),
         }
     }

@@ -118,11 +118,24 @@ impl FingerprintSection {
                 .file(&file)
                 .help("fit one first, with evaluate = False, or set model_storedir")
         })?;
+        stored.check_step(self.step).map_err(|error| error.file(&file))?;
         if !self.evaluate {
+            self.check_own(&stored).map_err(|error| error.file(&file))?;
             let (file, date) = (file.display(), &stored.provenance.date);
             context.console.note(format!("{file} of {date} is used as it is; overwrite = True fits it anew"));
         }
         Ok(stored)
+    }
+
+    /// Refuses to pass off the fingerprint of another step as the one that is asked for.
+    fn check_own(&self, stored: &Fingerprint) -> Result<()> {
+        let own = stored.subject().step;
+        match own == self.step {
+            true => Ok(()),
+            false => Err(Error::input(format!("the stored fingerprint is of {own}"))
+                .expected(format!("one of {}", self.step))
+                .help("set overwrite = True or another model_storedir to fit one, or evaluate = True to see how it answers for that step")),
+        }
     }
 
     fn selection<'a>(&'a self, quantity: Quantity, folders: &'a [PathBuf], split: &'a Split) -> Selection<'a> {

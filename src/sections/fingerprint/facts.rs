@@ -24,7 +24,9 @@ impl FingerprintSection {
         }
         let profiles = profiles(source.fit.iter())?;
         if let Some(platform) = profiles.iter().find_map(|profile| told(&profile.setting)) {
-            return Ok(Facts { platform: Platform::named(platform)?.on_threads(threads(&profiles)), assumed: false });
+            let platform = Platform::named(platform)?.on_threads(threads(&profiles));
+            let platform = profiles.iter().fold(platform, |platform, profile| platform.run_by(&profile.setting));
+            return Ok(Facts { platform, assumed: false });
         }
         let platform = Platform::named(&self.device).map_err(|_| {
             let known: Vec<&str> = Platform::names().collect();

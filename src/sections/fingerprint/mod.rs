@@ -99,7 +99,7 @@ impl FingerprintSection {
         Ok(Evidence {
             device: &self.device,
             dataset: &self.dataset,
-            stage: self.step.stage,
+            step: self.step,
             assessments: assessed.iter().map(Assessed::assessment).collect(),
             profiles: profiles(self.sources.iter().flat_map(|source| source.fit.iter().chain(&source.test)))?,
             date: humantime::format_rfc3339_seconds(context.now()).to_string(),

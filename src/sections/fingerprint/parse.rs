@@ -4,6 +4,7 @@ use super::{FingerprintSection, Source, Split};
 use crate::config::Values;
 use crate::error::Result;
 use crate::fingerprint::{Levels, Method, Recipe, Subject};
+use crate::sections::step;
 use crate::workload::{Quantity, Stage, Step};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ impl FingerprintSection {
         Ok(FingerprintSection {
             evaluate: values.get("evaluate")?,
             overwrite: values.get("overwrite")?,
-            step: Step::published(values.named("stage", Stage::parse)?),
+            step: step::changes(values)?.of(Step::published(values.named("stage", Stage::parse)?)),
             device: values.folder_name("device_name")?,
             dataset: values.folder_name("dataset")?,
             platform: values.get("target")?,

@@ -8,7 +8,7 @@ use crate::memory::Alive;
 use crate::network::Network;
 use crate::network::onnx::Dims;
 use crate::units::Bytes;
-use crate::workload::Quantity;
+use crate::workload::{Quantity, Step};
 use std::collections::BTreeMap;
 
 /// Everything predicted of one network.
@@ -47,6 +47,7 @@ pub(super) struct Breakdown {
 /// What is asked about every network.
 pub(super) struct Question<'a> {
     pub fingerprints: &'a Fingerprints,
+    pub step: Step,
     pub batches: &'a [u64],
     /// What a step must fit into, instead of the memory of the device that was profiled.
     pub limit: Option<Bytes>,
@@ -63,8 +64,10 @@ impl Question<'_> {
     /// A network of which too little is understood.
     pub fn ask(&self, name: &str, network: &Network) -> Result<Answer> {
         check_understood(network)?;
-        let [latency, memory] = [&self.fingerprints.latency, &self.fingerprints.memory]
-            .map(|one| Some(one.as_ref()?.about_within(network, self.limit)));
+        let Question { fingerprints, step, limit, .. } = *self;
+        let [latency, memory] = [&fingerprints.latency, &fingerprints.memory]
+            .map(|one| one.as_ref().map(|one| one.about_step(network, step, limit)).transpose());
+        let (latency, memory) = (latency?, memory?);
         let points = self.batches.iter().map(|&batch| Point {
             batch,
             latency: latency.as_ref().map(|about| about.at(batch)),

@@ -33,6 +33,24 @@ pub(super) const TABLE: Table = Table {
             help: "What a step does.",
         },
         Key {
+            name: "optimizer",
+            kind: Kind::Text,
+            default: Unset,
+            help: "How the step changes the weights: sgd, sgd_without_momentum, adam, adamw or rmsprop; by default as the steps that were profiled.",
+        },
+        Key {
+            name: "zero_grad",
+            kind: Kind::Word(&["keep", "free"]),
+            default: Unset,
+            help: "What becomes of gradients: keep or free; by default as in the steps that were profiled, and with another optimizer as PyTorch does (free), but for sgd, which is as published (keep).",
+        },
+        Key {
+            name: "precision",
+            kind: Kind::Text,
+            default: Unset,
+            help: "What numbers the step computes with; only fp32 so far.",
+        },
+        Key {
             name: "mem_limit",
             kind: Kind::Memory,
             default: Unset,

@@ -19,7 +19,7 @@ use crate::network::onnx::Dims;
 use crate::report::Progress;
 use crate::units::Bytes;
 use crate::whole_file;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Changes, Quantity, Stage};
 use answer::{Answer, Question};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,8 @@ pub struct Predict {
     pub batches: Vec<u64>,
     /// Training or inference.
     pub stage: Stage,
+    /// What of the step is to be another than in those that were profiled.
+    pub changes: Changes,
     /// The memory that a step must fit into, instead of that of the device that was profiled.
     pub limit: Option<Bytes>,
     /// Whether a step that may not fit is a failure.
@@ -81,17 +83,20 @@ impl Verb for Predict {
         let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
         fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
         self.check_memory(&fingerprints)?;
+        let step = self.changes.of(fingerprints.subject().step);
+        fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(step))?;
         let words = asked::expand(&self.networks)?;
         let breakdown = words.len() == 1 || context.console.mode().is_json();
         let question = Question {
             fingerprints: &fingerprints,
+            step,
             batches: &self.batches,
             limit: self.limit,
             dims: &self.dims,
             breakdown,
         };
         let answered = ask_all(&words, &question, context);
-        let answers = Answers::collect(words, answered, fingerprints, context)?;
+        let answers = Answers { step, ..Answers::collect(words, answered, fingerprints, context)? };
         let files = self.write(&answers, context)?;
         Ok(answers.summary(self, files, context))
     }

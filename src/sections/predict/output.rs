@@ -6,19 +6,19 @@ use crate::error::Error;
 use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Milliseconds};
-use crate::workload::{Quantity, Step};
+use crate::workload::Quantity;
 use serde_json::{Map, Value, json};
 
 impl Answers {
     /// Every prediction with all that is known of it, for CSV.
     pub(super) fn flat(&self) -> Table {
-        let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
+        let heads = ["network", "device", "dataset", "stage", "step"].map(|key| Column::text(key, ""));
         let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
         let tail = tail.into_iter().chain([Column::text("limit_counts", "")]);
         let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
-        let Subject { device, dataset, step: Step { stage, .. }, .. } = self.fingerprints.subject();
+        let (Subject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
         for answer in &self.answers {
-            let heads = [&answer.network, device, dataset, stage.name()].map(Cell::from);
+            let heads = [&answer.network, device, dataset, self.step.stage.name(), &step].map(Cell::from);
             let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
             let limit = [
                 Cell::from(answer.limit.map(|limit| limit.bytes)),
@@ -35,16 +35,18 @@ impl Answers {
 
     /// Everything, for programs.
     pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
-        let Subject { device, dataset, step: Step { stage, .. }, .. } = self.fingerprints.subject();
+        let Subject { device, dataset, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
-            let about = json!({ "method": one.recipe().method.name(), "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
+            let step = one.subject().step.cell();
+            let about = json!({ "method": one.recipe().method.name(), "step": step, "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
             (one.subject().quantity.name().to_owned(), about)
         });
         let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
         json!({
             "device": device,
             "dataset": dataset,
-            "stage": stage,
+            "stage": self.step.stage,
+            "step": self.step.cell(),
             "fingerprints": fitted.collect::<Map<_, _>>(),
             "networks": self.answers.iter().map(|answer| self.network(answer, asked)).collect::<Value>(),
             "skipped": self.skipped.iter().map(skipped).collect::<Value>(),

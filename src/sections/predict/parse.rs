@@ -4,6 +4,7 @@ use super::{Form, Predict};
 use crate::config::Values;
 use crate::error::Result;
 use crate::network::onnx::Dims;
+use crate::sections::step;
 use crate::workload::Stage;
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ impl Predict {
             fingerprints: values.get("fingerprint")?,
             batches: values.get("bs")?,
             stage: values.named("stage", Stage::parse)?,
+            changes: step::changes(values)?,
             limit: values.get("mem_limit")?,
             require_fit: values.get("require_fit")?,
             device: values.get("device_name")?,

@@ -9,11 +9,14 @@ use crate::frame::{Context, Summary};
 use crate::report::Table;
 use crate::sections::named::Remarks;
 use crate::units::grouped;
+use crate::workload::Step;
 use std::path::PathBuf;
 
 /// What came of all networks.
 pub(super) struct Answers {
     pub fingerprints: Fingerprints,
+    /// What they were asked about.
+    pub step: Step,
     pub answers: Vec<Answer>,
     /// Networks that could not be asked about.
     pub skipped: Vec<(String, Error)>,
@@ -44,7 +47,7 @@ impl Answers {
             }
         }
         remarks.tell(context);
-        Ok(Answers { fingerprints, answers, skipped })
+        Ok(Answers { step: fingerprints.subject().step, fingerprints, answers, skipped })
     }
 
     /// The summary of the stage.
@@ -55,7 +58,7 @@ impl Answers {
             Form::Tables => Summary {
                 answer: self.sentences(asked.limit),
                 headline: self.headline(),
-                tables: self.tables(asked),
+                tables: self.tables(),
                 ..Summary::default()
             },
         };
@@ -63,21 +66,21 @@ impl Answers {
         Summary { files, json, failure: self.failure().or_else(unfit), ..shown }
     }
 
-    fn tables(&self, asked: &Predict) -> Vec<Table> {
-        let (stage, device) = (asked.stage, &self.fingerprints.subject().device);
+    fn tables(&self) -> Vec<Table> {
+        let (step, device) = (self.step, &self.fingerprints.subject().device);
         match self.answers.as_slice() {
             [answer] => {
-                let what = format!("{stage} of {} on {device}", answer.network);
+                let what = format!("{step} of {} on {device}", answer.network);
                 let parts = answer.breakdown.iter().flat_map(|breakdown| breakdown.tables());
                 tables::predictions(&self.answers, &what).into_iter().chain(parts).collect()
             }
-            answers => tables::predictions(answers, &format!("{stage} on {device}")),
+            answers => tables::predictions(answers, &format!("{step} on {device}")),
         }
     }
 
     /// What to make of the numbers.
     fn headline(&self) -> String {
-        trust::lines(&self.answers, &self.fingerprints).join("\n")
+        trust::lines(&self.answers, &self.fingerprints, self.step).join("\n")
     }
 
     /// The first network that may not fit, where there is one.

@@ -4,14 +4,14 @@ use super::answer::Answer;
 use super::sentence::listed;
 use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, Prediction, Unlike, taught};
 use crate::units::{Percent, grouped};
-use crate::workload::Quantity;
+use crate::workload::{Quantity, Step};
 use std::collections::BTreeSet;
 
 /// At most so many reasons are given for each of several networks.
 const REASONS: usize = 3;
 
 /// What to make of the numbers.
-pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<String> {
+pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step) -> Vec<String> {
     let quantities: Vec<Quantity> =
         fingerprints.iter().map(Fingerprint::subject).map(|subject| subject.quantity).collect();
     let mut lines: Vec<String> = match answers {
@@ -21,9 +21,25 @@ pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints) -> Vec<Stri
     for of in [basis, expectation] {
         lines.extend(quantities.iter().flat_map(|&quantity| shared(answers, |answer| of(answer, quantity))));
     }
+    lines.extend(other_step(fingerprints, step));
     lines.extend(foreign(answers));
     lines.extend(teachable(answers));
     lines
+}
+
+/// What an answer rests on that is of another step than those that were profiled.
+fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
+    let others = fingerprints.iter().map(Fingerprint::subject).filter(|subject| subject.step != step);
+    let told = others.map(|subject| {
+        let how = match subject.quantity {
+            Quantity::Memory => "its allocations are simulated",
+            Quantity::Latency => {
+                "what it does otherwise takes what the device's speed says, and its errors were not tested"
+            }
+        };
+        format!("{}: asked about {step}, profiled with {}; {how}", subject.quantity, subject.step)
+    });
+    told.collect()
 }
 
 fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String> {

@@ -121,7 +121,7 @@ impl Profile {
             .or_else(|_| Platform::named(&self.device_name))
             .or_else(|_| Platform::named("cpu_avx2"))?;
         let threads = setting.get("threads").and_then(|threads| threads.parse().ok());
-        Ok(threads.into_iter().fold(platform, Platform::on_threads))
+        Ok(threads.into_iter().fold(platform, Platform::on_threads).run_by(&setting))
     }
 }
 

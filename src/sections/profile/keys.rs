@@ -215,13 +215,19 @@ pub(super) const TABLE: Table = Table {
             name: "optimizer",
             kind: Kind::Text,
             default: Literal("sgd"),
-            help: "The optimizer of a training step; only the published sgd so far.",
+            help: "How a training step changes the weights: sgd (as published, with momentum 0.9 and weight decay), sgd_without_momentum (and without decay), adam, adamw or rmsprop, with PyTorch's own numbers.",
+        },
+        Key {
+            name: "zero_grad",
+            kind: Kind::Word(&["keep", "free"]),
+            default: Unset,
+            help: "What becomes of gradients: keep fills them with zeros where they lie, free frees them before the step, as PyTorch does since 2.0; by default keep with sgd, which is as published, and free with every other optimizer.",
         },
         Key {
             name: "precision",
             kind: Kind::Text,
             default: Literal("fp32"),
-            help: "The precision of a step; only the published fp32 so far.",
+            help: "What numbers a step computes with; only fp32 so far.",
         },
         Key {
             name: "device_source",

@@ -12,6 +12,7 @@ use crate::machine::limit::Limits;
 use crate::machine::remote::{Host, Route};
 use crate::records::check_cell;
 use crate::sections::named::check_own_name;
+use crate::sections::step;
 use crate::workload::{Stage, Step, Variable};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,18 +83,11 @@ fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
     }
 }
 
-/// Of each stage that is asked for; only the published step is measured so far, what would be another one is refused by name.
+/// Of each stage that is asked for, the published one with what is asked to be another.
 fn steps(values: &Values<'_>) -> Result<Vec<Step>> {
-    let Step { optimizer, precision, .. } = Step::published(Stage::Training);
-    for (key, only) in [("optimizer", optimizer.name()), ("precision", precision.name())] {
-        let word: String = values.get(key)?;
-        if !word.eq_ignore_ascii_case(only) {
-            let error = values.error(key, format!("{word} cannot be measured yet"));
-            return Err(error.expected(only).help(format!("leave {key} out, or write {key} = {only}")));
-        }
-    }
+    let changes = step::changes(values)?;
     let stages = values.each("stage", Stage::parse)?;
-    distinct(values, "stage", stages.into_iter().map(Step::published).collect())
+    distinct(values, "stage", stages.into_iter().map(|stage| changes.of(Step::published(stage))).collect())
 }
 
 fn device_options(values: &Values<'_>) -> Result<device::Options> {

@@ -10,6 +10,8 @@
 //! model= ['models/pruned/imagenet/resnet18_0.onnx',
 //!         'models/pruned/imagenet/resnet18_30.onnx']
 //! ```
+//!
+//! Of a step that is not the published one, `exec_step= ['optimizer=adamw zero_grad=free']` says what is another.
 
 use crate::config::{Document, FromValue, SectionText, Value};
 use crate::error::{Error, Result, suggestion};
@@ -21,7 +23,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The keys of a section, in the published order.
-const KEYS: [&str; 6] = ["test_var", "bs", "dataset", "net_name", "exec_stage", "model"];
+const KEYS: [&str; 7] = ["test_var", "bs", "dataset", "net_name", "exec_stage", EXEC_STEP, "model"];
+
+/// The only one that was not published; it is left out where there is nothing to say.
+const EXEC_STEP: &str = "exec_step";
 
 /// What is to be measured of one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +74,11 @@ fn text(tests: &NetworkTests) -> String {
     let batches: Value = tests.sweep.batches.iter().map(|&batch| batch as i64).collect();
     let models: Vec<String> =
         tests.files.iter().map(|file| Value::from(file.display().to_string().as_str()).to_string()).collect();
+    // Steps differ in their stage alone, and training says the most of them.
+    let step = tests.sweep.steps.iter().min().filter(|step| step.settings().next().is_some());
+    let step = step.map_or(String::new(), |step| format!("{EXEC_STEP}= {}\n", words(vec![&step.cell()])));
     format!(
-        "[{}]\ntest_var= {}\nbs= {}\ndataset= {}\nnet_name= {}\nexec_stage= {}\nmodel= [{}]\n",
+        "[{}]\ntest_var= {}\nbs= {}\ndataset= {}\nnet_name= {}\nexec_stage= {}\n{step}model= [{}]\n",
         tests.network.to_uppercase(),
         words(tests.sweep.variables.iter().map(|variable| variable.name()).collect()),
         batches,
@@ -111,13 +119,24 @@ impl Reader<'_> {
             let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             Variant::parse(stem, [network.as_str()]).map_err(|error| self.place("model", error))
         };
+        let step = self.step()?;
         let sweep = Sweep {
             variables: self.named("test_var", Variable::parse)?,
             batches: self.batches()?,
-            steps: self.named("exec_stage", Stage::parse)?.into_iter().map(Step::published).collect(),
+            steps: self.named("exec_stage", Stage::parse)?.into_iter().map(|stage| step.in_stage(stage)).collect(),
             variants: files.iter().map(variant).collect::<Result<_>>()?,
         };
         Ok(NetworkTests { dataset: self.only("dataset")?, network, sweep, files })
+    }
+
+    /// The step of all stages.
+    fn step(&self) -> Result<Step> {
+        let published = Step::published(Stage::Training);
+        if self.section.entry(EXEC_STEP).is_none() {
+            return Ok(published);
+        }
+        let cell = self.only(EXEC_STEP)?;
+        Step::from_cell(published.stage, &cell).map_err(|error| self.place(EXEC_STEP, error))
     }
 
     fn batches(&self) -> Result<Vec<u64>> {

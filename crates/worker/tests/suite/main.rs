@@ -9,6 +9,7 @@ mod conformance;
 mod fixtures;
 mod gpu;
 mod libtorch;
+mod memory_of_steps;
 mod memory_on_cpu;
 mod operations;
 mod program;

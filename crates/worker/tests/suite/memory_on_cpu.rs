@@ -55,20 +55,25 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// MiB counted, and how far off the simulation is.
+    pub(crate) fn cell(&self) -> String {
+        format!("{:.1} MiB, {:+.2} %", self.counted.mib(), self.error())
+    }
+
     pub(crate) fn error(&self) -> f64 {
         100.0 * (self.simulated.0 as f64 / self.counted.0 as f64 - 1.0)
     }
 }
 
 /// One network at some batch sizes.
-pub(crate) fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64]) -> Vec<Pair> {
+pub(crate) fn compare(network: &Network, level: u8, step: Step, batches: &[u64]) -> Vec<Pair> {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
     let platform = Platform::processor(Description::here().wide_vectors()).unwrap();
-    let simulation = Simulation::new(network, Step::published(stage), &platform);
+    let simulation = Simulation::new(network, step, &platform);
     let pair = |&batch: &u64| {
-        let (variant, workload) = (Variant::new(network.name(), level), Workload::published(stage, batch));
+        let (variant, workload) = (Variant::new(network.name(), level), Workload { step, batch });
         let allowance = Allowance::default();
         let file = file.clone();
         let job = Job { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };
@@ -82,7 +87,7 @@ pub(crate) fn compare(network: &Network, level: u8, stage: Stage, batches: &[u64
     batches.iter().map(pair).collect()
 }
 
-fn check(pairs: &[Pair]) -> Scores {
+pub(crate) fn check(pairs: &[Pair]) -> Scores {
     let mib = |part: fn(&Pair) -> Bytes| pairs.iter().map(|pair| part(pair).mib()).collect::<Vec<f64>>();
     let scores = Scores::of(&mib(|pair| pair.counted), &mib(|pair| pair.simulated)).unwrap();
     let worst = pairs.iter().map(|pair| pair.error().abs()).fold(0.0, f64::max);
@@ -97,7 +102,10 @@ fn the_allocator_of_this_processor_is_reproduced() {
         .into_iter()
         .flat_map(|(name, level)| {
             let network = variant(name, level);
-            Stage::ALL.into_iter().flat_map(move |stage| compare(&network, level, stage, &[1])).collect::<Vec<_>>()
+            Stage::ALL
+                .into_iter()
+                .flat_map(move |stage| compare(&network, level, Step::published(stage), &[1]))
+                .collect::<Vec<_>>()
         })
         .collect();
     check(&pairs);
@@ -114,8 +122,8 @@ fn the_whole_zoo() {
     for (name, level) in zoo::names().flat_map(|name| [0, 30, 70].map(|level| (name, level))) {
         let network = variant(name, level);
         for stage in Stage::ALL {
-            let pairs = compare(&network, level, stage, &batches);
-            let cells = pairs.iter().map(|pair| format!("{:.1} MiB, {:+.2} %", pair.counted.mib(), pair.error()));
+            let pairs = compare(&network, level, Step::published(stage), &batches);
+            let cells = pairs.iter().map(Pair::cell);
             println!("| {name} | {level} | {stage} | {} |", cells.collect::<Vec<_>>().join(" | "));
             all.extend(pairs);
         }
@@ -160,8 +168,8 @@ fn modern_networks() {
         let file = Path::new(ROOT).join(format!("target/exports/{name}.legacy.onnx"));
         let network = onnx::read(&file).unwrap_or_else(|error| panic!("{error}")).network.renamed(name);
         for (level, stage) in [0, 50].into_iter().flat_map(|level| Stage::ALL.map(|stage| (level, stage))) {
-            let pairs = compare(&pruned(&network, level), level, stage, &[1, 3]);
-            let cells = pairs.iter().map(|pair| format!("{:.1} MiB, {:+.2} %", pair.counted.mib(), pair.error()));
+            let pairs = compare(&pruned(&network, level), level, Step::published(stage), &[1, 3]);
+            let cells = pairs.iter().map(Pair::cell);
             println!("| {name} | {level} | {stage} | {} |", cells.collect::<Vec<_>>().join(" | "));
             errors.extend(pairs.iter().map(|pair| pair.error().abs()));
         }
@@ -184,8 +192,8 @@ fn exports_as_pytorch_writes_them() {
     for file in files {
         let network = onnx::read(&file).unwrap().network;
         for stage in Stage::ALL {
-            let pairs = compare(&network, 0, stage, &[1, 4]);
-            let cells = pairs.iter().map(|pair| format!("{:.1} MiB, {:+.2} %", pair.counted.mib(), pair.error()));
+            let pairs = compare(&network, 0, Step::published(stage), &[1, 4]);
+            let cells = pairs.iter().map(Pair::cell);
             println!("| {} | {stage} | {} |", network.name(), cells.collect::<Vec<_>>().join(" | "));
             errors.extend(pairs.iter().map(|pair| pair.error().abs()));
         }

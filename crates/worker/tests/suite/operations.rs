@@ -85,7 +85,9 @@ fn run(worker: &Hardware, network: &Network, stage: Stage) -> Result<(), String>
 /// The greatest error of simulated memory of a network and of its half, percent.
 fn memory(network: &Network) -> f64 {
     let pairs = Stage::ALL.into_iter().flat_map(|stage| {
-        [0, 50].into_iter().flat_map(move |level| compare(&pruned(network, level), level, stage, &[1, 4]))
+        [0, 50]
+            .into_iter()
+            .flat_map(move |level| compare(&pruned(network, level), level, Step::published(stage), &[1, 4]))
     });
     pairs.map(|pair| pair.error()).max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
 }

@@ -23,7 +23,7 @@ type Growth = BTreeMap<(Quantity, usize), Learned>;
 fn learned(evidence: &Evidence) -> Growth {
     let runs = evidence.profiles.iter().flat_map(|profile| &profile.runs);
     let mut growth = Growth::new();
-    for learned in runs.flat_map(|run| &run.learned).filter(|learned| learned.stage == evidence.stage) {
+    for learned in runs.flat_map(|run| &run.learned).filter(|learned| learned.stage == evidence.step.stage) {
         growth.entry((learned.quantity, learned.measured)).or_insert(*learned);
     }
     growth

@@ -11,7 +11,8 @@ pub fn report(evidence: &Evidence) -> Value {
     let mut json: Map<String, Value> = parts.iter().map(|part| (part.quantity().name().into(), scores(part))).collect();
     json.insert("device".into(), evidence.device.into());
     json.insert("dataset".into(), evidence.dataset.into());
-    json.insert("stage".into(), evidence.stage.name().into());
+    json.insert("stage".into(), evidence.step.stage.name().into());
+    json.insert("step".into(), evidence.step.cell().into());
     json.insert("version".into(), env!("CARGO_PKG_VERSION").into());
     json.insert("not_used".into(), evidence.not_used().into());
     json.insert("warnings".into(), json!(evidence.warnings()));
@@ -29,6 +30,7 @@ fn fingerprint(part: &Assessment) -> Value {
     json!({
         "quantity": part.quantity(),
         "method": fingerprint.recipe().method.name(),
+        "step": fingerprint.subject().step.cell(),
         "seed": fingerprint.recipe().seed,
         "fitted_on": fingerprint.fitted_on(),
         "taught_by": fingerprint.taught_by(),

@@ -21,7 +21,7 @@ use crate::records::{Identity, Provenance, Record};
 use crate::report::{Column, Table};
 use crate::units::Percent;
 use crate::whole_file;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Step};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub struct Evidence<'a> {
     pub device: &'a str,
     /// The data set whose shapes the networks have.
     pub dataset: &'a str,
-    /// Training or inference.
-    pub stage: Stage,
+    /// What the steps did that it is about.
+    pub step: Step,
     /// One per quantity, in the order of [`Quantity::ALL`].
     pub assessments: Vec<Assessment<'a>>,
     /// Where the rows come from, for each profile that says so.

@@ -11,7 +11,7 @@ const WORST: usize = 10;
 
 /// The page.
 pub fn page(evidence: &Evidence) -> Page {
-    let title = format!("{} fingerprint of {}", tables::capital(evidence.stage.name()), evidence.device);
+    let title = format!("{} fingerprint of {}", tables::capital(evidence.step.stage.name()), evidence.device);
     let subtitle = "How far its predictions of latency and memory can be trusted, judged by rows that were measured.";
     let mut page = Page::new(title, subtitle);
     let parts = &evidence.assessments;
@@ -75,7 +75,7 @@ fn provenance(evidence: &Evidence) -> Vec<Block> {
     let mut facts = vec![
         Fact::new("device", evidence.device),
         Fact::new("data set", evidence.dataset),
-        Fact::new("stage", evidence.stage.name()),
+        Fact::new("step", evidence.step.to_string()),
         Fact::new("report made", evidence.date.as_str()).remark(format!("perf4sight {}", env!("CARGO_PKG_VERSION"))),
     ];
     facts.extend(evidence.assessments.iter().flat_map(fit_facts));

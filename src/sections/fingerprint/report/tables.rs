@@ -19,7 +19,7 @@ pub fn summary(evidence: &Evidence) -> Table {
     ];
     let columns = [Column::text("network", "network")].into_iter().chain(counts).chain(errors);
     let mut table = Table::new(
-        format!("Fingerprint of {}, {}: errors on levels not fitted on", evidence.device, evidence.stage),
+        format!("Fingerprint of {}, {}: errors on levels not fitted on", evidence.device, evidence.step),
         columns,
     );
     for network in evidence.networks() {

@@ -1,5 +1,11 @@
 //! What is asked of a network on a device: which stage, at which batch size, and what is measured about it.
 
+mod optimizer;
+mod step;
+
+pub use optimizer::{Optimizer, ZeroGrad};
+pub use step::{Changes, Precision, Setting, Step};
+
 use perf4sight_conventions::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -36,43 +42,6 @@ pub enum Variable {
     Memory,
     /// Milliseconds each operation of a step takes.
     Layers,
-}
-
-/// The rule by which a training step changes the weights.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Optimizer {
-    /// Stochastic gradient descent with momentum and weight decay: what the published profiler runs.
-    #[default]
-    Sgd,
-    /// The same without momentum.
-    SgdWithoutMomentum,
-    /// Adam with weight decay added to the gradient.
-    Adam,
-    /// Adam with weight decay of its own.
-    AdamW,
-}
-
-/// What numbers a step computes with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Precision {
-    /// Single precision throughout.
-    #[default]
-    Fp32,
-}
-
-/// What one step does, to however many samples: with the network and the device all that says what it costs.
-///
-/// What can be measured today differs in the stage only, so that only the stage is written and read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Step {
-    /// Training or inference.
-    pub stage: Stage,
-    /// How training changes the weights.
-    #[serde(skip)]
-    pub optimizer: Optimizer,
-    /// What it computes with.
-    #[serde(skip)]
-    pub precision: Precision,
 }
 
 /// One step of a network: what it does, and to how many samples.
@@ -121,76 +90,6 @@ impl Stage {
     /// An unknown word, with the nearest known one.
     pub fn parse(word: &str) -> Result<Self> {
         parse("stage", word, &Self::ALL, Self::name)
-    }
-}
-
-impl Optimizer {
-    /// All of them, in the order they are listed to people.
-    pub const ALL: [Optimizer; 4] = [Optimizer::Sgd, Optimizer::SgdWithoutMomentum, Optimizer::Adam, Optimizer::AdamW];
-
-    /// The word in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Optimizer::Sgd => "sgd",
-            Optimizer::SgdWithoutMomentum => "sgd_without_momentum",
-            Optimizer::Adam => "adam",
-            Optimizer::AdamW => "adamw",
-        }
-    }
-
-    /// The optimizer of that name.
-    ///
-    /// # Errors
-    /// An unknown word, with the nearest known one.
-    pub fn parse(word: &str) -> Result<Self> {
-        parse("optimizer", word, &Self::ALL, Self::name)
-    }
-
-    /// How many tensors it remembers of each weight.
-    pub fn states(self) -> u64 {
-        match self {
-            Optimizer::Sgd => 1,
-            Optimizer::SgdWithoutMomentum => 0,
-            Optimizer::Adam | Optimizer::AdamW => 2,
-        }
-    }
-}
-
-impl Precision {
-    /// The word in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::Fp32 => "fp32",
-        }
-    }
-
-    /// Bytes of one element.
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Precision::Fp32 => 4,
-        }
-    }
-}
-
-impl Step {
-    /// The step that the published profiler measures.
-    pub const fn published(stage: Stage) -> Self {
-        Step { stage, optimizer: Optimizer::Sgd, precision: Precision::Fp32 }
-    }
-
-    /// Bytes of one element of what operations hand on, of its gradient and of what is computed on the way.
-    pub const fn activation(self) -> u64 {
-        self.precision.bytes()
-    }
-
-    /// Bytes of one element of a weight, of its gradient and of what the optimizer remembers of it.
-    pub const fn weight(self) -> u64 {
-        self.precision.bytes()
-    }
-
-    /// Whether it has a backward pass and changes weights.
-    pub fn trains(self) -> bool {
-        self.stage == Stage::Training
     }
 }
 
@@ -264,13 +163,6 @@ fn parse<T: Copy>(what: &str, word: &str, all: &[T], name: fn(T) -> &'static str
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// In as many words as tell it from the published one: its stage.
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stage.fmt(f)
     }
 }
 
