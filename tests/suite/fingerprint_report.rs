@@ -115,7 +115,7 @@ fn evidence<'a>(parts: &'a [Part], date: &str) -> Evidence<'a> {
     Evidence {
         device: "bench",
         dataset: "imagenet",
-        stage: Stage::Training,
+        step: Step::published(Stage::Training),
         assessments: parts.iter().map(Part::assessment).collect(),
         profiles: vec![Provenance { setting: setting(), runs: vec![run] }],
         date: date.into(),

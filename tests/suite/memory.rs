@@ -8,11 +8,11 @@ use perf4sight::network::{
     Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window, onnx,
 };
 
-use perf4sight::platform::Platform;
+use perf4sight::platform::{Platform, Updates};
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Optimizer, Quantity, Stage, Step};
+use perf4sight::workload::{Optimizer, Quantity, Stage, Step, ZeroGrad};
 use std::path::Path;
 
 const PUBLISHED: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
@@ -104,13 +104,43 @@ fn optimizers_differ_by_the_state_they_keep() {
     let alive =
         |optimizer| Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).alive(1);
     let states = Optimizer::ALL.map(|optimizer| alive(optimizer).optimizer_state);
-    assert_eq!(states, [1, 0, 2, 2].map(|tensors| Bytes(tensors * 7720)));
+    assert_eq!(states, [1, 0, 2, 2, 1].map(|tensors| Bytes(tensors * 7720)));
     let peak = |optimizer| {
         Simulation::new(&network, Step { optimizer, ..Step::published(Stage::Training) }, &cpu).peak(1).allocated
     };
-    let [momentum, sgd, adam, adamw] = Optimizer::ALL.map(peak);
-    assert!(sgd < momentum && momentum < adamw && adamw < adam);
+    let [momentum, sgd, adam, adamw, rmsprop] = Optimizer::ALL.map(peak);
+    assert!(sgd < momentum && momentum < adam);
+    assert_eq!([adamw, rmsprop], [adam, momentum], "the same states and as much borrowed");
     assert!(Optimizer::parse("adamv").unwrap_err().to_string().contains("did you mean \"adam"));
+}
+
+#[test]
+fn freed_gradients_and_updates_at_once_come_to_what_a_hand_counts() {
+    let (network, cpu) = (layer(), Platform::named("cpu").unwrap());
+    let free = |optimizer| Step { optimizer, zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
+    let peak = |step, platform: &Platform| Simulation::new(&network, step, platform).peak(2).allocated;
+    // As above, but gradients lie there once: at most in the optimizer, with batch, labels and the loss, 4. SGD makes the decayed gradient of
+    // the weight, 7680.
+    assert_eq!(peak(free(Optimizer::Sgd), &cpu), Bytes(3 * 7720 + 1536 + 16 + 4 + 7680));
+    // Adam makes root and denominator of the weight, or one tensor for the weight and one for the bias at once.
+    assert_eq!(peak(free(Optimizer::Adam), &cpu), Bytes(4 * 7720 + 1536 + 16 + 4 + 2 * 7680));
+    let mut at_once = cpu;
+    at_once.framework.updates = Updates::AtOnce;
+    assert_eq!(peak(free(Optimizer::Adam), &at_once), Bytes(4 * 7720 + 1536 + 16 + 4 + 7720));
+    // The published step goes through the weights one by one wherever it runs.
+    assert_eq!(peak(free(Optimizer::Sgd), &at_once), Bytes(3 * 7720 + 1536 + 16 + 4 + 7680));
+}
+
+#[test]
+fn pytorch_2_gives_accelerators_all_weights_at_once() {
+    let run_by = |platform: &str, software: &[(&str, &str)]| {
+        let software = software.iter().map(|(name, version)| (name.to_string(), version.to_string())).collect();
+        Platform::named(platform).unwrap().run_by(&software).framework.updates
+    };
+    assert_eq!(run_by("cuda", &[("python", "3.11.2"), ("torch", "2.11.0+cu130")]), Updates::AtOnce);
+    assert_eq!(run_by("tx2", &[("python", "3.6.9"), ("torch", "1.10.0")]), Updates::OneByOne);
+    assert_eq!(run_by("cuda", &[("libtorch", "2.11.0")]), Updates::OneByOne);
+    assert_eq!(run_by("cpu", &[("torch", "2.11.0")]), Updates::OneByOne);
 }
 
 #[test]

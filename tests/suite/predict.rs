@@ -8,7 +8,7 @@ use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Reductio
 use perf4sight::report::{Console, Mode, Settings};
 use perf4sight::sections::predict::{Form, Predict};
 use perf4sight::units::Bytes;
-use perf4sight::workload::Stage;
+use perf4sight::workload::{Changes, Stage};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -269,6 +269,7 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             fingerprints: simulated_fingerprint(),
             batches: vec![1, 8, 1000],
             stage: Stage::Training,
+            changes: Changes::default(),
             limit: Some(Bytes(1 << 30)),
             require_fit: false,
             device: None,
@@ -387,6 +388,27 @@ fn images_are_judged_by_those_that_were_profiled() {
     both.says("10 latency rows of inference are left out: stage = inference in [fingerprint] fits them");
     let ask = |word: &str| scene.run(&format!("predict {word} --fingerprint fingerprinting/simulated/tiny64"));
     ask("resnet18@30").fails(4).says("how large the images of \"tiny64\" are").says("nets/mine.onnx");
+}
+
+#[test]
+fn a_fingerprint_answers_for_other_steps_than_those_that_were_profiled() {
+    let scene = Scene::new();
+    let ask = |more: &str| predict(&scene, &format!("resnet18 --bs 8 {more}"));
+    let own = ask("").succeeds();
+    assert!(!own.stdout().contains("asked about"), "{own}");
+    let adamw =
+        ask("--optimizer adamw").succeeds().prints("training (optimizer = adamw, zero_grad = free) of resnet18");
+    adamw.prints("memory: asked about training (optimizer = adamw, zero_grad = free), profiled with training");
+    let bytes = |more: &str| {
+        ask(&format!("{more} --json")).json()["networks"][0]["predictions"][0]["memory_bytes"].as_f64().unwrap()
+    };
+    // 11.7 million weights: one state more is 44.6 MiB, freed gradients are as much less.
+    let (own, kept, freed) = (bytes(""), bytes("--optimizer adamw --zero-grad keep"), bytes("--optimizer adamw"));
+    assert!(kept > own && freed < kept, "{own} {kept} {freed}");
+    ask("--stage inference --optimizer adam").fails(2).says("--optimizer asks for what inference does not have");
+    ask("--optimizer adan").fails(2).says("adam");
+    let config = "[predict]\nnetworks = resnet18\nfingerprint = .\noptimizer = adan\n";
+    scene.file("config.ini", config).run("--config-file config.ini").fails(3).says("did you mean \"adam\"?");
 }
 
 #[test]
