@@ -152,7 +152,7 @@ fn a_file_of_the_version_before_visits_is_continued() {
     let folder = TempDir::new().unwrap();
     let file = written(folder.path(), &[latency_record(4, Some(1.5)), latency_record(8, Some(2.5))]);
     let now = fs::read_to_string(&file).unwrap();
-    let before = now.replace("|visits|", "|").replace("|None|measured", "|measured");
+    let before = now.replace("|visits|", "|").replace("|None|published|measured", "|published|measured");
     assert!(before.len() < now.len());
     fs::write(&file, before).unwrap();
     assert_eq!(read(&file, Quantity::Latency, Stage::Training).unwrap().records[0], latency_record(4, Some(1.5)));
@@ -173,23 +173,23 @@ fn rows_are_written_as_ever() {
     let latency = fs::read_to_string(written(folder.path(), &[latency])).unwrap();
     assert_eq!(
         latency,
-        format!("{LATENCY}|stage|steps|spread|visits|outcome\n")
-            + "True|1.5|latency|4|imagenet|resnet18|resnet18_30.onnx|training|3|0.0125|1.5 1.625|measured\n"
+        format!("{LATENCY}|stage|steps|spread|visits|step|outcome\n")
+            + "True|1.5|latency|4|imagenet|resnet18|resnet18_30.onnx|training|3|0.0125|1.5 1.625|published|measured\n"
     );
     let memory = fs::read_to_string(written(folder.path(), &[memory_record(4)])).unwrap();
     assert_eq!(
         memory,
-        "passed|mem_alloc|mem_reserved|mem_used|mem_avail|free|capacity|test_var|bs|dataset|net_name|model|stage|steps|spread|mem_heap|outcome\n\
-         True|1|2|3.5|9|None|8192|memory|4|imagenet|resnet18|resnet18_30.onnx|training|3|0.0125|None|measured\n"
+        "passed|mem_alloc|mem_reserved|mem_used|mem_avail|free|capacity|test_var|bs|dataset|net_name|model|stage|steps|spread|mem_heap|step|outcome\n\
+         True|1|2|3.5|9|None|8192|memory|4|imagenet|resnet18|resnet18_30.onnx|training|3|0.0125|None|published|measured\n"
     );
 }
 
 /// Whatever of our columns a file lacks, and however it ends its lines, its cells stay as they are and say what they said.
 #[test]
 fn a_file_of_fewer_columns_is_continued() {
-    let whole = "passed|latency|test_var|bs|dataset|net_name|model|stage|steps|spread|visits|outcome\n\
-                 True|1.50|latency|4|imagenet|resnet18|a/resnet18_30.py|inference|3|0.0125|1.50 1.6|measured\n\
-                 False|-1|latency|8|imagenet|resnet18|a/resnet18_30.py|inference|None|None|None|crashed\n";
+    let whole = "passed|latency|test_var|bs|dataset|net_name|model|stage|steps|spread|visits|step|outcome\n\
+                 True|1.50|latency|4|imagenet|resnet18|a/resnet18_30.py|inference|3|0.0125|1.50 1.6|published|measured\n\
+                 False|-1|latency|8|imagenet|resnet18|a/resnet18_30.py|inference|None|None|None|published|crashed\n";
     let (folder, variant) = (TempDir::new().unwrap(), Variant::new("resnet18", 30));
     let file = log_file(folder.path(), Quantity::Latency, &variant);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -199,7 +199,7 @@ fn a_file_of_fewer_columns_is_continued() {
         (log.unwrap().records, fs::read_to_string(&file).unwrap())
     };
     // Without the columns at these places; their cells become `None`.
-    for lacking in [&[8][..], &[9], &[10], &[8, 9, 10]] {
+    for lacking in [&[8][..], &[9], &[10], &[11], &[8, 9, 10, 11]] {
         let kept = |line: &str, fill: Option<&str>| {
             let cell = |(place, cell)| if lacking.contains(&place) { fill } else { Some(cell) };
             line.split('|').enumerate().filter_map(cell).collect::<Vec<_>>().join("|") + "\n"
@@ -248,7 +248,7 @@ fn the_published_columns_come_first() {
     let header = |file: &Path| fs::read_to_string(file).unwrap().lines().next().unwrap().to_owned();
     let folder = TempDir::new().unwrap();
     let latency = written(folder.path(), &[latency_record(4, Some(1.5))]);
-    assert_eq!(header(&latency), format!("{LATENCY}|stage|steps|spread|visits|outcome"));
+    assert_eq!(header(&latency), format!("{LATENCY}|stage|steps|spread|visits|step|outcome"));
     let Some(published) = shared("tx2/profiling_csvs/memory/resnet18_0-gt.csv") else { return };
     let memory = written(folder.path(), &[memory_record(4)]);
     assert!(header(&memory).starts_with(&header(&published)));

@@ -12,17 +12,18 @@ use serde_json::{Map, Value, json};
 impl Answers {
     /// Every prediction with all that is known of it, for CSV.
     pub(super) fn flat(&self) -> Table {
-        let heads = ["network", "device", "dataset", "stage", "step"].map(|key| Column::text(key, ""));
+        let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
         let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
-        let tail = tail.into_iter().chain([Column::text("limit_counts", "")]);
+        let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| Column::text(key, "")));
         let mut table = Table::new("", heads.into_iter().chain(columns(&self.fingerprints)).chain(tail));
         let (Subject { device, dataset, .. }, step) = (self.fingerprints.subject(), self.step.cell());
         for answer in &self.answers {
-            let heads = [&answer.network, device, dataset, self.step.stage.name(), &step].map(Cell::from);
+            let heads = [&answer.network, device, dataset, self.step.stage.name()].map(Cell::from);
             let max_batch = [answer.max_batch.map(|max| max.safe), answer.max_batch.map(|max| max.likely)];
             let limit = [
                 Cell::from(answer.limit.map(|limit| limit.bytes)),
                 answer.limit.map(|limit| counts(limit.counts)).into(),
+                step.as_str().into(),
             ];
             let tail = max_batch.map(Cell::from).into_iter().chain(limit);
             for point in &answer.points {

@@ -11,7 +11,7 @@
 //!         'models/pruned/imagenet/resnet18_30.onnx']
 //! ```
 //!
-//! Of a step that is not the published one, `exec_step= ['optimizer=adamw zero_grad=free']` says what is another.
+//! Of a step that is not the published one, `exec_step= ['optimizer=adamw; zero_grad=free']` says what is another.
 
 use crate::config::{Document, FromValue, SectionText, Value};
 use crate::error::{Error, Result, suggestion};

@@ -69,6 +69,9 @@ pub struct Changes {
     pub precision: Option<Precision>,
 }
 
+/// What stands between the settings of a step in rows.
+const BETWEEN: &str = "; ";
+
 /// What a step is called that differs from the published one in nothing.
 const PUBLISHED: &str = "published";
 
@@ -149,10 +152,10 @@ impl Step {
         words.into_iter().filter(move |(setting, word)| *word != published.word(*setting))
     }
 
-    /// How rows say what is not as published: `optimizer=adamw zero_grad=free`, or `published`.
+    /// How rows say what is not as published: `optimizer=adamw; zero_grad=free`, or `published`.
     pub fn cell(self) -> String {
         let words: Vec<String> = self.settings().map(|(setting, word)| format!("{}={word}", setting.key())).collect();
-        if words.is_empty() { PUBLISHED.to_owned() } else { words.join(" ") }
+        if words.is_empty() { PUBLISHED.to_owned() } else { words.join(BETWEEN) }
     }
 
     /// The step of that stage which a cell of rows names.
@@ -160,7 +163,7 @@ impl Step {
     /// # Errors
     /// A setting that is unknown, or one that has no such word.
     pub fn from_cell(stage: Stage, cell: &str) -> Result<Self> {
-        let words = cell.split(' ').filter(|_| cell != PUBLISHED);
+        let words = cell.split(BETWEEN).filter(|_| cell != PUBLISHED);
         words.into_iter().try_fold(Step::published(stage), Step::with)
     }
 
@@ -169,7 +172,7 @@ impl Step {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let Some(setting) = Setting::ALL.into_iter().find(|setting| setting.key() == key) else {
             return Err(Error::input(format!("\"{word}\" says nothing of a step"))
-                .expected("published, or what is not, such as optimizer=adamw zero_grad=free"));
+                .expected("published, or what is not, such as optimizer=adamw; zero_grad=free"));
         };
         Ok(match setting {
             Setting::Optimizer => Step { optimizer: Optimizer::parse(value)?, ..self },
@@ -216,7 +219,7 @@ mod tests {
         let published = Step::published(Stage::Training);
         assert_eq!((published.cell(), published.to_string()), ("published".to_owned(), "training".to_owned()));
         let step = Step { optimizer: Optimizer::AdamW, zero_grad: ZeroGrad::Free, ..published };
-        assert_eq!(step.cell(), "optimizer=adamw zero_grad=free");
+        assert_eq!(step.cell(), "optimizer=adamw; zero_grad=free");
         assert_eq!(step.to_string(), "training (optimizer = adamw, zero_grad = free)");
         for step in [published, step, Step::published(Stage::Inference)] {
             assert_eq!(Step::from_cell(step.stage, &step.cell()).unwrap(), step);
