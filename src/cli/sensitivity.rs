@@ -25,15 +25,49 @@ else by lines of its output (--step-pattern); else its whole run is divided by -
 The folder of --out keeps each point when it is finished, so that the same command goes on where it stopped. It holds profile.json,
 published.json, throughput.csv, curve.csv, matrix.csv and report.html.";
 
+/// What says how a job is measured, and nothing of a profile that was written.
+const OF_A_JOB: [&str; 30] = [
+    "cpu",
+    "cpu_step",
+    "memory",
+    "num_gpus",
+    "batch",
+    "workers",
+    "max_iterations",
+    "data",
+    "pass",
+    "samples",
+    "step_pattern",
+    "iterations",
+    "warm_up",
+    "point_time",
+    "budget",
+    "memory_bandwidth",
+    "storage_bandwidth",
+    "docker_img",
+    "container_mnt",
+    "nnodes",
+    "node_rank",
+    "master_addr",
+    "master_port",
+    "node_port",
+    "node_wait",
+    "job_name",
+    "out",
+    "overwrite",
+    "dry_run",
+    "command",
+];
+
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(super) struct Sensitivity {
     /// The most CPUs to try; else all there are
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cpu: Option<f64>,
 
     /// How close numbers of CPUs lie that are tried; else 0.25 up to 6 CPUs, 0.5 up to 12, and whole ones
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cpu_step: Option<f64>,
 
     /// The most memory that the job gets, such as 64GiB; a number alone is GB
@@ -149,7 +183,7 @@ pub(super) struct Sensitivity {
     compare: Option<PathBuf>,
 
     /// A profile.json that is to be shown again, or compared
-    #[arg(value_name = "PROFILE", conflicts_with = "command")]
+    #[arg(value_name = "PROFILE", conflicts_with_all = OF_A_JOB)]
     profile: Option<PathBuf>,
 
     /// The job, behind two dashes; no shell sees it

@@ -59,7 +59,13 @@ fn a_job_that_waits_needs_the_fewest_cpus_and_points_are_never_measured_twice() 
         assert!(scene.read(&format!("sensitivity/{file}")).contains("cpus"), "{file}");
     }
     let again = sensitivity(&scene, "--json").succeeds();
-    assert_eq!(serde_json::from_str::<Value>(again.stdout()).unwrap()["points"], profile["points"]);
+    // A point that others disturbed is run once more, behind the runs that are kept.
+    let again: Value = serde_json::from_str(again.stdout()).unwrap();
+    for (kept, found) in points.iter().zip(again["points"].as_array().unwrap()) {
+        let (kept, found) = (kept["runs"].as_array().unwrap(), found["runs"].as_array().unwrap());
+        let sound = kept.iter().any(|run| run["outcome"]["what"] == "sound");
+        assert_eq!((&found[..kept.len()], found.len()), (kept.as_slice(), kept.len() + usize::from(!sound)));
+    }
     scene.run(&format!("sensitivity {SHORT} -- sh -x job.sh")).fails(2).says("those of another job");
     for otherwise in ["--storage-bandwidth 10MB", "--num-gpus 2"] {
         sensitivity(&scene, otherwise).fails(2).says("those of another job");
@@ -109,6 +115,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         sensitivity(&scene, options).fails(code).says(words);
     };
     scene.run("sensitivity --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
+    scene.run("sensitivity --cpu -1 -- sh job.sh").fails(2).says("cannot be given to a job");
     refused("--nnodes 2 --node_rank 2", 2, "node_rank 2 among 2 nodes");
     refused("--node_rank 1", 2, "node_rank 1 among 1 nodes");
     refused("--nnodes 2 --node_port 29500", 2, "node_port and master_port are both 29500");
@@ -200,7 +207,48 @@ fn a_dry_run_says_what_would_run_and_runs_nothing() {
     let told = sensitivity(&scene, "--dry-run -b 8 -j 3").succeeds();
     assert!(told.stdout().contains("would run sh job.sh --batch 8\n"), "{}", told.stdout());
     assert!(told.stdout().contains("limits:\n  CPUs: "), "{}", told.stdout());
+    // What a real run would refuse at once.
+    scene.run("sensitivity --dry-run -- no-such-program").fails(6).says("no-such-program").says("No such file");
+    sensitivity(&scene, "--dry-run --data nowhere").fails(6).says("nowhere");
+    sensitivity(&scene, "--dry-run --out job.sh").fails(6).says("keep points here");
+    scene.run("sensitivity --dry-run --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
+    let scene = scene.file("other/points.json", r#"{"format": 1, "job": "another", "points": []}"#);
+    sensitivity(&scene, "--dry-run --out other").fails(2).says("those of another job");
+    let scene = scene.file("config.ini", "[sensitivity]\ncommand = sh job.sh\ncpu = 100000\n");
+    scene.run("--config-file config.ini --check").fails(3).says("100000 CPUs");
+    let scene = scene.file("config.ini", "[sensitivity]\ncommand = no-such-program\n");
+    scene.run("--config-file config.ini --check").fails(6).says("no-such-program");
     assert!(!scene.path("it-ran").exists() && !scene.path("sensitivity").exists());
+}
+
+/// A profile that was measured, one part of which somebody changed: each time it is said which.
+#[test]
+fn whoever_changes_what_follows_from_points_is_told_what() {
+    let scene = scene(STEPS).file("data/one", "1").file("data/two", "2");
+    let told = sensitivity(&scene, "--data data -b 1 --storage-bandwidth 1MB").succeeds();
+    drop(told);
+    let measured = json(&scene, "sensitivity/profile.json");
+    let shown = scene.run("sensitivity sensitivity/profile.json").succeeds();
+    assert!(!shown.stderr().contains("does not follow"), "{}", shown.stderr());
+    let change = |part: &str, change: &dyn Fn(&mut Value)| {
+        let mut changed = measured.clone();
+        change(&mut changed);
+        let scene = Scene::new().file("profile.json", changed.to_string());
+        scene.run("sensitivity profile.json").succeeds().says(&format!("does not follow from its points ({part}"));
+    };
+    change("own_memory", &|profile| profile["own_memory"] = 1.into());
+    change("request", &|profile| profile["request"]["memory"] = 7.into());
+    change("request", &|profile| profile["request"]["slurm"] = "#SBATCH --mem=1M".into());
+    change("matrix", &|profile| profile["matrix"][3]["seconds"]["most"] = 1e9.into());
+    change("knees", &|profile| profile["knees"][0]["cpus"] = 0.75.into());
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_is_told_and_what_is_no_text_is_not_shown() {
+    let scene = scene("head -c 4000 /dev/urandom; echo; echo iteration 1; sleep 60\n");
+    let told = scene.run(&format!("sensitivity {HASTY} --step-pattern step -- sh job.sh")).fails(5);
+    let told = told.says("none matches \"step\"").says("a pattern is looked for in each line").says("that are no text");
+    assert!(told.stderr().len() < 3000, "{}", told.stderr());
 }
 
 #[test]
@@ -247,7 +295,7 @@ fn a_profile_is_held_against_measured_epochs() {
         )
     };
     let profile = format!(
-        r#"{{"format":1,"job":{{"name":"job","command":["job"],"gpus":0,"batch":1,"most_cpus":2.0,"memory":null,"data":null}},"host":{{}},"limits":[],"points":[{},{}],"knees":[],"oddities":[],"own_memory":null,"model":{{"iterations":100.0,"data":{{"bytes":8e8,"memory_bandwidth":1e12,"storage_bandwidth":1e8}},"cache":null}},"matrix":[],"request":null,"warnings":[],"provenance":{{"perf4sight":"0","date":"","complete":true}}}}"#,
+        r#"{{"format":1,"job":{{"name":"job","command":["job"],"gpus":0,"batch":1,"most_cpus":2.0,"memory":null,"data":null}},"host":{{}},"limits":[],"points":[{},{}],"knees":[],"oddities":[],"own_memory":null,"model":{{"iterations":100.0,"data":{{"bytes":8e8,"memory_bandwidth":1e12,"storage_bandwidth":1e8}},"cache":null,"overlap":{{"in_turn":0.0,"between":[0.0,0.0]}}}},"matrix":[],"request":null,"warnings":[],"provenance":{{"perf4sight":"0","date":"","complete":true}}}}"#,
         point(1.0, 10.0),
         point(2.0, 20.0)
     );
@@ -256,6 +304,13 @@ fn a_profile_is_held_against_measured_epochs() {
     let told = scene.run("sensitivity --compare measured.csv profile.json").succeeds();
     // 10 s for 10; 8 s for 10 is 20 % too little.
     assert!(told.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", told.stdout());
+    // Three CPUs were never measured, and there is no more than all data to be found in memory.
+    let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,130,10\n3,0,1\n2,0,10\n");
+    let told =
+        scene.run("sensitivity --compare measured.csv profile.json").succeeds().says("1 of 3 rows, marked as beyond");
+    assert!(told.stdout().contains("10.0 % off on average, at most 20.0 %; 1 of 2 epochs"), "{}", told.stdout());
+    told.says("taken as 100 % in 1 of 3 rows");
+    scene.run("sensitivity --cpu 4 profile.json").fails(2).says("--cpu").says("cannot be used with");
     let scene = scene.file("measured.csv", "cpus,memory_percent\n1,100\n");
     scene.run("sensitivity --compare measured.csv profile.json").fails(4).says("epoch_seconds");
     let scene = scene.file("measured.csv", "cpus,memory_percent,epoch_seconds\n1,100,soon\n");
@@ -269,10 +324,15 @@ fn a_profile_is_held_against_measured_epochs() {
         ("\"per_second\":10", "\"per_second\":99"),
         ("\"cpus\":1", "\"cpus\":0"),
         ("8e8", "-8e8"),
+        ("\"host\":{}", "\"hosts\":[]"),
     ] {
         let scene = Scene::new().file("profile.json", text.replacen(number, other, 1));
         scene.run("sensitivity profile.json").fails(4).says("profile.json").says("cannot");
     }
+    let mut value: Value = serde_json::from_str(&text).unwrap();
+    value["points"] = serde_json::json!([]);
+    let scene = Scene::new().file("profile.json", value.to_string());
+    scene.run("sensitivity profile.json").fails(4).says("cannot be without any point");
 }
 
 /// A job that reads a file of 600 KB, and then computes for 0.2 s and what a shell takes: long enough for limits on storage, which even out

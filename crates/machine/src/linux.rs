@@ -75,9 +75,12 @@ fn throttles(core: &Path) -> Vec<u64> {
 /// Seconds that all processors worked, and that a hypervisor took from them, since the machine started: the first line of /proc/stat
 /// counts user, nice, system, idle, iowait, irq, softirq and steal (Linux, Documentation/filesystems/proc.rst).
 fn processors(stat: &Path) -> Option<(f64, f64)> {
-    let text = text(stat)?;
-    let ticks: Vec<f64> =
-        text.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map_while(|n| n.parse().ok()).collect();
+    text(stat)?.lines().next()?.strip_prefix("cpu ").and_then(worked)
+}
+
+/// Seconds that one or all worked, and that were taken from them, by what stands behind the name in a line of /proc/stat.
+pub fn worked(counts: &str) -> Option<(f64, f64)> {
+    let ticks: Vec<f64> = counts.split_whitespace().map_while(|n| n.parse().ok()).collect();
     let [user, nice, system, _, _, irq, softirq, steal] = *ticks.first_chunk()?;
     Some(((user + nice + system + irq + softirq) / TICKS, steal / TICKS))
 }

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use nix::unistd::geteuid;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::{Pid, geteuid};
 use perf4sight_conventions::units::Bytes;
 use perf4sight_machine::limit::{Axis, Ended, Job, JobEnd, Limiter, Limits, Means, Surroundings, Verdict};
 use perf4sight_machine::{ConfinedMachine, Invocation, Machine, Watch};
@@ -402,17 +403,90 @@ fn memory_of_its_own_is_told_from_pages_of_files() {
     assert!(all > 75.0 && own > 19.0 && own < 70.0 && all - own > 30.0, "{own} of {all}");
 }
 
+/// A job that holds 200 MB for less time than lies between two looks at it.
+#[test]
+fn spike_part() {
+    if std::env::var_os(PART).is_none() {
+        return;
+    }
+    thread::sleep(Duration::from_millis(330));
+    drop(std::hint::black_box(vec![1_u8; 200_000_000]));
+    thread::sleep(Duration::from_millis(500));
+}
+
+/// What a job that is this part holds at most.
+fn spiked(limiter: &Limiter) -> Ended {
+    let spike = part("spike_part", Path::new("."));
+    let words: Vec<String> = [spike.get_program()]
+        .into_iter()
+        .chain(spike.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let environment = [(PART.to_owned(), ".".into())];
+    let job = Job { words: &words, environment: &environment, ..Job::default() };
+    limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap()
+}
+
+#[test]
+fn memory_that_is_held_between_two_looks_counts() {
+    let limiter = open(None);
+    if grouped(&limiter, Axis::Memory) {
+        let own = spiked(&limiter).own_memory.unwrap().0 as f64 / 1e6;
+        println!("{own:.1} MB of its own");
+        assert!((200.0..230.0).contains(&own), "{own}");
+    }
+}
+
+#[test]
+fn without_privileges_too_memory_that_is_held_between_two_looks_counts() {
+    if unprivileged("without_privileges_too_memory_that_is_held_between_two_looks_counts") {
+        let peak = spiked(&open(None)).peak_memory.unwrap().0 as f64 / 1e6;
+        println!("{peak:.1} MB");
+        assert!((200.0..230.0).contains(&peak), "{peak}");
+    }
+}
+
+/// Programs that use the CPUs until this is dropped.
+struct Others(Vec<Child>);
+
+impl Others {
+    fn start(count: usize, words: &[&str]) -> Self {
+        Others((0..count).map(|_| Command::new(words[0]).args(&words[1..]).spawn().unwrap()).collect())
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        for other in &mut self.0 {
+            // What has ended by itself needs no end.
+            let _ = other.kill();
+            let _ = other.wait();
+        }
+    }
+}
+
 #[test]
 fn other_programs_that_use_the_cpus_are_told() {
     let limiter = open(None);
-    let count = thread::available_parallelism().unwrap().get();
-    let mut others: Vec<Child> =
-        (0..2 * count).map(|_| Command::new("/bin/sh").args(["-c", "while :; do :; done"]).spawn().unwrap()).collect();
+    let others =
+        Others::start(2 * thread::available_parallelism().unwrap().get(), &["sh", "-c", "while :; do :; done"]);
     let ended = shell(&limiter, "while :; do :; done", Limits::default(), Some(3));
-    others.iter_mut().for_each(|other| {
-        other.kill().unwrap();
-        other.wait().unwrap();
-    });
+    drop(others);
+    assert!(matches!(ended.verdict(), Verdict::Disturbed(_)), "{ended:?}");
+}
+
+/// Under a quota of 0.8 CPUs a job has half of its only CPU while another wants it too, and its quota while that rests: the limit holds it
+/// back then, but not all of the time.
+#[test]
+fn other_programs_that_use_the_cpu_of_a_quota_now_and_then_are_told() {
+    let limiter = open(None);
+    let ours = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let first = (0..CpuSet::count()).find(|cpu| ours.is_set(*cpu).unwrap()).unwrap().to_string();
+    let turns = "while :; do timeout 0.4 sh -c 'while :; do :; done'; sleep 0.4; done";
+    let others = Others::start(1, &["taskset", "-c", &first, "sh", "-c", turns]);
+    let ended = shell(&limiter, "while :; do :; done", cpus(0.8), Some(4));
+    drop(others);
+    println!("{:?} CPU seconds, held back for {:?}: {}", ended.cpu_seconds, ended.throttled_seconds, ended.verdict());
     assert!(matches!(ended.verdict(), Verdict::Disturbed(_)), "{ended:?}");
 }
 

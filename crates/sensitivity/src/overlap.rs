@@ -13,6 +13,43 @@ pub struct Overlap {
     pub in_turn: f64,
 }
 
+/// Between the two, as far as a measurement tells.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredOverlap {
+    /// `q`, most likely.
+    pub in_turn: f64,
+    /// Where `q` lies; anywhere where a measurement did not tell.
+    #[serde(default = "anywhere")]
+    pub between: [f64; 2],
+}
+
+fn anywhere() -> [f64; 2] {
+    [Overlap::SIDE_BY_SIDE, Overlap::IN_TURN].map(|overlap| overlap.in_turn)
+}
+
+impl MeasuredOverlap {
+    /// Without any doubt.
+    pub fn exactly(overlap: Overlap) -> Self {
+        MeasuredOverlap { in_turn: overlap.in_turn, between: [overlap.in_turn; 2] }
+    }
+
+    /// The most likely one.
+    pub fn likely(self) -> Overlap {
+        Overlap { in_turn: self.in_turn }
+    }
+
+    /// The one that is most side by side, and the one that is most in turn.
+    pub fn ends(self) -> [Overlap; 2] {
+        self.between.map(|in_turn| Overlap { in_turn })
+    }
+
+    /// Where reading and computing may get in each other's way more than was seen.
+    #[must_use]
+    pub fn at_least(self) -> Self {
+        MeasuredOverlap { between: [self.between[0], Overlap::IN_TURN.in_turn], ..self }
+    }
+}
+
 /// An epoch counts as held back by reading where it takes so much longer than its computing.
 pub const LONGER: f64 = 1.05;
 /// Halvings of an interval until it is as narrow as numbers are.

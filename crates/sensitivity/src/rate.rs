@@ -12,6 +12,26 @@ pub struct Rate {
     pub interval: [f64; 2],
 }
 
+/// What others did to a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Disturbance {
+    /// CPUs that the job might use.
+    pub limit: f64,
+    /// CPUs that it used on average.
+    pub used: f64,
+    /// The share of the time that it waited for others, at most.
+    pub waited: f64,
+}
+
+impl Disturbance {
+    /// How many times as fast the job may have been alone, at most: it would not have waited for others, and have used no more than its limit.
+    fn faster(self) -> f64 {
+        let without_waiting = 1.0 / (1.0 - self.waited.clamp(0.0, OPEN));
+        let up_to_the_limit = self.limit / self.used.max(f64::MIN_POSITIVE);
+        without_waiting.min(up_to_the_limit).max(1.0)
+    }
+}
+
 /// What the steps of one rank come to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -25,6 +45,9 @@ pub struct Measured {
     pub blocks: usize,
     /// Which share of the time the job waited for data; none where its steps do not tell.
     pub waiting: Option<f64>,
+    /// Iterations a second in the first half of the blocks and in the second, where those differ by more than chance lets them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<[f64; 2]>,
 }
 
 /// Which steps of a rank count.
@@ -70,6 +93,9 @@ const SHORTEST: f64 = 0.25;
 const STUDENT: [f64; 6] = [3.707, 3.499, 3.355, 3.250, 3.169, 3.106];
 /// Steps that are less certain than this, as a share of their time, have no upper end of rates worth telling.
 const OPEN: f64 = 0.9;
+/// Halves differ that do so by more than this share, and by more than so many standard errors: with five or six blocks in each, chance does
+/// that once in some hundred runs.
+const CHANGED: (f64, f64) = (0.1, 4.0);
 /// The slowest block is a stall of the machine where it took so many times as long as the next one.
 const STALL: f64 = 2.0;
 
@@ -77,6 +103,17 @@ impl Rate {
     /// A rate without any doubt, as one of a table.
     pub fn exactly(per_second: f64) -> Self {
         Rate { per_second, interval: [per_second; 2] }
+    }
+
+    /// Of runs at one point that others all disturbed, with what is known of that: the fastest, for others make a job slower. It lies as far
+    /// below as the slowest, and as far above as they differ, or as others may have held it back. None of none.
+    pub fn disturbed(runs: &[(Rate, Option<Disturbance>)]) -> Option<Self> {
+        let (fastest, by) = runs.iter().max_by(|(a, _), (b, _)| a.per_second.total_cmp(&b.per_second))?;
+        let lowest = runs.iter().map(|(rate, _)| rate.interval[0]).fold(fastest.interval[0], f64::min);
+        let slowest = runs.iter().map(|(rate, _)| rate.per_second).fold(fastest.per_second, f64::min);
+        let spread = fastest.interval[1] + fastest.per_second - slowest;
+        let alone = by.map_or(0.0, |by| fastest.interval[1] * by.faster());
+        Some(Rate { per_second: fastest.per_second, interval: [lowest, spread.max(alone)] })
     }
 
     /// How far its interval reaches to the further side, as a share of it.
@@ -111,9 +148,10 @@ impl Measured {
             return None;
         }
         let edge = |block: usize| &counted[block * (counted.len() - 1) / blocks];
-        let divided = (0..blocks).map(|block| Block::between(edge(block), edge(block + 1))).collect();
+        let divided: Vec<Block> = (0..blocks).map(|block| Block::between(edge(block), edge(block + 1))).collect();
         let waited: Option<f64> = counted[1..].iter().map(|step| step.wait).sum();
         Some(Measured {
+            changed: changed(&divided),
             rate: rate(&without_stall(divided)),
             iterations: last.number - first.number,
             seconds,
@@ -152,6 +190,20 @@ fn without_stall(mut blocks: Vec<Block>) -> Vec<Block> {
     blocks
 }
 
+/// The rates of both halves of a run, where they differ.
+fn changed(blocks: &[Block]) -> Option<[f64; 2]> {
+    let (first, second) = blocks.split_at(blocks.len() / 2);
+    let [(before, doubt_before), (after, doubt_after)] = [first, second].map(|half| {
+        let count = half.len() as f64;
+        let mean = half.iter().map(Block::each).sum::<f64>() / count;
+        let squares = half.iter().map(|block| (block.each() - mean).powi(2)).sum::<f64>();
+        (mean, squares / (count * (count - 1.0)))
+    });
+    let (difference, (share, errors)) = ((before - after).abs(), CHANGED);
+    let differ = difference > share * before.min(after) && difference > errors * (doubt_before + doubt_after).sqrt();
+    differ.then(|| [1.0 / before, 1.0 / after])
+}
+
 /// Iterations a second over some blocks, seven to twelve. What one gains on the next by where its steps happened to end makes the interval
 /// wider, and none that does not hold.
 fn rate(blocks: &[Block]) -> Rate {
@@ -187,6 +239,24 @@ mod tests {
         durations.iter().enumerate().map(end).collect()
     }
 
+    /// Runs at 4.0 and 4.4 a second, known to 0.1, of a job that may use half a CPU; it used 0.44 of it, and may have waited half of the time.
+    #[test]
+    fn what_others_disturbed_lies_as_far_off_as_runs_differ_and_as_others_may_have_held_it_back() {
+        let rate = |per_second: f64| Rate { per_second, interval: [per_second - 0.1, per_second + 0.1] };
+        let by = |used: f64, waited: f64| Some(Disturbance { limit: 0.5, used, waited });
+        let close = |rate: Option<Rate>, low: f64, high: f64| {
+            let rate = rate.unwrap();
+            assert_eq!(rate.per_second, 4.4);
+            assert!((rate.interval[0] - low).abs() < 1e-9 && (rate.interval[1] - high).abs() < 1e-9, "{rate:?}");
+        };
+        close(Rate::disturbed(&[(rate(4.0), None), (rate(4.4), None)]), 3.9, 4.9);
+        // Up to the limit it is 0.5 / 0.44 as fast.
+        close(Rate::disturbed(&[(rate(4.4), by(0.44, 0.5))]), 4.3, 4.5 * 0.5 / 0.44);
+        // It hardly uses its CPU, and waited a fifth of the time at most.
+        close(Rate::disturbed(&[(rate(4.4), by(0.1, 0.2))]), 4.3, 4.5 / 0.8);
+        assert!(Rate::disturbed(&[]).is_none());
+    }
+
     #[test]
     fn quantiles_are_those_of_students_t() {
         for (freedom, quantile) in (6..).zip(STUDENT) {
@@ -203,6 +273,28 @@ mod tests {
         assert_eq!((measured.iterations, measured.waiting), (99, None));
         assert!(Measured::of(&steps(&durations), Span::behind(103)).is_none(), "nothing is left");
         assert!(Measured::of(&steps(&[0.5; 8]), Span::behind(0)).is_none(), "seven blocks have no interval");
+    }
+
+    /// Steps that take ever longer, from 0.1 s to twice that; steps of two phases; and steps of 0.1 s with 30 % noise, or with a stall.
+    #[test]
+    fn a_rate_that_changes_while_it_is_measured_is_told() {
+        let changed = |durations: &[f64]| Measured::of(&steps(durations), Span::behind(0)).unwrap().changed;
+        let slower: Vec<f64> = (0..200).map(|step| 0.1 + 0.1 * f64::from(step) / 200.0).collect();
+        let [before, after] = changed(&slower).unwrap();
+        assert!((before - 8.0).abs() < 0.2 && (after - 5.7).abs() < 0.2, "{before} {after}");
+        let phases = [[0.1; 60], [0.2; 60]].concat();
+        let [before, after] = changed(&phases).unwrap();
+        assert!((before - 10.0).abs() < 0.2 && (after - 5.0).abs() < 0.2, "{before} {after}");
+        let normal = Normal::new(0.1, 0.03).unwrap();
+        let told = (0..200).filter(|seed| {
+            let mut draws = Xoshiro256PlusPlus::seed_from_u64(*seed);
+            let noisy: Vec<f64> = (0..60).map(|_| normal.inverse_cdf(draws.random()).max(0.01)).collect();
+            changed(&noisy).is_some()
+        });
+        assert!(told.count() <= 2);
+        let mut stalled = vec![0.1; 100];
+        stalled[20] = 5.0;
+        assert_eq!(changed(&stalled), None);
     }
 
     /// An epoch of ten iterations at 10 and ten at 2.5 a second: 4 a second on the whole, whatever follows it.

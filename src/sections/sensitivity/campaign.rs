@@ -1,5 +1,6 @@
 //! Which points are measured, one after another, until the answer is known or the time is up.
 
+use super::Sensitivity;
 use super::run::{Goal, Runner};
 use super::store::{Outcome, Place, Point, Store};
 use super::tables;
@@ -39,7 +40,9 @@ pub(super) struct Campaign<'a> {
     pub begun: SystemTime,
     /// Iterations of each run that read data which is not in memory yet.
     pub cold: u64,
-    /// How many points were measured, and not found in the folder.
+    /// How many points were found in the folder.
+    pub found: usize,
+    /// How many were measured, or measured once more.
     pub measured: usize,
 }
 
@@ -54,7 +57,13 @@ impl Campaign<'_> {
             let points: Vec<_> = self.curve_points().filter_map(Point::on_curve).collect();
             let failed = self.curve_points().filter(|point| point.rate().is_none());
             let failed: Vec<f64> = failed.map(|point| point.place.cpus).collect();
-            let Next::Measure(cpus) = next(&self.grid.clone().without(&failed), &points) else { return Ok(Stop::Done) };
+            let wanted = next(&self.grid.clone().without(&failed), &points);
+            let due = self.curve_points().find(|point| self.store.is_due(point.place));
+            let cpus = match (due, wanted) {
+                (Some(due), _) => due.place.cpus,
+                (None, Next::Measure(cpus)) => cpus,
+                (None, Next::Done) => return Ok(Stop::Done),
+            };
             if self.is_time_up(context) {
                 return Ok(Stop::Budget);
             }
@@ -66,7 +75,7 @@ impl Campaign<'_> {
             let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
             // Nothing is kept of a job that may never have run: the next try begins anew.
             if points.is_empty() {
-                refuse(&point)?;
+                refuse(&point, asked)?;
             }
             self.keep(point, &progress)?;
         }
@@ -78,7 +87,7 @@ impl Campaign<'_> {
     /// See [`Campaign::search`].
     pub fn place_cache(&mut self, model: &Model, own: Bytes, context: &mut Context) -> Result<Stop> {
         let Some((place, cached)) = self.telling_place(model, own) else { return Ok(Stop::Done) };
-        if self.store.at(place).is_some() {
+        if self.store.at(place).is_some() && !self.store.is_due(place) {
             return Ok(Stop::Done);
         }
         if self.runner.limiter.survey().by(Axis::Memory).is_none() || self.ends_before_epochs(model) {
@@ -132,13 +141,13 @@ impl Campaign<'_> {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
-    /// Runs the job until a run counts; none after Ctrl-C.
+    /// Runs the job until a run counts, or was disturbed too often: one that was so before is run once more. None after Ctrl-C.
     ///
     /// # Errors
     /// See [`Campaign::search`].
     pub fn measure(&mut self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
         let mut point = self.store.begun(place);
-        for repeat in point.runs.len()..=REPEATS {
+        for repeat in point.runs.len()..=REPEATS.max(point.runs.len()) {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
             progress.doing(format!("{}{again}", place.words()));
             let Some(run) = self.runner.run(place, goal)? else { return Ok(None) };
@@ -181,7 +190,7 @@ impl Campaign<'_> {
 }
 
 /// A job that nothing comes of with the most CPUs will hardly do better with fewer.
-fn refuse(point: &Point) -> Result<()> {
+fn refuse(point: &Point, asked: &Sensitivity) -> Result<()> {
     let Some(run) = point.runs.last().filter(|_| point.rate().is_none()) else { return Ok(()) };
     let with = point.place.words();
     let (how, last_lines) = match &run.outcome {
@@ -195,6 +204,7 @@ fn refuse(point: &Point) -> Result<()> {
     };
     let error = Error::device(format!("{how}{}", tables::last_lines(last_lines)));
     Err(match run.outcome {
+        Outcome::NoRate { told: 0, .. } if asked.step_pattern.is_some() => error.help(PATTERN),
         Outcome::NoRate { told: 0, .. } => error.help(WAYS),
         Outcome::NoRate { .. } => error.help(LONGER),
         Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
@@ -204,6 +214,9 @@ fn refuse(point: &Point) -> Result<()> {
 /// What to do where it tells of too few.
 const LONGER: &str = "a rate takes eight iterations behind the warm-up (--warm-up) and two seconds at the least, and twelve and three to be known well: give a \
 run more time (--point-time), or let the job go on for longer";
+/// What to do where nothing that a job writes matches.
+const PATTERN: &str = "a pattern is looked for in each line of output and of errors, and what is written over a carriage return is a line: compare it with what the job \
+writes";
 /// What to do where a job tells of no iteration.
 const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
 or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";

@@ -4,8 +4,8 @@ use super::profile::Profile;
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary, Verb};
 use crate::input_file;
-use crate::report::{Column, Table};
-use crate::sensitivity::{Agreement, Compared, Run};
+use crate::report::{Cell, Column, Table};
+use crate::sensitivity::{Agreement, Compared, Model, Run};
 use crate::units::{Milliseconds, Percent};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -26,27 +26,65 @@ const COLUMNS: [&str; 3] = ["cpus", "memory_percent", "epoch_seconds"];
 const STORAGE: &str = "storage_mb_s";
 
 impl Verb for Compare {
-    fn run(&self, _: &mut Context) -> Result<Summary> {
+    fn run(&self, context: &mut Context) -> Result<Summary> {
         let profile = Profile::read(&self.profile)?;
+        profile.warnings.iter().for_each(|warning| context.warn(warning));
         let model = profile.model().ok_or_else(|| {
             Error::input("this profile tells of no epochs, for too little was known of the data")
                 .file(&self.profile)
                 .help("measure it with --data and -b")
         })?;
         let agreement = Agreement::of(&model, &rows(&self.measured)?);
-        let scores = agreement.scores.ok_or_else(|| Error::input("there are no rows").file(&self.measured))?;
-        let (inside, all) = (agreement.inside(), agreement.runs.len());
+        if agreement.runs.is_empty() {
+            return Err(Error::input("there are no rows").file(&self.measured));
+        }
+        beyond(&agreement, &model).iter().for_each(|warning| context.warn(warning));
+        let inside = agreement.inside();
         Ok(Summary {
-            headline: format!(
-                "the model is {} off on average, at most {}; {inside} of {all} epochs lie where it says",
-                Percent(scores.mape),
-                Percent(agreement.runs.iter().map(|one| one.error_percent().abs()).fold(0.0, f64::max))
-            ),
-            json: json!({ "scores": scores, "inside": inside, "rows": table(&agreement).to_json() }),
+            headline: headline(&agreement),
+            json: json!({ "scores": agreement.scores, "inside": inside, "rows": table(&agreement).to_json() }),
             tables: vec![table(&agreement)],
             ..Summary::default()
         })
     }
+}
+
+fn headline(agreement: &Agreement) -> String {
+    let Some(scores) = agreement.scores else { return "no epoch had CPUs that the profile rests on".to_owned() };
+    format!(
+        "the model is {} off on average, at most {}; {} of {} epochs lie where it says",
+        Percent(scores.mape),
+        Percent(agreement.within().map(|one| one.error_percent().abs()).fold(0.0, f64::max)),
+        agreement.inside(),
+        agreement.within().count()
+    )
+}
+
+/// What of the rows is not what the model speaks of.
+fn beyond(agreement: &Agreement, model: &Model) -> Vec<String> {
+    let without = agreement.runs.len() - agreement.within().count();
+    let full = agreement.runs.iter().filter(|one| one.run.cached > 1.0).count();
+    let ends =
+        [model.curve.points().first(), model.curve.points().last()].map(|end| end.map_or(0.0, |point| point.cpus));
+    let told = [
+        (
+            without,
+            format!(
+                "with fewer CPUs than {} or more than {} nothing was measured: left out of the average are {without} of {} rows, marked as beyond",
+                ends[0],
+                ends[1],
+                agreement.runs.len()
+            ),
+        ),
+        (
+            full,
+            format!(
+                "memory with room for more than all data finds no more than all: taken as 100 % in {full} of {} rows",
+                agreement.runs.len()
+            ),
+        ),
+    ];
+    told.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
 }
 
 fn rows(file: &Path) -> Result<Vec<Run>> {
@@ -104,7 +142,7 @@ fn table(agreement: &Agreement) -> Table {
             Percent(one.error_percent()).into(),
             milliseconds(one.model.least).into(),
             milliseconds(one.model.most).into(),
-            one.is_inside().into(),
+            if one.is_beyond { Cell::from("beyond") } else { one.is_inside().into() },
         ]
     };
     agreement.runs.iter().for_each(|one| table.row(row(one)));

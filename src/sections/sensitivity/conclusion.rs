@@ -24,7 +24,7 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
     let asked = campaign.runner.asked;
     campaign.curve()?;
     let data = asked.data.clone().zip(around.size);
-    Some(Profile {
+    let profile = Profile {
         format: FORMAT,
         job: JobFacts {
             name: asked.name(),
@@ -41,7 +41,7 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
         points: campaign.store.points.clone(),
         knees: Vec::new(),
         oddities: Vec::new(),
-        own_memory: own_memory(campaign),
+        own_memory: None,
         model: model(around, asked),
         matrix: Vec::new(),
         throttled: Vec::new(),
@@ -53,13 +53,8 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
             date: humantime::format_rfc3339_seconds(context.now()).to_string(),
             complete: false,
         },
-    })
-}
-
-/// The most memory of its own that the job held in any run of the curve; of points that were kept before that was told, with the page cache.
-fn own_memory(campaign: &Campaign<'_>) -> Option<Bytes> {
-    let runs = campaign.curve_points().filter_map(Point::counts);
-    runs.filter_map(|(run, _)| run.own_memory.or(run.peak_memory)).max()
+    };
+    Some(Profile { own_memory: profile.own_memory_of_points(), ..profile })
 }
 
 fn limits(around: &Surroundings) -> Vec<Limit> {
@@ -107,19 +102,26 @@ pub(super) fn warnings(around: &Surroundings, campaign: &Campaign<'_>, profile: 
         format!("{option} was not passed to the script, which does not name it (--pass passes it anyway)")
     }));
     told.extend(stopped(stop));
-    told.extend(profile.oddities.iter().map(|oddity| odd(*oddity)));
-    told.extend(profile.points.iter().filter_map(doubtful));
-    told.extend(profile.points.iter().filter_map(exceeding));
-    told.extend(profile.points.iter().filter_map(incredible));
-    told.extend(ways(profile));
+    told.extend(of_points(profile));
     told.extend(unlimited(around, profile));
     told.extend(profile.model().filter(|model| campaign.ends_before_epochs(model)).map(|_| {
         "runs end before three epochs are over (--max-iterations), so that epochs with little memory are intervals between two kinds of cache".to_owned()
     }));
     told.extend(throttled::assumed(profile, campaign));
-    told.extend(throttled::missed(profile));
     told.extend(missed(profile, campaign));
     told.extend(unmodelled(around, campaign.runner.asked));
+    told
+}
+
+/// What a reader should know that points tell.
+pub(super) fn of_points(profile: &Profile) -> Vec<String> {
+    let mut told: Vec<String> = profile.oddities.iter().map(|oddity| odd(*oddity)).collect();
+    told.extend(profile.points.iter().filter_map(doubtful));
+    told.extend(profile.points.iter().filter_map(exceeding));
+    told.extend(profile.points.iter().filter_map(incredible));
+    told.extend(profile.curve_points().filter_map(changing));
+    told.extend(ways(profile));
+    told.extend(throttled::missed(profile));
     told
 }
 
@@ -150,15 +152,34 @@ fn doubtful(point: &Point) -> Option<String> {
             format!("with {words}: {remark}{}", tables::last_lines(last_lines))
         }
         Some(Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory) | None => {
-            format!("with {words}: {remark}")
+            format!("with {words}: {remark}{}", disturbed(point).unwrap_or_default())
         }
     })
+}
+
+/// Where the rate of a point lies that others disturbed every time, and what says that they did.
+fn disturbed(point: &Point) -> Option<String> {
+    let (run, measured) = point.counts()?;
+    let Outcome::Disturbed { how } = &run.outcome else { return None };
+    let [low, high] = measured.rate.interval.map(significant);
+    Some(format!(
+        ", so that it makes anything from {low} to {high} iterations/s: {how}; the same command measures it once more"
+    ))
 }
 
 /// What a job told that cannot be.
 fn incredible(point: &Point) -> Option<String> {
     let (run, _) = point.counts()?;
     (!run.doubts.is_empty()).then(|| format!("with {}: {}", point.place.words(), run.doubts.join("; ")))
+}
+
+/// A job that became faster or slower while it was measured: which of its rates lasts is not known.
+fn changing(point: &Point) -> Option<String> {
+    let [before, after] = point.counts()?.1.changed?.map(significant);
+    Some(format!(
+        "with {}: the rate changed while it was measured, from {before} to {after} iterations/s: which of them lasts is not known; count later (--warm-up), or for longer (--point-time)",
+        point.place.words()
+    ))
 }
 
 /// A job that did not keep to its CPUs, as one that got away from what holds it: its rate is one of more.
@@ -237,7 +258,7 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
         ));
     }
     if size.unreadable > 0 {
-        told.push(format!("{} entries of the data could not be looked at", size.unreadable));
+        told.push(super::data::unreadable(size.unreadable));
     }
     told
 }

@@ -2,12 +2,21 @@
 
 use crate::machine::Watch;
 use crate::machine::data::files;
+use crate::units::grouped;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 /// How much is read at a time.
 const PIECE: usize = 1 << 20;
+
+/// What is said of entries of the data that nobody can read.
+pub(super) fn unreadable(entries: u64) -> String {
+    format!(
+        "{} entries of the data could not be looked at, such as links that lead nowhere; they are left out",
+        grouped(entries)
+    )
+}
 
 /// Reads all data once, so that what has room lies in memory; gives up after Ctrl-C. Files that cannot be read are the job's business.
 pub(super) fn warm(data: &Path, watch: &Watch<'_>) {

@@ -34,6 +34,8 @@ pub(super) struct Heard<'a> {
     folder: PathBuf,
     pattern: Option<&'a Regex>,
     matched: Vec<Step>,
+    /// Lines that it was looked for in.
+    lines: usize,
 }
 
 impl Way {
@@ -59,7 +61,7 @@ pub fn pattern(text: &str) -> Result<Regex> {
 impl<'a> Heard<'a> {
     /// Nothing yet, of a run that is told in this folder.
     pub fn new(folder: &Path, pattern: Option<&'a Regex>) -> Self {
-        Heard { folder: folder.to_owned(), pattern, matched: Vec::new() }
+        Heard { folder: folder.to_owned(), pattern, matched: Vec::new(), lines: 0 }
     }
 
     /// The file for the job.
@@ -70,6 +72,7 @@ impl<'a> Heard<'a> {
     /// Hears lines of output.
     pub fn hear(&mut self, lines: &[Line]) {
         let Some(pattern) = self.pattern else { return };
+        self.lines += lines.len();
         for line in lines {
             let Some(found) = pattern.captures(&line.text) else { continue };
             let told = found.name("step").and_then(|step| step.as_str().parse().ok());
@@ -115,6 +118,15 @@ impl<'a> Heard<'a> {
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_hooked).collect();
         files.sort();
         files.iter().map(|file| Steps::read(&read(file))).collect()
+    }
+
+    /// That its output was to tell of iterations, and does not.
+    pub fn unmatched(&self) -> Option<String> {
+        let pattern = self.pattern.filter(|_| self.matched.is_empty())?.as_str();
+        Some(match self.lines {
+            0 => format!("it wrote no line that \"{pattern}\" could match"),
+            lines => format!("of {lines} lines that it wrote none matches \"{pattern}\""),
+        })
     }
 
     /// How many lines of files are no steps.
@@ -173,6 +185,9 @@ mod tests {
         let (folder, pattern) = (TempDir::new().unwrap(), pattern(r"step (?<step>\d+)").unwrap());
         let mut heard = Heard::new(folder.path(), Some(&pattern));
         assert_eq!(heard.steps(), None);
+        assert_eq!(heard.unmatched().unwrap(), r#"it wrote no line that "step (?<step>\d+)" could match"#);
+        heard.hear(&[line(5, "stop 10")]);
+        assert_eq!(heard.unmatched().unwrap(), r#"of 1 lines that it wrote none matches "step (?<step>\d+)""#);
         heard.hear(&[line(10, "step 10"), line(20, "hello"), line(30, "step 20")]);
         let steps = |heard: &Heard| heard.steps().map(|(way, ranks)| (way, ranks[0].last().unwrap().number));
         assert_eq!(steps(&heard), Some((Way::Output, 20)));

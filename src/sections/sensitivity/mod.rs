@@ -29,8 +29,8 @@ pub use show::Show;
 
 use crate::error::{Error, Result};
 use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
-use crate::machine::Watch;
 use crate::machine::turn::{self, Turn};
+use crate::machine::{Watch, limit};
 use crate::report::{Cell, Column};
 use crate::sensitivity::Knee;
 use crate::units::Bytes;
@@ -142,6 +142,7 @@ impl Verb for Sensitivity {
     /// A job that fails, or tells of no iteration; limits that cannot be held; a folder that holds points of another job.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
+        self.check_here()?;
         let cancel = Arc::clone(&context.cancel);
         let watch = Watch::quiet(&cancel);
         if let Some(nodes) = self.nodes.as_ref().filter(|nodes| nodes.follows() && !self.dry_run) {
@@ -149,7 +150,11 @@ impl Verb for Sensitivity {
         }
         let Some(around) = Surroundings::look(self, &watch, context)? else { return Ok(interrupted()) };
         if self.dry_run {
-            return Ok(plan::summary(self, &around));
+            if self.leads() {
+                write::could_keep(&self.out)?;
+            }
+            let found = self.store(&around)?.points.len();
+            return Ok(plan::summary(self, &around, found));
         }
         let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
             None => self.measure(&around, None, watch, context),
@@ -162,6 +167,15 @@ impl Verb for Sensitivity {
 }
 
 impl Sensitivity {
+    /// Whether what comes of it is kept here.
+    fn leads(&self) -> bool {
+        !self.nodes.as_ref().is_some_and(Nodes::follows)
+    }
+
+    fn store(&self, around: &Surroundings) -> Result<Store> {
+        Store::open(&self.out, &self.identity(around), self.overwrite)
+    }
+
     /// Measures on several nodes, of which this one leads, and tells the others how it ended.
     fn lead(&self, nodes: &Nodes, around: Surroundings, watch: Watch<'_>, context: &mut Context) -> Result<Summary> {
         let Some(team) = nodes::gather(self, nodes, &around, &watch, context)? else { return Ok(interrupted()) };
@@ -241,7 +255,7 @@ fn interrupted() -> Summary {
 
 impl Section for Sensitivity {
     fn outline(&self, _: &Foreseen, _: &Context) -> Result<Outline> {
-        self.check().map_err(Error::configured)?;
+        self.check().and_then(|()| self.check_here()).map_err(Error::configured)?;
         let read = |path: &PathBuf| KeyedPath { key: "data", path: path.clone() };
         Ok(Outline {
             steps: vec![format!("runs {} with several numbers of CPUs", self.command.join(" "))],
@@ -281,6 +295,14 @@ impl Sensitivity {
         Ok(())
     }
 
+    /// What this machine can be asked for at once: a program that is there, and no more CPUs than there are.
+    fn check_here(&self) -> Result<()> {
+        if self.docker_img.is_none() {
+            limit::find(&self.command[0], None)?;
+        }
+        self.cpu.map_or(Ok(()), |cpus| limit::check_cpus(cpus, limit::cpus()))
+    }
+
     fn campaign<'a>(
         &'a self,
         around: &'a Surroundings,
@@ -288,9 +310,11 @@ impl Sensitivity {
         watch: Watch<'a>,
         context: &Context,
     ) -> Result<Campaign<'a>> {
+        let store = self.store(around)?;
         Ok(Campaign {
+            found: store.points.len(),
             runner: Runner { asked: self, words: &around.command.words, limiter: &around.limiter, watch, team },
-            store: Store::open(&self.out, &self.identity(around), self.overwrite)?,
+            store,
             grid: around.grid.clone(),
             begun: context.now(),
             cold: conclusion::cold(around, self),
@@ -343,7 +367,7 @@ impl Sensitivity {
             Stop::Done => "",
             Stop::Budget | Stop::Cancelled => "; the same command goes on from there",
         };
-        let found = profile.points.len() - campaign.measured;
+        let found = campaign.found;
         let points = if campaign.measured == 1 { "point" } else { "points" };
         let headline =
             format!("{} {points} measured, {found} found in {}{kept}", campaign.measured, self.out.display());

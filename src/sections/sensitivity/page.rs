@@ -96,9 +96,9 @@ fn storage(profile: &Profile) -> Vec<Block> {
 fn map(profile: &Profile, epochs: &[(String, &Epoch)], of: &dyn Fn(&Epoch) -> Option<f64>) -> Heatmap {
     let rows: Vec<&[(String, &Epoch)]> = epochs.chunk_by(|(a, _), (b, _)| a == b).collect();
     let cell = |(_, epoch): &(String, &Epoch)| {
-        let waits = epoch.bound.map_or("unknown", |bound| profile.bound_words(bound));
-        let label =
-            format!("{}, {} % of the data in memory: waits for {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
+        let waits = epoch.bound.map(|bound| format!("waits for {}", profile.bound_words(bound)));
+        let waits = waits.unwrap_or("what it waits for is not known".to_owned());
+        let label = format!("{}, {} % of the data in memory: {waits}", cpus_words(epoch.cpus), epoch.memory_percent);
         HeatCell { content: of(epoch).map_or(Content::Sign(Sign::Dot), Content::Number), label }
     };
     Heatmap {

@@ -1,5 +1,6 @@
 //! `--dry-run`: what would run, which limits hold here, and about how long it takes.
 
+use super::data;
 use super::profile::cpus_words;
 use super::surroundings::Surroundings;
 use super::throttled;
@@ -13,8 +14,8 @@ use serde_json::json;
 /// Points that a search takes: both ends at least; seven where a curve bends.
 const POINTS: [u32; 2] = [2, 7];
 
-/// What would be done.
-pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
+/// What would be done, where so many points were found.
+pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: usize) -> Summary {
     let cpus = around.grid.cpus();
     let first = cpus.first().copied().unwrap_or(around.most);
     let points = POINTS.map(|points| points.min(cpus.len() as u32));
@@ -32,7 +33,11 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
             if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped(size.links)) };
         lines.push(format!("reading {}: {} files, {}{links}", path.display(), grouped(size.files), size.bytes()));
     }
+    lines.extend(around.size.filter(|size| size.unreadable > 0).map(|size| data::unreadable(size.unreadable)));
     lines.extend(beyond(asked, around));
+    lines.extend(
+        (found > 0).then(|| format!("{found} points of it lie in {} and are not measured again", asked.out.display())),
+    );
     lines.extend(around.storage.map(|storage| gives(storage, around.storage_between)));
     lines.extend(around.doubts.iter().cloned());
     lines.extend(asked.nodes.iter().map(Nodes::words));
@@ -43,6 +48,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings) -> Summary {
         "command": around.command.words,
         "cpus": cpus,
         "points": points,
+        "found": found,
         "seconds_mostly_below": mostly_below.as_secs_f64(),
         "storage_bandwidth": around.storage,
         "storage_between": around.storage_between,

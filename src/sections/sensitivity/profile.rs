@@ -6,7 +6,7 @@ use crate::input_file;
 use crate::machine::Setting;
 use crate::report::significant;
 use crate::sensitivity::{
-    Bound, Cache, Curve, Data, Estimate, Knee, LONGER, Model, Oddity, Overlap, Rate, Request, knees,
+    Bound, Cache, Curve, Data, Estimate, Knee, LONGER, MeasuredOverlap, Model, Oddity, Overlap, Rate, Request, knees,
 };
 use crate::units::{Bytes, Milliseconds, Percent};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -114,9 +114,9 @@ pub(super) struct ModelFacts {
     pub data: Data,
     /// How the machine keeps what was read; none where that was not measured.
     pub cache: Option<Cache>,
-    /// How far reading and computing go on side by side; none where that was not measured, and they are taken to.
+    /// How far reading and computing go on side by side; none where that was not measured.
     #[serde(default)]
-    pub overlap: Option<Overlap>,
+    pub overlap: Option<MeasuredOverlap>,
 }
 
 /// An epoch.
@@ -196,7 +196,12 @@ impl ModelFacts {
     fn can_be(&self) -> bool {
         let Data { bytes, memory_bandwidth, storage_bandwidth, storage_between } = self.data;
         let between = storage_between.is_none_or(|[low, high]| is_positive(low) && low <= high);
-        between && [self.iterations, bytes, memory_bandwidth, storage_bandwidth].into_iter().all(is_positive)
+        let overlap = self.overlap.is_none_or(|MeasuredOverlap { in_turn, between: [low, high] }| {
+            0.0 <= low && low <= in_turn && in_turn <= high && high <= 1.0
+        });
+        let cache = self.cache.is_none_or(|cache| (0.0..=1.0).contains(&cache.lru));
+        let positive = [self.iterations, bytes, memory_bandwidth, storage_bandwidth].into_iter().all(is_positive);
+        between && overlap && cache && positive
     }
 
     /// With a curve.
@@ -242,7 +247,11 @@ impl Profile {
             return wrong(format!("{} iterations a second cannot lie in {:?}", rate.per_second, rate.interval));
         }
         if let Some(facts) = self.model.filter(|facts| !facts.can_be()) {
-            return wrong(format!("epochs cannot be computed from {:?}", facts.data));
+            return wrong(format!("epochs cannot be computed from {facts:?}"));
+        }
+        if self.curve().is_none() || self.hosts.is_empty() {
+            let what = if self.hosts.is_empty() { "machine that it was measured on" } else { "point of the curve" };
+            return wrong(format!("a profile cannot be without any {what}"));
         }
         let doubt = self.contradiction();
         Ok(Profile { warnings: self.warnings.iter().cloned().chain(doubt).collect(), ..self })
@@ -250,21 +259,61 @@ impl Profile {
 
     /// What does not follow from the points and the model that it is said to follow from.
     fn contradiction(&self) -> Option<String> {
-        let curve = self.curve()?;
-        let [least, most] = [curve.points().first()?.cpus, curve.points().last()?.cpus];
-        let beyond = self.knees.iter().any(|knee| !(least..=most).contains(&knee.cpus));
-        let asks = self.request.as_ref().map(|requested| requested.request.cpus);
-        let matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
-        let differs = |(said, follows): (&Epoch, &Epoch)| {
-            let seconds = |epoch: &Epoch| number(&epoch.seconds);
-            said.cpus != follows.cpus || (seconds(said) / seconds(follows) - 1.0).abs() > ROUNDING
-        };
-        let epochs = matrix.len() != self.matrix.len() || self.matrix.iter().zip(&matrix).any(differs);
-        let requested = asks.zip(self.knee()).is_some_and(|(asks, knee)| asks != knee.cpus);
-        (beyond || epochs || requested).then(|| {
-            "what this profile says does not follow from its points: it was changed, or written by another version"
-                .to_owned()
+        let model = self.model();
+        let matrix = model.as_ref().map_or(Vec::new(), matrix);
+        let storage: Vec<Epoch> =
+            self.storage_epochs().unwrap_or_default().into_iter().map(|storage| storage.epoch).collect();
+        let said: Vec<Epoch> = self.storage_matrix.iter().map(|storage| storage.epoch).collect();
+        let follows = [
+            ("knees", self.knees.iter().all(|knee| self.is_knee(knee))),
+            ("oddities", self.curve().is_none_or(|curve| curve.oddities() == self.oddities)),
+            ("own_memory", self.own_memory == self.own_memory_of_points()),
+            ("matrix", are_alike(&self.matrix, &matrix)),
+            ("storage_matrix", are_alike(&said, &storage)),
+            ("request", self.is_requested()),
+        ];
+        let other: Vec<&str> = follows.iter().filter(|(_, follows)| !follows).map(|(name, _)| *name).collect();
+        (!other.is_empty()).then(|| {
+            format!(
+                "what this profile says does not follow from its points ({}): it was changed, or written by another version",
+                other.join(", ")
+            )
         })
+    }
+
+    /// Whether a knee is where the points have it: with its share of the best rate, and with no fewer CPUs that have it too.
+    fn is_knee(&self, knee: &Knee) -> bool {
+        let Some(curve) = self.curve() else { return false };
+        let wanted = knee.share * curve.best().rate.per_second;
+        let within = curve.points().first().zip(curve.points().last());
+        let within = within.is_some_and(|(least, most)| (least.cpus..=most.cpus).contains(&knee.cpus));
+        let mut fewer = curve.points().iter().filter(|point| point.cpus < knee.cpus);
+        within
+            && curve.at(knee.cpus).least >= wanted * (1.0 - ROUNDING)
+            && fewer.all(|point| point.rate.per_second < wanted * (1.0 + ROUNDING))
+            && (!knee.verified || curve.measured(knee.cpus).is_some())
+    }
+
+    /// Whether what is requested is what follows, and its lines say it.
+    fn is_requested(&self) -> bool {
+        let follows = self.knee().map(|knee| self.requested(knee.cpus));
+        let (Some(said), Some(follows)) = (&self.request, &follows) else { return self.request.is_none() };
+        let bytes = |requested: &Requested| requested.request.memory.map(|memory| memory.0 as f64);
+        let lines = |requested: &Requested| {
+            let Requested { kubernetes, slurm, docker, .. } = requested.clone();
+            [kubernetes, slurm, docker]
+        };
+        (said.request.cpus, said.request.gpus) == (follows.request.cpus, follows.request.gpus)
+            && is_close(bytes(said), bytes(follows))
+            && is_close(said.storage, follows.storage)
+            && lines(said) == lines(follows)
+    }
+
+    /// The most memory of its own that the job held in any run of the curve; of points that were kept before that was told, with the page
+    /// cache.
+    pub fn own_memory_of_points(&self) -> Option<Bytes> {
+        let runs = self.curve_points().filter_map(Point::counts);
+        runs.filter_map(|(run, _)| run.own_memory.or(run.peak_memory)).max()
     }
 
     /// The points of the curve.
@@ -375,10 +424,7 @@ impl Profile {
             let [took, computed] = [held.seconds, held.side_by_side].map(|seconds| Milliseconds(1000.0 * seconds));
             format!("held to {} an epoch took {took}, computed {computed}", megabytes(held.storage_bandwidth))
         }));
-        words.extend(model.overlap.filter(|overlap| overlap.epoch(1.0, 1.0) > LONGER).map(|overlap| {
-            let longer = Percent(100.0 * (overlap.epoch(1.0, 1.0) - 1.0));
-            format!("where reading and computing take as long, an epoch takes {longer} longer than either")
-        }));
+        words.extend(model.overlap.and_then(together));
         Some(words.join("; "))
     }
 
@@ -395,17 +441,17 @@ impl Profile {
     /// What holds the job back, and where that changes.
     fn bounds(&self) -> Option<String> {
         let knee = self.knees.last()?;
-        let with = |bound: Bound| {
-            self.matrix.iter().filter(move |epoch| epoch.cpus == knee.cpus && epoch.bound == Some(bound))
-        };
-        let storage = with(Bound::Storage).map(|epoch| epoch.memory_percent).max();
-        let storage = match (storage, self.model.is_some()) {
-            (_, false) => "what storage does to it is unknown without its data (--data)".to_owned(),
-            (None, true) => "storage is fast enough whatever the memory".to_owned(),
-            (Some(percent), true) => {
-                format!("storage holds it back while memory has room for at most {percent} % of the data")
-            }
-        };
+        let storage =
+            self.model().map_or("what storage does to it is unknown without its data (--data)".to_owned(), |model| {
+                let most = |waits: Option<bool>| {
+                    let share = |percent: &u32| f64::from(*percent) / 100.0;
+                    PERCENTS
+                        .into_iter()
+                        .filter(|percent| model.waits_for_storage(knee.cpus, share(percent)) == waits)
+                        .max()
+                };
+                storage_words(most(Some(true)), most(None))
+            });
         Some(format!("{}; {storage}", self.waits_for_cpus(knee)?))
     }
 
@@ -438,6 +484,32 @@ impl Profile {
     }
 }
 
+/// Up to which memory in percent of the data storage holds a job back for sure, and as far as is known.
+fn storage_words(surely: Option<u32>, perhaps: Option<u32>) -> String {
+    let room = |percent: u32| format!("while memory has room for at most {percent} % of the data");
+    match (surely, perhaps.filter(|perhaps| surely.is_none_or(|surely| surely < *perhaps))) {
+        (None, None) => "storage is fast enough whatever the memory".to_owned(),
+        (Some(surely), None) => format!("storage holds it back {}", room(surely)),
+        (None, Some(perhaps)) => format!("storage may hold it back {}", room(perhaps)),
+        (Some(surely), Some(perhaps)) => format!("storage holds it back {}, and may up to {perhaps} %", room(surely)),
+    }
+}
+
+/// How much longer an epoch takes where reading and computing take as long, where that may be worth a word.
+fn together(overlap: MeasuredOverlap) -> Option<String> {
+    let longer = |end: Overlap| end.epoch(1.0, 1.0) - 1.0;
+    let [low, high] = overlap.ends().map(longer);
+    let percent = |share: f64| Percent(100.0 * share);
+    (1.0 + high > LONGER).then(|| {
+        format!(
+            "where reading and computing take as long, an epoch takes {} ({} to {}) longer than either",
+            percent(longer(overlap.likely())),
+            percent(low),
+            percent(high)
+        )
+    })
+}
+
 /// The hosts of a profile, of which there was one in the first format.
 fn one_or_several<'a, D: Deserializer<'a>>(hosts: D) -> std::result::Result<Vec<Setting>, D::Error> {
     #[derive(Deserialize)]
@@ -450,6 +522,25 @@ fn one_or_several<'a, D: Deserializer<'a>>(hosts: D) -> std::result::Result<Vec<
         Hosts::One(host) => vec![host],
         Hosts::Several(hosts) => hosts,
     })
+}
+
+/// Whether two numbers differ by no more than rounding does.
+fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => (a - b).abs() <= ROUNDING * a.abs().max(b.abs()),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// Whether epochs are the same, but for rounding.
+fn are_alike(said: &[Epoch], follows: &[Epoch]) -> bool {
+    let ends = |epoch: &Epoch| [epoch.seconds.likely, Some(epoch.seconds.least), Some(epoch.seconds.most)];
+    let alike = |(said, follows): (&Epoch, &Epoch)| {
+        (said.cpus, said.memory_percent) == (follows.cpus, follows.memory_percent)
+            && ends(said).into_iter().zip(ends(follows)).all(|(said, follows)| is_close(said, follows))
+    };
+    said.len() == follows.len() && said.iter().zip(follows).all(alike)
 }
 
 fn matrix(model: &Model) -> Vec<Epoch> {
@@ -512,5 +603,27 @@ mod tests {
         let open = told(false, [1.0, 3.0]);
         assert!(open.starts_with("from 3 CPUs on it does not wait for CPUs, but for "), "{open}");
         assert!(open.ends_with("; with fewer that is open"), "{open}");
+    }
+
+    #[test]
+    fn what_storage_does_is_told_as_far_as_it_is_known() {
+        assert_eq!(storage_words(None, None), "storage is fast enough whatever the memory");
+        assert_eq!(
+            storage_words(Some(40), Some(70)),
+            "storage holds it back while memory has room for at most 40 % of the data, and may up to 70 %"
+        );
+        assert!(storage_words(Some(40), Some(30)).ends_with("at most 40 % of the data"));
+        assert!(storage_words(None, Some(30)).starts_with("storage may hold it back"));
+    }
+
+    /// 2^0.1 is 1.0718; nothing is worth a word that lengthens an epoch by less than 5 %.
+    #[test]
+    fn an_overlap_is_told_with_its_interval() {
+        let told = |in_turn: f64, between: [f64; 2]| together(MeasuredOverlap { in_turn, between });
+        assert_eq!(
+            told(0.1, [0.0, 1.0]).unwrap(),
+            "where reading and computing take as long, an epoch takes 7.18 % (0 % to 100 %) longer than either"
+        );
+        assert_eq!(told(0.005, [0.0, 0.02]), None);
     }
 }

@@ -187,6 +187,7 @@ impl Runner<'_> {
             doubts: heard.doubts(),
             bytes_read: ended.bytes_read,
             pressure: ended.pressure.cpu,
+            waited: ended.waited(),
             node: None,
             nodes: Vec::new(),
         }
@@ -197,7 +198,7 @@ impl Runner<'_> {
         let iterations = self.asked.iterations.filter(|_| matches!(ended.end, JobEnd::Exited(_)))?;
         let seconds = ended.wall.as_secs_f64();
         let rate = Rate::exactly(iterations as f64 / seconds);
-        Some((Way::Division, Measured { rate, iterations, seconds, blocks: 1, waiting: None }))
+        Some((Way::Division, Measured { rate, iterations, seconds, blocks: 1, waiting: None, changed: None }))
     }
 }
 
@@ -217,7 +218,7 @@ fn without_rate(ended: &Ended, heard: &Heard<'_>, steps: usize) -> String {
     };
     let after = humantime::format_duration(Duration::from_millis(ended.wall.as_millis() as u64));
     let told = match (steps, heard.rubbish()) {
-        (0, 0) => "no iteration was told".to_owned(),
+        (0, 0) => heard.unmatched().unwrap_or_else(|| "no iteration was told".to_owned()),
         (0, lines) => format!("{lines} lines of the file that was to tell of iterations are none"),
         (steps, _) => format!("iterations that were told: {steps}, too few or in too short a time for a rate"),
     };

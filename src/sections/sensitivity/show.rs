@@ -1,5 +1,6 @@
 //! `perf4sight sensitivity profile.json`: what a kept profile says, as its run did.
 
+use super::conclusion;
 use super::profile::Profile;
 use super::tables;
 use crate::error::Result;
@@ -15,7 +16,10 @@ pub struct Show {
 
 impl Verb for Show {
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let profile = Profile::read(&self.profile)?;
+        let mut profile = Profile::read(&self.profile)?;
+        let missing: Vec<String> =
+            conclusion::of_points(&profile).into_iter().filter(|told| !profile.warnings.contains(told)).collect();
+        profile.warnings.extend(missing);
         profile.warnings.iter().for_each(|warning| context.warn(warning));
         Ok(summary(&profile))
     }

@@ -4,7 +4,7 @@ use super::heard::Way;
 use super::profile::cpus_words;
 use crate::error::{Error, Result};
 use crate::report::significant;
-use crate::sensitivity::{self, Measured, Rate};
+use crate::sensitivity::{self, Disturbance, Measured, Rate};
 use crate::units::Bytes;
 use crate::{input_file, whole_file};
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,9 @@ pub(super) struct Run {
     pub bytes_read: Option<Bytes>,
     /// Share of the time that something on the host waited for a CPU.
     pub pressure: Option<f64>,
+    /// Share of the time that it waited for others, at most.
+    #[serde(default)]
+    pub waited: Option<f64>,
     /// What it told that cannot be, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
@@ -126,13 +129,25 @@ impl Place {
 }
 
 impl Point {
-    /// The run that counts: the first that was sound, else the fastest of those that were disturbed, for others make a job slower.
+    /// The run that counts, with what it tells: the first that was sound, else the fastest of those that were disturbed, whose rate is then as
+    /// uncertain as they differ, and as others may have held it back.
     pub fn counts(&self) -> Option<(&Run, Measured)> {
         let measured = || self.runs.iter().filter_map(|run| Some((run, run.measured?)));
         let sound = measured().find(|(run, _)| run.outcome == Outcome::Sound);
-        let rate = |measured: &Measured| measured.rate.per_second;
-        let disturbed = || measured().filter(|(run, _)| matches!(run.outcome, Outcome::Disturbed { .. }));
-        sound.or_else(|| disturbed().max_by(|(_, a), (_, b)| rate(a).total_cmp(&rate(b))))
+        let disturbed = || {
+            let all = || measured().filter(|(run, _)| matches!(run.outcome, Outcome::Disturbed { .. }));
+            let rates: Vec<_> = all().map(|(run, measured)| (measured.rate, self.disturbance(run))).collect();
+            let rate = Rate::disturbed(&rates)?;
+            let (run, fastest) = all().find(|(_, measured)| measured.rate.per_second == rate.per_second)?;
+            Some((run, Measured { rate, ..fastest }))
+        };
+        sound.or_else(disturbed)
+    }
+
+    /// What others did to a run, where that was counted.
+    fn disturbance(&self, run: &Run) -> Option<Disturbance> {
+        let used = run.cpu_seconds? / run.seconds;
+        Some(Disturbance { limit: self.place.cpus, used, waited: run.waited? })
     }
 
     /// Its rate; none where nothing counts.
@@ -143,6 +158,12 @@ impl Point {
     /// Seconds of an epoch of so many iterations, going by all that counted.
     pub fn epoch(&self, iterations: f64) -> Option<f64> {
         self.counts().map(|(_, measured)| iterations / measured.mean())
+    }
+
+    /// Between which seconds such an epoch lies, by how sure its rate is.
+    pub fn epoch_between(&self, iterations: f64) -> Option<[f64; 2]> {
+        let (seconds, Rate { per_second, interval: [low, high] }) = (self.epoch(iterations)?, self.rate()?);
+        Some([seconds * per_second / high, seconds * per_second / low.max(f64::MIN_POSITIVE)])
     }
 
     /// As the search takes it.
@@ -165,6 +186,8 @@ pub(super) struct Store {
     pub points: Vec<Point>,
     /// A point whose runs were all disturbed until now.
     unfinished: Option<Point>,
+    /// Points that were found here and were disturbed every time: each is run once more.
+    due: Vec<Place>,
 }
 
 /// What the file holds.
@@ -185,7 +208,10 @@ impl Store {
     /// A file that cannot be read, points of another job.
     pub fn open(folder: &Path, job: &str, overwrite: bool) -> Result<Self> {
         let file = folder.join(FILE);
-        let store = |points, unfinished| Store { file: file.clone(), job: job.to_owned(), points, unfinished };
+        let store = |points: Vec<Point>, unfinished| {
+            let due = points.iter().filter(|point| point.is_doubtful()).map(|point| point.place).collect();
+            Store { file: file.clone(), job: job.to_owned(), points, unfinished, due }
+        };
         if overwrite || !file.exists() {
             return Ok(store(Vec::new(), None));
         }
@@ -201,12 +227,16 @@ impl Store {
         Ok(store(contents.points, contents.unfinished))
     }
 
-    /// Keeps a point.
+    /// Keeps a point, in the place of what was known of it.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn add(&mut self, point: Point) -> Result<()> {
-        self.points.push(point);
+        self.due.retain(|place| *place != point.place);
+        match self.points.iter_mut().find(|known| known.place == point.place) {
+            Some(known) => *known = point,
+            None => self.points.push(point),
+        }
         self.unfinished = None;
         self.save()
     }
@@ -228,7 +258,12 @@ impl Store {
     /// A point with the runs that were kept of it.
     pub fn begun(&self, place: Place) -> Point {
         let kept = self.unfinished.as_ref().filter(|point| point.place == place);
-        kept.cloned().unwrap_or(Point { place, runs: Vec::new() })
+        kept.or(self.at(place)).cloned().unwrap_or(Point { place, runs: Vec::new() })
+    }
+
+    /// Whether a point was found here that was disturbed every time, and was not run again since.
+    pub fn is_due(&self, place: Place) -> bool {
+        self.due.contains(&place)
     }
 
     fn save(&self) -> Result<()> {
@@ -264,6 +299,41 @@ mod tests {
         assert!(store.begun(Place { cpus: 1.0, ..place }).runs.is_empty());
         store.add(point.clone()).unwrap();
         let found = open();
-        assert_eq!((found.points.len(), found.begun(place).runs.len()), (1, 0));
+        assert_eq!((found.points.len(), found.begun(place).runs.len()), (1, 2));
+    }
+
+    /// Runs at 10 and 11 a second that others disturbed, which waited for them a fifth of the time at most.
+    #[test]
+    fn a_disturbed_point_is_as_uncertain_as_its_runs_and_due_once_more_when_it_is_found() {
+        let folder = TempDir::new().unwrap();
+        let disturbed = |rate: f64| Run {
+            outcome: Outcome::Disturbed { how: "others".to_owned() },
+            cpu_seconds: Some(5.0),
+            waited: Some(0.2),
+            ..run_of(rate, 10.0)
+        };
+        let place = Place { cpus: 1.0, memory: None, storage: None };
+        let point = Point { place, runs: vec![disturbed(10.0), disturbed(11.0)] };
+        let rate = point.rate().unwrap();
+        // 11 + (11 - 10), and 11 / (1 - 0.2).
+        assert!(
+            (rate.per_second, rate.interval[0]) == (11.0, 10.0) && (rate.interval[1] - 13.75).abs() < 1e-9,
+            "{rate:?}"
+        );
+        let [least, most] = point.epoch_between(110.0).unwrap();
+        assert!((least - 8.0).abs() < 1e-9 && (most - 11.0).abs() < 1e-9, "{least} {most}");
+        let open = || Store::open(folder.path(), "job", false).unwrap();
+        let mut store = open();
+        store.add(point.clone()).unwrap();
+        assert!(!store.is_due(place), "it was run again just now");
+        let mut store = open();
+        assert!(store.is_due(place));
+        let mut runs = store.begun(place).runs;
+        runs.push(run_of(12.0, 10.0));
+        store.add(Point { place, runs }).unwrap();
+        assert!(!store.is_due(place));
+        let found = open();
+        assert!(!found.is_due(place) && found.points.len() == 1 && found.points[0].runs.len() == 3);
+        assert_eq!(found.points[0].rate().unwrap(), Rate::exactly(12.0), "a sound run counts");
     }
 }

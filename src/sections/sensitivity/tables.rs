@@ -46,7 +46,8 @@ pub(super) fn remark(point: &Point) -> String {
     // A repeat of a disturbed run may have told nothing.
     match point.counts().map(|(run, _)| run).or(point.runs.last()).map(|run| &run.outcome) {
         Some(Outcome::Sound) if disturbed == 0 => String::new(),
-        Some(Outcome::Sound | Outcome::Disturbed { .. }) => again,
+        Some(Outcome::Sound) => again,
+        Some(Outcome::Disturbed { .. }) => format!("{again}: as uncertain as that makes it"),
         Some(Outcome::OutOfMemory) => format!("out of memory{}", on(point)),
         Some(Outcome::Crashed { how, .. }) => format!("failed: {how}"),
         Some(Outcome::NoRate { how, .. }) => format!("no rate: {how}"),
@@ -195,6 +196,14 @@ fn milliseconds(seconds: f64) -> Milliseconds {
     Milliseconds(1000.0 * seconds)
 }
 
+/// "120 MB/s", and that nothing here gives as much where that is so.
+fn given(profile: &Profile, storage: f64) -> String {
+    let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
+    let here = profile.model.map(|model| model.data.storage_bandwidth).filter(|here| *here < storage);
+    let less = here.map(|here| format!(" (no such storage was measured: this gives {})", megabytes(here)));
+    format!("{}{}", megabytes(storage), less.unwrap_or_default())
+}
+
 /// What to request, ready to be copied.
 pub(super) fn requests(profile: &Profile) -> String {
     let Some(requested) = &profile.request else { return String::new() };
@@ -208,7 +217,7 @@ pub(super) fn requests(profile: &Profile) -> String {
     let storage = requested
         .storage
         .filter(|storage| *storage > 0.0)
-        .map_or(String::new(), |storage| format!(", on storage that gives {} MB/s", significant(storage / 1e6)));
+        .map_or(String::new(), |storage| format!(", on storage that gives {}", given(profile, storage)));
     format!(
         "\nrequest {cpus}{memory}{each}{storage}:\n\n{}\n\n{}\n\n{}",
         requested.kubernetes, requested.slurm, requested.docker

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::frame::Context;
 use crate::machine::limit::Axis;
 use crate::report::significant;
-use crate::sensitivity::{Estimate, LONGER, Model};
+use crate::sensitivity::{Estimate, LONGER, MeasuredOverlap, Model, Overlap};
 use crate::units::{Bytes, Milliseconds};
 
 /// Runs with storage that is held to a bandwidth, at most.
@@ -77,6 +77,9 @@ impl Campaign<'_> {
 
     fn next_throttled(&self, model: &Model) -> Option<Place> {
         self.runner.limiter.survey().by(Axis::Storage)?;
+        if let Some(due) = self.throttled().iter().find(|point| self.store.is_due(point.place)) {
+            return Some(due.place);
+        }
         let held = match self.throttled()[..] {
             // Each node reads its share.
             [] => self.telling(model)? as u64 / self.nodes() as u64,
@@ -94,14 +97,15 @@ pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
     let nodes = profile.hosts.len();
     let overlap = campaign.throttled().first().and_then(|point| {
         let (held, seconds) = held(point, &model, nodes)?;
-        held.overlap_of(point.place.cpus, seconds)
+        held.overlap_of(point.place.cpus, seconds, point.epoch_between(model.iterations)?)
     });
-    let overlap = overlap.filter(|overlap| overlap.epoch(1.0, 1.0) > LONGER || !is_evened_out(&model));
+    let hidden = may_be_hidden(&model, campaign);
+    let overlap = overlap.map(|overlap| if hidden { overlap.at_least() } else { overlap });
     let overlapped = Model { overlap, ..model.clone() };
     let epoch = |point: &&Point| {
         let (held, seconds) = held(point, &overlapped, nodes)?;
         let from_storage = |model: &Model| model.epoch(point.place.cpus, 0.0);
-        let side_by_side = from_storage(&Model { overlap: None, ..held.clone() }).likely?;
+        let side_by_side = from_storage(&side_by_side(&held)).likely?;
         let storage_bandwidth = held.data.storage_bandwidth;
         Some(Throttled { cpus: point.place.cpus, storage_bandwidth, seconds, side_by_side, model: from_storage(&held) })
     };
@@ -112,9 +116,21 @@ pub(super) fn place(profile: &mut Profile, campaign: &Campaign<'_>) {
 /// Whether reading took longer than computing, the epoch as long as reading, and no overlap follows from what it took longer.
 fn is_as_published(held: &Model, cpus: f64, seconds: f64) -> bool {
     let (reading, computing) = (held.data.fetch(0.0), held.compute(cpus).likely);
-    let is_told = held.overlap_of(cpus, seconds).is_some_and(|overlap| overlap.epoch(1.0, 1.0) > LONGER);
+    let is_told =
+        held.overlap_of(cpus, seconds, [seconds; 2]).is_some_and(|overlap| overlap.likely().epoch(1.0, 1.0) > LONGER);
     let is_reading = computing.is_some_and(|computing| reading > LONGER * computing);
     is_reading && !is_told && (seconds / reading - 1.0).abs() <= SLACK
+}
+
+/// A model whose reading and computing go on side by side.
+fn side_by_side(model: &Model) -> Model {
+    Model { overlap: Some(MeasuredOverlap::exactly(Overlap::SIDE_BY_SIDE)), ..model.clone() }
+}
+
+/// Whether reading and computing may get in each other's way more than limits on storage show; where the storage that is told of is one that is
+/// held to a bandwidth so, they show it all.
+fn may_be_hidden(model: &Model, campaign: &Campaign<'_>) -> bool {
+    is_evened_out(model) && campaign.runner.asked.storage_bandwidth.is_none()
 }
 
 /// Whether iterations are so short that a job may have caught up on reading while it computed.
@@ -131,21 +147,23 @@ fn held(point: &Point, model: &Model, nodes: usize) -> Option<(Model, f64)> {
 pub(super) fn assumed(profile: &Profile, campaign: &Campaign<'_>) -> Option<String> {
     let model = profile.model()?;
     let axis = campaign.runner.limiter.survey().held(Axis::Storage)?;
-    let why = match (axis.by, profile.throttled.is_empty()) {
-        (_, false) if is_evened_out(&model) => {
-            return Some(format!(
+    if model.overlap.is_some() {
+        return may_be_hidden(&model, campaign).then(|| {
+            format!(
                 "limits on storage even out over a tenth of a second, and an iteration takes less than {EVENED_OUT} s: reading and computing may get in each other's way more than was seen"
-            ));
-        }
-        (_, false) => return None,
-        (None, true) => format!("storage cannot be limited here ({})", axis.remark.as_deref().unwrap_or("see limits")),
+            )
+        });
+    }
+    let why = match (axis.by, profile.throttled.is_empty()) {
+        (None, _) => format!("storage cannot be limited here ({})", axis.remark.as_deref().unwrap_or("see limits")),
+        (Some(_), false) => "reading or computing takes too little of an epoch to tell how they go together".to_owned(),
         (Some(_), true) if campaign.telling(&model).is_none() => {
             "an epoch is too short to measure a part of it".to_owned()
         }
-        (Some(_), true) => return None,
+        (Some(_), true) => "no epoch was measured with storage held to a bandwidth".to_owned(),
     };
     Some(format!(
-        "{why}, so that epochs over bandwidths of storage are computed alone, reading and computing taken to go on side by side"
+        "{why}, so that epochs lie between those where reading and computing go on side by side and those where one waits for the other; the storage that is needed is told as if they went on side by side"
     ))
 }
 

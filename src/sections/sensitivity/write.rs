@@ -19,7 +19,21 @@ const ROOM: usize = 256 << 10;
 /// A folder that cannot be made, or has no room.
 pub(super) fn check_room(out: &Path) -> Result<()> {
     fs::create_dir_all(out).map_err(|cause| Error::io(out, "make this folder", &cause))?;
-    whole_file::try_folder(out, ROOM).map_err(|cause| {
+    has_room(out, out)
+}
+
+/// The same, of a folder that is not made: where it is to lie, something can be written.
+///
+/// # Errors
+/// See [`check_room`].
+pub(super) fn could_keep(out: &Path) -> Result<()> {
+    let there = out.ancestors().find(|folder| folder.exists() || folder.as_os_str().is_empty());
+    let there = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    has_room(there, out)
+}
+
+fn has_room(folder: &Path, out: &Path) -> Result<()> {
+    whole_file::try_folder(folder, ROOM).map_err(|cause| {
         Error::io(out, "keep points here", &cause).help("make room or permit writing, or choose another folder (out)")
     })
 }

@@ -6,11 +6,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Share of the time from which on limits on CPUs that held the job back are what slowed it down, and not other programs.
-const THROTTLED: f64 = 0.02;
+/// Share of the CPU time that its limit allows from which on a job had all of it, so that nothing but the limit slowed it down.
+const ALL: f64 = 0.97;
 /// Share of the time that somebody had to wait for a CPU from which on the host counts as under pressure.
 const PRESSED: f64 = 0.10;
-/// Share of the host's CPU time that others must have taken meanwhile: threads of the job wait for each other too.
+/// Share of its CPUs' time that others must have taken meanwhile: threads of the job wait for each other too.
 const OTHERS: f64 = 0.05;
 
 /// What became of a job; what the means could not tell is missing.
@@ -20,6 +20,8 @@ pub struct Ended {
     pub end: JobEnd,
     /// Time from its start to its end.
     pub wall: Duration,
+    /// How many CPUs it might use.
+    pub cpus: f64,
     /// Whether the kernel killed any of it for want of memory.
     pub ran_out_of_memory: bool,
     /// The most memory that it held at a time, with the page cache where a control group counted it.
@@ -60,8 +62,10 @@ pub struct Pressure {
     pub io: Option<f64>,
     /// Time that something waited for memory (PSI, memory some).
     pub memory: Option<f64>,
-    /// CPU time of the whole host that programs other than the job used, or that a hypervisor took.
+    /// CPU time of those CPUs that the job might run on which other programs used, or a hypervisor took.
     pub others: Option<f64>,
+    /// CPU time of those CPUs that a hypervisor took.
+    pub stolen: Option<f64>,
 }
 
 /// What to make of a job that ended.
@@ -93,14 +97,24 @@ impl Ended {
         self.disturbance().map_or(Verdict::Sound, Verdict::Disturbed)
     }
 
-    /// What says that other programs slowed it down: its limit did not hold it back, the host was under pressure, and others used it.
+    /// The share of the time that it waited for others, at most: it did so while others used one of its CPUs, and either something waited for a
+    /// CPU, or a hypervisor had it. None where nothing tells.
+    pub fn waited(&self) -> Option<f64> {
+        let Pressure { cpu, others, stolen, .. } = self.pressure;
+        let cpus = self.cpus.ceil().max(1.0);
+        let waited = cpu.zip(stolen).map_or(1.0, |(waited, stolen)| waited + stolen * cpus);
+        others.map(|others| waited.min(others * cpus).min(1.0))
+    }
+
+    /// What says that other programs slowed it down: it had less than its limit allows, others used its CPUs, and the host was under
+    /// pressure. That the limit held it back at times does not tell that nobody else did at others.
     fn disturbance(&self) -> Option<String> {
-        let share = self.throttled_seconds.unwrap_or(0.0) / self.wall.as_secs_f64();
-        if share >= THROTTLED {
+        let allowed = self.cpus * self.wall.as_secs_f64();
+        if self.cpu_seconds.is_some_and(|used| used >= ALL * allowed) {
             return None;
         }
         let others = self.pressure.others.filter(|others| *others >= OTHERS)?;
-        let said = format!("others used {} of the CPU time of this machine", Percent(100.0 * others));
+        let said = format!("others used {} of the time of its CPUs", Percent(100.0 * others));
         match self.pressure.cpu {
             Some(pressure) if pressure < PRESSED => None,
             Some(pressure) => {
@@ -128,5 +142,45 @@ impl fmt::Display for Verdict {
             Verdict::Disturbed(how) => write!(f, "disturbed: {how}"),
             Verdict::Crashed(how) => write!(f, "crashed: {how}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job that has worked for ten seconds with half a CPU, and used so much CPU time; others took this share of it.
+    fn ended(used: f64, throttled: f64, others: f64) -> Ended {
+        Ended {
+            end: JobEnd::Enough,
+            wall: Duration::from_secs(10),
+            cpus: 0.5,
+            ran_out_of_memory: false,
+            peak_memory: None,
+            own_memory: None,
+            cpu_seconds: Some(used),
+            throttled_seconds: Some(throttled),
+            bytes_read: None,
+            pressure: Pressure { cpu: Some(0.9), others: Some(others), ..Pressure::default() },
+            last_lines: Vec::new(),
+        }
+    }
+
+    /// 4.4 CPU seconds where a quota allows 5.0, held back for 3 s: others took the rest.
+    #[test]
+    fn a_job_that_has_less_than_its_quota_while_others_use_its_cpus_is_disturbed() {
+        let disturbed = "others used 50.0 % of the time of its CPUs, and 90.0 % of the time something waited for a CPU";
+        assert_eq!(ended(4.4, 3.0, 0.5).verdict(), Verdict::Disturbed(disturbed.to_owned()));
+        assert_eq!(ended(4.95, 4.5, 0.5).verdict(), Verdict::Sound, "it had what its quota allows");
+        assert_eq!(ended(4.4, 3.0, 0.02).verdict(), Verdict::Sound, "nobody else used its CPU: it waited by itself");
+        assert_eq!(
+            ended(4.4, 3.0, 0.5).waited(),
+            Some(0.5),
+            "while they used its one CPU, and not whenever something waited"
+        );
+        let stolen = |cpu: f64| Pressure { cpu: Some(cpu), stolen: Some(0.1), ..ended(4.4, 3.0, 0.5).pressure };
+        assert!((Ended { pressure: stolen(0.2), ..ended(4.4, 3.0, 0.5) }.waited().unwrap() - 0.3).abs() < 1e-9);
+        let idle = Pressure { cpu: Some(0.05), ..ended(4.4, 3.0, 0.5).pressure };
+        assert_eq!(Ended { pressure: idle, ..ended(4.4, 3.0, 0.5) }.verdict(), Verdict::Sound);
     }
 }

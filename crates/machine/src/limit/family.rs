@@ -37,7 +37,10 @@ impl Family {
             }
         }
         self.read = self.read.max(Bytes(members.values().map(Entry::bytes_read).sum()));
+        let beyond = members.values().map(|entry| entry.most_resident().0.saturating_sub(entry.resident.0)).max();
         self.count(members);
+        // Between two looks the one that held the most more than now held it beside what the others hold.
+        self.peak = self.peak.max(Bytes(self.resident() + beyond.unwrap_or(0)));
     }
 
     /// Looks at those members again that are known.
@@ -57,8 +60,13 @@ impl Family {
         self.lost += unseen.map(|gone| gone.cpu_seconds).sum::<f64>();
         let living: f64 = members.values().map(|entry| entry.cpu_seconds).sum();
         self.cpu_seconds = self.cpu_seconds.max(self.lost + living);
-        self.peak = self.peak.max(Bytes(members.values().map(|entry| entry.resident.0).sum()));
         self.members = members;
+        self.peak = self.peak.max(Bytes(self.resident()));
+    }
+
+    /// Bytes that its members hold now.
+    fn resident(&self) -> u64 {
+        self.members.values().map(|entry| entry.resident.0).sum()
     }
 
     /// Sends a signal to every member.

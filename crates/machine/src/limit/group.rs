@@ -1,6 +1,7 @@
 //! The control groups of one job, one in each hierarchy that limits or counts something; gone with the job.
 
 use super::hierarchy::{Hierarchy, Version, controller};
+use super::own_memory::Holding;
 use super::owner::Owner;
 use super::{Axis, Limits};
 use nix::sys::signal::{Signal, kill};
@@ -143,9 +144,9 @@ impl Groups {
 }
 
 impl Groups {
-    /// What their processes hold now of their own, without pages of files; none where no group counts memory.
-    pub fn own_memory(&self) -> Option<Bytes> {
-        self.groups.iter().find_map(Group::own_memory)
+    /// What their processes hold now; none where no group counts memory.
+    pub fn holding(&self) -> Option<Holding> {
+        self.groups.iter().find_map(Group::holding)
     }
 }
 
@@ -199,38 +200,55 @@ impl Group {
         if self.folder.join(swap).exists() { self.write(swap, beyond) } else { Ok(()) }
     }
 
-    /// What its processes hold now, without pages of files: those go where others need the room. Memory that processes share counts among
-    /// files for the kernel, and not here.
-    pub fn own_memory(&self) -> Option<Bytes> {
-        let read = |file: &str| fs::read_to_string(self.folder.join(file)).ok();
+    /// What its processes hold now. Pages of files go where others need the room; memory that processes share counts among files for the
+    /// kernel, and not here.
+    pub fn holding(&self) -> Option<Holding> {
         let (all, files, shared) = match self.version {
             Version::Two => ("memory.current", "file", "shmem"),
             Version::One => ("memory.usage_in_bytes", "total_cache", "total_shmem"),
         };
-        let all = read(all)?.trim().parse::<u64>().ok()?;
-        let stat = read("memory.stat")?;
-        Some(Bytes(all.saturating_sub(value(&stat, files)?.saturating_sub(value(&stat, shared).unwrap_or(0)))))
+        // The most first: what is read of files meanwhile is not taken for the job's own then.
+        let most = self.most();
+        let all = self.number(all)?;
+        let stat = self.read("memory.stat")?;
+        let files = value(&stat, files)?.saturating_sub(value(&stat, shared).unwrap_or(0));
+        Some(Holding { own: Bytes(all.saturating_sub(files)), files: Bytes(files), most })
+    }
+
+    /// The most memory that it held at a time.
+    fn most(&self) -> Option<Bytes> {
+        let file = match self.version {
+            Version::Two => "memory.peak",
+            Version::One => "memory.max_usage_in_bytes",
+        };
+        self.number(file).map(Bytes)
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.folder.join(file)).ok()
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        self.read(file)?.trim().parse().ok()
     }
 
     /// What it counted so far.
     pub fn counts(&self) -> Counts {
-        let read = |file: &str| fs::read_to_string(self.folder.join(file)).ok();
-        let number = |file: &str| read(file)?.trim().parse::<u64>().ok();
-        let field = |file: &str, name: &str| value(&read(file)?, name);
+        let field = |file: &str, name: &str| value(&self.read(file)?, name);
         match self.version {
             Version::Two => Counts {
                 kills: field("memory.events", "oom_kill"),
-                peak: number("memory.peak").map(Bytes),
+                peak: self.most(),
                 cpu_seconds: field("cpu.stat", "usage_usec").map(|usage| usage as f64 / 1e6),
                 throttled_seconds: field("cpu.stat", "throttled_usec").map(|throttled| throttled as f64 / 1e6),
-                bytes_read: read("io.stat").map(|stat| read_of_version_2(&stat)),
+                bytes_read: self.read("io.stat").map(|stat| read_of_version_2(&stat)),
             },
             Version::One => Counts {
                 kills: field("memory.oom_control", "oom_kill"),
-                peak: number("memory.max_usage_in_bytes").map(Bytes),
-                cpu_seconds: number("cpuacct.usage").map(|usage| usage as f64 / 1e9),
+                peak: self.most(),
+                cpu_seconds: self.number("cpuacct.usage").map(|usage| usage as f64 / 1e9),
                 throttled_seconds: field("cpu.stat", "throttled_time").map(|throttled| throttled as f64 / 1e9),
-                bytes_read: read("blkio.throttle.io_service_bytes").map(|stat| read_of_version_1(&stat)),
+                bytes_read: self.read("blkio.throttle.io_service_bytes").map(|stat| read_of_version_1(&stat)),
             },
         }
     }

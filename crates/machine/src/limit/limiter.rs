@@ -62,8 +62,7 @@ impl Limiter {
         let axes = Axis::ALL.map(|axis| attempts.axis(axis)).to_vec();
         let (disc, down) = (attempts.disc.ok(), attempts.down);
         let allowed = affinity::allowed();
-        let cpus = allowed.len().min(crate::threads()) as f64;
-        let survey = Survey { cpus, memory: Description::here().memory(), axes };
+        let survey = Survey { cpus: cpus(), memory: Description::here().memory(), axes };
         if around.image.is_some() {
             in_docker(&survey, watch)?;
         }
@@ -102,10 +101,7 @@ impl Limiter {
     /// More than there is, less than can be given, or an axis that cannot be limited.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         let Survey { cpus: here, memory, .. } = self.survey;
-        if let Some(cpus) = limits.cpus.filter(|cpus| !(LEAST_CPUS..=here).contains(cpus)) {
-            return Err(Error::usage(format!("a job cannot be given {cpus} CPUs"))
-                .expected(format!("from {LEAST_CPUS} to the {here} that there are for us here")));
-        }
+        limits.cpus.map_or(Ok(()), |cpus| check_cpus(cpus, here))?;
         if let Some(asked) = limits.memory.filter(|asked| asked.0 == 0 || *asked > memory) {
             return Err(Error::usage(format!("a job cannot be given {} of memory", asked.in_full()))
                 .expected(format!("no more than the {memory} that there are for us here")));
@@ -122,6 +118,23 @@ impl Limiter {
     pub(super) fn uses(&self, means: Means) -> bool {
         self.survey.axes.iter().any(|held| held.by == Some(means))
     }
+}
+
+/// Whether a job can be given so many CPUs where there are so many.
+///
+/// # Errors
+/// More than there are, or less than the kernel gives.
+pub fn check_cpus(cpus: f64, here: f64) -> Result<()> {
+    match (LEAST_CPUS..=here).contains(&cpus) {
+        true => Ok(()),
+        false => Err(Error::usage(format!("a job cannot be given {cpus} CPUs"))
+            .expected(format!("from {LEAST_CPUS} to the {here} that there are for us here"))),
+    }
+}
+
+/// The CPUs that there are for us: affinity and control groups count.
+pub fn cpus() -> f64 {
+    affinity::allowed().len().min(crate::threads()) as f64
 }
 
 /// That docker runs containers, and none of ours whose owner is dead is left.

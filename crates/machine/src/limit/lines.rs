@@ -13,6 +13,10 @@ const LONGEST: usize = 64 << 10;
 const MOST: usize = 10_000;
 /// Last lines that are kept for a report.
 const LAST: usize = 20;
+/// What is kept of each of them, in characters.
+const READ: usize = 400;
+/// From this share of characters on that stand for none, a line is no text.
+const RUBBISH: f64 = 0.1;
 
 /// The lines of a job.
 #[derive(Debug)]
@@ -70,12 +74,24 @@ impl Kept {
         if self.last.len() == LAST {
             self.last.pop_front();
         }
-        self.last.push_back(line.text.clone());
+        self.last.push_back(readable(&line.text));
         if self.unseen.len() == MOST {
             self.unseen.pop_front();
         }
         self.unseen.push_back(line);
     }
+}
+
+/// A line as people can read it on a terminal: without what would move about there, cut where it is long.
+fn readable(line: &str) -> String {
+    let is_none =
+        |character: &char| *character == char::REPLACEMENT_CHARACTER || character.is_control() && *character != '\t';
+    let (all, none) = (line.chars().count(), line.chars().filter(is_none).count());
+    if none as f64 > RUBBISH * all as f64 && all > 1 {
+        return format!("({} bytes that are no text)", line.len());
+    }
+    let text: String = line.chars().filter(|character| !is_none(character)).take(READ).collect();
+    if all - none > READ { text + " ..." } else { text }
 }
 
 /// The next line that says something, cut where it is too long; none at the end of the stream. What a progress bar writes over its last
@@ -108,6 +124,17 @@ mod tests {
         assert_eq!(next(&mut pipe).unwrap().len(), LONGEST);
         let others: Vec<String> = std::iter::from_fn(|| next(&mut pipe)).collect();
         assert_eq!(others, ["step 1", " 10%", " 20%", "rest"]);
+    }
+
+    #[test]
+    fn what_is_no_text_is_not_shown_and_what_is_long_is_cut() {
+        assert_eq!(
+            readable("\u{1b}[31merror:\tout of reach and far away\u{1b}[0m"),
+            "[31merror:\tout of reach and far away[0m"
+        );
+        assert_eq!(readable("a\u{fffd}\u{1}\u{fffd}"), "(8 bytes that are no text)");
+        assert_eq!(readable(&"x".repeat(5000)), "x".repeat(READ) + " ...");
+        assert_eq!(readable(&"x".repeat(READ)), "x".repeat(READ));
     }
 
     #[test]

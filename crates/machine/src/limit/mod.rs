@@ -34,6 +34,7 @@ mod hierarchy;
 mod job;
 mod limiter;
 mod lines;
+mod own_memory;
 mod owner;
 mod pressure;
 mod process_table;
@@ -44,7 +45,8 @@ mod wrapped;
 
 pub use ended::{Ended, JobEnd, Pressure, Verdict};
 pub use job::{Job, Line, Seen, Stream};
-pub use limiter::{Limiter, Surroundings};
+pub use limiter::{Limiter, Surroundings, check_cpus, cpus};
+pub use run::find;
 pub use survey::{Held, Refused, Survey};
 
 use perf4sight_conventions::units::Bytes;

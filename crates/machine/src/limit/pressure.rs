@@ -13,26 +13,26 @@ pub(super) struct Host {
     at: Instant,
     /// Seconds that something waited, since the machine was started: for a CPU, for storage, for memory.
     waited: [Option<f64>; 3],
-    /// Seconds of CPU time that were used by all, or taken by a hypervisor.
+    /// Seconds of CPU time of some CPUs that were used by all, or taken by a hypervisor.
     busy: Option<f64>,
+    /// Seconds that a hypervisor took of them.
+    stolen: Option<f64>,
     /// Those that we used.
     own: f64,
+    /// How many CPUs that is of.
     cpus: usize,
 }
 
 impl Host {
-    /// Now.
-    pub fn now() -> Self {
+    /// Now, as far as these CPUs go.
+    pub fn now(of: &[usize]) -> Self {
         let root = Path::new("/");
         let waited = ["cpu", "io", "memory"]
             .map(|what| waited(&fs::read_to_string(root.join("proc/pressure").join(what)).ok()?));
-        let moment = linux::moment(root);
         let own = Entry::read(std::process::id() as i32).map_or(0.0, |entry| entry.own_cpu_seconds);
         let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
-        // `cpu0`, `cpu1`, ... behind the sum of all.
-        let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count().saturating_sub(1);
-        let busy = moment.busy.zip(moment.stolen).map(|(busy, stolen)| busy + stolen);
-        Host { at: Instant::now(), waited, busy, own, cpus }
+        let (busy, stolen) = worked(&stat, of).map(|(busy, stolen)| (busy + stolen, stolen)).unzip();
+        Host { at: Instant::now(), waited, busy, stolen, own, cpus: of.len() }
     }
 
     /// What it was like since an earlier moment, while a job used so many seconds of CPU time.
@@ -45,8 +45,18 @@ impl Host {
             let others = busy - job - (self.own - start.own);
             share(others, wall * self.cpus as f64)
         });
-        Pressure { cpu, io, memory, others }
+        let stolen = self.stolen.zip(start.stolen).and_then(|(end, start)| share(end - start, wall * self.cpus as f64));
+        Pressure { cpu, io, memory, others, stolen }
     }
+}
+
+/// Seconds that these CPUs worked for anybody, and that were taken from them, by their lines in /proc/stat; none where one has no line.
+fn worked(stat: &str, cpus: &[usize]) -> Option<(f64, f64)> {
+    cpus.iter().try_fold((0.0, 0.0), |(busy, stolen), cpu| {
+        let name = format!("cpu{cpu} ");
+        let more = linux::worked(stat.lines().find_map(|line| line.strip_prefix(name.as_str()))?)?;
+        Some((busy + more.0, stolen + more.1))
+    })
 }
 
 /// Seconds behind `total=` in the line `some`, which counts microseconds (Linux, Documentation/accounting/psi.rst).
@@ -65,12 +75,30 @@ mod tests {
         let text = "some avg10=0.24 avg60=2.91 avg300=6.29 total=28511774468\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
         assert_eq!(waited(text), Some(28_511.774_468));
         let at = Instant::now();
-        let start = Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), own: 1.0, cpus: 4 };
+        let start =
+            Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), stolen: Some(2.0), own: 1.0, cpus: 4 };
         let later = at + Duration::from_secs(10);
-        let end = Host { at: later, waited: [Some(14.0), Some(3.0), Some(1.0)], busy: Some(126.0), own: 2.0, cpus: 4 };
+        let end = Host {
+            at: later,
+            waited: [Some(14.0), Some(3.0), Some(1.0)],
+            busy: Some(126.0),
+            stolen: Some(6.0),
+            own: 2.0,
+            cpus: 4,
+        };
         // Of 40 seconds of four CPUs 26 were used: 9 by the job, 1 by us.
-        let expected = Pressure { cpu: Some(0.4), io: None, memory: Some(0.0), others: Some(0.4) };
+        let expected = Pressure { cpu: Some(0.4), io: None, memory: Some(0.0), others: Some(0.4), stolen: Some(0.1) };
         assert_eq!(end.since(&start, Some(9.0)), expected);
         assert_eq!(end.since(&start, None).others, None);
+    }
+
+    /// Of /proc/stat the fields of a CPU are user, nice, system, idle, iowait, irq, softirq, steal, in hundredths of a second.
+    #[test]
+    fn only_the_cpus_of_a_job_count() {
+        let stat = "cpu  900 0 300 5000 0 0 0 0 0 0\ncpu0 100 20 30 2000 7 1 2 40 0 0\ncpu1 800 0 270 3000 0 0 0 0 0 0\ncpu10 5 0 0 0 0 0 0 0 0 0\n";
+        let of = |cpus: &[usize]| {
+            worked(stat, cpus).map(|(busy, stolen)| [busy, stolen].map(|seconds| (100.0 * seconds).round()))
+        };
+        assert_eq!((of(&[0]), of(&[0, 1]), of(&[2])), (Some([153.0, 40.0]), Some([1223.0, 40.0]), None));
     }
 }

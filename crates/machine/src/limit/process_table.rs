@@ -2,7 +2,6 @@
 
 use perf4sight_conventions::units::Bytes;
 use std::fs;
-use std::path::PathBuf;
 
 /// Ticks a second of the times in /proc/PID/stat: USER_HZ, 100 on everything this runs on.
 const TICKS: f64 = 100.0;
@@ -66,9 +65,17 @@ impl Entry {
         matches!(self.state, 'Z' | 'X')
     }
 
+    /// The most memory that it ever held.
+    pub fn most_resident(&self) -> Bytes {
+        let told = fs::read_to_string(format!("/proc/{}/status", self.process)).unwrap_or_default();
+        let kibibytes =
+            told.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB")?.trim().parse::<u64>().ok());
+        Bytes(kibibytes.map_or(0, |kibibytes| kibibytes << 10))
+    }
+
     /// What it read from storage, with what the children did that it waited for.
     pub fn bytes_read(&self) -> u64 {
-        let told = fs::read_to_string(PathBuf::from(format!("/proc/{}/io", self.process))).unwrap_or_default();
+        let told = fs::read_to_string(format!("/proc/{}/io", self.process)).unwrap_or_default();
         told.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok()).unwrap_or(0)
     }
 }

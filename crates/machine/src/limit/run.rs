@@ -6,6 +6,7 @@ use super::ended::{Ended, JobEnd};
 use super::group::{Counts, Group, Groups, new_name};
 use super::limiter::{Limiter, Surroundings, remove_container};
 use super::lines::Lines;
+use super::own_memory::{Holding, OwnMemory};
 use super::owner::Owner;
 use super::pressure::Host;
 use super::process_table::Entry;
@@ -14,9 +15,9 @@ use super::wrapped::{Manager, container, end_scope, scope};
 use super::{Axis, Job, Limits, Means, Seen, Stream, affinity};
 use crate::guard::Guarded;
 use crate::{Watch, cgroup, turn};
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use perf4sight_conventions::error::{Error, Result};
-use perf4sight_conventions::units::Bytes;
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -76,26 +77,33 @@ impl Limiter {
         }
         let program = job.words.first().ok_or_else(|| Error::usage("the command is empty"))?;
         let held = self.hold(job).map_err(|cause| Error::io(program, "hold the limits of this command", &cause))?;
-        let (host, kills) = (Host::now(), cgroup::kills(Path::new("/")));
+        let cpus = self.cpus_of(job);
+        let (host, kills) = (Host::now(&cpus), cgroup::kills(Path::new("/")));
         let Some(mut running) = Running::start(self, job, &held)?.watched(job, &held, watch, enough)? else {
             return Ok(None);
         };
         let counts = running.counts(&held, watch);
-        let pressure = Host::now().since(&host, counts.cpu_seconds);
+        let pressure = Host::now(&cpus).since(&host, counts.cpu_seconds);
         running.finish(enough)?;
         let grown = cgroup::kills(Path::new("/")).iter().zip(kills).any(|(after, before)| *after > before);
         Ok(Some(Ended {
             end: running.end,
             wall: running.wall,
+            cpus: job.limits.cpus.unwrap_or(cpus.len() as f64),
             ran_out_of_memory: counts.kills.map_or(grown && was_killed(running.end), |kills| kills > 0),
             peak_memory: counts.peak,
-            own_memory: running.own_memory,
+            own_memory: running.own_memory.most(),
             cpu_seconds: counts.cpu_seconds,
             throttled_seconds: counts.throttled_seconds,
             bytes_read: counts.bytes_read,
             pressure,
             last_lines: running.last_lines,
         }))
+    }
+
+    /// The CPUs that a job may run on.
+    fn cpus_of(&self, job: &Job<'_>) -> Vec<usize> {
+        job.limits.cpus.map_or_else(|| self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed))
     }
 
     /// Makes what holds the limits of a job.
@@ -110,8 +118,7 @@ impl Limiter {
         let manager = managers.into_iter().find(|(means, _)| self.uses(*means));
         let (prefix, farewell, place) = if let Some(image) = &self.image {
             let around = Surroundings { data: self.data.as_deref(), image: Some(image), mount: self.mount.as_deref() };
-            let cpus = limits.cpus.map_or(self.allowed.clone(), |cpus| affinity::filled(cpus, &self.allowed));
-            (container(&name, &around, job, &cpus, disc), remove_container(&name), Place::Container)
+            (container(&name, &around, job, &self.cpus_of(job), disc), remove_container(&name), Place::Container)
         } else if let Some((_, manager)) = manager {
             (scope(manager, &name, &self.held_by_groups(limits), disc), end_scope(manager, &name), Place::Scope)
         } else {
@@ -174,8 +181,7 @@ struct Running {
     lines: Lines,
     /// The last ones of its own accord: what it writes because we end it is no news.
     last_lines: Vec<String>,
-    /// The most memory of its own that was seen.
-    own_memory: Option<Bytes>,
+    own_memory: OwnMemory,
     /// What holds it to its share of CPUs, or counts for it, where no control group does.
     warden: Option<Warden>,
     holds_still: bool,
@@ -186,18 +192,15 @@ struct Running {
 impl Running {
     fn start(limiter: &Limiter, job: &Job<'_>, held: &Holds) -> Result<Self> {
         let program = job.words[0].clone();
-        let missing = |cause: &io::Error| {
-            Error::io(&program, "start this command", cause)
-                .help("name a program on the path, or a file with its folder")
-        };
-        if !matches!(held.place, Place::Container) && !can_be_found(job) {
-            return Err(missing(&io::ErrorKind::NotFound.into()));
+        if !matches!(held.place, Place::Container) {
+            find(&program, job.folder)?;
         }
         let mut command = limiter.command(job, &held.prefix);
-        let cpus = job.limits.cpus.map_or(limiter.allowed.clone(), |cpus| affinity::filled(cpus, &limiter.allowed));
         let begun = Instant::now();
-        let started = affinity::within(&cpus, || Guarded::start_with_farewell(&mut command, true, &held.farewell));
-        let mut guarded = started.map_err(|cause| missing(&cause))?;
+        let started = affinity::within(&limiter.cpus_of(job), || {
+            Guarded::start_with_farewell(&mut command, true, &held.farewell)
+        });
+        let mut guarded = started.map_err(|cause| missing(&program, &cause))?;
         let mut lines = Lines::new(begun);
         guarded.child.stdout.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Output));
         guarded.child.stderr.take().into_iter().for_each(|pipe| lines.listen(pipe, Stream::Error));
@@ -218,7 +221,7 @@ impl Running {
             end,
             lines,
             last_lines: Vec::new(),
-            own_memory: None,
+            own_memory: OwnMemory::default(),
             warden,
             holds_still,
             scope: None,
@@ -238,6 +241,8 @@ impl Running {
             let ended = self.guarded.child.try_wait();
             let ended = ended.map_err(|cause| Error::io(&self.program, "wait for this command", &cause))?;
             self.wall = self.begun.elapsed();
+            self.scope = self.scope.or_else(|| scope_of(self.guarded.child.id()));
+            self.holding(held).into_iter().for_each(|now| self.own_memory.see(now));
             let seen = Seen { after: self.wall, lines: self.lines.take() };
             stopped = if self.is_stopped() { stopped + 1 } else { 0 };
             let end = match ended {
@@ -254,8 +259,6 @@ impl Running {
                 }
                 return Ok(Some(self));
             }
-            self.scope = self.scope.or_else(|| scope_of(self.guarded.child.id()));
-            self.own_memory = self.own_memory.max(self.holds_now(held));
             thread::sleep(LOOK);
         }
     }
@@ -265,11 +268,11 @@ impl Running {
         !self.holds_still && Entry::read(self.guarded.child.id() as i32).is_some_and(|entry| entry.state == 'T')
     }
 
-    /// Memory of its own that it holds now; none where nothing tells it from pages of files.
-    fn holds_now(&self, held: &Holds) -> Option<Bytes> {
+    /// Memory that it holds now; none where nothing tells its own from pages of files.
+    fn holding(&self, held: &Holds) -> Option<Holding> {
         match &held.place {
-            Place::Groups(groups) => groups.own_memory(),
-            Place::Scope => Group::at(self.scope.clone()?).own_memory(),
+            Place::Groups(groups) => groups.holding(),
+            Place::Scope => Group::at(self.scope.clone()?).holding(),
             Place::Container => None,
         }
     }
@@ -326,13 +329,21 @@ fn scope_of(process: u32) -> Option<PathBuf> {
     Owner::of(name).map(|_| Path::new("/sys/fs/cgroup").join(path))
 }
 
-/// Whether a shell would find the program of a job.
-fn can_be_found(job: &Job<'_>) -> bool {
+/// Looks for the program of a job as a shell would, from the folder that it runs in.
+///
+/// # Errors
+/// One that is not there, or that may not be run.
+pub fn find(program: &str, folder: Option<&Path>) -> Result<()> {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "command -v \"$1\"", "find", &job.words[0]]);
-    command.current_dir(job.folder.unwrap_or(Path::new(".")));
+    command.args(["-c", "command -v \"$1\"", "find", program]);
+    command.current_dir(folder.unwrap_or(Path::new(".")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    let found = command.status().is_ok_and(|status| status.success());
+    if found { Ok(()) } else { Err(missing(program, &Errno::ENOENT.into())) }
+}
+
+fn missing(program: &str, cause: &io::Error) -> Error {
+    Error::io(program, "start this command", cause).help("name a program on the path, or a file with its folder")
 }
 
 /// Whether it was killed, as the kernel does for want of memory.

@@ -83,7 +83,7 @@ pub(in super::super) mod tests {
         Run {
             outcome: Outcome::Sound,
             way: None,
-            measured: Some(Measured { rate, iterations: 100, seconds, blocks: 12, waiting: None }),
+            measured: Some(Measured { rate, iterations: 100, seconds, blocks: 12, waiting: None, changed: None }),
             seconds,
             cpu_seconds: None,
             throttled_seconds: None,
@@ -92,6 +92,7 @@ pub(in super::super) mod tests {
             doubts: Vec::new(),
             bytes_read: None,
             pressure: None,
+            waited: None,
             node: None,
             nodes: Vec::new(),
         }
