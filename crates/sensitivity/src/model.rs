@@ -151,7 +151,10 @@ impl Model {
     pub fn needed(&self, cpus: f64, cached: f64) -> Option<Estimate> {
         let compute = self.compute(cpus);
         let with = |cache: Cache, compute: f64| self.data.needed(cache.hits(cached), self.overlap().room(compute));
-        let likely = self.cache.zip(compute.likely).and_then(|(cache, compute)| with(cache, compute));
+        let likely = compute.likely.and_then(|compute| {
+            let [fast, slow] = self.caches().map(|cache| with(cache, compute));
+            fast.zip(slow).filter(|(low, high)| high - low <= WORTH * low).map(|(_, high)| high)
+        });
         Some(Estimate { least: with(Cache::MINIO, compute.most)?, likely, most: with(Cache::LRU, compute.least)? })
     }
 
@@ -329,6 +332,9 @@ mod tests {
     fn needed_storage_feeds_what_is_missed() {
         let needed = reader(Some(Cache::MINIO)).needed(2.0, 0.5).unwrap();
         assert!((needed.likely.unwrap() - 300e6 / (2.4 - 0.005)).abs() < 1.0, "{needed:?}");
+        let nothing = reader(None).needed(2.0, 0.0).unwrap();
+        assert!((nothing.likely.unwrap() - 250e6).abs() < 1.0, "no cache finds anything without room: {nothing:?}");
+        assert!(reader(None).needed(2.0, 0.5).unwrap().likely.is_none());
         let slow = Data { memory_bandwidth: 100e6, ..reader(None).data };
         assert_eq!(Model { data: slow, ..reader(None) }.needed(2.0, 1.0), None, "memory alone takes 6 s");
     }

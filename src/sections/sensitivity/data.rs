@@ -12,10 +12,11 @@ const PIECE: usize = 1 << 20;
 
 /// What is said of entries of the data that nobody can read.
 pub(super) fn unreadable(entries: u64) -> String {
-    format!(
-        "{} entries of the data could not be looked at, such as links that lead nowhere; they are left out",
-        grouped(entries)
-    )
+    let (entries, are) = match entries {
+        1 => ("1 entry".to_owned(), "is"),
+        several => (format!("{} entries", grouped(several)), "are"),
+    };
+    format!("{entries} of the data could not be looked at, such as links that lead nowhere, and {are} left out")
 }
 
 /// Reads all data once, so that what has room lies in memory; gives up after Ctrl-C. Files that cannot be read are the job's business.

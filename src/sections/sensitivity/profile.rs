@@ -438,11 +438,23 @@ impl Profile {
         }
     }
 
+    /// Why it is not known what storage does to the job.
+    fn unmodelled(&self) -> &'static str {
+        match (&self.job.data, self.job.batch) {
+            (None, _) => "what storage does to it is unknown without its data (--data)",
+            (Some(_), None) => "what storage does to it is unknown without the samples of an iteration (-b)",
+            (Some(_), Some(_)) => {
+                "what storage does to it is unknown, for the bandwidth of its storage is (--storage-bandwidth)"
+            }
+        }
+    }
+
     /// What holds the job back, and where that changes.
     fn bounds(&self) -> Option<String> {
         let knee = self.knees.last()?;
-        let storage =
-            self.model().map_or("what storage does to it is unknown without its data (--data)".to_owned(), |model| {
+        let storage = self.model().map_or_else(
+            || self.unmodelled().to_owned(),
+            |model| {
                 let most = |waits: Option<bool>| {
                     let share = |percent: &u32| f64::from(*percent) / 100.0;
                     PERCENTS
@@ -451,7 +463,8 @@ impl Profile {
                         .max()
                 };
                 storage_words(most(Some(true)), most(None))
-            });
+            },
+        );
         Some(format!("{}; {storage}", self.waits_for_cpus(knee)?))
     }
 
