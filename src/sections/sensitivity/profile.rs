@@ -635,7 +635,7 @@ mod tests {
         let told = |in_turn: f64, between: [f64; 2]| together(MeasuredOverlap { in_turn, between });
         assert_eq!(
             told(0.1, [0.0, 1.0]).unwrap(),
-            "where reading and computing take as long, an epoch takes 7.18 % (0 % to 100 %) longer than either"
+            "where reading and computing take as long, an epoch takes 7.2 % (0.0 % to 100.0 %) longer than either"
         );
         assert_eq!(told(0.005, [0.0, 0.02]), None);
     }

@@ -321,7 +321,8 @@ mod tests {
             "{rate:?}"
         );
         let [least, most] = point.epoch_between(110.0).unwrap();
-        assert!((least - 8.0).abs() < 1e-9 && (most - 11.0).abs() < 1e-9, "{least} {most}");
+        // It made 100 iterations in 10 s, stalls and all: 11 s, and 11 s by 11 / 13.75 and by 11 / 10.
+        assert!((least - 8.8).abs() < 1e-9 && (most - 12.1).abs() < 1e-9, "{least} {most}");
         let open = || Store::open(folder.path(), "job", false).unwrap();
         let mut store = open();
         store.add(point.clone()).unwrap();
