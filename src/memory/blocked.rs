@@ -1,6 +1,7 @@
 //! Convolutions on a processor: oneDNN works in blocked layouts, PyTorch hands it plain tensors, so everything is copied.
 
 use super::amount::{Amount, product};
+use super::columns::Reach;
 use super::operation::Operation;
 use super::rule::Move;
 use super::rule::Move::{Drop, InputGradient, Output, Take, WeightGradient};
@@ -20,9 +21,6 @@ pub(super) struct Blocked<'a> {
     pub kept: Kept,
 }
 
-/// The widest kernel that oneDNN has a weight gradient of its own for.
-const WIDEST: usize = 14;
-
 /// What is asked of a convolution here, whatever its kernel moves over.
 pub(super) struct Kernel<'a> {
     /// Its sides, the last two height and width.
@@ -34,11 +32,14 @@ pub(super) struct Kernel<'a> {
     pub bias: bool,
     /// What a library is asked for.
     pub asked: Asked,
+    /// How it moves over images, of which it sees all channels.
+    pub reach: Option<Reach>,
 }
 
 impl<'a> Kernel<'a> {
     pub fn of_images(operation: &Operation, conv: &'a Conv) -> Self {
         let Conv { out_channels, window, groups, bias } = conv;
+        let [input, result] = [operation.network.input_of(operation.node, 0), &operation.node.shape];
         Kernel {
             sides: &window.kernel,
             strided: window.stride != [1; 2],
@@ -46,6 +47,7 @@ impl<'a> Kernel<'a> {
             groups: *groups,
             bias: *bias,
             asked: operation.asked(conv),
+            reach: (*groups == 1).then(|| Reach::of(conv, input, result)),
         }
     }
 
@@ -67,16 +69,13 @@ impl<'a> Kernel<'a> {
             groups: *groups,
             bias: *bias,
             asked,
+            reach: None,
         }
     }
 
     /// Whether it sees one pixel.
     pub fn is_point(&self) -> bool {
         self.sides.iter().all(|&side| side == 1)
-    }
-
-    fn width(&self) -> usize {
-        self.sides[self.sides.len() - 1]
     }
 
     pub fn height(&self) -> usize {
@@ -92,6 +91,9 @@ impl<'a> Kernel<'a> {
 impl Blocked<'_> {
     /// The result.
     pub fn forward(&self) -> Vec<Move> {
+        if self.kernel.reach.is_some_and(|reach| !reach.runs_forward()) {
+            return self.forward_by_columns();
+        }
         let [filters, result] = [self.filters(), self.result()].map(Take);
         if self.reads_plain_image() {
             return vec![filters, result, Drop(1), Output, Drop(0)];
@@ -122,6 +124,9 @@ impl Blocked<'_> {
     }
 
     fn input_gradient(&self) -> Vec<Move> {
+        if !self.kernel.strided && self.kernel.reach.is_some_and(|reach| !reach.runs_input_gradient()) {
+            return self.input_gradient_by_columns();
+        }
         let filters = Take(self.filters());
         if self.kernel.strided && self.kernel.groups == 1 {
             // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
@@ -134,7 +139,7 @@ impl Blocked<'_> {
 
     fn weight_gradient(&self) -> Vec<Move> {
         let [result, source, filters] = [self.result(), self.source(), self.filters()].map(Take);
-        if self.kernel.groups == 1 && self.kernel.width() > WIDEST {
+        if self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient()) {
             self.weight_gradient_by_columns()
         } else if self.in_small_groups() {
             vec![filters, WeightGradient(0), Drop(0)]
@@ -145,20 +150,8 @@ impl Blocked<'_> {
         }
     }
 
-    fn seen(&self) -> u64 {
+    pub fn seen(&self) -> u64 {
         self.operation.network.input_of(self.operation.node, 0).channels() as u64
-    }
-
-    /// Kernels wider than the library's own go through columns of every window (jit_gemm_convolution of oneDNN, read off PyTorch 2.11 with
-    /// its profiler at kernels from 11 to 32): each thread that has a sample holds those of one, and four times the filters.
-    fn weight_gradient_by_columns(&self) -> Vec<Move> {
-        let element = self.operation.step.activation();
-        let columns = product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)]);
-        let columns = self.filters().times(4).and(Amount::once(columns));
-        let others = (self.threads > 1).then_some(Take(columns.starting_at(2)));
-        let gone = others.map(|_| Drop(0));
-        let moves = [Take(self.filters()), Take(columns)].into_iter().chain(others).chain(gone);
-        moves.chain([Drop(0), WeightGradient(0), Drop(0)]).collect()
     }
 
     /// Fewer channels than a block under a kernel with an extent: forward reads the image as it lies (`is_1stconv`).
@@ -206,12 +199,12 @@ impl Blocked<'_> {
     }
 
     /// Nothing is copied where PyTorch computes it itself.
-    fn unless_kept(&self, amount: Amount) -> Amount {
+    pub fn unless_kept(&self, amount: Amount) -> Amount {
         amount.starting_at(self.kept.library_from(&self.kernel.asked))
     }
 }
 
 /// Pixels of one channel.
-fn pixels(image: &Shape) -> u64 {
+pub(super) fn pixels(image: &Shape) -> u64 {
     image.elements() / (image.channels() as u64).max(1)
 }

@@ -8,6 +8,7 @@ mod attention;
 mod backward;
 mod blocked;
 mod channels_last;
+mod columns;
 mod convolution;
 mod event;
 mod layout;

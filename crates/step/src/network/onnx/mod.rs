@@ -262,6 +262,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         owners: HashMap::new(),
         biases: HashMap::new(),
         twice: BTreeSet::new(),
+        parts: BTreeMap::new(),
         claimed: HashMap::new(),
         contradicted: Vec::new(),
         guessed: Vec::new(),
@@ -275,8 +276,9 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
     }
     let result = result(&mut translation, &outputs)?;
-    let Translation { builder, filters, guessed, unfolded, twice, contradicted, .. } = translation;
-    let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(contradictions(&contradicted));
+    let Translation { builder, filters, guessed, unfolded, twice, parts, contradicted, .. } = translation;
+    let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(read_in_parts(&parts));
+    let told = told.chain(contradictions(&contradicted));
     let (told, network) = (told.collect(), builder.finish(result));
     refused::batches(&network)?;
     Ok(Translated { network, filters, guessed, unfolded, told, noted: exporter.notes() })
@@ -360,6 +362,18 @@ fn read_twice(tensors: &BTreeSet<String>) -> Option<String> {
         "{} weights (\"{first}\" is one) are read by two layers in different shapes: they count once, and where channels are pruned each \
          layer goes on with its own",
         tensors.len()
+    ))
+}
+
+fn read_in_parts(tensors: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+    let (first, _) = tensors.first_key_value()?;
+    let layers: Vec<&str> = tensors.values().flatten().map(String::as_str).collect();
+    let (shown, more) = layers.split_at(layers.len().min(4));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Some(format!(
+        "{}{more} read parts of parameters (\"{first}\" is one): where channels are pruned each of them goes on with its own part, and \
+         what is left may no longer fit into one parameter",
+        shown.join(", ")
     ))
 }
 

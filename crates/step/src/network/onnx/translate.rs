@@ -59,6 +59,8 @@ pub(super) struct Translation<'a> {
     pub biases: HashMap<NodeId, Rc<str>>,
     /// The weights that two layers read in different shapes.
     pub twice: BTreeSet<String>,
+    /// The layers that read a part of a parameter, by the tensor that they have it from.
+    pub parts: BTreeMap<String, BTreeSet<String>>,
     /// How many elements of each weight have been counted.
     pub claimed: HashMap<Rc<str>, u64>,
     /// Where the file declares other shapes than its operators give.
@@ -296,6 +298,7 @@ impl<'a> Translation<'a> {
         let weights = if tie == Tie::Elsewhere { 0 } else { self.trained(call, call.input(1)) };
         if tie == Tie::None {
             self.notice_twice(call.input(1), weights);
+            self.notice_part(node, call);
         }
         self.builder.set_trained(node, weights.saturating_add(of_bias).saturating_add(gain));
         match (call.input(2), bias.is_some() && apart) {
@@ -410,6 +413,19 @@ impl<'a> Translation<'a> {
             && (counted == 0 || !weight.computed && counted < elements(&weight.dims))
         {
             self.twice.insert(weight.tensor.to_string());
+        }
+    }
+
+    /// Remembers a layer whose filters are a part of a parameter, as the graph cuts it or its exporter did.
+    fn notice_part(&mut self, node: NodeId, call: &Call) {
+        let cut = |weight: &Weight| !weight.computed && elements(&weight.dims) < weight.elements;
+        let tensor = match call.input(1) {
+            Value::Weight(weight) if cut(weight) => Some(&*weight.tensor),
+            _ => self.exporter.part(call.node),
+        };
+        if let Some(tensor) = tensor {
+            let name = self.builder.node(node).name.clone();
+            self.parts.entry(tensor.to_string()).or_default().insert(name);
         }
     }
 

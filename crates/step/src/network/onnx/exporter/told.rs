@@ -80,6 +80,14 @@ impl<'a> Exporter<'a> {
         initializers.iter().find(is_matrix).map(|_| (module, filters.as_str()))
     }
 
+    /// What cut the filters of a layer out of a parameter, where the exporter computed them ahead; called after the operation, such as `slice_1`.
+    pub fn part<'n>(&self, node: &'n NodeProto) -> Option<&'n str> {
+        const CUTS: [&str; 7] = ["slice", "select", "narrow", "getitem", "split", "chunk", "unbind"];
+        let [weight, _] = positions(node, operation(node))?;
+        let name = arguments(node).get(weight)?.strip_prefix('%')?;
+        CUTS.contains(&name.split('_').next()?).then_some(name)
+    }
+
     fn argument(&self, argument: &str) -> Told<'a> {
         match argument.strip_prefix('%') {
             Some(mark) if mark.starts_with("p_") => self.parameter(mark),

@@ -2,7 +2,7 @@
 
 use super::unknown;
 use crate::network::onnx::batch::Batch;
-use crate::network::onnx::call::{Call, Misfit, Outcome};
+use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
 use crate::network::onnx::schema::tensor_proto::DataType;
 use crate::network::onnx::tensor::{Constant, is_float};
 use crate::network::onnx::translate::{Translation, own_name, stem};
@@ -31,9 +31,26 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
             Some(dims) => super::shapes::of(call, &tensor_dims(dims)),
             None => Err(Misfit::Unsupported),
         },
+        [Value::Weight(weight), ..] if operator == "SplitToSequence" => in_parts(call, weight),
         [Value::Weight(Weight { dims, .. }) | Value::Opaque(dims), _] if operator == "Expand" => expand(to, call, dims),
+        [Value::Weight(Weight { dims, .. }) | Value::Opaque(dims), _] if operator == "Tile" => tile(to, call, dims),
         _ => derived(to, call),
     }
+}
+
+/// The parts of a weight in a sequence.
+fn in_parts(call: &Call, weight: &Weight) -> Outcome {
+    let axis = axis(call.int("axis").unwrap_or(0), weight.dims.len())?;
+    let lengths = super::movement::lengths(call, weight.dims[axis])?;
+    if lengths.iter().sum::<usize>() != weight.dims[axis] {
+        return Err(Misfit::Wrong(format!("cuts an axis of {} into parts of {lengths:?}", weight.dims[axis])));
+    }
+    let part = |length: usize| {
+        let mut dims = weight.dims.clone();
+        dims[axis] = length;
+        weight.seen_as(dims)
+    };
+    Ok(vec![Value::Sequence(lengths.into_iter().map(part).collect())])
 }
 
 /// What is computed from weights and tables only: it is the same for every sample and step but for the training of its weights.
@@ -166,6 +183,28 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let wanted: Option<Vec<u64>> = per_sample.iter().map(|&dim| u64::try_from(dim).ok()).collect();
     let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(own), &wanted)).ok_or(Misfit::Unsupported)?;
     let shape = Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>());
+    of_samples(to, call, shape, Batch::FIRST)
+}
+
+/// A tensor again for every sample, one behind the other in its first axis, as the heads of positions beside those of tokens (DeBERTa).
+fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
+    let repeats = call.input(1).as_constant().map(Constant::as_integers);
+    match repeats.as_deref() {
+        Some([batch, others @ ..])
+            if *batch as u64 == to.batch && others.iter().all(|&times| times == 1) && own.len() == others.len() + 1 =>
+        {
+            let (shape, batch) = match own {
+                [1, sample @ ..] => (sample, Batch::FIRST),
+                _ => (own, Batch::holding(0, own[0] as u64, None)),
+            };
+            of_samples(to, call, Shape::new(shape), batch)
+        }
+        _ => derived(to, call),
+    }
+}
+
+/// A fixed tensor as every sample has it.
+fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> Outcome {
     let id = match call.input(0) {
         Value::Weight(weight) => to.leaf(call, weight, shape)?,
         // Nobody trains it.
@@ -175,5 +214,5 @@ fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
             id
         }
     };
-    Ok(vec![Value::Feature(Feature { id, batch: Some(Batch::FIRST), guessed: false })])
+    Ok(vec![Value::Feature(Feature { id, batch: Some(batch), guessed: false })])
 }

@@ -27,17 +27,23 @@ pub(super) fn split_to_sequence(to: &mut Translation, call: &Call) -> Outcome {
     let input = call.feature(0)?;
     let axis = to.axis(input, call.int("axis").unwrap_or(0))?;
     let length = to.builder.shape(input.id).dims()[axis];
+    let lengths = lengths(call, length)?;
+    Ok(vec![Value::Sequence(parts(to, call, input, axis, &lengths)?.into())])
+}
+
+/// How long the parts are that a sequence cuts an axis into.
+pub(super) fn lengths(call: &Call, length: usize) -> Result<Vec<usize>, Misfit> {
     // Without the axis in its parts a sequence is of another operation than this one.
     let lengths = call.constant(1).filter(|_| call.int("keepdims").unwrap_or(1) != 0).ok_or(Misfit::Unsupported)?;
+    let every = lengths.dims.is_empty();
     let lengths: Vec<usize> =
         lengths.as_integers().into_iter().map(super::convolution::size).collect::<Result<_, _>>()?;
-    let lengths = match lengths.as_slice() {
-        &[part] if call.constant(1).is_some_and(|split| split.dims.is_empty()) && part > 0 => {
+    Ok(match lengths.as_slice() {
+        &[part] if every && part > 0 => {
             (0..length.div_ceil(part)).map(|index| part.min(length - index * part)).collect()
         }
         _ => lengths,
-    };
-    Ok(vec![Value::Sequence(parts(to, call, input, axis, &lengths)?.into())])
+    })
 }
 
 pub(super) fn sequence_at(call: &Call) -> Outcome {

@@ -57,8 +57,53 @@ fn parts_of_one_weight_are_layers_of_their_own() {
     let draft = Draft::new().weight("in_proj_weight", [8, 24]).numbers("sizes", &[8, 8, 8]);
     let draft = draft.node("Split", &["in_proj_weight", "sizes"], "q", vec![with::int("axis", 1)]).also(&["k", "v"]);
     let draft = draft.node("MatMul", &["x", "q"], "a", vec![]).node("MatMul", &["a", "k"], "b", vec![]);
-    let network = draft.node("MatMul", &["b", "v"], "y", vec![]).output("y").load().network;
-    assert_eq!(network.parameters(), 8 * 24);
+    let loaded = draft.node("MatMul", &["b", "v"], "y", vec![]).output("y").load();
+    assert_eq!(loaded.network.parameters(), 8 * 24);
+    let told =
+        "a, b, y read parts of parameters (\"in_proj_weight\" is one): where channels are pruned each of them goes on";
+    assert!(loaded.warnings[0].starts_with(told), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn a_weight_cut_into_a_sequence_is_its_parts() {
+    // `self.w.split(2)` by the default exporter with optimize=False.
+    let draft = Draft::new().weight("w", [4, 3, 1, 1]);
+    let draft = draft.numbers("lengths", &[2, 2]).numbers("first", &[0]).numbers("second", &[1]);
+    let draft = draft.node("SplitToSequence", &["w", "lengths"], "parts", vec![with::int("axis", 0)]);
+    let draft = draft.node("SequenceAt", &["parts", "first"], "u", vec![]).node("Conv", &["x", "u"], "a", vec![]);
+    let draft = draft.node("SequenceAt", &["parts", "second"], "v", vec![]).node("Conv", &["x", "v"], "b", vec![]);
+    let network = draft.node("Add", &["a", "b"], "y", vec![]).output("y").load().network;
+    assert_eq!((network.parameters(), network.coverage().unknown.len()), (12, 0));
+}
+
+#[test]
+fn positions_repeated_for_every_sample_stand_beside_its_heads() {
+    // DeBERTa: heads of tokens and samples in one axis, those of positions tiled to as many.
+    let draft = Draft::new().weight("p", [3, 8, 8]).node("Shape", &["x"], "s", vec![]).numbers("zero", &[0]);
+    let draft =
+        draft.node("Gather", &["s", "zero"], "n", vec![]).numbers("ones", &[1, 1]).numbers("heads", &[-1, 8, 8]);
+    let draft = draft.node("Concat", &["n", "ones"], "times", vec![with::int("axis", 0)]);
+    let draft = draft.node("Tile", &["p", "times"], "t", vec![]).node("Reshape", &["x", "heads"], "h", vec![]);
+    let draft = draft.node("MatMul", &["h", "t"], "scores", vec![]).numbers("apart", &[-1, 3, 8, 8]);
+    let network = draft.node("Reshape", &["scores", "apart"], "y", vec![]).output("y").load().network;
+    assert_eq!((network.parameters(), network.output_shape().dims()), (3 * 8 * 8, [3, 8, 8].as_slice()));
+    assert_eq!(network.coverage().unknown.len(), 0);
+}
+
+#[test]
+fn parts_that_the_exporter_cut_ahead_are_told_of() {
+    // F.conv2d(x, self.w[:2]) beside F.conv2d(x, self.w): the first has a tensor of its own, called after what cut it.
+    let conv =
+        |weight: &str| format!("%c : f[target=torch.ops.aten.conv2d.default](args = (%x, %{weight}, None, [1, 1]))");
+    let draft = Draft::new().stored("slice_1", floats(&[2, 3, 1, 1], &[0.5; 6]));
+    let draft = draft.node("Conv", &["x", "slice_1"], "a", vec![]).noted(OPERATION, &conv("slice_1"));
+    let draft = draft.stored("w", floats(&[4, 3, 1, 1], &[0.5; 12]));
+    let draft = draft.node("Conv", &["x", "w"], "b", vec![]).noted(OPERATION, &conv("p_w"));
+    let draft = draft.node("Concat", &["a", "b"], "y", vec![with::int("axis", 1)]).output("y");
+    let loaded = draft.signed("p_w: PARAMETER target='w'").load();
+    assert_eq!(loaded.network.parameters(), 12);
+    let told = "a read parts of parameters (\"slice_1\" is one)";
+    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
 }
 
 #[test]
