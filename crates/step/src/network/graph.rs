@@ -318,6 +318,11 @@ impl NetworkBuilder {
         self.nodes[node.0].trained = Some(elements);
     }
 
+    /// Whether samples of a batch meet each other in a node.
+    pub(super) fn is_across(&self, node: NodeId) -> bool {
+        self.nodes[node.0].facts(&self.nodes).across
+    }
+
     /// Elements of the weights that a node added before reads, its own or those it shares.
     pub fn weights_of(&self, node: NodeId) -> u64 {
         self.nodes[node.0].facts(&self.nodes).weights_read()

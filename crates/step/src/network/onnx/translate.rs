@@ -96,6 +96,10 @@ impl<'a> Translation<'a> {
     /// What to tell where the file declares another shape for what a node gives than its operator does; the batch is open in any case.
     fn contradiction(&self, node: &NodeProto, name: &str, value: &Value) -> Option<String> {
         let Value::Feature(feature @ Feature { batch: Some(batch), guessed: false, .. }) = value else { return None };
+        // Samples that meet each other are as many as the batch in both of its axes.
+        if self.builder.is_across(feature.id) {
+            return None;
+        }
         let (declared, made) = (self.declared.get(name)?, self.dims(*feature));
         let open = |axis: usize| axis == batch.axis;
         let fits = |(axis, (declared, made)): (usize, (&Option<u64>, &u64))| {
@@ -327,9 +331,10 @@ impl<'a> Translation<'a> {
     }
 
     /// Whether a tensor that two nodes read under one name is one tensor. Exporters merge equal vectors; those that are told apart by the
-    /// exporter's notes, or that a node of the module reads which they are of, are what they are called.
+    /// exporter's notes, or that a node of the module reads which they are of, are what they are called, and so are all in files of ours.
     fn is_same(&self, call: &Call, weight: &Weight) -> bool {
         weight.is_matrix()
+            || self.ours
             || weight.certain
             || is_within(own_name(call), &weight.tensor)
             || self.exporter.is_own(call.node, &weight.tensor)
@@ -475,6 +480,10 @@ pub(super) enum Tie {
 fn identity(weight: &Weight, call: &Call, place: usize) -> String {
     match weight.view {
         View::Stored | View::Turned => weight.tensor.to_string(),
+        // A whole vector, whatever axes of length 1 it has beside its own.
+        View::Other if !weight.is_matrix() && !weight.computed && elements(&weight.dims) == weight.elements => {
+            weight.tensor.to_string()
+        }
         View::Other => call.node.input.get(place).cloned().unwrap_or_default(),
     }
 }
@@ -497,7 +506,7 @@ fn is_within(node: &str, tensor: &str) -> bool {
         .filter(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
     let scope = again
         .map(|(first, _)| first)
-        .filter(|first| first.rsplit('/').next() == module.rsplit('.').next())
+        .filter(|first| first.rsplit(['/', '.']).next() == module.rsplit('.').next())
         .unwrap_or(scope);
     let place = scope.rsplit('/').take(module.matches('.').count() + 1).collect::<Vec<_>>();
     let place: Vec<&str> = place.into_iter().rev().collect();

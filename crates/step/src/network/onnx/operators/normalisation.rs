@@ -186,6 +186,9 @@ pub(super) fn joined(to: &mut Translation, call: &Call, input: Feature, binary: 
     let name = if next == Affine::Scale { to.name(call) } else { to.builder.node(input.id).name.clone() };
     to.builder.replace(input.id, Op::GroupNorm { groups, affine: next }, &name);
     to.builder.set_trained(input.id, trained);
+    if next == Affine::ScaleAndShift {
+        to.tie(input.id, call, place);
+    }
     true
 }
 

@@ -86,3 +86,42 @@ fn batch_norm_that_the_default_exporter_folded_is_taken_from_its_notes() {
         assert!(loaded.warnings[0].contains("folded 1 batch normalisations"), "{:?}", loaded.warnings);
     }
 }
+
+#[test]
+fn a_normalisation_that_runs_twice_is_one_in_files_of_ours_too() {
+    let mut builder = NetworkBuilder::new("twice", Shape::new([12, 32]));
+    let norm = || Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift };
+    let first = builder.add("norm", norm(), &[builder.input()]).unwrap();
+    let middle = builder.add("exp", Op::Activation(Activation::Exp), &[first]).unwrap();
+    let second = builder.add("elsewhere", norm(), &[middle]).unwrap();
+    builder.share(second, first).unwrap();
+    let network = builder.finish(second);
+    assert_eq!(network.parameters(), 64);
+    rewritten(&network);
+}
+
+#[test]
+fn a_normalisation_of_groups_that_runs_twice_counts_once() {
+    // self.h(self.h(x)), h being nn.Sequential with nn.GroupNorm(2, 4) as its second: the older exporter numbers the scope `h.1`.
+    let ones = |value: f32| with::tensor("value", floats(&[2], &[value; 2]));
+    let mut draft = Draft::opset(17).input("x", [Named("batch"), Is(4), Is(8), Is(8)]);
+    draft =
+        draft.weight("h.1.weight", [4]).weight("h.1.bias", [4]).numbers("groups", &[0, 2, -1]).numbers("axes", &[1, 2]);
+    draft = draft.node("Constant", &[], "ones", vec![ones(1.0)]).node("Constant", &[], "zeros", vec![ones(0.0)]);
+    draft = draft.node("Shape", &["x"], "shape", vec![]);
+    for (input, scope) in [("x", "/h/h.1"), ("/h/h.1/Add", "/h/h.1_1")] {
+        let named = |node: &str| format!("{scope}/{node}");
+        draft = draft.node("Reshape", &[input, "groups"], &named("Reshape"), vec![]);
+        let operands = [&*named("Reshape"), "ones", "zeros"];
+        draft = draft.node("InstanceNormalization", &operands, &named("InstanceNormalization"), vec![]);
+        draft = draft.node("Reshape", &[&named("InstanceNormalization"), "shape"], &named("Reshape_1"), vec![]);
+        draft = draft.node("Unsqueeze", &["h.1.weight", "axes"], &named("Unsqueeze"), vec![]);
+        draft = draft.node("Unsqueeze", &["h.1.bias", "axes"], &named("Unsqueeze_1"), vec![]);
+        draft = draft.node("Mul", &[&named("Reshape_1"), &named("Unsqueeze")], &named("Mul"), vec![]);
+        draft = draft.node("Add", &[&named("Mul"), &named("Unsqueeze_1")], &named("Add"), vec![]);
+    }
+    let network = draft.output("/h/h.1_1/Add").load().network;
+    assert_eq!((network.parameters(), network.nodes().len()), (8, 3));
+    assert!(network.nodes()[2].shares.is_some());
+    rewritten(&network);
+}
