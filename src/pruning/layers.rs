@@ -31,7 +31,7 @@ pub(super) fn ranked(network: &Network, tensors: &[Option<Channels>]) -> Vec<Lay
         if !node.is_ranked() || shortcuts.contains(&id) {
             continue;
         }
-        let filters = match matches!(node.op, Op::Conv(_) | Op::Conv3d(_)) {
+        let filters = match matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_)) {
             true => each(&channels.ids),
             // What passes through on another axis is not of its making.
             false if channels.axis + 1 < node.shape.rank() => continue,

@@ -86,8 +86,8 @@ impl<'a> Pruner<'a> {
 
     /// Every channel that cannot go, layer by layer, with the reason.
     pub fn unprunable(&self) -> Vec<Unprunable> {
-        let made =
-            self.network.iter().filter(|(_, node)| matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::Linear(_)));
+        let makes = |node: &Node| matches!(node.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Linear(_));
+        let made = self.network.iter().filter(|(_, node)| makes(node));
         made.flat_map(|(id, node)| self.unprunable_of(id, node)).collect()
     }
 
@@ -109,5 +109,30 @@ impl<'a> Pruner<'a> {
         let mut order: Vec<(f64, Group)> = ranking.scores().zip(groups).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         order.into_iter().map(|(_, group)| group).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{Conv, ConvTranspose, NetworkBuilder, Shape, Window};
+
+    #[test]
+    fn what_only_convolutions_turned_around_make_can_go() {
+        // The generator of a DCGAN (Radford et al. 2015): 4x4 kernels, a stride of 2.
+        let mut builder = NetworkBuilder::new("generator", Shape::new([64, 4, 4]));
+        let mut at = builder.input();
+        for (name, out_channels) in [("a", 32), ("b", 16), ("c", 3)] {
+            let conv = Conv { out_channels, window: Window::square(4, 2, 1), groups: 1, bias: false };
+            at = builder.add(name, Op::ConvTranspose(ConvTranspose { conv, extra: [0, 0] }), &[at]).unwrap();
+        }
+        let network = builder.finish(at);
+        let pruner = Pruner::new(&network);
+        let ranking = Ranking::random(&pruner, &mut generator(7, "generator", 50, 0));
+        let pruned = pruner.prune(&ranking, Goal::percent(&network, 50.0)).unwrap();
+        assert!((pruned.percent - 50.0).abs() < 2.0, "{} %", pruned.percent);
+        let stays = pruner.unprunable();
+        assert_eq!(stays.len(), 1);
+        assert_eq!((stays[0].layer.as_str(), stays[0].channels, &stays[0].reason), ("c", 3, &Reason::Result));
     }
 }

@@ -38,10 +38,10 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether pruning draws for its filters: a convolution, and a fully connected layer that works on tokens; the classifiers of CNNs are
+    /// Whether pruning draws for its filters: a convolution, also one that is turned around, and a fully connected layer that works on tokens; the classifiers of CNNs are
     /// left alone, as published; and the width of what words are looked up as.
     pub fn is_ranked(&self) -> bool {
-        matches!(self.op, Op::Conv(_) | Op::Conv3d(_) | Op::Embedding(_))
+        matches!(self.op, Op::Conv(_) | Op::Conv3d(_) | Op::ConvTranspose(_) | Op::Embedding(_))
             || (matches!(self.op, Op::Linear(_)) && self.shape.rank() > 1)
     }
 

@@ -4,7 +4,7 @@ use super::file::{File, Initializer};
 use super::schema::{TensorProto, tensor_proto::DataType};
 use super::tensor::{dims, raw_values};
 use super::translate::Filters;
-use crate::network::{Network, Node};
+use crate::network::{Network, Node, Op};
 use perf4sight_conventions::error::{self, Error};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -35,7 +35,7 @@ pub(super) fn read(
     let stored: BTreeMap<&str, &Initializer> =
         file.initializers.iter().map(|initializer| (initializer.tensor.name(), initializer)).collect();
     let mut magnitudes = BTreeMap::new();
-    for Node { name: node, .. } in network.nodes().iter().filter(|node| node.is_ranked()) {
+    for Node { name: node, op, .. } in network.nodes().iter().filter(|node| node.is_ranked()) {
         let missing =
             |why: &str| Error::input(format!("holds no weights for \"{node}\": {why}")).file(path).help(WITH_WEIGHTS);
         let Filters { tensor, axis } =
@@ -45,10 +45,24 @@ pub(super) fn read(
         let dims = dims(&initializer.tensor).unwrap_or_default();
         magnitudes.insert(
             node.clone(),
-            means(&values, &dims, *axis).ok_or_else(|| missing("their payload is empty or cut off"))?,
+            of_groups(&values, &dims, *axis, groups(op)).ok_or_else(|| missing("their payload is empty or cut off"))?,
         );
     }
     Ok(magnitudes)
+}
+
+/// Groups of which the filters of each lie behind those of the one before, on another axis than their own.
+fn groups(op: &Op) -> usize {
+    if let Op::ConvTranspose(transposed) = op { transposed.conv.groups } else { 1 }
+}
+
+/// The means along an axis of each of so many groups, which lie one behind the other on the first axis.
+fn of_groups(values: &[f64], dims: &[usize], axis: usize, groups: usize) -> Option<Vec<f64>> {
+    let mut dims = dims.to_vec();
+    *dims.first_mut()? /= groups.max(1);
+    let each = values.len().checked_div(groups).filter(|&each| each > 0 && each * groups == values.len())?;
+    let means: Option<Vec<Vec<f64>>> = values.chunks(each).map(|part| means(part, &dims, axis)).collect();
+    means.map(|means| means.concat())
 }
 
 /// The means along an axis of a tensor of that shape.

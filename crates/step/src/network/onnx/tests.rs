@@ -511,6 +511,19 @@ fn magnitudes_of_fully_connected_layers_are_those_of_their_outputs() {
 }
 
 #[test]
+fn magnitudes_of_convolutions_turned_around_are_those_of_what_they_make() {
+    // Two groups of one input and two outputs each: filters lie by input, then by output of its group.
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("turned.onnx");
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(2), Is(8), Is(8)]);
+    let draft = draft.stored("w", floats(&[2, 2, 1, 1], &[1.0, -2.0, 3.0, -4.0]));
+    let draft = draft.node("ConvTranspose", &["x", "w"], "y", vec![with::int("group", 2)]).output("y");
+    std::fs::write(&path, draft.bytes()).unwrap();
+    let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
+    assert_eq!(magnitudes.values().collect::<Vec<_>>(), [&vec![1.0, 2.0, 3.0, 4.0]]);
+}
+
+#[test]
 fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("two.onnx");

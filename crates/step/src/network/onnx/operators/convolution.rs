@@ -131,6 +131,7 @@ pub(super) fn transposed(to: &mut Translation, call: &Call) -> Outcome {
     let bias = to.has_bias(call);
     let conv = Conv { out_channels, window, groups, bias };
     let node = to.add_like(&to.name(call), Op::ConvTranspose(ConvTranspose { conv, extra }), &[image])?;
+    to.filters_lie(node.id, call, 1);
     let result = to.filter(node, call, bias.then_some(out_channels))?;
     single(unfolded(to, call, result, 0)?)
 }

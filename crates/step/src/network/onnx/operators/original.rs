@@ -72,7 +72,13 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
                 let dims: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
                 let id = to.add(&name(), Op::Parameter(batch.sample(&dims)), &[]).map_err(said)?;
                 to.count(id, call, &[]);
-                *operand = Value::Feature(Feature { id, batch: Some(batch), guessed: false });
+                let numbers = Feature { id, batch: Some(batch), guessed: false };
+                *operand = Value::Feature(match is_place(call, place) {
+                    true => to
+                        .add_like(&format!("{}_places", name()), Op::Cast(Element::Integer), &[numbers])
+                        .map_err(said)?,
+                    false => numbers,
+                });
             }
             _ => {}
         }
@@ -89,16 +95,18 @@ fn is_place(call: &Call, place: usize) -> bool {
     }
 }
 
-/// Where numbers of the file, which are those of its own batch, have its samples: an axis that is as long as the open batch, or what elements
-/// are written into, as long as the fixed one where they hold it.
+/// Where numbers of the file, which are those of its own batch, have its samples: an axis that is as long as the open batch, or where what is
+/// beside them has it; of a fixed batch what elements are written into, and places that are looked up in.
 fn of_samples(to: &Translation, call: &Call, place: usize, dims: &[usize]) -> Option<Batch> {
     let held = |axis: usize| dims.get(axis).is_some_and(|&dim| dim as u64 == to.batch);
+    let fits = |batch: &Batch| dims.get(batch.axis).is_some_and(|&dim| batch.fits(dim as u64, to.batch));
+    let beside = call.features().find_map(|feature| feature.batch).filter(fits);
     if to.is_symbolic() {
-        return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at);
+        return (0..dims.len()).find(|&axis| held(axis)).map(Batch::alone_at).or(beside);
     }
-    let written = matches!(call.node.op_type(), "Scatter" | "ScatterElements") && place == 0;
-    let batch = call.features().find_map(|feature| feature.batch).filter(|batch| batch.alone())?;
-    (written && held(batch.axis)).then_some(batch)
+    let operator = call.node.op_type();
+    let written = matches!(operator, "Scatter" | "ScatterElements") && place == 0;
+    beside.filter(|_| written || operator == "GatherElements" && place == 1)
 }
 
 /// The attributes as the operator sets that we write have them, and axes that moved from an attribute to an input.

@@ -91,6 +91,23 @@ fn positions_repeated_for_every_sample_stand_beside_its_heads() {
 }
 
 #[test]
+fn places_looked_up_for_every_sample_are_integers_of_it() {
+    // DeBERTa: scores by distance become scores by place, of samples and heads in one axis.
+    let draft = Draft::new().node("Shape", &["x"], "s", vec![]).numbers("zero", &[0]).numbers("three", &[3]);
+    let draft = draft.node("Gather", &["s", "zero"], "n", vec![]).node("Mul", &["n", "three"], "rows", vec![]);
+    let draft = draft.numbers("sides", &[8, 8]).numbers("heads", &[-1, 8, 8]).numbers("apart", &[-1, 3, 8, 8]);
+    let draft = draft.node("Concat", &["rows", "sides"], "all", vec![with::int("axis", 0)]);
+    let draft = draft.numbers("places", &[7, 6, 5, 4, 3, 2, 1, 0]).node("Expand", &["places", "all"], "index", vec![]);
+    let draft = draft.node("Reshape", &["x", "heads"], "h", vec![]);
+    let draft = draft.node("GatherElements", &["h", "index"], "g", vec![with::int("axis", 2)]);
+    let network = draft.node("Reshape", &["g", "apart"], "y", vec![]).output("y").load().network;
+    let looked_up = network.nodes().iter().find(|node| matches!(node.op, Op::Unknown(_))).unwrap();
+    let places = network.node(looked_up.inputs[1]);
+    assert_eq!((places.element, places.shape.dims()), (Element::Integer, [3, 8, 8].as_slice()));
+    rewritten(&network);
+}
+
+#[test]
 fn parts_that_the_exporter_cut_ahead_are_told_of() {
     // F.conv2d(x, self.w[:2]) beside F.conv2d(x, self.w): the first has a tensor of its own, called after what cut it.
     let conv =
