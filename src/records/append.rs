@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::input_file;
 use crate::whole_file;
 use crate::workload::{Quantity, Stage, Variable};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -175,19 +175,4 @@ pub fn ensure_writable(folder: &Path) -> Result<()> {
     whole_file::try_folder(folder, PROBE_BYTES).map_err(|cause| {
         Error::io(folder, "write here", &cause).help("make room or permit writing, or set log_dir to another folder")
     })
-}
-
-/// Holds `folder` for this process; dropped, it is free again, however the process ends.
-///
-/// # Errors
-/// When another process holds it.
-pub fn lock_folder(folder: &Path) -> Result<File> {
-    let handle = File::open(folder).map_err(|cause| Error::io(folder, "open the folder", &cause))?;
-    match handle.try_lock() {
-        Ok(()) => Ok(handle),
-        Err(TryLockError::WouldBlock) => Err(Error::device("another run is writing rows here")
-            .file(folder)
-            .help("wait for it to finish, or set another log_dir")),
-        Err(TryLockError::Error(cause)) => Err(Error::io(folder, "lock the folder", &cause)),
-    }
 }

@@ -17,7 +17,7 @@ mod record;
 mod variant;
 mod visits;
 
-pub use append::{Appender, ensure_writable, lock_folder};
+pub use append::{Appender, ensure_writable};
 pub use attempts::{Attempt, CONDITIONS_FILE};
 pub use dialect::check_cell;
 pub use log::{Duplicate, Log, any_rows, list, log_file, read, row_file};

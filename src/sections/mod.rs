@@ -8,7 +8,6 @@ pub mod calibrate;
 pub mod create_network_dataset;
 pub mod fingerprint;
 pub mod fingerprints;
-mod held;
 pub mod inspect;
 mod named;
 pub mod networks;

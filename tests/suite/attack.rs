@@ -238,7 +238,8 @@ fn of_many_runs_at_once_one_measures_and_the_others_say_why_they_do_not() {
             (output.status.code(), String::from_utf8(output.stderr).unwrap())
         };
         let ended: Vec<_> = running.into_iter().map(output).collect();
-        let refused = ended.iter().filter(|(code, said)| *code == Some(5) && said.contains("another run is writing"));
+        let refused =
+            ended.iter().filter(|(code, said)| *code == Some(5) && said.contains("another perf4sight is writing"));
         let done = ended.iter().filter(|(code, _)| *code == Some(0));
         assert_eq!((done.count(), refused.count()), (1, 5), "round {round}: {ended:#?}");
         fs::remove_dir_all(scene.path("profiling_csvs")).unwrap();

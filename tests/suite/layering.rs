@@ -39,7 +39,7 @@ const EARLIER: &[&str] = &["*"];
 
 /// Every module may use these, which lie in crates of their own; among those the compiler keeps the order.
 const BASE: &[&str] =
-    &["error", "units", "stats", "workload", "input_file", "whole_file", "private_folder", "checksum"];
+    &["error", "units", "stats", "workload", "input_file", "whole_file", "private_folder", "held_folder", "checksum"];
 
 /// What may only be written in the sources that start with one of these paths, below `src/` or `crates/`.
 const EFFECTS: &[(&[&str], &[&str])] = &[

@@ -680,7 +680,7 @@ fn a_profile_is_written_by_one_run_at_a_time() {
     let mut context = context(Mode::Normal, &out, &err);
     let _held = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap();
     let error = Journal::open(folder.path(), &planned, &device, 0, &mut context).unwrap_err().to_string();
-    assert!(error.contains("another run is writing rows here"), "{error}");
+    assert!(error.contains("another perf4sight is writing into this folder"), "{error}");
 }
 
 #[test]

@@ -298,7 +298,7 @@ fn a_profiler_of_the_scripts_own_is_left_alone() {
     let all = profiled("torch.profiler.profile(); own.start()");
     let Some((scene, python)) = scene(&all) else { return };
     let run = record(&scene, "", &format!("{python} train.py 12")).fails(5).prints("own True").prints("trained");
-    run.says("the script's own profiler ran in");
+    run.says("left alone, for the script's own profiler ran in them: ");
     let some = profiled("None; before = torch.profiler.profile(); before.start()")
         .replace("    pass\n", "    if iteration == 5: before.stop()\n");
     let scene = scene.file("train.py", some);

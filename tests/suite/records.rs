@@ -3,8 +3,7 @@
 use crate::fixtures::shared;
 use perf4sight::machine::{Conditions, Setting};
 use perf4sight::records::{
-    Appender, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant, list, lock_folder,
-    log_file, read,
+    Appender, Learned, Log, MemoryColumns, Outcome, Provenance, Reading, Record, Run, Variant, list, log_file, read,
 };
 use perf4sight::units::{Bytes, Milliseconds};
 use perf4sight::workload::{Quantity, Stage, Workload};
@@ -252,15 +251,6 @@ fn the_published_columns_come_first() {
     let Some(published) = shared("tx2/profiling_csvs/memory/resnet18_0-gt.csv") else { return };
     let memory = written(folder.path(), &[memory_record(4)]);
     assert!(header(&memory).starts_with(&header(&published)));
-}
-
-#[test]
-fn a_folder_is_written_by_one_run_at_a_time() {
-    let folder = TempDir::new().unwrap();
-    let held = lock_folder(folder.path()).unwrap();
-    assert!(lock_folder(folder.path()).unwrap_err().to_string().contains("another run"));
-    drop(held);
-    assert!(lock_folder(folder.path()).is_ok());
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Iterations that take much longer than those around them, as an evaluation or a checkpoint makes them: what they make of the mean.
 
-use crate::counted::counted;
 use crate::recording::Times;
 use crate::summary::MISSES;
 use crate::usual::Usual;
 use perf4sight_conventions::stats::mean;
+use perf4sight_conventions::units::counted;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// Iterations that took much longer than those around them, with the profiler or without. They come seldom, so that some dozens of

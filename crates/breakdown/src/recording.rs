@@ -1,8 +1,8 @@
 //! What `perf4sight record` tells beside a trace: how long iterations took, with the profiler and without it.
 
-use crate::counted::counted;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::input_file;
+use perf4sight_conventions::units::counted;
 use perf4sight_traces::recording_of;
 use serde::Deserialize;
 use std::io::Read;
@@ -146,7 +146,8 @@ impl Recording {
 
     /// What the script ran with, as far as it is told: `PyTorch 2.11.0 on 4 threads`.
     pub fn origin(&self) -> Option<String> {
-        let threads = self.threads.map_or(String::new(), |threads| format!(" on {}", counted(threads, "thread")));
+        let threads =
+            self.threads.map_or(String::new(), |threads| format!(" on {}", counted(threads.into(), "thread")));
         Some(format!("PyTorch {}{threads}", self.torch.as_ref()?))
     }
 

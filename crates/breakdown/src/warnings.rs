@@ -1,12 +1,12 @@
 //! What a reader should know of a breakdown beside its figures, in sentences.
 
 use crate::breakdown::{Breakdown, RankBreakdown};
-use crate::counted::counted;
 use crate::iterations::{self, Found, Markers};
 use crate::recorded::Recorded;
 use crate::threads::Thread;
 use crate::warm_up::WarmUp;
 use perf4sight_conventions::stats::{mean, median};
+use perf4sight_conventions::units::counted;
 use perf4sight_traces::intervals::Interval;
 use perf4sight_traces::{Event, Ranked, Trace};
 

@@ -3,6 +3,7 @@
 
 pub mod checksum;
 pub mod error;
+pub mod held_folder;
 pub mod input_file;
 pub mod private_folder;
 pub mod stats;

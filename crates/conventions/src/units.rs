@@ -150,6 +150,19 @@ impl fmt::Display for Percent {
     }
 }
 
+/// How many of what, by the word for one of them, to which more add an *s*.
+///
+/// ```
+/// use perf4sight_conventions::units::counted;
+/// assert_eq!((counted(1, "thread"), counted(4, "thread")), ("1 thread".to_owned(), "4 threads".to_owned()));
+/// ```
+pub fn counted(count: u64, one: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    }
+}
+
 /// A count with thousands separators.
 ///
 /// ```

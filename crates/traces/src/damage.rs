@@ -1,5 +1,6 @@
 //! What was wrong with a trace and read around.
 
+use perf4sight_conventions::units::counted;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -46,12 +47,17 @@ impl Damage {
     /// One sentence for everything that a reader of the trace should know.
     pub fn warnings(&self) -> Vec<String> {
         let event = |(kind, (count, at)): (&Kind, &(u64, Option<u64>))| {
-            let events = if *count == 1 { "event was" } else { "events were" };
             let place = at.map_or(String::new(), |at| format!(" (the first at byte {at} of the JSON)"));
-            format!("{count} {events} left out: {kind}{place}")
+            format!("{}: {kind}{place}", left_out(*count))
         };
         self.truncated.iter().chain(&self.others).cloned().chain(self.events.iter().map(event)).collect()
     }
+}
+
+/// "1 event was left out"
+pub(crate) fn left_out(events: u64) -> String {
+    let were = if events == 1 { "was" } else { "were" };
+    format!("{} {were} left out", counted(events, "event"))
 }
 
 impl fmt::Display for Kind {

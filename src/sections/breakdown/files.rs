@@ -3,7 +3,7 @@
 use super::json::FORMAT;
 use super::published;
 use crate::error::{Error, Result};
-use crate::sections::held::hold;
+use crate::held_folder::hold;
 use crate::whole_file;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -23,6 +23,8 @@ const OURS: &str = "perf4sight";
 const UNFINISHED: &str = ".breakdown.";
 /// So long another breakdown may take to write its files.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What to do where it stays held.
+const HELD: &str = "wait until it has ended, or choose another folder (out)";
 /// What else there is beside what was published.
 const OTHERS: [&str; 2] = ["breakdown.csv", "stacks.folded"];
 
@@ -67,7 +69,7 @@ impl Files {
         let failed = |doing: &'static str| move |cause: io::Error| Error::io(out, doing, &cause);
         fs::create_dir_all(out).map_err(failed("make this folder"))?;
         // Of two breakdowns at once the later one replaces the other as a whole.
-        let _held = hold(out, PATIENCE)?;
+        let _held = hold(out, PATIENCE, HELD)?;
         remove_leftovers(out).map_err(failed("remove what an interrupted breakdown left"))?;
         let fresh = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(out);
         let fresh = fresh.map_err(failed("write into this folder"))?;

@@ -5,6 +5,7 @@ use super::tally::Spent;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::frame::Context;
+use crate::held_folder::hold;
 use crate::machine::{Conditions, Setting};
 use crate::plan::Ledger;
 use crate::records::layers::{self, LayerAppender, LayerLog, LayerRecord, Pass};
@@ -13,6 +14,7 @@ use crate::workload::{Quantity, Stage, Variable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A profile that rows are added to; no other process can add to it meanwhile.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Journal {
     ) -> Result<Self> {
         let variables: BTreeSet<Variable> = files(planned).into_iter().map(|(_, variable)| variable).collect();
         variables.iter().try_for_each(|variable| records::ensure_writable(&log_dir.join(variable.name())))?;
-        let lock = records::lock_folder(log_dir)?;
+        let lock = hold(log_dir, Duration::ZERO, "wait for it to finish, or set another log_dir")?;
         let mut provenance = provenance(log_dir, &device.setting())?;
         let date = humantime::format_rfc3339_seconds(context.now()).to_string();
         let config = context.config.clone();

@@ -11,13 +11,13 @@ mod watcher;
 use crate::config::Values;
 use crate::error::{Error, Result};
 use crate::frame::{Context, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use crate::held_folder::hold;
 use crate::machine::Watch;
 use crate::machine::foreground::{Ended, Foreground};
-use crate::sections::held::hold;
 use crate::sections::python::Python;
 use crate::sections::time::time;
+use crate::units::counted;
 use outcome::Outcome;
-use perf4sight_breakdown::counted;
 use serde_json::json;
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -61,7 +61,7 @@ impl Verb for Record {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
-        let _held = hold(&self.out, Duration::ZERO)?;
+        let _held = hold(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
         // Another one may have ended meanwhile.
         self.check_room()?;
         let recorded = self.record(context).and_then(|outcome| outcome.summary(context));

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::frame::{Context, Summary};
 use crate::machine::foreground::{Asked, Ended};
 use crate::report::{Cell, Column, Table};
-use crate::units::{Milliseconds, Percent};
-use perf4sight_breakdown::{Overhead, Recording, counted};
+use crate::units::{Milliseconds, Percent, counted};
+use perf4sight_breakdown::{Overhead, Recording};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io;
@@ -208,7 +208,7 @@ impl Outcome<'_> {
         }
         if let Some(told) = self.told.iter().find(|told| told.own_profiler > 0) {
             let left = counted(told.own_profiler, "iteration");
-            return failed(&format!("the script's own profiler ran in {left}, which was left alone"))
+            return failed(&format!("left alone, for the script's own profiler ran in them: {left}"))
                 .help("the script has a trace already, or let it not use its profiler");
         }
         if let Some(begun) = self.told.iter().find(|told| told.iterations_are.is_some()) {

@@ -2,7 +2,7 @@
 
 use super::told::{self, Phase, Told};
 use crate::frame::Context;
-use perf4sight_breakdown::counted;
+use crate::units::counted;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 

@@ -1,7 +1,7 @@
 //! Traces in the making, one of each process.
 
 use crate::category::Category;
-use crate::damage::Kind;
+use crate::damage::{Kind, left_out};
 use crate::room;
 use crate::trace::{Event, Header, Phase, Trace, Track, TrackId};
 use std::cmp::Reverse;
@@ -103,10 +103,10 @@ impl Processes {
     /// Their traces, by number.
     pub fn finish(mut self) -> Vec<Trace> {
         if self.left_out > 0 {
-            self.told.push(format!("{} events were left out: {}", self.left_out, room::full(self.room)));
+            self.told.push(format!("{}: {}", left_out(self.left_out), room::full(self.room)));
         }
         if self.strange > 0 {
-            self.told.push(format!("{} events of more than {MOST} processes were left out", self.strange));
+            self.told.push(format!("{}: of processes beyond the first {MOST}", left_out(self.strange)));
         }
         let on_device = |process: &Process| process.trace.events.iter().any(|event| event.category.on_device());
         let any_on_device = self.traces.values().any(on_device);

@@ -3,9 +3,10 @@
 use super::colours::of_class;
 use super::names::briefest;
 use super::{Typical, milliseconds};
-use crate::breakdown::{Class, Frame, counted};
+use crate::breakdown::{Class, Frame};
 use crate::report::{Axis, Block, Call, Chart, Flame, Plot, Series, Texture};
 use crate::traces::Category;
+use crate::units::counted;
 
 /// The flame graph, or why there is none.
 pub(super) fn blocks(typical: &Typical) -> Vec<Block> {

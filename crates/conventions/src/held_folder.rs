@@ -10,11 +10,12 @@ use std::time::Duration;
 /// How often a folder that another one holds is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Holds `folder` for this process, which waits so long where another one does; dropped, it is free again, however the process ends.
+/// Holds `folder` for this process, which waits so long where another one does; dropped, it is free again, however the process ends. `help`
+/// is what to do where it stays held.
 ///
 /// # Errors
 /// When another process holds it all the time.
-pub(super) fn hold(folder: &Path, mut patience: Duration) -> Result<File> {
+pub fn hold(folder: &Path, mut patience: Duration, help: &str) -> Result<File> {
     let failed = |cause: std::io::Error| Error::io(folder, "lock this folder", &cause);
     let handle = File::open(folder).map_err(failed)?;
     loop {
@@ -28,10 +29,25 @@ pub(super) fn hold(folder: &Path, mut patience: Duration) -> Result<File> {
                 patience = patience.saturating_sub(LOOK_AGAIN);
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::device("another perf4sight is writing into this folder")
-                    .file(folder)
-                    .help("wait until it has ended, or choose another folder (out)"));
+                return Err(Error::device("another perf4sight is writing into this folder").file(folder).help(help));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn a_folder_is_held_by_one_at_a_time() {
+        let folder = TempDir::new().unwrap();
+        let hold = |patience| hold(folder.path(), patience, "wait for it to finish");
+        let held = hold(Duration::ZERO).unwrap();
+        let told = hold(LOOK_AGAIN).unwrap_err().to_string();
+        assert!(told.contains("another perf4sight") && told.contains("wait for it to finish"), "{told}");
+        drop(held);
+        assert!(hold(Duration::ZERO).is_ok());
     }
 }
