@@ -67,10 +67,12 @@ fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
             one.interval.map(|ends| format!(" ({} with 95 %)", range(ends.map(|end| milliseconds(end).to_string()))));
         format!("{}{}", milliseconds(one.mean), interval.unwrap_or_default())
     };
+    let apart = before.interval.zip(after.interval).is_some_and(|([a, b], [c, d])| b < c || d < a);
+    let chance = if apart { "" } else { ", which may be none" };
     let change = milliseconds((after.mean - before.mean).abs());
     let word = if after.mean < before.mean { "less" } else { "more" };
     format!(
-        ", recording included; without what recording takes it is {change} {word}: {} before and {} after",
+        ", recording included; without what recording takes it is {change} {word}{chance}: {} before and {} after",
         side(before),
         side(after)
     )
@@ -173,5 +175,28 @@ fn shown(measure: Measure, value: f64) -> Cell {
             Unit::Percent => Percent(value).into(),
             Unit::Times => value.into(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of intervals that have a moment in common, and of none, nobody knows whether the change is one.
+    #[test]
+    fn a_change_without_recording_that_may_be_none_is_called_so() {
+        let told = |ends: [Option<[f64; 2]>; 2]| {
+            let [before, after] = ends;
+            without_recording([
+                WithoutRecording { mean: 2e6, interval: before },
+                WithoutRecording { mean: 1e6, interval: after },
+            ])
+        };
+        let apart = told([Some([1.8e6, 2.2e6]), Some([0.9e6, 1.1e6])]);
+        assert!(apart.contains("it is 1.00 ms less: 2.00 ms"), "{apart}");
+        for ends in [[Some([0.5e6, 3e6]), Some([0.9e6, 1.1e6])], [None, Some([0.9e6, 1.1e6])], [None, None]] {
+            let told = told(ends);
+            assert!(told.contains("it is 1.00 ms less, which may be none: 2.00 ms"), "{told}");
+        }
     }
 }
