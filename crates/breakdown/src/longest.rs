@@ -72,12 +72,10 @@ pub fn work_costs(trace: &Trace, rank: &RankBreakdown) -> Vec<WorkCost> {
             *cost = (cost.0 + time, cost.1 + 1);
         }
     }
-    let mut costs: Vec<((u32, Work), (i64, u64))> = costs.into_iter().collect();
-    costs.sort_unstable_by_key(|&(of, (total, _))| (Reverse(total), of));
-    costs.truncate(NAMES);
     let names: Vec<&str> = trace.names.all().map(|(_, name)| name).collect();
+    let mut costs: Vec<((u32, Work), (i64, u64))> = costs.into_iter().collect();
+    costs.sort_unstable_by_key(|&((name, work), (total, _))| (Reverse(total), names[name as usize], work));
+    costs.truncate(NAMES);
     let cost = |((name, work), (total, calls))| WorkCost { name: label(names[name as usize]), work, total, calls };
-    let mut costs: Vec<WorkCost> = costs.into_iter().map(cost).collect();
-    costs.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| (&a.name, a.work).cmp(&(&b.name, b.work))));
-    costs
+    costs.into_iter().map(cost).collect()
 }

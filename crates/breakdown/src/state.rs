@@ -200,15 +200,20 @@ fn builtin(name: &str) -> Option<&str> {
 
 /// Whether an event's name, `threading.py(295): wait`, is of one of some functions of Python, by the end of the file and the function.
 pub(crate) fn is_function(name: &str, known: &[(&str, &str)]) -> bool {
-    let Some((place, function)) = name.split_once("): ") else { return false };
-    let Some((file, _)) = place.rsplit_once('(') else { return false };
-    known.iter().any(|(end, known)| function == *known && is_path(file, end))
+    of_python(name)
+        .is_some_and(|(file, function)| known.iter().any(|(end, known)| function == *known && is_path(file, end)))
 }
 
 /// Whether an event's name is of a function of Python in some file, by the end of its path.
 pub(crate) fn is_of_file(name: &str, end: &str) -> bool {
-    let place = name.split_once("): ").and_then(|(place, _)| place.rsplit_once('('));
-    place.is_some_and(|(file, _)| is_path(file, end))
+    of_python(name).is_some_and(|(file, _)| is_path(file, end))
+}
+
+/// File and function of `threading.py(295): wait`.
+fn of_python(name: &str) -> Option<(&str, &str)> {
+    let (place, function) = name.split_once("): ")?;
+    let (file, _) = place.rsplit_once('(')?;
+    Some((file, function))
 }
 
 fn is_path(file: &str, end: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Traces that one process wrote one after the other, as a schedule of the profiler that repeats: parts of one trace.
 
 use crate::intervals::Interval;
+use crate::ranks::recording_of;
 use crate::trace::{Event, Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,6 +15,8 @@ pub(crate) struct Cycles {
     processes: BTreeSet<String>,
     /// Each file, and from when to when it goes by the clock that it tells.
     parts: Vec<(PathBuf, Interval)>,
+    /// Whether it lies in a recording of `perf4sight record`, which writes one trace a process.
+    recorded: bool,
 }
 
 impl Cycles {
@@ -24,7 +27,8 @@ impl Cycles {
         let processes = tracks.into_iter().map(|track| trace.tracks[track.index()].process.clone());
         let processes = processes.filter(|process| process.parse::<u64>().is_ok()).collect();
         let parts = extent(&trace).map(|extent| (trace.file.clone(), extent)).into_iter().collect();
-        Cycles { trace, rank, processes, parts }
+        let recorded = recording_of(&trace.file).is_some_and(|recording| recording.exists());
+        Cycles { trace, rank, processes, parts, recorded }
     }
 
     /// The first file.
@@ -36,6 +40,8 @@ impl Cycles {
     /// numbers, which others have, too: that such a trace is made of several files is told ([`Cycles::finish`]).
     pub fn go_on_with(&self, other: &Cycles) -> bool {
         self.rank == other.rank
+            && !self.recorded
+            && !other.recorded
             && !self.processes.is_empty()
             && self.processes == other.processes
             && self.parts.iter().all(|part| other.parts.iter().all(|others| may_follow(part, others)))
@@ -74,13 +80,11 @@ fn told(cycles: &Cycles) -> String {
     )
 }
 
-/// Whether both may be what one process wrote one after the other: `perf4sight record` writes one trace a process, and the handler of
-/// PyTorch's profiler names the host.
+/// Whether both may be what one process wrote one after the other: the handler of PyTorch's profiler names the host.
 fn may_follow((file, own): &(PathBuf, Interval), (other, others): &(PathBuf, Interval)) -> bool {
     let apart = own.1 <= others.0 || others.1 <= own.0;
-    let is_recording = |file: &Path| crate::ranks::recording_of(file).is_some_and(|recording| recording.exists());
     let same_host = worker(file).zip(worker(other)).is_none_or(|(own, other)| own == other);
-    apart && same_host && !is_recording(file) && !is_recording(other)
+    apart && same_host
 }
 
 /// Host and process as `tensorboard_trace_handler` names files: `host_77` of `host_77.1700000000000000000.pt.trace.json.gz`.

@@ -51,7 +51,7 @@ impl Sides<'_> {
     }
 
     fn python(&self) -> Option<String> {
-        let held = |run: &Run| run.breakdown.ranks.iter().map(|rank| rank.recorded.python).collect();
+        let held = |run: &Run| run.breakdown.ranks.iter().map(|rank| rank.recorded.python).collect::<Vec<_>>();
         self.only(held).map(|only| {
             format!(
                 "calls of Python are only in {only}: Python and C++ cannot be compared, and recording such calls makes iterations longer; record all alike"
@@ -60,7 +60,7 @@ impl Sides<'_> {
     }
 
     fn accelerators(&self) -> Option<String> {
-        self.only(|run| [run.has_accelerators()].into()).map(|only| format!("GPUs are only in {only}"))
+        self.only(|run| [run.has_accelerators()]).map(|only| format!("GPUs are only in {only}"))
     }
 
     fn devices(&self) -> Option<String> {
@@ -73,7 +73,7 @@ impl Sides<'_> {
     }
 
     fn ranks(&self) -> Option<String> {
-        let ranks = |run: &Run| [run.traces.len().to_string()].into();
+        let ranks = |run: &Run| Some(run.traces.len().to_string());
         self.differ(ranks).map(|told| format!("the runs have different numbers of ranks: {told}"))
     }
 
@@ -87,7 +87,7 @@ impl Sides<'_> {
         let has = |wanted: Operation| {
             self.only(move |run| {
                 let mut iterations = run.breakdown.ranks.iter().flat_map(|rank| rank.counted());
-                [iterations.any(|iteration| iteration.operations.contains_key(&wanted))].into()
+                [iterations.any(|iteration| iteration.operations.contains_key(&wanted))]
             })
         };
         let passes = [("a backward pass", Operation::Backward), ("an optimizer's step", Operation::Optimizer)];
@@ -97,7 +97,7 @@ impl Sides<'_> {
     }
 
     /// What is not the same in all recordings, side by side; where a recording tells nothing, it counts as any.
-    fn differ(&self, told: impl Fn(&Run) -> BTreeSet<String>) -> Option<String> {
+    fn differ(&self, told: impl Fn(&Run) -> Option<String>) -> Option<String> {
         let sides = self.values(told);
         let all: BTreeSet<&String> = sides.iter().flatten().collect();
         let side = |(values, name): (&BTreeSet<String>, &str)| {
@@ -108,7 +108,7 @@ impl Sides<'_> {
     }
 
     /// Where something is, if it is not everywhere and not nowhere.
-    fn only(&self, has: impl Fn(&Run) -> BTreeSet<bool>) -> Option<&'static str> {
+    fn only<I: IntoIterator<Item = bool>>(&self, has: impl Fn(&Run) -> I) -> Option<&'static str> {
         let everywhere = [true].into();
         let nowhere = [false].into();
         match self.values(has) {
@@ -119,15 +119,15 @@ impl Sides<'_> {
         }
     }
 
-    fn values<T: Ord>(&self, told: impl Fn(&Run) -> BTreeSet<T>) -> [BTreeSet<T>; 2] {
+    fn values<T: Ord, I: IntoIterator<Item = T>>(&self, told: impl Fn(&Run) -> I) -> [BTreeSet<T>; 2] {
         [0, 1].map(|side: usize| self.0[side].iter().flat_map(|run| told(run)).collect())
     }
 }
 
 /// What a recording's ranks tell as one value, so that ranks may differ among each other; none where they tell nothing.
-fn one(values: BTreeSet<String>) -> BTreeSet<String> {
+fn one(values: BTreeSet<String>) -> Option<String> {
     let all = values.into_iter().collect::<Vec<_>>().join(", ");
-    if all.is_empty() { BTreeSet::new() } else { [all].into() }
+    (!all.is_empty()).then_some(all)
 }
 
 /// What tells iterations apart.

@@ -280,17 +280,37 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::sections::sensitivity::nodes::run_of;
     use tempfile::TempDir;
+
+    /// A run with so many iterations a second, which took so many seconds.
+    pub fn run(per_second: f64, seconds: f64) -> Run {
+        let rate = Rate::exactly(per_second);
+        Run {
+            outcome: Outcome::Sound,
+            way: None,
+            measured: Some(Measured { rate, iterations: 100, seconds, blocks: 12, waiting: None, changed: None }),
+            seconds,
+            cpu_seconds: None,
+            throttled_seconds: None,
+            peak_memory: Some(Bytes(seconds as u64)),
+            own_memory: None,
+            doubts: Vec::new(),
+            bytes_read: None,
+            pressure: None,
+            waited: None,
+            node: None,
+            nodes: Vec::new(),
+        }
+    }
 
     /// Of a point that was disturbed twice, and whose third run was interrupted, two runs are found again; finished, it is a point.
     #[test]
     fn runs_of_a_point_that_is_not_finished_are_kept() {
         let folder = TempDir::new().unwrap();
         let place = Place { cpus: 0.5, memory: None, storage: None };
-        let disturbed = Run { outcome: Outcome::Disturbed { how: "others".to_owned() }, ..run_of(10.0, 4.0) };
+        let disturbed = Run { outcome: Outcome::Disturbed { how: "others".to_owned() }, ..run(10.0, 4.0) };
         let point = Point { place, runs: vec![disturbed.clone(), disturbed] };
         let open = || Store::open(folder.path(), "job", false).unwrap();
         open().begin(&point).unwrap();
@@ -310,7 +330,7 @@ mod tests {
             outcome: Outcome::Disturbed { how: "others".to_owned() },
             cpu_seconds: Some(5.0),
             waited: Some(0.2),
-            ..run_of(rate, 10.0)
+            ..run(rate, 10.0)
         };
         let place = Place { cpus: 1.0, memory: None, storage: None };
         let point = Point { place, runs: vec![disturbed(10.0), disturbed(11.0)] };
@@ -330,7 +350,7 @@ mod tests {
         let mut store = open();
         assert!(store.is_due(place));
         let mut runs = store.begun(place).runs;
-        runs.push(run_of(12.0, 10.0));
+        runs.push(run(12.0, 10.0));
         store.add(Point { place, runs }).unwrap();
         assert!(!store.is_due(place));
         let found = open();

@@ -183,7 +183,7 @@ pub(super) fn shortened(lines: &mut [String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sections::sensitivity::nodes::together::tests::run;
+    use crate::sections::sensitivity::store::tests::run;
     use serde_json::json;
 
     fn said() -> Hello {

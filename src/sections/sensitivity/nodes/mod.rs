@@ -21,8 +21,6 @@ pub(super) use follow::follow;
 pub(super) use gather::gather;
 pub(super) use rendezvous::MOST;
 pub(super) use team::Team;
-#[cfg(test)]
-pub(super) use together::tests::run as run_of;
 
 use super::Sensitivity;
 use super::surroundings::Surroundings;

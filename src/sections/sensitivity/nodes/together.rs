@@ -72,31 +72,10 @@ fn how(outcome: &Outcome) -> &str {
 }
 
 #[cfg(test)]
-pub(in super::super) mod tests {
+mod tests {
     use super::*;
-    use crate::sensitivity::{Measured, Rate};
+    use crate::sections::sensitivity::store::tests::run;
     use crate::units::Bytes;
-
-    /// A run with so many iterations a second, which took so many seconds.
-    pub(in super::super::super) fn run(per_second: f64, seconds: f64) -> Run {
-        let rate = Rate::exactly(per_second);
-        Run {
-            outcome: Outcome::Sound,
-            way: None,
-            measured: Some(Measured { rate, iterations: 100, seconds, blocks: 12, waiting: None, changed: None }),
-            seconds,
-            cpu_seconds: None,
-            throttled_seconds: None,
-            peak_memory: Some(Bytes(seconds as u64)),
-            own_memory: None,
-            doubts: Vec::new(),
-            bytes_read: None,
-            pressure: None,
-            waited: None,
-            node: None,
-            nodes: Vec::new(),
-        }
-    }
 
     fn failed(outcome: Outcome, seconds: f64) -> Run {
         Run { outcome, measured: None, ..run(1.0, seconds) }
