@@ -5,7 +5,7 @@ use super::step::StepArguments;
 use super::words;
 use crate::error::{Error, Result};
 use crate::network::onnx::{self, parse_dim};
-use crate::sections::predict::{self, Form};
+use crate::sections::predict::{self, Form, Source};
 use crate::units::Bytes;
 use crate::workload::Stage;
 use clap::Args;
@@ -18,8 +18,13 @@ pub(super) struct Predict {
     networks: Vec<String>,
 
     /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
-    #[arg(long, value_name = "DIR")]
-    fingerprint: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "target")]
+    fingerprint: Option<PathBuf>,
+
+    /// Ask without a fingerprint: what is believed of kinds of devices before anything is measured, such as orin,tx2, or all; a file describes
+    /// another
+    #[arg(long, value_name = "NAME|FILE.json|all", value_delimiter = ',', conflicts_with_all = ["fingerprint", "device"], value_parser = words::targets(), hide_possible_values = true)]
+    target: Vec<String>,
 
     /// Batch sizes, such as 1,8,32
     #[arg(long, value_name = "SIZES", default_value = "1", value_parser = Sizes::parse)]
@@ -44,7 +49,7 @@ pub(super) struct Predict {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
 
-    /// Refuse a fingerprint of another dataset
+    /// Refuse a fingerprint of another dataset; with --target the one whose images known networks read, by default imagenet
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
 
@@ -61,9 +66,9 @@ impl Predict {
     pub fn into_verb(self) -> Result<predict::Predict> {
         self.check_sizes()?;
         let stage = Stage::parse(&self.stage)?;
-        Ok(predict::Predict {
+        let predict = predict::Predict {
             networks: self.networks,
-            fingerprints: self.fingerprint,
+            source: self.fingerprint.map_or(Source::Targets(self.target), Source::Fingerprint),
             batches: Sizes::all(self.bs),
             stage,
             changes: self.step.changes(stage)?,
@@ -74,7 +79,9 @@ impl Predict {
             dims: onnx::dims(self.dims)?,
             output: Vec::new(),
             form: if self.csv { Form::Csv } else { Form::Tables },
-        })
+        };
+        predict.check()?;
+        Ok(predict)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Words that a shell can complete although others are allowed: networks, sections, keys.
 
 use crate::network::zoo;
+use crate::platform::Platform;
 use crate::sections::SPECS;
+use crate::sections::predict::EVERY;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
@@ -15,6 +17,11 @@ pub(super) struct Words(Vec<&'static str>);
 /// The names of the known networks; files and levels may stand there too.
 pub(super) fn networks() -> Words {
     Words(zoo::names().collect())
+}
+
+/// Kinds of devices; files may stand there too.
+pub(super) fn targets() -> Words {
+    Words(Platform::names().chain([EVERY]).collect())
 }
 
 /// The sections of a configuration.

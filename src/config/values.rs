@@ -158,10 +158,19 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// Whether the configuration gives a key a value, instead of leaving it to the default.
+    pub fn writes(&self, key: &str) -> bool {
+        self.written(key).is_some()
+    }
+
+    fn written(&self, key: &str) -> Option<&Value> {
+        let written = self.section.and_then(|section| section.entry(key)).map(|entry| &entry.value);
+        written.filter(|value| **value != Value::None)
+    }
+
     /// The value as written, or its default with everything it refers to filled in.
     fn value(&self, name: &str) -> Result<Value> {
-        let written = self.section.and_then(|section| section.entry(name)).map(|entry| &entry.value);
-        if let Some(value) = written.filter(|value| **value != Value::None) {
+        if let Some(value) = self.written(name) {
             return Ok(value.clone());
         }
         let unknown = || Error::config(format!("no table has the key [{}] {name}", self.table.section));

@@ -94,6 +94,11 @@ impl About<'_> {
         self.predictor.need(batch.max(1)).map(|need| self.predicted(need))
     }
 
+    /// What the allocator takes for the tensors of a step of `batch` samples alone; only a simulation knows.
+    pub fn tensors(&self, batch: u64) -> Option<Predicted> {
+        self.predictor.tensors(batch.max(1)).map(|tensors| self.predicted(tensors))
+    }
+
     /// Whether a step of `batch` samples fits; only a memory fingerprint knows, where it knows what a step must fit into or its profile
     /// has steps that did not.
     pub fn verdict(&self, batch: u64) -> Option<Verdict> {

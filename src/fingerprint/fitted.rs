@@ -10,6 +10,7 @@ use super::rows::{Attempt, Observations, Row};
 use super::subject::Subject;
 use crate::error::{Error, Result};
 use crate::network::Network;
+use crate::platform::Platform;
 use crate::records::Variant;
 use crate::stats::mean;
 use crate::trees::PUBLISHED_TREES;
@@ -43,6 +44,14 @@ impl Fitted {
         }
     }
 
+    /// What is believed of a device before anything is measured on it; only the hybrid method knows.
+    pub(super) fn before(quantity: Quantity, platform: &Platform) -> Self {
+        match quantity {
+            Quantity::Latency => Fitted::Latency(Box::new(LatencyModel::before(platform))),
+            Quantity::Memory => Fitted::Memory(Box::new(MemoryModel::before(platform))),
+        }
+    }
+
     /// The same with rows of a new network.
     pub(super) fn calibrate(&self, subject: &Subject, rows: &[Row], failed: &[Attempt]) -> Result<Self> {
         let step = subject.step;
@@ -65,8 +74,7 @@ impl Fitted {
     ) -> Box<dyn Predictor + 'a> {
         match self {
             Fitted::Published(published) => Box::new(published.about(subject, network)),
-            Fitted::Latency(latency) if step == subject.step => Box::new(latency.about(step, network, novelty)),
-            Fitted::Latency(latency) => Box::new(latency.about_other([subject.step, step], network, novelty)),
+            Fitted::Latency(latency) => latency.about([subject.step, step], network, novelty),
             Fitted::Memory(memory) => Box::new(memory.about(step, network, novelty).within(limit)),
         }
     }

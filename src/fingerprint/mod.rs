@@ -14,6 +14,7 @@ mod latency;
 mod memory;
 mod novelty;
 mod prediction;
+mod prior;
 mod published;
 mod recipe;
 mod rows;
@@ -114,7 +115,7 @@ impl Fingerprint {
             scores: None,
             left_out: BTreeMap::new(),
             settings: Vec::new(),
-            software: BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+            software: software(),
             provenance: Provenance::default(),
         })
     }
@@ -158,6 +159,11 @@ impl Fingerprint {
     pub fn importance(&self) -> Vec<(&'static str, f64)> {
         self.fitted.importance(&self.subject)
     }
+}
+
+/// What makes fingerprints.
+fn software() -> BTreeMap<String, String> {
+    BTreeMap::from([("perf4sight".to_owned(), env!("CARGO_PKG_VERSION").to_owned())])
 }
 
 fn count(rows: &[Row]) -> Vec<FittedOn> {

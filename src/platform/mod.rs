@@ -89,6 +89,19 @@ impl Platform {
         Self::parse(text)
     }
 
+    /// One of the known devices, or one that a file describes ([`Platform::is_file`]).
+    ///
+    /// # Errors
+    /// As [`Platform::named`] and [`Platform::read`].
+    pub fn named_or_read(word: &str) -> Result<Self> {
+        if Self::is_file(word) { Self::read(Path::new(word)) } else { Self::named(word) }
+    }
+
+    /// Whether a word means a file instead of a known device: it ends in `.json` or names a folder.
+    pub fn is_file(word: &str) -> bool {
+        word.ends_with(".json") || word.contains('/')
+    }
+
     /// A processor, with vectors of 512 bits or without: oneDNN lays tensors out for the widest there are.
     ///
     /// # Errors

@@ -47,6 +47,7 @@ mod remeasured;
 mod remote;
 mod sensitivity;
 mod sensitivity_nodes;
+mod target;
 mod teach;
 mod trees;
 mod workers;

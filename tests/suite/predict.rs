@@ -6,7 +6,7 @@ use perf4sight::fingerprint::Fingerprints;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window, onnx};
 use perf4sight::report::{Console, Mode, Settings};
-use perf4sight::sections::predict::{Form, Predict};
+use perf4sight::sections::predict::{Form, Predict, Source};
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Changes, Stage};
 use serde_json::Value;
@@ -266,7 +266,7 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
     for networks in [vec!["resnet18@45".to_owned()], vec!["resnet18@45".to_owned(), "squeezenet".to_owned()]] {
         let predict = Predict {
             networks,
-            fingerprints: simulated_fingerprint(),
+            source: Source::Fingerprint(simulated_fingerprint()),
             batches: vec![1, 8, 1000],
             stage: Stage::Training,
             changes: Changes::default(),

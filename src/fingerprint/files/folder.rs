@@ -5,8 +5,9 @@ use crate::error::{Error, Result};
 use crate::fingerprint::rows::{Attempt, Row};
 use crate::fingerprint::{Fingerprint, Subject};
 use crate::network::Network;
+use crate::platform::Platform;
 use crate::records::Record;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Quantity, Stage, Step};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,25 @@ impl Fingerprints {
         let Subject { device, dataset, .. } = found.subject();
         found.check(Some(device), Some(dataset))?;
         Ok(found)
+    }
+
+    /// What is believed of a device, called so, before anything is measured on it, in no folder; networks read the images of `dataset`.
+    pub fn before(device: &str, dataset: &str, step: Step, platform: &Platform) -> Self {
+        let of = |quantity| {
+            let subject = Subject { device: device.to_owned(), dataset: dataset.to_owned(), step, quantity };
+            Some(Fingerprint::before(subject, platform))
+        };
+        Fingerprints { folder: PathBuf::new(), latency: of(Quantity::Latency), memory: of(Quantity::Memory) }
+    }
+
+    /// Where they lie; nowhere where nothing was measured.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether nothing was measured that they rest on.
+    pub fn are_priors(&self) -> bool {
+        self.iter().all(Fingerprint::is_prior)
     }
 
     /// What they are of, each of its own quantity.

@@ -28,7 +28,7 @@ pub(super) struct Belief {
 }
 
 /// Deviation of a row that counts as one standard deviation, in logarithms: what no structure explains, on any device seen so far.
-const NOISE: f64 = 0.06;
+pub(super) const NOISE: f64 = 0.06;
 
 /// In the fit a network's rows weigh little, for they share what the network has of its own. Of the parameters they tell this many times
 /// more once that is told apart: then networks left out are predicted about as well as said.
@@ -48,7 +48,8 @@ impl Belief {
     }
 }
 
-fn values(logs: &Values) -> Values {
+/// Parameters from their logarithms.
+pub(super) fn values(logs: &Values) -> Values {
     let mut values = logs.map(f64::exp);
     let loss = &mut values[Parameter::SmallBatchLoss as usize];
     // Up to here larger batches never take less time.

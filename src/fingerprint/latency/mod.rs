@@ -14,6 +14,7 @@ mod parts;
 mod physics;
 mod posterior;
 mod prepared;
+mod prior;
 mod processor;
 mod residual;
 mod rules;
@@ -39,7 +40,8 @@ use layers::Corrections;
 use normal::Normal;
 use observed::{observed, operations, steps};
 use physics::Physics;
-use prepared::Prepared;
+use prepared::{Prepared, strangeness};
+use prior::Believed;
 use rayon::prelude::*;
 use residual::Residual;
 use sample::Sample;
@@ -76,6 +78,19 @@ impl LatencyModel {
         fitted.effects = Effects::learn(&networks);
         fitted.levels = widths(levels_left_out(step, seed, observations)?);
         Ok(fitted)
+    }
+
+    /// What is believed of a device before anything is measured on it.
+    pub fn before(platform: &Platform) -> Self {
+        LatencyModel {
+            platform: platform.clone(),
+            belief: Belief::before(platform),
+            corrections: Corrections::default(),
+            residual: Residual::untaught(),
+            effects: Effects::learn(&[]),
+            levels: BTreeMap::new(),
+            calibrated: BTreeMap::new(),
+        }
     }
 
     /// Residuals of every group of variants, predicted from all others; none where there are no others.
@@ -130,13 +145,27 @@ impl LatencyModel {
         LatencyModel { calibrated, ..self.clone() }
     }
 
-    pub fn about<'a>(&'a self, step: Step, network: &'a Network, novelty: &Novelty) -> Prepared<'a> {
-        Prepared::new(self, network, self.physics(step, network), novelty)
+    /// What it says of a network and a step, the second of the two; the first is that which was profiled, if anything was.
+    pub fn about<'a>(
+        &'a self,
+        [own, asked]: [Step; 2],
+        network: &'a Network,
+        novelty: &Novelty,
+    ) -> Box<dyn Predictor + 'a> {
+        if !self.residual.is_taught() {
+            return Box::new(self.believed(asked, network, novelty));
+        }
+        let prepared = |step| Prepared::new(self, network, self.physics(step, network), novelty);
+        match own == asked {
+            true => Box::new(prepared(own)),
+            false => Box::new(Changed { own: prepared(own), asked: prepared(asked) }),
+        }
     }
 
-    /// The same of another step than that which was profiled, the first of the two.
-    pub fn about_other<'a>(&'a self, [own, asked]: [Step; 2], network: &'a Network, novelty: &Novelty) -> Changed<'a> {
-        Changed { own: self.about(own, network, novelty), asked: self.about(asked, network, novelty) }
+    fn believed<'a>(&'a self, step: Step, network: &'a Network, novelty: &Novelty) -> Believed<'a> {
+        let physics = self.physics(step, network);
+        let strangeness = strangeness(network, &physics, &self.corrections, 1.0, novelty);
+        Believed::new(&self.platform, physics, strangeness)
     }
 
     /// How uncertain the device's parameters are.

@@ -66,7 +66,12 @@ impl<'a> Physics<'a> {
 
     /// Milliseconds of a step of `batch` samples, and their derivatives by the logarithms of the parameters.
     pub(super) fn slopes(&self, batch: f64) -> (f64, Values) {
-        StepTime::new(self.rules, &self.parts, batch).slopes(&self.values)
+        self.step_time(batch).slopes(&self.values)
+    }
+
+    /// A step of `batch` samples as a function of the parameters.
+    pub(super) fn step_time(&self, batch: f64) -> StepTime {
+        StepTime::new(self.rules, &self.parts, batch)
     }
 
     /// Milliseconds of some of its kernels by themselves.

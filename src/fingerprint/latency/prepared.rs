@@ -172,7 +172,13 @@ impl Own<'_> {
 }
 
 /// Standard deviation of the time of a network, in logarithms, beyond that of networks like those profiled.
-fn strangeness(network: &Network, physics: &Physics, corrections: &Corrections, batch: f64, novelty: &Novelty) -> f64 {
+pub(super) fn strangeness(
+    network: &Network,
+    physics: &Physics,
+    corrections: &Corrections,
+    batch: f64,
+    novelty: &Novelty,
+) -> f64 {
     let unseen = match novelty.operations.is_empty() {
         true => 0.0,
         false => {

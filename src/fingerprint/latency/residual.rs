@@ -23,7 +23,8 @@ const SMALLEST_SPLIT: usize = 8;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Residual {
-    forest: Forest,
+    /// None before anything is measured.
+    forest: Option<Forest>,
     /// The batch sizes it was fitted on: the smallest, the largest and powers of two between them, ascending.
     knots: Vec<f64>,
 }
@@ -53,15 +54,25 @@ impl Residual {
         let residuals = rows.iter().map(|row| row.residual.clamp(-BOUND, BOUND)).collect::<Array1<f64>>();
         let params = ExtraTrees::params(seed).trees(TREES).split_from(SMALLEST_SPLIT);
         let forest = params.check()?.fit(&DatasetBase::new(matrix, residuals))?;
-        Ok(Residual { forest, knots: knots(rows.iter().map(|row| row.batch)) })
+        Ok(Residual { forest: Some(forest), knots: knots(rows.iter().map(|row| row.batch)) })
+    }
+
+    /// Before anything is measured: physics stays what it is.
+    pub(super) fn untaught() -> Self {
+        Residual { forest: None, knots: Vec::new() }
+    }
+
+    /// Whether it was fitted on anything.
+    pub(super) fn is_taught(&self) -> bool {
+        self.forest.is_some()
     }
 
     /// From physical to corrected time for one network of which nothing is known.
     pub(super) fn curve(&self, physics: &Physics, corrections: &Corrections) -> Curve {
         let point = |batch: &f64| {
             let spent = physics.spent(corrections, *batch);
-            let correction = self.forest.predict_row(&features(&spent, *batch));
-            (spent.physical.ln(), spent.corrected.ln() + correction.clamp(-BOUND, BOUND))
+            let correction = |forest: &Forest| forest.predict_row(&features(&spent, *batch)).clamp(-BOUND, BOUND);
+            (spent.physical.ln(), spent.corrected.ln() + self.forest.as_ref().map_or(0.0, correction))
         };
         Curve::new(self.knots.iter().map(point).collect())
     }
@@ -83,7 +94,8 @@ impl Residual {
     /// Whether a file holds what trees of this program are asked.
     pub(super) fn is_sound(&self) -> bool {
         let ascending = self.knots.windows(2).all(|pair| pair[0] < pair[1]);
-        self.forest.features() == COLUMNS && ascending && self.knots.first().is_some_and(|batch| *batch >= 1.0)
+        let forest = self.forest.as_ref().is_some_and(|forest| forest.features() == COLUMNS);
+        forest && ascending && self.knots.first().is_some_and(|batch| *batch >= 1.0)
     }
 }
 

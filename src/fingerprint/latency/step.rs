@@ -63,6 +63,13 @@ impl StepTime {
         StepTime { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap, whole: false }
     }
 
+    /// Milliseconds.
+    pub(super) fn time(&self, values: &Values) -> f64 {
+        let work: f64 = self.terms.iter().map(|term| term.value(values)).sum();
+        let [pace, step] = [Parameter::Pace, Parameter::Step].map(|parameter| values[parameter as usize]);
+        together(work * pace, self.launches.time(values), self.overlap) + if self.whole { step } else { 0.0 }
+    }
+
     /// Milliseconds, and their derivatives by the logarithms of the parameters.
     pub(super) fn slopes(&self, values: &Values) -> (f64, Values) {
         let (mut work, mut slopes) = (0.0, [0.0; _]);

@@ -76,6 +76,11 @@ const FLOOR: usize = 2;
 const CAP: usize = 3;
 
 impl Curve {
+    /// So many MiB beside the tensors, whatever the batch size.
+    pub fn flat(beside: f64) -> Self {
+        Curve { large: beside, small: beside, floor: None, cap: None }
+    }
+
     /// MiB used.
     pub fn at(&self, load: &Load) -> f64 {
         value(self.numbers(), load)

@@ -50,6 +50,12 @@ fn believed(allocator: Allocator) -> f64 {
 }
 
 impl Doubts {
+    /// Before any network was seen: of what is used, so many MiB beside the tensors are in doubt.
+    pub fn before(allocator: Allocator, beside: f64) -> Self {
+        let tensors = Doubt { fixed: BELIEVED_FIXED, share: believed(allocator), freedom: BELIEF };
+        Doubts { tensors, all: Doubt { fixed: BELIEVED_FIXED.hypot(beside), ..tensors } }
+    }
+
     /// From what is known of networks; used memory is predicted for each from all others.
     pub fn of(known: &[Known], allocator: Allocator) -> Self {
         let misses = |own: &[&Known], others: &[&Known]| (tensors(own), all(own, others, allocator));

@@ -11,6 +11,7 @@ mod likelier;
 mod model;
 mod offset;
 mod prepared;
+mod prior;
 mod query;
 mod residual;
 mod search;
@@ -29,11 +30,13 @@ use crate::platform::{Allocator, Platform};
 use crate::records::Variant;
 use crate::units::Bytes;
 use crate::workload::Step;
+use curve::Curve;
 use digest::{Known, capacity, digest, of_variants};
 use doubt::Doubts;
 use edge::Edge;
 use model::Model;
 use prepared::Prepared;
+use prior::Beside;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use stored::Stored;
@@ -73,6 +76,21 @@ impl MemoryModel {
             doubts,
             known,
         })
+    }
+
+    /// What is believed of a device before anything is measured on it.
+    pub fn before(platform: &Platform) -> Self {
+        let beside = Beside::of(platform.memory);
+        MemoryModel {
+            platform: platform.clone(),
+            seed: 0,
+            model: Model::untaught(Curve::flat(beside.typical)),
+            capacity: None,
+            edge: None,
+            doubts: Doubts::before(platform.allocator, beside.deviation),
+            spread: None,
+            known: Vec::new(),
+        }
     }
 
     /// The same with more rows: the new network weighs as much as every other. What did not fit says where the limit is.

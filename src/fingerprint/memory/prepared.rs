@@ -8,7 +8,7 @@ use super::kernels::Kernels;
 use super::query::Query;
 use super::simulated::Simulated;
 use crate::fingerprint::novelty::{Novelty, architecture};
-use crate::fingerprint::prediction::{Band, Counts, MaxBatch, MemoryLimit, Predictor, Verdict};
+use crate::fingerprint::prediction::{Band, Basis, Counts, MaxBatch, MemoryLimit, Predictor, Verdict};
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;
 use crate::units::Bytes;
@@ -70,6 +70,14 @@ impl<'a> Prepared<'a> {
         }
     }
 
+    /// The interval before anything is measured: what the doubts leave, but for the tensors, which are there in any case.
+    fn believed(&self, batch: u64) -> Band {
+        let need = self.at(batch);
+        let least = self.doubts.tensors.within(self.simulate(batch).allocated, 0.05);
+        let [low, high] = [0.05, 0.95].map(|share| self.doubts.all.within(need, share));
+        Band { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis: Basis::Prior }
+    }
+
     fn simulate(&self, batch: u64) -> Simulated {
         *self.simulated.borrow_mut().entry(batch).or_insert_with(|| Simulated::of(&self.simulation, batch))
     }
@@ -82,8 +90,12 @@ impl Predictor for Prepared<'_> {
         self.memory.model.used_by(&self.curve, &self.architecture, &query)
     }
 
-    fn band(&self, _batch: u64) -> Option<Band> {
-        self.band
+    fn band(&self, batch: u64) -> Option<Band> {
+        self.band.or_else(|| self.memory.known.is_empty().then(|| self.believed(batch)))
+    }
+
+    fn tensors(&self, batch: u64) -> Option<f64> {
+        Some(self.simulate(batch).reserved)
     }
 
     fn alive(&self, batch: u64) -> Option<Alive> {

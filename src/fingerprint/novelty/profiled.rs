@@ -4,7 +4,7 @@ use super::architecture::Families;
 use super::forms::{Form, forms, operations};
 use super::unlike::Unlike;
 use crate::fingerprint::rows::{Observations, Row};
-use crate::network::{Coverage, Network, Node, NodeId};
+use crate::network::{Coverage, Network, Node, NodeId, Op};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,6 +64,11 @@ impl Profiled {
         }
     }
 
+    /// Whether nothing was profiled, so that nothing is unlike it.
+    fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
     /// The largest batch size profiled.
     pub fn largest_batch(&self) -> u64 {
         self.largest_batch
@@ -75,7 +80,7 @@ impl Profiled {
         let missed =
             Unlike::NotUnderstood { unknown: coverage.operations - coverage.known(), operations: coverage.operations };
         let missed = (!coverage.is_full()).then_some(missed);
-        if self.families.of(network).is_some() {
+        if self.is_empty() || self.families.of(network).is_some() {
             return missed.into_iter().collect();
         }
         let shape = network.read();
@@ -104,7 +109,11 @@ impl Profiled {
         };
         let unseen: BTreeSet<Form> =
             forms(network).filter(|form| form.names().iter().any(|name| !self.operations.contains(name))).collect();
-        let is_new = |node: &Node| Form::of(network, node).is_some_and(|form| unseen.contains(&form));
+        let is_new = |node: &Node| match self.is_empty() {
+            // What is believed before anything is measured speaks of all but what is known by name and price alone.
+            true => matches!(node.op, Op::Unknown(_)),
+            false => Form::of(network, node).is_some_and(|form| unseen.contains(&form)),
+        };
         Novelty {
             family: self.families.of(network).map(str::to_owned),
             operations: network.iter().filter(|(_, node)| is_new(node)).map(|(id, _)| id).collect(),
@@ -117,7 +126,7 @@ impl Profiled {
     /// What sets a batch size apart.
     pub fn unlike_batch(&self, batch: u64) -> Option<Unlike> {
         let largest = self.largest_batch;
-        (batch > largest).then_some(Unlike::Batch { batch, largest })
+        (batch > largest && !self.is_empty()).then_some(Unlike::Batch { batch, largest })
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Basis {
     Networks,
     /// The same, and a few rows of this network.
     Rows,
+    /// What is believed of such devices before anything is measured.
+    Prior,
 }
 
 impl fmt::Display for Basis {
@@ -44,6 +46,7 @@ impl fmt::Display for Basis {
             Basis::Levels => "estimated 90 % (from other levels of this network)",
             Basis::Networks => "estimated 90 % (from networks left out)",
             Basis::Rows => "estimated 90 % (from rows of this network)",
+            Basis::Prior => "90 % of a prior: nothing was measured on this device",
         })
     }
 }

@@ -26,6 +26,11 @@ pub(in crate::fingerprint) trait Predictor {
         None
     }
 
+    /// MiB that the allocator takes for tensors alone.
+    fn tensors(&self, _batch: u64) -> Option<f64> {
+        None
+    }
+
     /// Whether a step fits.
     fn verdict(&self, _batch: u64) -> Option<Verdict> {
         None

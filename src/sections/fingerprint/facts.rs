@@ -9,18 +9,17 @@ use crate::platform::Platform;
 use crate::records::Provenance;
 use crate::units::Percent;
 use crate::workload::Step;
-use std::path::Path;
 
 impl FingerprintSection {
     /// Refuses a device that is unknown or badly described, before hours of measurements.
     pub(super) fn check_target(&self) -> Result<()> {
-        self.platform.as_deref().map_or(Ok(()), |word| named_or_read(word).map(drop))
+        self.platform.as_deref().map_or(Ok(()), |word| Platform::named_or_read(word).map(drop))
     }
 
     /// The facts of the device that was profiled.
     pub(super) fn platform(&self, source: &Source) -> Result<Facts> {
         if let Some(named) = &self.platform {
-            return named_or_read(named).map(|platform| Facts { platform, assumed: false });
+            return Platform::named_or_read(named).map(|platform| Facts { platform, assumed: false });
         }
         let profiles = profiles(source.fit.iter())?;
         if let Some(platform) = profiles.iter().find_map(|profile| told(&profile.setting)) {
@@ -69,14 +68,6 @@ fn threads(profiles: &[Provenance]) -> u64 {
     let each = || profiles.iter().map(|profile| profile.setting.get("threads").and_then(|count| count.parse().ok()));
     let first = each().next().flatten().unwrap_or(0);
     if each().all(|count| count == Some(first)) { first } else { 0 }
-}
-
-/// A known device, or a file that describes one.
-fn named_or_read(word: &str) -> Result<Platform> {
-    match word.ends_with(".json") || word.contains('/') {
-        true => Platform::read(Path::new(word)),
-        false => Platform::named(word),
-    }
 }
 
 /// The known device whose facts a profile's setting implies: libtorch lays tensors out for the widest vectors a processor has.

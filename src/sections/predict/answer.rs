@@ -1,14 +1,15 @@
 //! What fingerprints say about one network.
 
+use super::source::Device;
 use crate::error::Result;
 use crate::fingerprint::{
-    Call, Expected, Fingerprints, MaxBatch, MemoryLimit, Predicted, Prediction, Shares, Verdict, check_understood,
+    Call, Expected, MaxBatch, MemoryLimit, Predicted, Prediction, Shares, Verdict, check_understood,
 };
 use crate::memory::Alive;
 use crate::network::Network;
 use crate::network::onnx::Dims;
 use crate::units::Bytes;
-use crate::workload::{Quantity, Step};
+use crate::workload::Quantity;
 use std::collections::BTreeMap;
 
 /// Everything predicted of one network.
@@ -32,6 +33,8 @@ pub(super) struct Point {
     pub batch: u64,
     pub latency: Option<Prediction>,
     pub memory: Option<Prediction>,
+    /// What the allocator takes for tensors alone.
+    pub tensors: Option<Predicted>,
     /// Memory of what has to fit into [`Answer::limit`].
     pub need: Option<Predicted>,
     pub verdict: Option<Verdict>,
@@ -46,8 +49,8 @@ pub(super) struct Breakdown {
 
 /// What is asked about every network.
 pub(super) struct Question<'a> {
-    pub fingerprints: &'a Fingerprints,
-    pub step: Step,
+    /// What answers, of every device; at least one.
+    pub devices: &'a [Device],
     pub batches: &'a [u64],
     /// What a step must fit into, instead of the memory of the device that was profiled.
     pub limit: Option<Bytes>,
@@ -58,20 +61,29 @@ pub(super) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Asks about `network`, called `name`.
+    /// The data set whose images known networks read.
+    pub fn dataset(&self) -> &str {
+        &self.devices[0].fingerprints.subject().dataset
+    }
+
+    /// Asks every device about `network`, called `name`.
     ///
     /// # Errors
     /// A network of which too little is understood.
-    pub fn ask(&self, name: &str, network: &Network) -> Result<Answer> {
+    pub fn ask(&self, name: &str, network: &Network) -> Result<Vec<Answer>> {
         check_understood(network)?;
-        let Question { fingerprints, step, limit, .. } = *self;
+        self.devices.iter().map(|device| self.of(device, name, network)).collect()
+    }
+
+    fn of(&self, Device { fingerprints, step }: &Device, name: &str, network: &Network) -> Result<Answer> {
         let [latency, memory] = [&fingerprints.latency, &fingerprints.memory]
-            .map(|one| one.as_ref().map(|one| one.about_step(network, step, limit)).transpose());
+            .map(|one| one.as_ref().map(|one| one.about_step(network, *step, self.limit)).transpose());
         let (latency, memory) = (latency?, memory?);
         let points = self.batches.iter().map(|&batch| Point {
             batch,
             latency: latency.as_ref().map(|about| about.at(batch)),
             memory: memory.as_ref().map(|about| about.at(batch)),
+            tensors: memory.as_ref().and_then(|about| about.tensors(batch)),
             need: memory.as_ref().and_then(|about| about.need(batch)),
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });

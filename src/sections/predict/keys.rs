@@ -21,6 +21,12 @@ pub(super) const TABLE: Table = Table {
             help: "Folder of the fingerprints.",
         },
         Key {
+            name: "target",
+            kind: Kind::List(&Kind::Text),
+            default: Unset,
+            help: "Instead of fingerprints what is believed of kinds of devices before anything is measured: names as in target of [fingerprint], files that describe one, or all.",
+        },
+        Key {
             name: "bs",
             kind: Kind::List(&Kind::Integer(1, LARGEST_BATCH as i64)),
             default: Literal("[1,2,4,8,16,32]"),
@@ -63,7 +69,12 @@ pub(super) const TABLE: Table = Table {
             help: "Whether a step that may not fit ends the run with exit code 7.",
         },
         Key { name: "device_name", kind: Kind::Text, default: Unset, help: "Refuse fingerprints of another device." },
-        Key { name: "dataset", kind: Kind::Text, default: Unset, help: "Refuse fingerprints of another dataset." },
+        Key {
+            name: "dataset",
+            kind: Kind::Text,
+            default: Unset,
+            help: "Refuse fingerprints of another dataset; with target the one whose images known networks read, by default imagenet.",
+        },
         Key {
             name: "output",
             kind: Kind::List(&Kind::Path),

@@ -2,10 +2,12 @@
 
 mod answer;
 mod asked;
+mod devices;
 mod keys;
 mod output;
 mod parse;
 mod sentence;
+mod source;
 mod tables;
 mod tell;
 mod trust;
@@ -24,7 +26,9 @@ use answer::{Answer, Question};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use tell::Answers;
+use tell::Told;
+
+pub use source::{EVERY, Source};
 
 /// The section `[predict]`.
 pub static SPEC: Spec =
@@ -35,8 +39,8 @@ pub static SPEC: Spec =
 pub struct Predict {
     /// Known networks, `NAME@LEVEL` for one pruned to that percentage, ONNX files, folders of them, patterns.
     pub networks: Vec<String>,
-    /// Folder of the fingerprints.
-    pub fingerprints: PathBuf,
+    /// What answers.
+    pub source: Source,
     /// Batch sizes, in the order they are shown.
     pub batches: Vec<u64>,
     /// Training or inference.
@@ -49,7 +53,7 @@ pub struct Predict {
     pub require_fit: bool,
     /// The device that the fingerprints must be of, where that matters.
     pub device: Option<String>,
-    /// The dataset that the fingerprints must be of, where that matters.
+    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images networks read.
     pub dataset: Option<String>,
     /// Sizes of what files leave open.
     pub dims: Dims,
@@ -71,34 +75,27 @@ pub enum Form {
 /// So many networks are predicted before anybody looks for a progress bar.
 const AWHILE: u64 = 100;
 
-/// What came of one network.
-type Answered = Result<(Answer, Remarks)>;
+/// What came of one network, on every device.
+type Answered = Result<(Vec<Answer>, Remarks)>;
 
 impl Verb for Predict {
     /// Predicts every network; those that cannot be used are skipped, named, and make [`Summary::failure`].
     ///
     /// # Errors
-    /// No fingerprint of that stage, device and dataset; one that cannot be used; a single network that cannot be used.
+    /// No fingerprint of that stage, device and dataset; one that cannot be used; a kind of device that nobody knows; a single network that
+    /// cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let fingerprints = Fingerprints::load(&self.fingerprints, self.stage)?;
-        fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
-        self.check_memory(&fingerprints)?;
-        let step = self.changes.of(fingerprints.subject().step);
-        fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(step))?;
+        let devices = self.devices()?;
+        devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
         let words = asked::expand(&self.networks)?;
-        let breakdown = words.len() == 1 || context.console.mode().is_json();
-        let question = Question {
-            fingerprints: &fingerprints,
-            step,
-            batches: &self.batches,
-            limit: self.limit,
-            dims: &self.dims,
-            breakdown,
-        };
+        let is_page = words.len() == 1 && devices.len() == 1;
+        let breakdown = is_page || context.console.mode().is_json();
+        let question =
+            Question { devices: &devices, batches: &self.batches, limit: self.limit, dims: &self.dims, breakdown };
         let answered = ask_all(&words, &question, context);
-        let answers = Answers { step, ..Answers::collect(words, answered, fingerprints, context)? };
-        let files = self.write(&answers, context)?;
-        Ok(answers.summary(self, files, context))
+        let told = Told::collect(words, answered, devices, context)?;
+        let files = self.write(&told, context)?;
+        Ok(told.summary(self, files, context))
     }
 }
 
@@ -107,18 +104,18 @@ impl Predict {
     fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
         match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
             true => Err(Error::input("there is no fingerprint of memory here, so nothing says what fits")
-                .file(&self.fingerprints)
+                .file(fingerprints.folder())
                 .expected(file_name(self.stage, Quantity::Memory))
                 .help("fit one ([fingerprint] with memory_model = True), or ask without mem_limit and require_fit")),
             false => Ok(()),
         }
     }
 
-    fn write(&self, answers: &Answers, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+    fn write(&self, told: &Told, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
         for file in &self.output {
             let text = match file.extension().is_some_and(|ending| ending == "csv") {
-                true => answers.flat().to_csv(),
-                false => format!("{:#}\n", answers.json(self.limit, context.warnings())),
+                true => told.flat().to_csv(),
+                false => format!("{:#}\n", told.json(self.limit, context.warnings())),
             };
             whole_file::save(file, text)?;
         }
@@ -136,15 +133,9 @@ impl Section for Predict {
         // A pattern may come to match what an earlier section writes.
         let absent = files.filter(|word| !asked::is_pattern(word));
         let networks = absent.map(|word| KeyedPath { key: "networks", path: word.into() });
-        let fingerprints = KeyedPath { key: "fingerprint", path: self.fingerprints.clone() };
         Ok(Outline {
-            steps: vec![format!(
-                "predicts {} of {} from {}",
-                self.stage,
-                self.networks.join(", "),
-                self.fingerprints.display()
-            )],
-            reads: networks.chain([fingerprints]).collect(),
+            steps: vec![format!("predicts {} of {} {}", self.stage, self.networks.join(", "), self.source.told())],
+            reads: networks.chain(self.source.reads()).collect(),
             writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
             ..Outline::default()
         })
@@ -168,6 +159,6 @@ fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Opti
 
 /// Loads one network and asks about it.
 fn ask(word: &str, question: &Question) -> Answered {
-    let Named { network, remarks } = Named::sized(word, &question.fingerprints.subject().dataset, question.dims)?;
+    let Named { network, remarks } = Named::sized(word, question.dataset(), question.dims)?;
     Ok((question.ask(word, &network)?, remarks))
 }

@@ -1,7 +1,7 @@
 //! Predictions for programs: a flat table with a row per network and batch size, and JSON with everything.
 
 use super::answer::{Answer, Breakdown, Point};
-use super::tell::Answers;
+use super::tell::{Answers, Told};
 use crate::error::Error;
 use crate::fingerprint::{Basis, Counts, Expected, Fingerprints, MemoryLimit, Prediction, Subject};
 use crate::report::{Cell, Column, Table};
@@ -9,9 +9,33 @@ use crate::units::{Bytes, Milliseconds};
 use crate::workload::Quantity;
 use serde_json::{Map, Value, json};
 
-impl Answers {
+impl Told {
     /// Every prediction with all that is known of it, for CSV.
     pub(super) fn flat(&self) -> Table {
+        let tables = self.devices.iter().map(Answers::flat);
+        let join = |mut all: Table, more: Table| {
+            all.rows.extend(more.rows);
+            all
+        };
+        tables.reduce(join).unwrap_or_else(|| Table::new("", []))
+    }
+
+    /// Everything, for programs; of several devices a list.
+    pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
+        let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
+        let mut told = match self.devices.as_slice() {
+            [one] => one.json(asked),
+            several => json!({ "devices": several.iter().map(|device| device.json(asked)).collect::<Value>() }),
+        };
+        told["skipped"] = self.skipped.iter().map(skipped).collect();
+        told["warnings"] = warnings.into();
+        told
+    }
+}
+
+impl Answers {
+    /// Every prediction with all that is known of it, for CSV.
+    fn flat(&self) -> Table {
         let heads = ["network", "device", "dataset", "stage"].map(|key| Column::text(key, ""));
         let tail = ["max_batch_safe", "max_batch_likely", "limit_bytes"].map(|key| Column::number(key, ""));
         let tail = tail.into_iter().chain(["limit_counts", "step"].map(|key| Column::text(key, "")));
@@ -35,14 +59,13 @@ impl Answers {
     }
 
     /// Everything, for programs.
-    pub(super) fn json(&self, asked: Option<Bytes>, warnings: &[String]) -> Value {
+    fn json(&self, asked: Option<Bytes>) -> Value {
         let Subject { device, dataset, .. } = self.fingerprints.subject();
         let fitted = self.fingerprints.iter().map(|one| {
-            let step = one.subject().step.cell();
-            let about = json!({ "method": one.recipe().method.name(), "step": step, "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
+            let (step, prior) = (one.subject().step.cell(), one.is_prior());
+            let about = json!({ "prior": prior, "method": one.recipe().method.name(), "step": step, "scores": one.scores, "left_out": one.left_out, "settings": one.settings });
             (one.subject().quantity.name().to_owned(), about)
         });
-        let skipped = |(network, error): &(String, Error)| json!({ "network": network, "problem": error.to_string() });
         json!({
             "device": device,
             "dataset": dataset,
@@ -50,8 +73,6 @@ impl Answers {
             "step": self.step.cell(),
             "fingerprints": fitted.collect::<Map<_, _>>(),
             "networks": self.answers.iter().map(|answer| self.network(answer, asked)).collect::<Value>(),
-            "skipped": self.skipped.iter().map(skipped).collect::<Value>(),
-            "warnings": warnings,
         })
     }
 
@@ -90,6 +111,7 @@ fn columns(fingerprints: &Fingerprints) -> Vec<Column> {
     }
     columns.extend([
         Column::number("throughput_per_s", ""),
+        Column::number("tensors_bytes", ""),
         Column::number("need_bytes", ""),
         Column::text("verdict", ""),
         Column::number("fits_probability", ""),
@@ -105,6 +127,7 @@ fn cells(point: &Point, fingerprints: &Fingerprints) -> Vec<Cell> {
     }
     cells.extend([
         point.throughput().into(),
+        point.tensors.map(|tensors| Bytes::from_mib(tensors.value())).into(),
         point.need.map(|need| Bytes::from_mib(need.value())).into(),
         point.verdict.map(|verdict| verdict.call.to_string()).into(),
         point.verdict.map(|verdict| verdict.fits).into(),
@@ -145,6 +168,7 @@ fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
         Basis::Levels => "levels",
         Basis::Networks => "networks",
         Basis::Rows => "rows",
+        Basis::Prior => "prior",
     });
     [
         cell(prediction.value.value()),

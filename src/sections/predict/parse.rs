@@ -1,6 +1,6 @@
 //! The checked values of the section.
 
-use super::{Form, Predict};
+use super::{Form, Predict, Source};
 use crate::config::Values;
 use crate::error::Result;
 use crate::network::onnx::Dims;
@@ -17,9 +17,9 @@ impl Predict {
                 .error("output", format!("{} has an unknown ending", other.display()))
                 .expected("files that end in .csv or .json"));
         }
-        Ok(Predict {
+        let predict = Predict {
             networks: values.get("networks")?,
-            fingerprints: values.get("fingerprint")?,
+            source: source(values)?,
             batches: values.get("bs")?,
             stage: values.named("stage", Stage::parse)?,
             changes: step::changes(values)?,
@@ -30,6 +30,26 @@ impl Predict {
             dims: Dims::new(),
             output,
             form: Form::Tables,
-        })
+        };
+        predict.check().map_err(|error| values.placed("require_fit", error))?;
+        Ok(predict)
+    }
+}
+
+/// Fingerprints, or what is believed of devices; never both.
+fn source(values: &Values<'_>) -> Result<Source> {
+    let Some(targets) = values.get::<Option<Vec<String>>>("target")? else {
+        return Ok(Source::Fingerprint(values.get("fingerprint")?));
+    };
+    match ["fingerprint", "device_name"].into_iter().find(|key| values.writes(key)) {
+        Some(key) => Err(values
+            .error("target", format!("{key} is there, too"))
+            .expected("either fingerprints of a device that was measured, or target")
+            .help(format!("leave out {key}, or target"))),
+        None => {
+            let source = Source::Targets(targets);
+            source.check().map_err(|error| values.placed("target", error))?;
+            Ok(source)
+        }
     }
 }

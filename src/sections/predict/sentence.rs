@@ -1,6 +1,7 @@
 //! The answer first, in a sentence: does it fit, how sure that is, and how large a batch may be.
 
 use super::answer::{Answer, Point};
+use super::devices::UNLIMITED;
 use super::tell::Answers;
 use crate::fingerprint::{Call, Counts, Verdict};
 use crate::units::{Bytes, Percent, grouped};
@@ -43,16 +44,20 @@ impl Answers {
 
     /// "a step of 16 samples needs 5.10 GiB and fits into 8 GiB (> 99.9 % sure)".
     fn judged(&self, answer: &Answer, point: &Point, asked: Option<Bytes>) -> String {
-        let samples = if point.batch == 1 { "sample" } else { "samples" };
-        let step = format!("a step of {} {samples}", grouped(point.batch));
+        let step = step(point.batch);
         let tensors = answer.limit.is_some_and(|limit| limit.counts == Counts::Tensors);
         let need = point.need.map_or(String::new(), |need| need.to_string());
         // The tables say what a step takes in all.
         let whole = point.memory.as_ref().filter(|_| tensors);
         let of = whole.map(|memory| format!(" for its tensors, of {} in all,", memory.value)).unwrap_or_default();
-        let needs = format!("{step} needs {need}{of}");
+        let needs = match self.believed(point) {
+            Some(believed) => format!("{step} needs {believed}"),
+            None => format!("{step} needs {need}{of}"),
+        };
+        let ended = needs.trim_end_matches(',');
         let place = self.place(answer, asked);
         match point.verdict {
+            None if self.fingerprints.are_priors() => format!("{ended}; {UNLIMITED}"),
             None if asked.is_some() => format!("{needs}; whether it fits into {place} the published method cannot say"),
             None => format!("{needs}; nothing says how much {place} gives it"),
             Some(Verdict { call: Call::Fits, fits }) => format!("{needs} and fits into {place} ({} sure)", sure(fits)),
@@ -60,9 +65,15 @@ impl Answers {
                 format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits))
             }
             Some(Verdict { call: Call::Borderline, fits }) => {
-                format!("{needs}: whether it fits into {place} is open ({} that it does)", sure(fits))
+                format!("{ended}: whether it fits into {place} is open ({} that it does)", sure(fits))
             }
         }
+    }
+
+    /// "691 MiB for its tensors, of 870 MiB – 2.54 GiB in all," of a device that nobody measured.
+    fn believed(&self, point: &Point) -> Option<String> {
+        let interval = point.memory.as_ref().filter(|_| self.fingerprints.are_priors())?.interval?;
+        Some(format!("{} for its tensors, of {} – {} in all,", point.tensors?, interval.low, interval.high))
     }
 
     /// What a step must fit into.
@@ -80,7 +91,7 @@ impl Answers {
 
     fn of_many(&self, answers: &[Answer], asked: Option<Bytes>) -> String {
         if answers.iter().flat_map(|answer| &answer.points).all(|point| point.verdict.is_none()) {
-            return String::new();
+            return if self.fingerprints.are_priors() { UNLIMITED.to_owned() } else { String::new() };
         }
         let unfit: Vec<&str> = unfit(answers).map(|answer| answer.network.as_str()).collect();
         let place = self.place(&answers[0], asked);
@@ -91,6 +102,12 @@ impl Answers {
             false => format!("{sentence}; not sure to fit: {}", listed(&unfit)),
         }
     }
+}
+
+/// "a step of 16 samples".
+pub(super) fn step(batch: u64) -> String {
+    let samples = if batch == 1 { "sample" } else { "samples" };
+    format!("a step of {} {samples}", grouped(batch))
 }
 
 /// Networks by name, as far as anybody reads on.

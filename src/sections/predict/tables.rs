@@ -61,7 +61,7 @@ fn interval(quantity: &str) -> Column {
 }
 
 /// "31.0 ms – 39.2 ms".
-fn ends(prediction: &Prediction) -> Cell {
+pub(super) fn ends(prediction: &Prediction) -> Cell {
     prediction.interval.map(|Interval { low, high, .. }| format!("{low} – {high}")).into()
 }
 

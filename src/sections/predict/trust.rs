@@ -1,6 +1,7 @@
 //! What is said below the numbers: what the intervals rest on, how far off predictions are likely to be, what sets networks apart.
 
 use super::answer::Answer;
+use super::devices;
 use super::sentence::listed;
 use crate::fingerprint::{Basis, Expected, Fingerprint, Fingerprints, MaxBatch, Prediction, Unlike, taught};
 use crate::units::{Percent, grouped};
@@ -18,6 +19,10 @@ pub(super) fn lines(answers: &[Answer], fingerprints: &Fingerprints, step: Step)
         [answer] => largest_batch(answer, fingerprints).into_iter().chain(unlike(answer)).collect(),
         answers => answers.iter().filter_map(shortly).collect(),
     };
+    if fingerprints.are_priors() {
+        lines.push(devices::basis(1));
+        return lines;
+    }
     for of in [basis, expectation] {
         lines.extend(quantities.iter().flat_map(|&quantity| shared(answers, |answer| of(answer, quantity))));
     }
@@ -49,7 +54,8 @@ fn largest_batch(answer: &Answer, fingerprints: &Fingerprints) -> Option<String>
         _ if safe == likely => format!("{} is safe, and no larger one likely to fit", grouped(safe)),
         _ => format!("{} is safe, {} as likely to fit as not", grouped(safe), grouped(likely)),
     };
-    let profiled = fingerprints.memory.as_ref().map(Fingerprint::largest_batch).filter(|profiled| *profiled < likely);
+    let profiled =
+        fingerprints.memory.as_ref().map(Fingerprint::largest_batch).filter(|profiled| (1..likely).contains(profiled));
     let beyond = profiled.map_or(String::new(), |profiled| format!("; none above {} was profiled", grouped(profiled)));
     Some(format!("largest batch: {told}{beyond}"))
 }
@@ -119,10 +125,12 @@ fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
             Percent(*worst_mape),
         ),
         None => match interval.map(|interval| interval.basis) {
+            // The interval says so.
+            Some(Basis::Prior) => return None,
             Some(Basis::Rows) => {
                 "not tested on rows besides those that it was calibrated with, which the intervals rest on".to_owned()
             }
-            Some(_) => {
+            Some(Basis::Conformal | Basis::Estimated | Basis::Levels | Basis::Networks) => {
                 "not tested since it was fitted or calibrated; the intervals are all there is to go by".to_owned()
             }
             None => "never tested on networks like this".to_owned(),

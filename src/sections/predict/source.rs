@@ -1,0 +1,117 @@
+//! What answers: fingerprints of a device that was measured, or what is believed of kinds of devices before that.
+
+use super::Predict;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprints;
+use crate::frame::KeyedPath;
+use crate::network::zoo::Dataset;
+use crate::platform::Platform;
+use crate::workload::Step;
+use std::path::PathBuf;
+
+/// What answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The fingerprints in a folder.
+    Fingerprint(PathBuf),
+    /// What is believed of kinds of devices before anything is measured: known ones by name or [`EVERY`], others by the file that describes
+    /// them.
+    Targets(Vec<String>),
+}
+
+/// What answers of one device, and about which step.
+pub(super) struct Device {
+    pub fingerprints: Fingerprints,
+    pub step: Step,
+}
+
+/// Stands for all known kinds of devices.
+pub const EVERY: &str = "all";
+
+impl Predict {
+    /// Refuses to require what nothing can tell: that steps fit into what nobody measured.
+    ///
+    /// # Errors
+    /// It is required so.
+    pub fn check(&self) -> Result<()> {
+        match self.source {
+            Source::Targets(_) if self.require_fit && self.limit.is_none() => {
+                Err(Error::usage("nothing says what a step must fit into")
+                    .expected(
+                        "mem_limit (--mem-limit) where require_fit (--require-fit) is asked for with target (--target)",
+                    )
+                    .help("say what a step must fit into, such as 8GiB"))
+            }
+            Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
+        }
+    }
+
+    /// What answers, of every device asked about, and about which step; at least one.
+    ///
+    /// # Errors
+    /// No fingerprint of that stage, device and dataset; one that cannot be used, or knows nothing of the step; a kind of device that nobody
+    /// knows, a file that describes none.
+    pub(super) fn devices(&self) -> Result<Vec<Device>> {
+        match &self.source {
+            Source::Fingerprint(folder) => {
+                let fingerprints = Fingerprints::load(folder, self.stage)?;
+                fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
+                let step = self.changes.of(fingerprints.subject().step);
+                fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(step))?;
+                Ok(vec![Device { fingerprints, step }])
+            }
+            Source::Targets(words) => each(words).into_iter().map(|word| self.believed(word)).collect(),
+        }
+    }
+
+    fn believed(&self, word: &str) -> Result<Device> {
+        let dataset = self.dataset.as_deref().unwrap_or(Dataset::Imagenet.name());
+        let step = self.changes.of(Step::published(self.stage));
+        Ok(Device { fingerprints: Fingerprints::before(word, dataset, step, &Platform::named_or_read(word)?), step })
+    }
+}
+
+impl Source {
+    /// Refuses kinds of devices that nobody knows.
+    ///
+    /// # Errors
+    /// Such a name.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Source::Fingerprint(_) => Ok(()),
+            Source::Targets(words) => {
+                let mut names = each(words).into_iter().filter(|word| !Platform::is_file(word));
+                names.try_for_each(|word| Platform::named(word).map(drop))
+            }
+        }
+    }
+
+    /// What must be there: the folder of the fingerprints, or the files that describe devices.
+    pub(super) fn reads(&self) -> Vec<KeyedPath> {
+        match self {
+            Source::Fingerprint(folder) => vec![KeyedPath { key: "fingerprint", path: folder.clone() }],
+            Source::Targets(words) => {
+                let files = words.iter().filter(|word| Platform::is_file(word));
+                files.map(|word| KeyedPath { key: "target", path: word.into() }).collect()
+            }
+        }
+    }
+
+    /// In the words of an outline.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Source::Fingerprint(folder) => format!("from {}", folder.display()),
+            Source::Targets(words) => format!("for {}, of which nothing was measured", words.join(", ")),
+        }
+    }
+}
+
+/// Every kind of device once, in the order asked for.
+fn each(words: &[String]) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for word in words {
+        let meant: Vec<&str> = if word == EVERY { Platform::names().collect() } else { vec![word] };
+        all.extend(meant.into_iter().filter(|word| !all.contains(word)).collect::<Vec<_>>());
+    }
+    all
+}
