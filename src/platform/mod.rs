@@ -83,7 +83,7 @@ impl Platform {
     /// An unknown name, with the nearest known one.
     pub fn named(name: &str) -> Result<Self> {
         let (_, text) = KNOWN.iter().find(|(known, _)| *known == name).ok_or_else(|| {
-            Error::input(format!("nothing is known of a device called \"{name}\""))
+            Error::config(format!("nothing is known of a device called \"{name}\""))
                 .help(suggestion(name, Self::names()))
         })?;
         Self::parse(text)

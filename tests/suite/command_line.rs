@@ -295,7 +295,7 @@ fn what_is_wrong_with_any_section_is_told_before_the_first_one_runs() {
         ("fingerprint.stage=train", 3, ["stage", "training"]),
         ("fingerprint.train_logs=[0,-5]", 3, ["train_logs", "from 0 to 99"]),
         ("fingerprint.method=perf5sight", 3, ["method", "perf4sight"]),
-        ("fingerprint.target=orni", 4, ["a device called \"orni\"", "did you mean \"orin\"?"]),
+        ("fingerprint.target=orni", 3, ["a device called \"orni\"", "did you mean \"orin\"?"]),
         ("fingerprint.target=orni.json", 6, ["orni.json", "cannot read the device"]),
     ] {
         let scene = shipped();

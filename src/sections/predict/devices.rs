@@ -22,7 +22,7 @@ pub(super) fn table(devices: &[Answers], title: String) -> Table {
     let several = |several: bool, column: &str| several.then(|| Column::text(column, column));
     let heads = [several(devices.len() > 1, "device"), several(networks(devices) > 1, "network")];
     let all = if is_page(devices) { "in all, 90 %" } else { "in all up to" };
-    let limited = is_limited(devices).then(|| [("verdict", "verdict"), ("max_batch_safe", "max bs")]);
+    let limited = is_limited(devices).then_some([("verdict", "verdict"), ("max_batch_safe", "max bs")]);
     let own = [("bs", "bs"), ("tensors", "tensors"), ("memory_interval", all)];
     let numbers = own.into_iter().chain(limited.into_iter().flatten()).chain([("latency_interval", "latency, 90 %")]);
     let numbers = numbers.map(|(key, heading)| Column::number(key, heading));
