@@ -7,6 +7,7 @@ JSON line about itself instead. Networks are ONNX files as perf4sight writes the
 """
 import argparse
 import ctypes
+import fnmatch
 import glob
 import json
 import math
@@ -28,7 +29,7 @@ from torch.nn import functional
 
 PROTOCOL = 2
 TASK = "step"  # the only one that this worker knows
-SETTINGS = ["optimizer", "zero_grad"]  # what of a step it does otherwise than the published profiler where it is asked to
+SETTINGS = ["optimizer", "zero_grad", "precision", "trainable", "frozen_normalisation", "accumulate"]  # what of a step it does otherwise than the published profiler where it is asked to
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: crates/step/src/sampling.rs
@@ -280,19 +281,56 @@ def trained(weight):
     return None if isinstance(weight, Fixed) else weight
 
 
+NORMALISATIONS = ("BatchNormalization", "LayerNormalization", "GroupNormalization")
+
+
+def learned_weights(graph, names, trainable):
+    """Which of the weights training changes: the rule of crates/step/src/network/frozen.rs."""
+    owners = []  # operations with weights, in the order they run, by the stems of their weights' names
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name in names and stem(name) not in owners:
+                owners.append(stem(name))
+    last = {"classifier": 1}.get(trainable, int(trainable[5:]) if trainable.startswith("last ") else 0)
+    normalised = {name for node in graph.nodes if node.kind in NORMALISATIONS for name in node.inputs[1:3]}
+    if trainable == "all":
+        return set(names)
+    if last:
+        return {name for name in names if stem(name) in owners[-last:]}
+    if trainable == "bias":
+        return {name for name in names if name.endswith(".bias")}
+    if trainable == "normalisation":
+        return normalised.intersection(names)
+    return {name for name in names if any(fnmatch.fnmatchcase(stem(name), pattern) for pattern in trainable.split(","))}
+
+
+def stem(name):
+    return name.rpartition(".")[0]
+
+
 class Network(object):
     """A graph with weights, run node by node; a result is let go as soon as its last reader ran."""
 
-    def __init__(self, graph, training, device):
+    def __init__(self, graph, request, device):
+        training = request["stage"] == "training"
         self.graph, self.training = graph, training
+        setting(request, "precision", ("fp32",), "fp32")
         self.overwriting = in_place(graph)
         self.values = {name: weight(name, dims, device) for name, dims in graph.weights.items()}
         running = {name for node in graph.nodes if node.kind == "BatchNormalization" for name in node.inputs[3:]}
         kept = {name for name in self.values if name in running or name.endswith(".buffer")}
         kept |= {name for name in self.values if name.endswith(".places")}
-        self.parameters = [value for name, value in self.values.items() if name not in kept]
+        trainable = request.get("trainable", "all")
+        learned = learned_weights(graph, [name for name in self.values if name not in kept], trainable)
+        if not learned:
+            raise Refused("trainable = %s leaves nothing to train" % trainable)
+        self.parameters = [value for name, value in self.values.items() if name in learned]
         for parameter in self.parameters:
             parameter.requires_grad_(training)
+        keeps = setting(request, "frozen_normalisation", ("train", "eval"), "train") == "eval"
+        # Names of the outputs of those whose statistics stay as they are.
+        self.evaluating = {node.output for node in graph.nodes if node.kind == "BatchNormalization"
+                           and (not training or keeps and not learned.intersection(node.inputs[1:3]))}
 
     def forward(self, batch, watch):
         values, left = dict(self.values, **batch), dict(self.graph.uses)
@@ -346,7 +384,8 @@ class Network(object):
         return torch.matmul(x, other)
 
     def op_BatchNormalization(self, node, x, weight, bias, mean, variance):
-        return functional.batch_norm(x, mean, variance, weight, bias, self.training, RUNNING_MOMENTUM, EPSILON)
+        return functional.batch_norm(x, mean, variance, weight, bias, node.output not in self.evaluating, RUNNING_MOMENTUM,
+                                     EPSILON)
 
     def op_ConstantOfShape(self, node, shape):
         return Fixed(shape)
@@ -697,8 +736,11 @@ class Step(object):
     """A step, on random data that is already in place: what crates/worker/src/step.rs does."""
 
     def __init__(self, graph, request, device):
-        batch, self.training = request["batch"], request["stage"] == "training"
-        self.network = Network(graph, self.training, device)
+        self.training, self.passes = request["stage"] == "training", request.get("accumulate", 1)
+        if self.passes > request["batch"]:
+            raise Refused("accumulate = %d leaves passes without a sample at batch size %d" % (self.passes, request["batch"]))
+        batch = -(-request["batch"] // self.passes)  # samples of a pass, rounded up
+        self.network = Network(graph, request, device)
         self.batch = {name: filled(graph, name, batch, device) for name in graph.inputs}
         if self.training:
             # Classes lie on the first axis, those of a sequence on the last: the rule of crates/step/src/network/graph.rs.
@@ -718,19 +760,28 @@ class Step(object):
         if self.frees:  # by hand, for zero_grad fills them in older versions
             for parameter in self.network.parameters:
                 parameter.grad = None
+        for number in range(self.passes):
+            # As in a program's loop, a loss goes when the next one is there.
+            loss = self.backward(watch, number == 0)
+        watch()
+        self.optimizer.step()
+        watch()
+
+    def backward(self, watch, first):
+        """Forward and backward; before the first backward gradients that are kept are filled with zeros."""
         result, classes = self.network.forward(self.batch, watch), self.classes
         if result.dim() == 3:  # of a sequence every place counts as a sample
             result, classes = result.flatten(0, 1), classes.flatten()
         loss = functional.cross_entropy(result, classes)
         del result
+        if self.passes > 1:  # gradients add up to those of the mean over all samples
+            loss = loss / self.passes
         # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
-        for parameter in self.network.parameters:
+        for parameter in self.network.parameters if first else []:
             if parameter.grad is not None:
                 parameter.grad.zero_()  # none where they were freed
         loss.backward()
-        watch()
-        self.optimizer.step()
-        watch()
+        return loss
 
 
 def setting(request, key, known, published):

@@ -1,8 +1,8 @@
 //! What arguments ask of a step beside its stage.
 
 use crate::error::{Error, Result};
-use crate::workload::{Changes, Optimizer, Precision, Stage, ZeroGrad};
-use clap::Args;
+use crate::workload::{Accumulate, Changes, FrozenNormalisation, Optimizer, Precision, Stage, Trainable, ZeroGrad};
+use clap::{Args, value_parser};
 
 /// Every one may be left out.
 #[derive(Debug, Args)]
@@ -19,6 +19,19 @@ pub(super) struct StepArguments {
     /// What numbers the step computes with
     #[arg(long, value_parser = Precision::ALL.map(Precision::name))]
     precision: Option<String>,
+
+    /// Which weights training changes: all, classifier, "last N" for those of the last N operations with weights, bias, normalisation, or
+    /// patterns of layer names such as 'layer4.*,fc'
+    #[arg(long, value_name = "WEIGHTS")]
+    trainable: Option<String>,
+
+    /// How batch normalisations work whose weights are not trained: with the statistics of the batch, or with those they keep
+    #[arg(long, value_parser = FrozenNormalisation::ALL.map(FrozenNormalisation::name))]
+    frozen_normalisation: Option<String>,
+
+    /// In how many passes the samples of a batch go through the network before the weights are changed
+    #[arg(long, value_name = "PASSES", value_parser = value_parser!(u64).range(1..=Accumulate::MOST))]
+    accumulate: Option<u64>,
 }
 
 impl StepArguments {
@@ -27,8 +40,14 @@ impl StepArguments {
     /// # Errors
     /// What only training has, asked of inference.
     pub fn changes(&self, stage: Stage) -> Result<Changes> {
-        let only_training = [("--optimizer", &self.optimizer), ("--zero-grad", &self.zero_grad)];
-        if let (Stage::Inference, Some((option, _))) = (stage, only_training.iter().find(|(_, word)| word.is_some())) {
+        let only_training = [
+            ("--optimizer", self.optimizer.is_some()),
+            ("--zero-grad", self.zero_grad.is_some()),
+            ("--trainable", self.trainable.is_some()),
+            ("--frozen-normalisation", self.frozen_normalisation.is_some()),
+            ("--accumulate", self.accumulate.is_some()),
+        ];
+        if let (Stage::Inference, Some((option, _))) = (stage, only_training.iter().find(|(_, asked)| *asked)) {
             return Err(Error::usage(format!("{option} asks for what inference does not have"))
                 .help(format!("leave {option} out, or ask for --stage training")));
         }
@@ -36,6 +55,9 @@ impl StepArguments {
             optimizer: self.optimizer.as_deref().map(Optimizer::parse).transpose()?,
             zero_grad: self.zero_grad.as_deref().map(ZeroGrad::parse).transpose()?,
             precision: self.precision.as_deref().map(Precision::parse).transpose()?,
+            trainable: self.trainable.as_deref().map(Trainable::parse).transpose()?,
+            frozen_normalisation: self.frozen_normalisation.as_deref().map(FrozenNormalisation::parse).transpose()?,
+            accumulate: self.accumulate.and_then(Accumulate::new),
         })
     }
 }

@@ -9,9 +9,11 @@ use crate::error::{Error, Result};
 use crate::input_file;
 use crate::machine::limit::Limits;
 use crate::machine::{Conditions, End, Invocation, Machine, Output, Setting, Watch};
+use crate::network::onnx;
 use crate::platform::{Memory, Platform};
 use crate::records::Outcome;
 use crate::units::{Bytes, Milliseconds};
+use crate::workload::Trainable;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -81,6 +83,9 @@ impl Device for Hardware {
 
     fn check(&self, job: &Job) -> Result<()> {
         self.worker.check_step(job.workload.step)?;
+        if job.workload.step.trainable != Trainable::All {
+            onnx::read(&job.file)?.network.check_trainable(job.workload.step.trainable)?;
+        }
         if job.layers && !self.worker.about.layers {
             return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
                 .help("take layers out of profile_variables"));

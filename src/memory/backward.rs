@@ -52,6 +52,8 @@ impl Steps<'_> {
         let wanted = |index: usize| Some(node.inputs[index]).filter(|input| plan.tracked[input.index()]);
         let owner = node.shares.unwrap_or(id);
         let (mut of_inputs, mut of_weights, mut borrowed) = (Vec::new(), Vec::new(), Vec::new());
+        // What a library makes beside what it is asked for.
+        let mut unasked = Vec::new();
         for step in &plan.rules[id.index()].backward {
             match *step {
                 Move::InputGradient(index) => of_inputs.extend(wanted(index).map(|input| {
@@ -65,7 +67,10 @@ impl Steps<'_> {
                     // Of what nobody trains there is none.
                     let amount = plan.rules[owner.index()].weights.get(index);
                     let gradient = amount.map(|&amount| self.recorder.allocate(amount, Role::WeightGradients, owner));
-                    of_weights.extend(gradient.map(|gradient| (index, gradient)));
+                    match gradient.map(|gradient| (index, gradient)) {
+                        Some(gradient) if plan.network.learns(node, index) => of_weights.push(gradient),
+                        gradient => unasked.extend(gradient.map(|(_, gradient)| gradient)),
+                    }
                 }
                 Move::Take(amount) => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
                 Move::Drop(before) => give_back(before, &mut borrowed, &mut self.recorder),
@@ -75,6 +80,7 @@ impl Steps<'_> {
             }
         }
         self.recorder.release(gradient);
+        unasked.into_iter().for_each(|tensor| self.recorder.release(tensor));
         kept.into_iter().for_each(|tensor| self.recorder.release(tensor));
         of_inputs.into_iter().for_each(|(input, gradient)| self.meet(input, gradient, waiting));
         of_weights.into_iter().for_each(|(index, gradient)| self.accumulate(owner, index, gradient));

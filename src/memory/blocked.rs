@@ -117,10 +117,17 @@ impl Blocked<'_> {
 
     /// The gradients of input, filters and bias.
     pub fn backward(&self) -> Vec<Move> {
-        let bias = self.kernel.bias.then_some(WeightGradient(1));
+        let bias = self.kernel.bias.then_some(WeightGradient(1)).filter(|_| self.learns());
         // The network's own input needs no gradient.
         let input = if self.operation.tracked(0) { self.input_gradient() } else { Vec::new() };
-        input.into_iter().chain(self.weight_gradient()).chain(bias).collect()
+        let weight = if self.learns() { self.weight_gradient() } else { Vec::new() };
+        input.into_iter().chain(weight).chain(bias).collect()
+    }
+
+    /// Whether the library is asked for the gradient of filters or bias: it makes both at once (`mkldnn_convolution_backward` of
+    /// aten/src/ATen/native/mkldnn/Conv.cpp).
+    pub fn learns(&self) -> bool {
+        self.operation.learns(0) || self.operation.learns(1)
     }
 
     fn input_gradient(&self) -> Vec<Move> {

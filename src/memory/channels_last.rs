@@ -26,6 +26,7 @@ impl Blocked<'_> {
         let input = [InputGradient(0), filters, Drop(0)];
         let bias = self.kernel.bias.then_some(WeightGradient(1));
         let weight = [Take(self.filters_gradient())].into_iter().chain(bias).chain([WeightGradient(0), Drop(0)]);
+        let weight = weight.filter(|_| self.learns());
         let input = input.into_iter().filter(|_| self.operation.tracked(0));
         turned.into_iter().chain(input).chain(weight).chain(given_back).collect()
     }

@@ -28,9 +28,8 @@ pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) 
     let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => {
-            let bias = conv.bias.then_some(WeightGradient(1));
             let input = operation.tracked(0).then_some(InputGradient(0));
-            rule.forward([Output]).backward(input).backward([WeightGradient(0)]).backward(bias)
+            rule.forward([Output]).backward(input).backward(operation.learned(1 + usize::from(conv.bias)))
         }
     };
     if operation.layout(0).is_contiguous() { rule } else { rule.copying(operation.input(0)) }
@@ -59,13 +58,17 @@ fn borrowing(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
         });
         amounts.flat_map(|amount| [Take(amount), Drop(0)])
     };
-    let bias = conv.bias.then_some(WeightGradient(1));
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
     let rule = rule.forward([Output]).forward(borrowed(Pass::Forward));
     let rule = match operation.tracked(0) {
         true => rule.backward([InputGradient(0)]).backward(borrowed(Pass::InputGradient)),
         false => rule,
     };
-    rule.backward([WeightGradient(0)]).backward(borrowed(Pass::WeightGradient)).backward(bias)
+    let rule = match operation.learns(0) {
+        true => rule.backward([WeightGradient(0)]).backward(borrowed(Pass::WeightGradient)),
+        false => rule,
+    };
+    rule.backward(bias)
 }
 
 /// Transformed tiles of input and result for every sample, and transformed filters: Lavin and Gray, "Fast algorithms for

@@ -29,7 +29,7 @@ pub use peak::{Alive, Layer, Peak};
 
 use crate::network::Network;
 use crate::platform::Platform;
-use crate::workload::Step;
+use crate::workload::{Accumulate, Step};
 use layout::Layout;
 use layouts::layouts;
 use plan::Plan;
@@ -40,8 +40,9 @@ const SEVERAL: u64 = 2;
 
 /// For every operation, whether its result is an image whose channels lie last: of a single sample, and of several.
 pub fn channels_last(network: &Network, step: Step) -> Vec<[bool; 2]> {
+    let network = network.trained_in(step.trainable);
     let tracked = network.gradients();
-    let [single, several] = [1, SEVERAL].map(|batch| layouts(network, step, &tracked, batch));
+    let [single, several] = [1, SEVERAL].map(|batch| layouts(&network, step, &tracked, batch));
     let both = single.iter().zip(&several);
     both.map(|(single, several)| [single, several].map(Layout::is_channels_last)).collect()
 }
@@ -67,6 +68,7 @@ pub fn channels_last(network: &Network, step: Step) -> Vec<[bool; 2]> {
 pub struct Simulation<'a> {
     network: &'a Network,
     platform: &'a Platform,
+    accumulate: Accumulate,
     /// Of a single sample, whose tensors have views that those of several have not.
     single: Schedule,
     schedule: Schedule,
@@ -75,12 +77,14 @@ pub struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     /// Prepares the steps.
     pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
-        let [single, schedule] = [1, SEVERAL].map(|batch| Schedule::new(&Plan::new(network, step, platform, batch)));
-        Simulation { network, platform, single, schedule }
+        let trained = network.trained_in(step.trainable);
+        let [single, schedule] = [1, SEVERAL].map(|batch| Schedule::new(&Plan::new(&trained, step, platform, batch)));
+        Simulation { network, platform, accumulate: step.accumulate, single, schedule }
     }
 
-    /// What happens to so many samples.
-    fn schedule(&self, batch: u64) -> &Schedule {
-        if batch == 1 { &self.single } else { &self.schedule }
+    /// What happens to so many samples, and how many of them lie there at a time.
+    fn schedule(&self, batch: u64) -> (&Schedule, u64) {
+        let samples = self.accumulate.samples(batch);
+        (if samples == 1 { &self.single } else { &self.schedule }, samples)
     }
 }

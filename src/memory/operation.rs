@@ -2,6 +2,7 @@
 
 use super::amount::Amount;
 use super::layout::Layout;
+use super::rule::Move;
 use crate::network::{Conv, Network, Node, NodeId};
 use crate::platform::{Asked, Platform};
 use crate::workload::Step;
@@ -42,6 +43,17 @@ impl Operation<'_> {
     /// Whether the gradient of an input is asked for.
     pub fn tracked(&self, index: usize) -> bool {
         self.tracked[self.node.inputs[index].index()]
+    }
+
+    /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
+    pub fn learns(&self, tensor: usize) -> bool {
+        self.network.learns(self.node, tensor)
+    }
+
+    /// The gradients of those of its first weights that training changes.
+    pub fn learned(&self, tensors: usize) -> impl Iterator<Item = Move> + use<> {
+        let learned: Vec<usize> = (0..tensors).filter(|tensor| self.learns(*tensor)).collect();
+        learned.into_iter().map(Move::WeightGradient)
     }
 
     /// Bytes of the result.

@@ -62,13 +62,14 @@ impl Alive {
 impl Simulation<'_> {
     /// The peaks at a batch size.
     pub fn peak(&self, batch: u64) -> Peak {
-        let reported = replay(self.schedule(batch), self.platform, batch).reported;
+        let (schedule, samples) = self.schedule(batch);
+        let reported = replay(schedule, self.platform, samples).reported;
         Peak { allocated: Bytes(reported.allocated), reserved: Bytes(reported.reserved) }
     }
 
     /// What is alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
-        let schedule = self.schedule(batch);
+        let (schedule, batch) = self.schedule(batch);
         let outcome = replay(schedule, self.platform, batch);
         let alive = tensors_at(schedule, outcome.moment);
         let sum = |role: Role| {

@@ -5,16 +5,17 @@
 
 use super::amount::Amount;
 use super::operation::Operation;
-use super::rule::Move::{Drop, InputGradient, Keep, Output, Take, WeightGradient};
+use super::rule::Move::{Drop, InputGradient, Keep, Output, Take};
 use super::rule::{Move, Rule, Saved};
 use crate::network::Facts;
 
 /// A fully connected layer, which folds all axes but the last.
 pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let copied = (!operation.layout(0).folds_before(1)).then(|| operation.input(0));
-    reading(rule, operation, vec![copied])
+    // What is read is needed for the gradient of the weight alone.
+    reading(rule, operation, vec![(copied, operation.learns(0))])
         .backward([InputGradient(0)])
-        .backward((0..facts.weights.len()).map(WeightGradient))
+        .backward(operation.learned(facts.weights.len()))
 }
 
 /// A product of stacks of matrices, which folds the stacks, stretched to the same first.
@@ -27,19 +28,22 @@ pub(super) fn matmul(rule: Rule, operation: Operation) -> Rule {
         let matrix: u64 = layout.sizes().iter().rev().take(2).product();
         let matrices: u64 = stretched[1..].iter().product();
         let whole = Amount::per_sample(operation.step.activation().saturating_mul(matrices).saturating_mul(matrix));
-        (!same || !layout.folds_before(2)).then_some(whole)
+        let copied = (!same || !layout.folds_before(2)).then_some(whole);
+        // Each is needed for the gradient of the other.
+        (copied, operation.tracked(1 - index))
     });
     let copied = copied.collect();
     reading(rule, operation, copied).backward([InputGradient(0), InputGradient(1)])
 }
 
-/// Copies of some of the operands, which stay where there is a backward, and the result.
-fn reading(rule: Rule, operation: Operation, copied: Vec<Option<Amount>>) -> Rule {
-    let copies: Vec<Amount> = copied.iter().flatten().copied().collect();
-    let saves = copied.iter().enumerate().filter(|(_, copy)| copy.is_none()).map(|(index, _)| Saved::Input(index));
-    let (made, gone): (Vec<Move>, Vec<Move>) = match operation.step.trains() {
-        true => (copies.into_iter().map(Keep).collect(), Vec::new()),
-        false => copies.into_iter().map(|copy| (Take(copy), Drop(0))).unzip(),
-    };
-    rule.forward(made).forward([Output]).forward(gone).saves(saves.collect::<Vec<_>>())
+/// Copies of some of the operands, which stay where backward needs them, and the result.
+fn reading(rule: Rule, operation: Operation, operands: Vec<(Option<Amount>, bool)>) -> Rule {
+    let needed = |needed: bool| needed && operation.step.trains();
+    let saves = operands.iter().enumerate().filter(|(_, (copy, is_needed))| copy.is_none() && needed(*is_needed));
+    let saves = saves.map(|(index, _)| Saved::Input(index));
+    let copies = operands.iter().filter_map(|(copy, is_needed)| Some(((*copy)?, needed(*is_needed))));
+    let (kept, borrowed): (Vec<_>, Vec<_>) = copies.partition(|(_, needed)| *needed);
+    let made = kept.into_iter().map(|(copy, _)| Keep(copy)).chain(borrowed.iter().map(|(copy, _)| Take(*copy)));
+    let gone: Vec<Move> = borrowed.iter().map(|_| Drop(0)).collect();
+    rule.forward(made.collect::<Vec<_>>()).forward([Output]).forward(gone).saves(saves.collect::<Vec<_>>())
 }

@@ -15,6 +15,7 @@ use crate::network::{
     Storage, TopK,
 };
 use crate::platform::{Mask, Rectifier};
+use crate::workload::FrozenNormalisation;
 
 /// What an operation does to memory.
 pub(super) fn rule(operation: Operation) -> Rule {
@@ -68,6 +69,7 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 fn looked_up(rule: Rule, operation: Operation, embedding: &Embedding) -> Rule {
     let rule = rule.forward([Output]);
     match embedding.fixed {
+        _ if !operation.learns(0) => rule,
         None => rule.saves([Saved::Input(0)]).backward([WeightGradient(0)]),
         Some(_) => rule.backward([Take(operation.output()), WeightGradient(0), Drop(0)]),
     }
@@ -122,7 +124,7 @@ fn plain(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         .forward(beside(operation, facts))
         .saves(saved(operation, facts.needs))
         .backward(gradients)
-        .backward((0..facts.weights.len()).map(WeightGradient))
+        .backward(operation.learned(facts.weights.len()))
 }
 
 /// What is made beside a result.
@@ -163,10 +165,16 @@ fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     if !operation.step.trains() {
         return rule.forward([Output]);
     }
-    let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
-    let rule = rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([Saved::Input(0)]);
-    let gradients = [WeightGradient(0), WeightGradient(1), InputGradient(0)];
-    if framework.batch_norm_copies {
+    let evaluates = operation.step.frozen_normalisation == FrozenNormalisation::Eval;
+    let rule = match evaluates && !operation.network.trains(operation.node) {
+        true => rule.forward([Output]).saves([Saved::Input(0)]),
+        false => {
+            let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
+            rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([Saved::Input(0)])
+        }
+    };
+    let gradients = operation.learned(2).chain([InputGradient(0)]);
+    if framework.batch_norm_copies && operation.tracked(0) {
         // batch_norm_backward_cpu_template makes one gradient of the input, batch_norm_cpu's kernel another (Normalization.cpp).
         rule.backward([Take(operation.input(0))]).backward(gradients).backward([Drop(0)])
     } else {
@@ -178,7 +186,8 @@ fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
 fn overwriting(rule: Rule, operation: Operation, activation: Activation) -> Rule {
     let rule = rule.backward([InputGradient(0)]);
     if activation == Activation::Relu6 && operation.platform.framework.relu6 == Rectifier::InputCopy {
-        let copy = operation.step.trains().then_some(Keep(operation.input(0)));
+        let tracked = operation.tracked[operation.id.index()];
+        let copy = (operation.step.trains() && tracked).then_some(Keep(operation.input(0)));
         return rule.forward(copy).forward([Reuse]);
     }
     rule.forward([Reuse]).saves([Saved::Output])

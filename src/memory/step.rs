@@ -75,13 +75,27 @@ impl<'a> Steps<'a> {
 
     /// One step.
     pub fn step(&mut self) {
+        if !self.plan.step.trains() {
+            let result = self.forward().result;
+            return self.recorder.release(result);
+        }
         if self.plan.step.zero_grad == ZeroGrad::Free {
             self.free_gradients();
         }
-        let tape = self.forward();
-        if !self.plan.step.trains() {
-            return self.recorder.release(tape.result);
+        let mut left = Vec::new();
+        // From the second on passes are alike.
+        for _ in 0..self.plan.step.accumulate.passes().min(2) {
+            let last = std::mem::replace(&mut left, self.pass());
+            last.into_iter().for_each(|tensor| self.recorder.release(tensor));
         }
+        self.recorder.backward_done();
+        self.optimize();
+        left.into_iter().for_each(|tensor| self.recorder.release(tensor));
+    }
+
+    /// Forward, loss and backward; gives what the program that runs them holds until they run again, or to the end of the step.
+    fn pass(&mut self) -> Vec<TensorId> {
+        let tape = self.forward();
         let loss = self.loss();
         let held = self.plan.platform.framework.holds_result;
         if !held {
@@ -89,12 +103,7 @@ impl<'a> Steps<'a> {
         }
         // Gradients that are kept are filled with zeros here, where they lie.
         self.backward(tape.saved, &loss);
-        self.recorder.backward_done();
-        self.optimize();
-        self.recorder.release(loss.value);
-        if held {
-            self.recorder.release(tape.result);
-        }
+        [loss.value].into_iter().chain(held.then_some(tape.result)).collect()
     }
 
     fn forward(&mut self) -> Tape {
@@ -142,7 +151,8 @@ impl<'a> Steps<'a> {
             }
         }
         let result = result.expect("every rule makes a result");
-        if !plan.step.trains() {
+        // Where no gradient is asked for nothing is kept.
+        if !plan.step.trains() || !plan.tracked[id.index()] {
             kept.drain(..).for_each(|tensor| recorder.release(tensor));
             return (result, kept);
         }
@@ -170,7 +180,10 @@ impl<'a> Steps<'a> {
     fn optimize(&mut self) {
         let plan = self.plan;
         let rules = plan.network.iter().zip(&plan.rules);
-        let weights = rules.flat_map(|((id, _), rule)| rule.weights.iter().map(move |&amount| (id, amount)));
+        let weights = rules.flat_map(|((id, node), rule)| {
+            let learned = rule.weights.iter().enumerate().filter(move |(tensor, _)| plan.network.learns(node, *tensor));
+            learned.map(move |(_, &amount)| (id, amount))
+        });
         let optimizer = plan.step.optimizer;
         if is_at_once(plan.step, plan.platform.framework.updates) {
             let weights: Vec<_> = weights.collect();

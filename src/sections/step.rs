@@ -2,7 +2,7 @@
 
 use crate::config::Values;
 use crate::error::Result;
-use crate::workload::{Changes, Optimizer, Precision, ZeroGrad};
+use crate::workload::{Accumulate, Changes, FrozenNormalisation, Optimizer, Precision, Trainable, ZeroGrad};
 
 /// What the keys of a section say; those that are left out say nothing.
 ///
@@ -13,6 +13,12 @@ pub(super) fn changes(values: &Values<'_>) -> Result<Changes> {
         optimizer: word(values, "optimizer", Optimizer::parse)?,
         zero_grad: word(values, "zero_grad", ZeroGrad::parse)?,
         precision: word(values, "precision", Precision::parse)?,
+        trainable: values
+            .get::<Option<String>>("trainable")?
+            .map(|_| values.named("trainable", Trainable::parse))
+            .transpose()?,
+        frozen_normalisation: word(values, "frozen_normalisation", FrozenNormalisation::parse)?,
+        accumulate: values.get::<Option<u64>>("accumulate")?.and_then(Accumulate::new),
     })
 }
 

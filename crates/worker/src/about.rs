@@ -23,7 +23,7 @@ pub(super) fn tell(mut output: impl Write, cuda: Option<Option<&Path>>) -> Resul
         software: [("libtorch".to_owned(), LIBTORCH.to_owned())].into(),
         places: BTreeMap::from([("cpu".to_owned(), BTreeMap::new())]),
         tasks: vec![Task::STEP.to_owned()],
-        settings: [Setting::Optimizer, Setting::ZeroGrad].map(|setting| setting.key().to_owned()).into(),
+        settings: Setting::ALL.map(|setting| setting.key().to_owned()).into(),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,

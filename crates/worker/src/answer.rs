@@ -42,6 +42,8 @@ fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
     let gpu = gpu_of(&request.place, libtorch_cuda)?;
     let Task::Step(task) = &request.task;
     let network = read(&task.network).and_then(|loaded| runnable(loaded.network))?;
+    network.check_trainable(task.workload.step.trainable)?;
+    task.workload.check()?;
     Ok(measure(request, task, &network, gpu))
 }
 

@@ -3,13 +3,14 @@
 use super::ops::Call;
 use super::weights::WeightStore;
 use perf4sight_step::network::{Network, Node, NodeId, Op};
+use perf4sight_step::workload::{FrozenNormalisation, Step};
 use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
 pub(super) struct Executable<'a> {
     network: &'a Network,
     weights: WeightStore,
-    training: bool,
+    step: Step,
     in_place: Vec<bool>,
     /// How many inputs of other nodes each node is, and one more for the network's result.
     uses: Vec<usize>,
@@ -17,11 +18,11 @@ pub(super) struct Executable<'a> {
 
 impl<'a> Executable<'a> {
     /// The network with fresh weights on a device, in training or in evaluation mode.
-    pub fn new(network: &'a Network, training: bool, device: Device) -> Result<Self, TchError> {
+    pub fn new(network: &'a Network, step: Step, device: Device) -> Result<Self, TchError> {
         let mut uses: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         uses[network.output().index()] += 1;
-        let weights = WeightStore::new(network, training, device)?;
-        Ok(Executable { network, weights, training, in_place: network.in_place(), uses })
+        let weights = WeightStore::new(network, step.trains(), device)?;
+        Ok(Executable { network, weights, step, in_place: network.in_place(), uses })
     }
 
     /// The trainable tensors.
@@ -60,7 +61,13 @@ impl<'a> Executable<'a> {
 
     fn run(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
         let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
-        Call { node, weights, inputs, samples, training: self.training, in_place }.run()
+        Call { node, weights, inputs, samples, training: self.trains(node), in_place }.run()
+    }
+
+    /// Whether a node runs as in training: all of them do there, unless frozen normalisations are to keep their statistics.
+    fn trains(&self, node: &Node) -> bool {
+        let keeps = self.step.frozen_normalisation == FrozenNormalisation::Eval && !self.network.trains(node);
+        self.step.trains() && !(keeps && matches!(node.op, Op::BatchNorm { .. }))
     }
 }
 
@@ -81,6 +88,7 @@ mod tests {
         Activation, Affine, ArgMax, Beyond, Binary, Conv, ConvTranspose, Fill, Fold, Gradient, GridSample,
         Interpolation, Linear, NetworkBuilder, Op, Pick, Reduction, Shape, TopK, Volume, Window,
     };
+    use perf4sight_step::workload::Stage;
 
     /// A network of one operation, reading its input as often as the operation has inputs.
     fn alone(op: Op, inputs: usize, sample: &[usize]) -> Network {
@@ -118,7 +126,7 @@ mod tests {
         let flat = builder.add("flatten", Op::Flatten, &[joined]).unwrap();
         let linear = builder.add("linear", Op::Linear(Linear { out_features: 1, bias: true }), &[flat]).unwrap();
         let network = builder.finish(linear);
-        let executable = Executable::new(&network, false, Device::Cpu).unwrap();
+        let executable = Executable::new(&network, Step::published(Stage::Inference), Device::Cpu).unwrap();
         executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(1.0)));
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
         // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
@@ -226,7 +234,7 @@ mod tests {
 
     #[track_caller]
     fn runs_as_inferred(network: &Network) {
-        let executable = Executable::new(network, true, Device::Cpu).unwrap();
+        let executable = Executable::new(network, Step::published(Stage::Training), Device::Cpu).unwrap();
         let batch = |dims: &[usize]| [&[2], sizes(dims).as_slice()].concat();
         let input =
             Tensor::rand(batch(network.input_shape().dims()), (tch::Kind::Float, Device::Cpu)).set_requires_grad(true);
@@ -248,7 +256,7 @@ mod tests {
         let second = builder.add("second", layer(false), &[first]).unwrap();
         builder.share(second, first).unwrap();
         let network = builder.finish(second);
-        let executable = Executable::new(&network, false, Device::Cpu).unwrap();
+        let executable = Executable::new(&network, Step::published(Stage::Inference), Device::Cpu).unwrap();
         executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(2.0)));
         // 5 x 2 + 2, then times 2.
         assert_eq!(values(&executable.forward(&[Tensor::from_slice(&[5f32]).view([1, 1])]).unwrap()), [24.0]);
@@ -269,7 +277,7 @@ mod tests {
         tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
         for name in zoo::names() {
             let network = zoo::build(name, Dataset::Imagenet).unwrap();
-            let executable = Executable::new(&network, false, Device::Cpu).unwrap();
+            let executable = Executable::new(&network, Step::published(Stage::Inference), Device::Cpu).unwrap();
             let held: usize = executable.parameters().map(Tensor::numel).sum();
             assert_eq!(held as u64, network.parameters(), "{name}");
         }

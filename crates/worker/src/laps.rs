@@ -37,8 +37,9 @@ impl Stopwatch {
 
     /// The next node ran forward.
     pub fn forward(&mut self) -> Result<(), TchError> {
+        // In as many passes as there are.
         self.ran += 1;
-        self.lap(self.ran - 1)
+        self.lap((self.ran - 1) % self.nodes)
     }
 
     /// This node ran backward.

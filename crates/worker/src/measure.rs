@@ -85,6 +85,7 @@ impl Instruments {
 
 /// A warm-up, in which memory is read where it was asked for, then the timed steps.
 fn run(threads: usize, task: &StepTask, network: &Network, instruments: &Instruments) -> Result<Readings, TchError> {
+    let network = &*network.trained_in(task.workload.step.trainable);
     let mut step = Step::new(network, task.workload, instruments.device)?;
     // The first step allocates optimizer state, compiles oneDNN's kernels and faults its memory in.
     step.run()?;

@@ -25,13 +25,16 @@ struct Training {
     classes: Tensor,
     optimizer: COptimizer,
     zero_grad: ZeroGrad,
+    /// Passes forward and backward a step.
+    passes: u64,
 }
 
 impl<'a> Step<'a> {
     /// Network, data and optimizer for a workload, on a device.
     pub fn new(network: &'a Network, workload: Workload, device: Device) -> Result<Self, TchError> {
-        let executable = Executable::new(network, workload.step.stage == Stage::Training, device)?;
-        let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, workload.batch, device));
+        let executable = Executable::new(network, workload.step, device)?;
+        let samples = workload.step.accumulate.samples(workload.batch);
+        let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, samples, device));
         let batch = inputs.collect::<Result<_, _>>()?;
         let training = match workload.step.stage {
             Stage::Training => Some(Training::new(network, workload, &executable, device)?),
@@ -40,26 +43,42 @@ impl<'a> Step<'a> {
         Ok(Step { executable, batch, training })
     }
 
-    /// One step: forward, cross-entropy, zero_grad unless that came first, backward, optimizer; or forward without gradients.
+    /// One step: forward, cross-entropy, zero_grad unless that came first, backward, as often as is asked for; optimizer. Or forward
+    /// without gradients.
     pub fn run(&mut self) -> Result<(), TchError> {
-        match &mut self.training {
-            Some(training) => {
-                training.free_gradients()?;
-                let loss = training.loss(&self.executable.forward(&self.batch)?)?;
+        let Some(training) = &mut self.training else {
+            return tch::no_grad(|| self.executable.forward(&self.batch)).map(drop);
+        };
+        training.free_gradients()?;
+        // As in a program's loop, a loss goes when the next one is there.
+        let mut loss = None;
+        for pass in 0..training.passes {
+            let loss = loss.insert(training.loss(&self.executable.forward(&self.batch)?)?);
+            if pass == 0 {
                 training.fill_gradients(&self.executable)?;
-                loss.f_backward()?;
-                training.optimizer.step()
             }
-            None => tch::no_grad(|| self.executable.forward(&self.batch)).map(drop),
+            loss.f_backward()?;
         }
+        training.optimizer.step()
     }
 
     /// The same step, with a look at the clock after every operation of either pass.
     pub fn run_in_laps(&mut self, watch: &mut Stopwatch) -> Result<(), TchError> {
         let Some(training) = &mut self.training else { return self.infer_in_laps(watch) };
-        let mut tape = Tape::new();
         training.free_gradients()?;
         watch.zero_grad()?;
+        for pass in 0..training.passes {
+            self.pass_in_laps(pass == 0, watch)?;
+        }
+        let Some(training) = &mut self.training else { return Ok(()) };
+        training.optimizer.step()?;
+        watch.optimizer()
+    }
+
+    /// Forward and backward; before the first backward gradients are filled where they are kept.
+    fn pass_in_laps(&self, first: bool, watch: &mut Stopwatch) -> Result<(), TchError> {
+        let Some(training) = &self.training else { return Ok(()) };
+        let mut tape = Tape::new();
         let output = self.executable.forward_watched(&self.batch, |result| {
             tape.record(result)?;
             watch.forward()
@@ -68,8 +87,10 @@ impl<'a> Step<'a> {
         drop(output);
         tape.record(&loss)?;
         watch.loss()?;
-        training.fill_gradients(&self.executable)?;
-        watch.zero_grad()?;
+        if first {
+            training.fill_gradients(&self.executable)?;
+            watch.zero_grad()?;
+        }
         tape.begin(&loss)?;
         let operations = watch.nodes();
         tape.differentiate(operations)?;
@@ -78,8 +99,6 @@ impl<'a> Step<'a> {
             tape.differentiate(node)?;
             watch.backward(node)?;
         }
-        training.optimizer.step()?;
-        watch.optimizer()?;
         // The plain step lets go of the graph when it ends.
         drop((loss, tape));
         watch.loss()
@@ -93,12 +112,16 @@ impl<'a> Step<'a> {
 
 impl Training {
     fn new(network: &Network, workload: Workload, executable: &Executable, device: Device) -> Result<Self, TchError> {
-        let Workload { step: workload::Step { optimizer, zero_grad, .. }, batch } = workload;
+        let Workload { step: workload::Step { optimizer, zero_grad, accumulate, .. }, batch } = workload;
         let mut optimizer = created(optimizer)?;
         executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
         let (classes, places) = network.labels();
-        let classes = Tensor::f_randint(classes as i64, batch_of(batch, places.dims()), (Kind::Int64, device))?;
-        Ok(Training { classes, optimizer, zero_grad })
+        let classes = Tensor::f_randint(
+            classes as i64,
+            batch_of(accumulate.samples(batch), places.dims()),
+            (Kind::Int64, device),
+        )?;
+        Ok(Training { classes, optimizer, zero_grad, passes: accumulate.passes() })
     }
 
     /// As PyTorch's users do it, before the step begins.
@@ -127,7 +150,9 @@ impl Training {
             3 => (output.f_flatten(0, 1)?, self.classes.f_flatten(0, -1)?),
             _ => (output.shallow_clone(), self.classes.shallow_clone()),
         };
-        output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)
+        let loss = output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)?;
+        // Gradients add up to those of the mean over all samples.
+        if self.passes > 1 { loss.f_div_scalar(self.passes as f64) } else { Ok(loss) }
     }
 }
 

@@ -9,8 +9,8 @@ pub(super) struct Weights {
     pub bias: Option<Tensor>,
     /// Running mean and variance of a batch-norm; not trained.
     pub running: Option<[Tensor; 2]>,
-    /// Whether an optimizer changes weight and bias: not those of tables and filters that the network keeps as they are.
-    trained: bool,
+    /// Whether an optimizer changes weight and bias: not those of tables and filters that the network keeps as they are, nor what is frozen.
+    learned: [bool; 2],
 }
 
 /// The weights of every node that has some, by position; shared ones lie at their owner only.
@@ -39,8 +39,8 @@ impl WeightStore {
         self.0
             .iter()
             .flatten()
-            .filter(|weights| weights.trained)
-            .flat_map(|weights| std::iter::once(&weights.weight).chain(&weights.bias))
+            .flat_map(|weights| std::iter::once(&weights.weight).chain(&weights.bias).zip(weights.learned))
+            .filter_map(|(tensor, learned)| learned.then_some(tensor))
     }
 }
 
@@ -78,7 +78,7 @@ impl Maker {
             }
             (Spans::Result { .. }, None) => (self.uniform(&size, weight.dims.elements())?, None),
         };
-        Ok(Some(Weights { weight, bias, running, trained: network.trains(node) }))
+        Ok(Some(Weights { weight, bias, running, learned: [0, 1].map(|tensor| network.learns(node, tensor)) }))
     }
 
     /// PyTorch's default for convolutions and linear layers: uniform within one over the square root of the inputs.

@@ -104,7 +104,7 @@ pub(super) fn add_transposed(layer: &mut Layer, conv: &Conv) {
     if layer.passes_on() {
         layer.multiplies(Pass::InputGradient, class, geometry.product(seen, pixels, spread), operands);
     }
-    if layer.step.trains() {
+    if layer.learns_any() {
         layer.multiplies(Pass::WeightGradient, class, geometry.product(seen, spread, pixels), operands);
     }
     if conv.bias {
@@ -123,7 +123,7 @@ fn add_products(layer: &mut Layer, class: Class, geometry: &Geometry) {
         let product = geometry.product(Amount::fixed(seen), pixels, back);
         layer.multiplies(Pass::InputGradient, class, product, operands);
     }
-    if layer.step.trains() {
+    if layer.learns_any() {
         let product = geometry.product(Amount::fixed(filters), inner, positions);
         layer.multiplies(Pass::WeightGradient, class, product, operands);
     }
@@ -140,7 +140,7 @@ fn add_windows(layer: &mut Layer, geometry: &Geometry) {
     if layer.passes_on() {
         layer.slides(Pass::InputGradient, Class::Depthwise, back, operands);
     }
-    if layer.step.trains() {
+    if layer.learns_any() {
         // Window and gradient are read for every element of the kernel.
         layer.slides(Pass::WeightGradient, Class::Depthwise, filters, operands);
     }
@@ -150,7 +150,7 @@ fn add_windows(layer: &mut Layer, geometry: &Geometry) {
 fn add_bias(layer: &mut Layer, class: Class) {
     let outputs = layer.bytes(layer.outputs());
     layer.moves(Pass::Forward, class, Access::Strided, Amount::per_sample(2.0 * outputs));
-    if layer.step.trains() {
+    if layer.learns(1) {
         layer.moves(Pass::WeightGradient, class, Access::Strided, Amount::per_sample(outputs));
     }
 }

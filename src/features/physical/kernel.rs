@@ -151,6 +151,8 @@ pub struct Kernel {
     pub held: f64,
     /// How many times the processor hands work to the device for it.
     pub launches: f64,
+    /// How often a step runs it, each time on its share of the samples.
+    pub repeats: f64,
 }
 
 impl Kernel {
@@ -160,7 +162,12 @@ impl Kernel {
         work(self) == work(other)
             && (self.traffic, self.windows, self.result) == (other.traffic, other.windows, other.result)
             && (self.product, self.filter, self.images) == (other.product, other.filter, other.images)
-            && (self.row, self.function) == (other.row, other.function)
+            && (self.row, self.function, self.repeats) == (other.row, other.function, other.repeats)
+    }
+
+    /// The samples that it runs on at a time, of so many in all.
+    pub fn samples(&self, batch: f64) -> f64 {
+        (batch / self.repeats).max(1.0)
     }
 }
 

@@ -44,6 +44,16 @@ impl Layer<'_> {
         self.step.weight() as f64 * elements
     }
 
+    /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
+    pub fn learns(&self, tensor: usize) -> bool {
+        self.step.trains() && self.network.learns(self.node, tensor)
+    }
+
+    /// Whether training changes any of its weights: libraries make the gradients of filters and bias at once.
+    pub fn learns_any(&self) -> bool {
+        self.step.trains() && self.network.trains(self.node)
+    }
+
     /// Whether a gradient flows to any input.
     pub fn passes_on(&self) -> bool {
         self.gradients.contains(&true)
@@ -87,6 +97,7 @@ impl Layer<'_> {
             function: self.function.filter(|_| pass != Pass::Fork),
             held: self.held,
             launches: self.launches(pass),
+            repeats: 1.0,
         }
     }
 

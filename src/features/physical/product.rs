@@ -18,12 +18,12 @@ pub(super) fn add_linear(layer: &mut Layer, linear: &Linear) {
     if layer.passes_on() {
         layer.multiplies(Pass::InputGradient, Class::Linear, product(features, samples, results), traffic);
     }
-    if layer.step.trains() {
+    if layer.learns(0) {
         layer.multiplies(Pass::WeightGradient, Class::Linear, product(results, features, samples), traffic);
-        if linear.bias {
-            let reduced = Amount::per_sample(layer.bytes(tokens * outputs));
-            layer.moves(Pass::WeightGradient, Class::Linear, Access::Contiguous, reduced);
-        }
+    }
+    if linear.bias && layer.learns(1) {
+        let reduced = Amount::per_sample(layer.bytes(tokens * outputs));
+        layer.moves(Pass::WeightGradient, Class::Linear, Access::Contiguous, reduced);
     }
 }
 

@@ -5,11 +5,12 @@ use super::layer::{Layer, images};
 use super::update::Effort;
 use super::{convolution, movement, product, unknown};
 use crate::network::{Beside, Coupling, Facts, Nature, Network};
-use crate::workload::Step;
+use crate::workload::{Accumulate, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
 /// pass only.
 pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
+    let network = &*network.trained_in(step.trainable);
     let (readers, in_place) = (network.readers(), network.in_place());
     let (held, asked) = (held(network, step), network.gradients());
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
@@ -23,12 +24,13 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
         layer.operation();
         if training {
             layer.forks(readers[id.index()].len(), asked[id.index()]);
-            layer.update(network.parameters_of(node) as f64);
+            layer.update(&network.learned_of(node));
         }
         kernels = layer.kernels;
     }
     if step.trains() {
         kernels.extend(loss(network, step, held));
+        repeat(&mut kernels, step.accumulate);
     }
     kernels
 }
@@ -91,20 +93,31 @@ impl Layer<'_> {
     }
 
     /// What zero_grad and the optimizer do to the weights of a node, each tensor on its own.
-    fn update(&mut self, weights: f64) {
+    fn update(&mut self, tensors: &[u64]) {
+        let weights = tensors.iter().sum::<u64>() as f64;
         if weights > 0.0 {
             let Effort { moved, started } = Effort::of(self.step);
             let traffic = Amount::fixed(self.weight_bytes(moved * weights));
             self.moves(Pass::Update, Class::Update, Access::Contiguous, traffic);
-            self.launched(started * self.network.tensors_of(self.node).len() as f64);
+            self.launched(started * tensors.len() as f64);
         }
     }
 }
 
-/// The weights; training keeps gradient and states of each.
+/// The weights; training keeps gradient and states of each that it changes.
 fn held(network: &Network, step: Step) -> f64 {
-    let copies = if step.trains() { 2 + step.optimizer.states() } else { 1 };
-    (copies * step.weight()) as f64 * network.parameters() as f64
+    let learned = network.nodes().iter().flat_map(|node| network.learned_of(node)).sum::<u64>();
+    let copies = if step.trains() { 1 + step.optimizer.states() } else { 0 };
+    step.weight() as f64 * (network.parameters() + copies * learned) as f64
+}
+
+/// Every pass forward and backward runs all kernels but those of the update, on its share of the samples.
+fn repeat(kernels: &mut [Kernel], accumulate: Accumulate) {
+    let passes = accumulate.passes() as f64;
+    for kernel in kernels.iter_mut().filter(|kernel| kernel.pass != Pass::Update) {
+        kernel.repeats = passes;
+        kernel.launches *= passes;
+    }
 }
 
 /// Cross-entropy over the classes and its gradient: log-softmax and the pick of one class, there and back.
@@ -126,6 +139,7 @@ fn loss(network: &Network, step: Step, held: f64) -> Vec<Kernel> {
         function: None,
         held,
         launches: 4.0,
+        repeats: 1.0,
     };
     vec![kernel]
 }

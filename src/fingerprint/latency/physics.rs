@@ -82,7 +82,10 @@ impl<'a> Physics<'a> {
     /// Some of its kernels by themselves as trees are asked about them.
     pub(super) fn operation<'k>(&self, kernels: &'k [Kernel], batch: f64, physical: f64) -> Operation<'k> {
         let effort = kernels.iter().map(|kernel| self.rules.effort(kernel)).fold(1.0, f64::max);
-        Operation { kernels, route: self.rules.route(kernels, batch), effort, batch, physical }
+        // Each time that it runs.
+        let (samples, repeats) = kernels.first().map_or((batch, 1.0), |kernel| (kernel.samples(batch), kernel.repeats));
+        let route = self.rules.route(kernels, batch);
+        Operation { kernels, route, effort, batch: samples, physical: physical / repeats }
     }
 
     /// What a step is spent on.

@@ -6,12 +6,14 @@ use super::terms::{KernelTerms, Rules};
 use crate::features::physical::Kernel;
 
 impl<'a> Rules<'a> {
-    /// The terms of one kernel: what it computes, what it moves.
+    /// The terms of one kernel, of all times that it runs: what it computes, what it moves.
     pub(super) fn terms(&self, kernel: &Kernel, batch: f64) -> KernelTerms {
-        match self.processor() {
-            Some(processor) => processor.terms(kernel, batch),
-            None => self.accelerated(kernel, batch),
-        }
+        let samples = kernel.samples(batch);
+        let once = match self.processor() {
+            Some(processor) => processor.terms(kernel, samples),
+            None => self.accelerated(kernel, samples),
+        };
+        once.map(|term| term.map(|term| term.times(kernel.repeats)))
     }
 
     /// The rules of a processor, where it is one.
@@ -23,7 +25,8 @@ impl<'a> Rules<'a> {
 
     /// Who computes an operation: a kernel that is not left to the library's code for it decides.
     pub(super) fn route(&self, kernels: &[Kernel], batch: f64) -> Route {
-        let routes = |processor: Processor| kernels.iter().map(|kernel| processor.route(kernel, batch)).max();
+        let routes =
+            |processor: Processor| kernels.iter().map(|kernel| processor.route(kernel, kernel.samples(batch))).max();
         self.processor().and_then(routes).unwrap_or(Route::Library)
     }
 

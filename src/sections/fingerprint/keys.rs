@@ -2,6 +2,7 @@
 
 use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
+use crate::workload::Accumulate;
 
 const NAMES: Kind = Kind::List(&Kind::Text);
 const LEVELS: Kind = Kind::List(&Kind::Integer(0, 99));
@@ -45,6 +46,24 @@ pub(super) const TABLE: Table = Table {
             name: "precision",
             kind: Kind::Text,
             default: Literal("{profile.precision}"),
+            help: "Which rows to fit, likewise.",
+        },
+        Key {
+            name: "trainable",
+            kind: Kind::Text,
+            default: Literal("{profile.trainable}"),
+            help: "Which rows to fit, likewise.",
+        },
+        Key {
+            name: "frozen_normalisation",
+            kind: Kind::Word(&["train", "eval"]),
+            default: Literal("{profile.frozen_normalisation}"),
+            help: "Which rows to fit, likewise.",
+        },
+        Key {
+            name: "accumulate",
+            kind: Kind::Integer(1, Accumulate::MOST as i64),
+            default: Literal("{profile.accumulate}"),
             help: "Which rows to fit, likewise.",
         },
         Key { name: "memory_model", kind: Kind::Flag, default: Literal("True"), help: "Fit and evaluate memory." },

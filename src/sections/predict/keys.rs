@@ -2,7 +2,7 @@
 
 use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
-use crate::workload::LARGEST_BATCH;
+use crate::workload::{Accumulate, LARGEST_BATCH};
 
 pub(super) const TABLE: Table = Table {
     section: "predict",
@@ -55,6 +55,24 @@ pub(super) const TABLE: Table = Table {
             kind: Kind::Text,
             default: Unset,
             help: "What numbers the step computes with; only fp32 so far.",
+        },
+        Key {
+            name: "trainable",
+            kind: Kind::Text,
+            default: Unset,
+            help: "Which weights the step changes: all, classifier, 'last N', bias, normalisation, or patterns of layer names; by default as the steps that were profiled.",
+        },
+        Key {
+            name: "frozen_normalisation",
+            kind: Kind::Word(&["train", "eval"]),
+            default: Unset,
+            help: "How batch normalisations work whose weights are not changed: train or eval; by default as in the steps that were profiled.",
+        },
+        Key {
+            name: "accumulate",
+            kind: Kind::Integer(1, Accumulate::MOST as i64),
+            default: Unset,
+            help: "In how many passes the samples go through the network before the weights are changed; by default as in the steps that were profiled.",
         },
         Key {
             name: "mem_limit",

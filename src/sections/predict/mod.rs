@@ -21,7 +21,7 @@ use crate::network::onnx::Dims;
 use crate::report::Progress;
 use crate::units::Bytes;
 use crate::whole_file;
-use crate::workload::{Changes, Quantity, Stage};
+use crate::workload::{Changes, Quantity, Stage, Workload};
 use answer::{Answer, Question};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,8 @@ impl Verb for Predict {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let devices = self.devices()?;
         devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
+        let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
+        workloads.map(|(step, batch)| Workload { step, batch }).try_for_each(Workload::check)?;
         let words = asked::expand(&self.networks)?;
         let is_page = words.len() == 1 && devices.len() == 1;
         let breakdown = is_page || context.console.mode().is_json();

@@ -2,7 +2,7 @@
 
 use crate::config::Missing::{Literal, Required, Unset};
 use crate::config::{Key, Kind, Table};
-use crate::workload::LARGEST_BATCH;
+use crate::workload::{Accumulate, LARGEST_BATCH};
 
 /// More rounds than anybody waits for.
 const MAX_REPEATS: i64 = 100;
@@ -228,6 +228,24 @@ pub(super) const TABLE: Table = Table {
             kind: Kind::Text,
             default: Literal("fp32"),
             help: "What numbers a step computes with; only fp32 so far.",
+        },
+        Key {
+            name: "trainable",
+            kind: Kind::Text,
+            default: Literal("all"),
+            help: "Which weights a training step changes: all, classifier (those of the last operation with weights), 'last N' (of the last N), bias, normalisation (scales and shifts), or patterns of layer names such as 'layer4.*,fc'. No gradient is computed below the lowest of them, and nothing kept for it.",
+        },
+        Key {
+            name: "frozen_normalisation",
+            kind: Kind::Word(&["train", "eval"]),
+            default: Literal("train"),
+            help: "How batch normalisations work in training whose weights it does not change: train, with the statistics of the batch, as PyTorch does, or eval, with those they keep.",
+        },
+        Key {
+            name: "accumulate",
+            kind: Kind::Integer(1, Accumulate::MOST as i64),
+            default: Literal("1"),
+            help: "In how many passes forward and backward the samples of a batch go through the network before the weights are changed, once; bs counts the samples of all passes, and a row is one change of the weights.",
         },
         Key {
             name: "device_source",

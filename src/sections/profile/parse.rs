@@ -13,7 +13,7 @@ use crate::machine::remote::{Host, Route};
 use crate::records::check_cell;
 use crate::sections::named::check_own_name;
 use crate::sections::step;
-use crate::workload::{Stage, Step, Variable};
+use crate::workload::{Stage, Step, Variable, Workload};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,6 +36,12 @@ impl Profile {
         let seed: u64 = values.get("seed")?;
         let choice = Choice::parse(values)?;
         let variables = variables(values)?;
+        let (batches, steps) = (distinct(values, "bs", values.get("bs")?)?, steps(values)?);
+        let workloads = steps.iter().flat_map(|&step| batches.iter().map(move |&batch| Workload { step, batch }));
+        workloads
+            .map(Workload::check)
+            .collect::<Result<Vec<()>>>()
+            .map_err(|error| values.placed("accumulate", error))?;
         // A plan that chooses for itself is given everything in one order.
         let shuffled = (choice == Choice::Grid && !till_first_fail).then_some(seed);
         Ok(Profile {
@@ -44,8 +50,8 @@ impl Profile {
             dataset: recorded(values, "dataset")?,
             teach: teach::parse(values, &variables)?,
             variables,
-            batches: distinct(values, "bs", values.get("bs")?)?,
-            steps: steps(values)?,
+            batches,
+            steps,
             networks,
             places: places(values)?,
             device,

@@ -16,6 +16,6 @@ impl Network {
 
     /// Whether a node has weights that are trained, its own or those it shares.
     pub fn trains(&self, node: &Node) -> bool {
-        node.shares.is_some() || self.parameters_of(node) > 0
+        self.is_trained(node) && self.owner(node).frozen.contains(&false)
     }
 }

@@ -35,6 +35,8 @@ pub struct Node {
     /// Trained elements, where they are not those the operation reads: filters computed from weights and gains (weight
     /// standardisation), tables that are looked up or computed, filters that nobody trains (blur-pooling).
     pub trained: Option<u64>,
+    /// Whether its weight and its bias stay as they are, where only a part of a network is trained.
+    pub frozen: [bool; 2],
 }
 
 impl Node {
@@ -107,6 +109,10 @@ impl Network {
     /// All nodes in the order they run.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    pub(super) fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
     }
 
     /// All nodes with their ids, in the order they run.
@@ -229,7 +235,8 @@ impl NetworkBuilder {
         let names = HashSet::from([name.clone()]);
         let (shape, element) = (input.shape.clone(), input.element);
         let op = Op::Input(input);
-        let node = Node { name, op, inputs: Vec::new(), shape, element, shares: None, trained: None };
+        let node =
+            Node { name, op, inputs: Vec::new(), shape, element, shares: None, trained: None, frozen: [false; 2] };
         NetworkBuilder { name: network.into(), nodes: vec![node], names }
     }
 
@@ -278,7 +285,7 @@ impl NetworkBuilder {
             return Err("looks up by what are no integers".into());
         }
         let (name, inputs) = (name.into(), inputs.to_vec());
-        self.nodes.push(Node { name, op, inputs, shape, element, shares: None, trained: None });
+        self.nodes.push(Node { name, op, inputs, shape, element, shares: None, trained: None, frozen: [false; 2] });
         Ok(NodeId(self.nodes.len() - 1))
     }
 

@@ -4,6 +4,7 @@ mod canonical;
 mod contents;
 mod cost;
 mod coverage;
+mod frozen;
 mod gradients;
 mod graph;
 mod in_place;

@@ -2,9 +2,11 @@
 
 mod optimizer;
 mod step;
+mod trainable;
 
 pub use optimizer::{Optimizer, ZeroGrad};
-pub use step::{Changes, Precision, Setting, Step};
+pub use step::{Accumulate, Changes, Precision, Setting, Step};
+pub use trainable::{FrozenNormalisation, Patterns, Trainable};
 
 use perf4sight_conventions::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -97,6 +99,23 @@ impl Workload {
     /// The published step of so many samples.
     pub const fn published(stage: Stage, batch: u64) -> Self {
         Workload { step: Step::published(stage), batch }
+    }
+
+    /// Refuses passes without samples.
+    ///
+    /// # Errors
+    /// More passes than samples.
+    pub fn check(self) -> Result<()> {
+        let passes = self.step.accumulate.passes();
+        match passes <= self.batch {
+            true => Ok(()),
+            false => Err(Error::config(format!(
+                "accumulate = {passes} leaves passes without a sample at batch size {}",
+                self.batch
+            ))
+            .expected("at most as many passes as samples: the batch size counts the samples of all passes")
+            .help("ask for larger batches or fewer passes")),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What one step does: a value that says all that changes its cost, and how it is written.
 
-use super::{Optimizer, Stage, ZeroGrad, parse};
+use super::{FrozenNormalisation, Optimizer, Stage, Trainable, ZeroGrad, parse};
 use perf4sight_conventions::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -40,7 +40,21 @@ pub struct Step {
     /// What it computes with.
     #[serde(default, skip_serializing_if = "is_published")]
     pub precision: Precision,
+    /// Which weights training changes.
+    #[serde(default, skip_serializing_if = "is_published")]
+    pub trainable: Trainable,
+    /// How batch normalisations work whose weights it does not change.
+    #[serde(default, skip_serializing_if = "is_published")]
+    pub frozen_normalisation: FrozenNormalisation,
+    /// In how many passes forward and backward the samples go through the network before the weights are changed, once.
+    #[serde(default, skip_serializing_if = "is_published")]
+    pub accumulate: Accumulate,
 }
+
+/// A number of passes, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Accumulate(u64);
 
 /// Whether part of a step is as the published profiler does it.
 fn is_published<T: Default + PartialEq>(part: &T) -> bool {
@@ -56,6 +70,12 @@ pub enum Setting {
     ZeroGrad,
     /// [`Step::precision`].
     Precision,
+    /// [`Step::trainable`].
+    Trainable,
+    /// [`Step::frozen_normalisation`].
+    FrozenNormalisation,
+    /// [`Step::accumulate`].
+    Accumulate,
 }
 
 /// What is asked of a step beside its stage; what is left open stays as it is.
@@ -67,6 +87,12 @@ pub struct Changes {
     pub zero_grad: Option<ZeroGrad>,
     /// What it computes with.
     pub precision: Option<Precision>,
+    /// Which weights training changes.
+    pub trainable: Option<Trainable>,
+    /// How batch normalisations work whose weights it does not change.
+    pub frozen_normalisation: Option<FrozenNormalisation>,
+    /// In how many passes the samples go through the network.
+    pub accumulate: Option<Accumulate>,
 }
 
 /// What stands between the settings of a step in rows.
@@ -102,9 +128,74 @@ impl Precision {
     }
 }
 
+impl Accumulate {
+    /// More passes than anybody waits for.
+    pub const MOST: u64 = 65_536;
+
+    /// So many passes; none where there is none, or more than [`Accumulate::MOST`].
+    pub const fn new(passes: u64) -> Option<Self> {
+        if passes == 0 || passes > Accumulate::MOST { None } else { Some(Accumulate(passes)) }
+    }
+
+    /// How many they are.
+    pub const fn passes(self) -> u64 {
+        self.0
+    }
+
+    /// The number that a word is.
+    ///
+    /// # Errors
+    /// Whatever else.
+    pub fn parse(word: &str) -> Result<Self> {
+        word.trim().parse().ok().and_then(Accumulate::new).ok_or_else(|| {
+            Error::config(format!("accumulate = {word} is no number of passes"))
+                .expected(format!("a whole number from 1 to {}", Accumulate::MOST))
+        })
+    }
+
+    /// Samples of one pass, of so many samples in all: where these cannot be divided evenly, of the largest.
+    pub const fn samples(self, batch: u64) -> u64 {
+        batch.div_ceil(self.0)
+    }
+}
+
+/// All samples at once.
+impl Default for Accumulate {
+    fn default() -> Self {
+        Accumulate(1)
+    }
+}
+
+impl TryFrom<u64> for Accumulate {
+    type Error = String;
+
+    fn try_from(passes: u64) -> std::result::Result<Self, String> {
+        Accumulate::new(passes).ok_or_else(|| format!("{passes} is no number of passes"))
+    }
+}
+
+impl From<Accumulate> for u64 {
+    fn from(Accumulate(passes): Accumulate) -> Self {
+        passes
+    }
+}
+
+impl fmt::Display for Accumulate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Setting {
     /// All of them, in the order they are written.
-    pub const ALL: [Setting; 3] = [Setting::Optimizer, Setting::ZeroGrad, Setting::Precision];
+    pub const ALL: [Setting; 6] = [
+        Setting::Optimizer,
+        Setting::ZeroGrad,
+        Setting::Precision,
+        Setting::Trainable,
+        Setting::FrozenNormalisation,
+        Setting::Accumulate,
+    ];
 
     /// The key in configuration, and in what workers are asked.
     pub fn key(self) -> &'static str {
@@ -112,6 +203,9 @@ impl Setting {
             Setting::Optimizer => "optimizer",
             Setting::ZeroGrad => "zero_grad",
             Setting::Precision => "precision",
+            Setting::Trainable => "trainable",
+            Setting::FrozenNormalisation => "frozen_normalisation",
+            Setting::Accumulate => "accumulate",
         }
     }
 }
@@ -119,7 +213,15 @@ impl Setting {
 impl Step {
     /// The step that the published profiler measures.
     pub const fn published(stage: Stage) -> Self {
-        Step { stage, optimizer: Optimizer::Sgd, zero_grad: ZeroGrad::Keep, precision: Precision::Fp32 }
+        Step {
+            stage,
+            optimizer: Optimizer::Sgd,
+            zero_grad: ZeroGrad::Keep,
+            precision: Precision::Fp32,
+            trainable: Trainable::All,
+            frozen_normalisation: FrozenNormalisation::Train,
+            accumulate: Accumulate(1),
+        }
     }
 
     /// Bytes of one element of what operations hand on, of its gradient and of what is computed on the way.
@@ -178,6 +280,9 @@ impl Step {
             Setting::Optimizer => Step { optimizer: Optimizer::parse(value)?, ..self },
             Setting::ZeroGrad => Step { zero_grad: ZeroGrad::parse(value)?, ..self },
             Setting::Precision => Step { precision: Precision::parse(value)?, ..self },
+            Setting::Trainable => Step { trainable: Trainable::parse(value)?, ..self },
+            Setting::FrozenNormalisation => Step { frozen_normalisation: FrozenNormalisation::parse(value)?, ..self },
+            Setting::Accumulate => Step { accumulate: Accumulate::parse(value)?, ..self },
         })
     }
 
@@ -186,6 +291,9 @@ impl Step {
             Setting::Optimizer => self.optimizer.name().to_owned(),
             Setting::ZeroGrad => self.zero_grad.name().to_owned(),
             Setting::Precision => self.precision.name().to_owned(),
+            Setting::Trainable => self.trainable.to_string(),
+            Setting::FrozenNormalisation => self.frozen_normalisation.name().to_owned(),
+            Setting::Accumulate => self.accumulate.to_string(),
         }
     }
 }
@@ -197,7 +305,16 @@ impl Changes {
         let optimizer = self.optimizer.unwrap_or(step.optimizer);
         let usual = if optimizer == step.optimizer { step.zero_grad } else { optimizer.zero_grad() };
         let zero_grad = self.zero_grad.unwrap_or(usual);
-        Step { optimizer, zero_grad, precision, ..step }.in_stage(step.stage)
+        let changed = Step {
+            optimizer,
+            zero_grad,
+            precision,
+            trainable: self.trainable.unwrap_or(step.trainable),
+            frozen_normalisation: self.frozen_normalisation.unwrap_or(step.frozen_normalisation),
+            accumulate: self.accumulate.unwrap_or(step.accumulate),
+            ..step
+        };
+        changed.in_stage(step.stage)
     }
 }
 

@@ -1,0 +1,81 @@
+//! A network of which a part is trained: which weights, and that at least one is.
+
+use super::graph::{Network, Node};
+use super::op::Nature;
+use crate::workload::Trainable;
+use perf4sight_conventions::error::{Error, Result};
+use std::borrow::Cow;
+
+/// A layer has a weight and a bias at most; a normalisation calls them scale and shift.
+const BIAS: usize = 1;
+
+impl Network {
+    /// The same network where nothing else is trained. Of weights that others share the owner says whether they are.
+    pub fn trained_in(&self, trainable: Trainable) -> Cow<'_, Network> {
+        if trainable == Trainable::All {
+            return Cow::Borrowed(self);
+        }
+        let mut network = self.clone();
+        let learned = self.last_with_weights(trainable);
+        for (index, node) in self.nodes().iter().enumerate() {
+            let selected = |tensor: usize| match trainable {
+                Trainable::All => true,
+                Trainable::Classifier | Trainable::Last(_) => learned.contains(&index),
+                Trainable::Bias => tensor == BIAS,
+                Trainable::Normalisation => self.facts(node).nature == Nature::Normalisation,
+                Trainable::Layers(patterns) => patterns.match_name(&node.name),
+            };
+            let tensors = self.facts(node).weights.len();
+            network.nodes_mut()[index].frozen = [0, BIAS].map(|tensor| tensor >= tensors || !selected(tensor));
+        }
+        Cow::Owned(network)
+    }
+
+    /// The operations whose weights come last, where that is what is trained.
+    fn last_with_weights(&self, trainable: Trainable) -> Vec<usize> {
+        let count = match trainable {
+            Trainable::Classifier => 1,
+            Trainable::Last(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            Trainable::All | Trainable::Bias | Trainable::Normalisation | Trainable::Layers(_) => 0,
+        };
+        let weighty = self.nodes().iter().enumerate().filter(|(_, node)| self.parameters_of(node) > 0);
+        weighty.rev().take(count).map(|(index, _)| index).collect()
+    }
+
+    /// Refuses to train nothing.
+    ///
+    /// # Errors
+    /// No weight is of that kind, or none that the result depends on.
+    pub fn check_trainable(&self, trainable: Trainable) -> Result<()> {
+        if self.trained_in(trainable).gradients()[self.output().index()] {
+            return Ok(());
+        }
+        let names: Vec<&str> =
+            self.nodes().iter().filter(|node| self.parameters_of(node) > 0).map(|node| node.name.as_str()).collect();
+        let some: Vec<&str> = names.iter().rev().take(3).copied().collect();
+        Err(Error::input(format!("trainable = {trainable} leaves nothing of {} to train", self.name()))
+            .expected(format!("weights that it has, such as those of {}", some.join(", ")))
+            .help("perf4sight inspect lists its layers"))
+    }
+
+    /// Whether training changes one of the tensors of a node's weights, its own or those it shares: 0 is the weight or scale, 1 the bias
+    /// or shift.
+    pub fn learns(&self, node: &Node, tensor: usize) -> bool {
+        self.is_trained(node) && !self.owner(node).frozen.get(tensor).copied().unwrap_or(false)
+    }
+
+    /// Whether a node has weights that training may change, frozen or not.
+    pub(super) fn is_trained(&self, node: &Node) -> bool {
+        node.shares.is_some() || self.parameters_of(node) > 0
+    }
+
+    pub(super) fn owner<'a>(&'a self, node: &'a Node) -> &'a Node {
+        node.shares.map_or(node, |owner| self.node(owner))
+    }
+
+    /// Elements of each tensor of a node that training changes; shared ones are their owner's.
+    pub fn learned_of(&self, node: &Node) -> Vec<u64> {
+        let tensors = self.tensors_of(node).into_iter().enumerate();
+        tensors.filter(|(tensor, _)| self.learns(node, *tensor)).map(|(_, elements)| elements).collect()
+    }
+}

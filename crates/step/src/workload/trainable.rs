@@ -1,0 +1,153 @@
+//! Which weights a training step changes, and how the normalisations work whose weights it does not.
+
+use super::parse;
+use internment::Intern;
+use perf4sight_conventions::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which weights training changes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Trainable {
+    /// Every one.
+    #[default]
+    All,
+    /// Those of the last operation that has weights.
+    Classifier,
+    /// Those of so many of the last operations that have weights.
+    Last(u64),
+    /// What is added to the results of layers and normalisations.
+    Bias,
+    /// Scales and shifts of normalisations.
+    Normalisation,
+    /// Those of the operations whose names match.
+    Layers(Patterns),
+}
+
+/// Patterns of names, of which one is to match: `layer4.*,fc`. Equal ones lie in memory once, so that a step is a value that is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Patterns(Intern<String>);
+
+/// How a batch normalisation whose weights are not trained works in training.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrozenNormalisation {
+    /// With the statistics of the batch, as PyTorch does in `train()`.
+    #[default]
+    Train,
+    /// With the statistics it keeps, as in `eval()`.
+    Eval,
+}
+
+/// What stands before the number of operations.
+const LAST: &str = "last ";
+
+/// What no name of a layer holds, because rows say other things by it.
+const RESERVED: [char; 4] = [';', '|', '=', ' '];
+
+impl Trainable {
+    /// What a word of configuration stands for.
+    ///
+    /// # Errors
+    /// A number that counts nothing, a pattern that cannot be one.
+    pub fn parse(word: &str) -> Result<Self> {
+        let word = word.trim();
+        let known = [Trainable::All, Trainable::Classifier, Trainable::Bias, Trainable::Normalisation];
+        if let Some(known) = known.into_iter().find(|known| known.to_string() == word) {
+            return Ok(known);
+        }
+        match word.strip_prefix(LAST).map(|count| count.trim().parse::<u64>()) {
+            Some(Ok(count)) if count > 0 => Ok(Trainable::Last(count)),
+            Some(_) => Err(refused(word)),
+            None => Patterns::parse(word).map(Trainable::Layers),
+        }
+    }
+}
+
+impl Patterns {
+    fn parse(word: &str) -> Result<Self> {
+        let sound = |pattern: &str| !pattern.is_empty() && glob::Pattern::new(pattern).is_ok();
+        match !word.contains(RESERVED) && word.split(',').all(sound) {
+            true => Ok(Patterns(Intern::new(word.to_owned()))),
+            false => Err(refused(word)),
+        }
+    }
+
+    /// Whether one of them matches a name.
+    pub fn match_name(self, name: &str) -> bool {
+        self.0.split(',').filter_map(|pattern| glob::Pattern::new(pattern).ok()).any(|pattern| pattern.matches(name))
+    }
+}
+
+fn refused(word: &str) -> Error {
+    Error::config(format!("\"{word}\" names no weights"))
+        .expected("all, classifier, last and a number of operations, bias, normalisation, or patterns of layer names such as layer4.*,fc")
+}
+
+impl FrozenNormalisation {
+    /// Both, in the order they are listed to people.
+    pub const ALL: [FrozenNormalisation; 2] = [FrozenNormalisation::Train, FrozenNormalisation::Eval];
+
+    /// The word in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            FrozenNormalisation::Train => "train",
+            FrozenNormalisation::Eval => "eval",
+        }
+    }
+
+    /// What is called so.
+    ///
+    /// # Errors
+    /// An unknown word, with the nearest known one.
+    pub fn parse(word: &str) -> Result<Self> {
+        parse("frozen_normalisation", word, &Self::ALL, Self::name)
+    }
+}
+
+/// The word that is parsed to it.
+impl fmt::Display for Trainable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trainable::All => f.write_str("all"),
+            Trainable::Classifier => f.write_str("classifier"),
+            Trainable::Last(count) => write!(f, "{LAST}{count}"),
+            Trainable::Bias => f.write_str("bias"),
+            Trainable::Normalisation => f.write_str("normalisation"),
+            Trainable::Layers(Patterns(word)) => f.write_str(word),
+        }
+    }
+}
+
+impl TryFrom<String> for Trainable {
+    type Error = String;
+
+    fn try_from(word: String) -> std::result::Result<Self, String> {
+        Trainable::parse(&word).map_err(|error| error.to_string())
+    }
+}
+
+impl From<Trainable> for String {
+    fn from(trainable: Trainable) -> Self {
+        trainable.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for word in ["all", "classifier", "last 10", "bias", "normalisation", "layer4.*,fc"] {
+            assert_eq!(Trainable::parse(word).unwrap().to_string(), word);
+        }
+        for word in ["last 0", "last ten", "", "layer4,,fc", "a b", "[", "a=b"] {
+            assert!(Trainable::parse(word).unwrap_err().to_string().contains("names no weights"), "{word}");
+        }
+        let Trainable::Layers(patterns) = Trainable::parse("layer4.*,fc").unwrap() else { panic!("a pattern") };
+        assert!(["layer4.1.conv2", "fc"].iter().all(|name| patterns.match_name(name)));
+        assert!(["layer3.1.conv2", "fc2"].iter().all(|name| !patterns.match_name(name)));
+    }
+}
