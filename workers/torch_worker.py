@@ -322,7 +322,7 @@ class Network(object):
         kept |= {name for name in self.values if name.endswith(".places")}
         trainable = request.get("trainable", "all")
         learned = learned_weights(graph, [name for name in self.values if name not in kept], trainable)
-        if not learned:
+        if training and not learned:
             raise Refused("trainable = %s leaves nothing to train" % trainable)
         self.parameters = [value for name, value in self.values.items() if name in learned]
         for parameter in self.parameters:

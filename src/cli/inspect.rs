@@ -1,10 +1,11 @@
 //! The arguments of `perf4sight inspect`.
 
+use super::step::StepArguments;
 use crate::error::Result;
 use crate::network::onnx::{self, parse_dim};
 use crate::network::zoo::Dataset;
 use crate::sections::inspect;
-use crate::workload::{LARGEST_BATCH, Stage, Workload};
+use crate::workload::{LARGEST_BATCH, Stage, Step, Workload};
 use clap::{Args, value_parser};
 
 #[derive(Debug, Args)]
@@ -21,6 +22,9 @@ pub(super) struct Inspect {
     #[arg(long, default_value = "inference", value_parser = Stage::ALL.map(Stage::name))]
     stage: String,
 
+    #[command(flatten)]
+    step: StepArguments,
+
     /// Whose images and classes a known network is built for
     #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
     dataset: String,
@@ -32,8 +36,10 @@ pub(super) struct Inspect {
 
 impl Inspect {
     pub fn into_verb(self) -> Result<inspect::Inspect> {
-        let Inspect { network, bs: batch, stage, dataset, dims } = self;
-        let workload = Workload::published(Stage::parse(&stage)?, batch);
+        let Inspect { network, bs: batch, stage, step, dataset, dims } = self;
+        let stage = Stage::parse(&stage)?;
+        let workload = Workload { step: step.changes(stage)?.of(Step::published(stage)), batch };
+        workload.check()?;
         Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload, dims: onnx::dims(dims)? })
     }
 }

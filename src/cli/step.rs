@@ -7,7 +7,7 @@ use clap::{Args, value_parser};
 /// Every one may be left out.
 #[derive(Debug, Args)]
 pub(super) struct StepArguments {
-    /// How the step changes the weights; by default as the steps that were profiled
+    /// How the step changes the weights; by default as the steps that were profiled, and as published where there are none
     #[arg(long, value_parser = Optimizer::ALL.map(Optimizer::name))]
     optimizer: Option<String>,
 

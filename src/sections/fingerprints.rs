@@ -137,7 +137,7 @@ impl Stored {
             self.folder.display().to_string().into(),
             subject.device.as_str().into(),
             subject.dataset.as_str().into(),
-            subject.step.stage.name().into(),
+            subject.step.to_string().into(),
             quantities.join(", ").into(),
             self.day().into(),
             networks.join(", ").into(),

@@ -31,14 +31,18 @@ impl Verb for Inspect {
     /// A network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let network = Named::sized(&self.network, self.dataset.name(), &self.dims)?.told(context);
-        let sheet = Sheet { network: &network, workload: self.workload, backward: network.backward_macs() };
+        let step = self.workload.step;
+        network.check_trainable(step.trainable)?;
+        let backward = network.trained_in(step.trainable).backward_macs();
+        let sheet = Sheet { network: &network, workload: self.workload, backward };
         let (layers, totals) = (sheet.layers(), sheet.totals());
         let coverage = network.coverage();
         Ok(Summary {
             headline: covered(&coverage),
             json: json!({
                 "network": network.name(),
-                "stage": self.workload.step.stage,
+                "stage": step.stage,
+                "step": step.cell(),
                 "batch": self.workload.batch,
                 "input": network.input_shape().dims(),
                 "inputs": inputs(&network),
@@ -73,7 +77,7 @@ impl Sheet<'_> {
     fn layers(&self) -> Table {
         let Workload { step, batch } = self.workload;
         let network = self.network;
-        let title = format!("{} ({}, batch size {batch})", network.name(), step.stage);
+        let title = format!("{} ({step}, batch size {batch})", network.name());
         let words = ["layer", "operation"].map(|word| Column::text(word, word));
         let mut table =
             Table::new(title, words.into_iter().chain([Column::number("output", "output")]).chain(self.columns()));

@@ -1,10 +1,12 @@
 //! Features against a convolution worked out by hand and against the published fitter's own numbers.
 
 use super::fixtures::shared;
+use perf4sight::features::physical::{Pass, kernels};
 use perf4sight::features::{features, names};
 use perf4sight::network::onnx;
+use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
-use perf4sight::workload::{Stage, Workload};
+use perf4sight::workload::{Accumulate, Stage, Step, Trainable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 const TRAINING_OF_2: Workload = Workload::published(Stage::Training, 2);
@@ -84,4 +86,60 @@ fn the_published_numbers_are_reproduced() {
         compared += 1;
     }
     assert_eq!(compared, 213);
+}
+
+#[test]
+fn what_is_not_trained_is_not_computed() {
+    let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
+    let step =
+        |trainable: &str| Step { trainable: Trainable::parse(trainable).unwrap(), ..Step::published(Stage::Training) };
+    let flops = |trainable: &str, pass: Pass| -> f64 {
+        let kernels = kernels(&network, step(trainable)).into_iter().filter(|kernel| kernel.pass == pass);
+        kernels.filter_map(|kernel| kernel.product).map(|product| product.flops(1.0)).sum()
+    };
+    let forward = flops("all", Pass::Forward);
+    assert_eq!(flops("classifier", Pass::Forward), forward);
+    // 512 features to 1000 classes, and nothing below.
+    assert_eq!(
+        [Pass::WeightGradient, Pass::InputGradient].map(|pass| flops("classifier", pass)),
+        [2.0 * 512_000.0, 0.0]
+    );
+    // Normalisations multiply nothing themselves, but gradients flow through all layers behind the first.
+    assert_eq!(flops("normalisation", Pass::WeightGradient), 0.0);
+    assert_eq!(flops("normalisation", Pass::InputGradient), flops("all", Pass::InputGradient));
+    // The last block's second convolution, its normalisation and the classifier: 512 x 512 filters of 3 x 3 at 7 x 7 places.
+    let last = 2.0 * (512.0 * 512.0 * 9.0 * 49.0 + 512_000.0);
+    assert_eq!(flops("last 3", Pass::WeightGradient), last);
+    // SGD touches what is trained.
+    let updated = |trainable: &str| -> f64 {
+        let kernels = kernels(&network, step(trainable)).into_iter().filter(|kernel| kernel.pass == Pass::Update);
+        kernels.map(|kernel| kernel.traffic.fixed).sum()
+    };
+    assert_eq!(updated("classifier"), 6.0 * 4.0 * 513_000.0);
+}
+
+#[test]
+fn passes_repeat_all_but_the_update() {
+    let network = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
+    let accumulate = Accumulate::new(4).unwrap();
+    let (once, four) = (Step::published(Stage::Training), Step { accumulate, ..Step::published(Stage::Training) });
+    for (one, repeated) in kernels(&network, once).iter().zip(kernels(&network, four)) {
+        let times = if one.pass == Pass::Update { 1.0 } else { 4.0 };
+        assert_eq!((repeated.repeats, repeated.launches), (times, times * one.launches));
+        assert_eq!(repeated.samples(16.0), 16.0 / times);
+    }
+}
+
+#[test]
+fn nothing_to_train_is_refused_by_name() {
+    let network = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
+    let check = |word: &str| network.check_trainable(Trainable::parse(word).unwrap());
+    for word in ["all", "classifier", "last 1", "bias", "features.3.*"] {
+        check(word).unwrap_or_else(|error| panic!("{word}: {error}"));
+    }
+    // It has no normalisations.
+    for word in ["normalisation", "layer9.*"] {
+        let problem = check(word).unwrap_err().to_string();
+        assert!(problem.contains("leaves nothing of squeezenet to train"), "{problem}");
+    }
 }

@@ -407,6 +407,16 @@ fn a_fingerprint_answers_for_other_steps_than_those_that_were_profiled() {
     assert!(kept > own && freed < kept, "{own} {kept} {freed}");
     ask("--stage inference --optimizer adam").fails(2).says("--optimizer asks for what inference does not have");
     ask("--optimizer adan").fails(2).says("adam");
+    // Nothing is kept below the classifier, and half as many samples lie there at a time.
+    let (last, halved) = (bytes("--trainable classifier"), bytes("--accumulate 2"));
+    assert!(last < 0.8 * own && halved < own, "{last} {halved} {own}");
+    let time = |more: &str| {
+        ask(&format!("{more} --json")).json()["networks"][0]["predictions"][0]["latency_ms"].as_f64().unwrap()
+    };
+    assert!(time("--trainable classifier") < 0.6 * time(""));
+    ask("--trainable layer9.*").fails(4).says("trainable = layer9.* leaves nothing of").says("layer4");
+    ask("--trainable a=b").fails(3).says("names no weights");
+    ask("--accumulate 9").fails(3).says("accumulate = 9 leaves passes without a sample at batch size 8");
     let config = "[predict]\nnetworks = resnet18\nfingerprint = .\noptimizer = adan\n";
     scene.file("config.ini", config).run("--config-file config.ini").fails(3).says("did you mean \"adam\"?");
 }

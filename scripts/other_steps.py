@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""How far off a fingerprint's answers are for steps that nobody profiled: each is timed beside the published step, on one thread.
+
+    python3 scripts/other_steps.py FINGERPRINT FOLDER/NETWORK.onnx ...
+
+Compared is by what factor a step takes longer or shorter than the published one: the machine's speed of the day cancels.
+"""
+import json
+import subprocess
+import sys
+
+PROGRAM, WORKER = "target/debug/perf4sight", "target/debug/perf4sight-worker"
+BATCHES = (4, 16)
+STEPS = [
+    {"optimizer": "adamw", "zero_grad": "free"},
+    {"trainable": "last 10"},
+    {"trainable": "classifier"},
+    {"accumulate": 4},
+]
+
+
+def measured(network, batch, step):
+    """Milliseconds of a step."""
+    rule = {"minimum": 3, "minimum_seconds": 1.0, "spread": 0.02, "maximum_seconds": 4.0}
+    request = dict(protocol=2, place="cpu", threads=1, mem_limit=None, seed=0, task="step", network=network, stage="training",
+                   batch=batch, latency=True, memory=False, layers=False, steps=rule, **step)
+    reply = subprocess.run([WORKER], input=json.dumps(request) + "\n", stdout=subprocess.PIPE, universal_newlines=True)
+    return json.loads(reply.stdout)["latency"]["median"]
+
+
+def predicted(fingerprint, network, batch, step):
+    options = [word for key, value in step.items() for word in ("--" + key.replace("_", "-"), str(value))]
+    command = [PROGRAM, "predict", network, "--fingerprint", fingerprint, "--bs", str(batch), "--json"] + options
+    answer = json.loads(subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True).stdout)
+    return answer["networks"][0]["predictions"][0]["latency_ms"]
+
+
+def main():
+    fingerprint, networks = sys.argv[1], sys.argv[2:]
+    print("| network | batch | step | measured | predicted | error |\n|---|---|---|---|---|---|")
+    errors = {}
+    for network in networks:
+        for batch in BATCHES:
+            published = measured(network, batch, {}), predicted(fingerprint, network, batch, {})
+            for step in STEPS:
+                factors = measured(network, batch, step) / published[0], predicted(fingerprint, network, batch, step) / published[1]
+                name = ", ".join("%s = %s" % pair for pair in step.items())
+                error = 100 * (factors[1] / factors[0] - 1)
+                errors.setdefault(name, []).append(abs(error))
+                print("| %s | %d | %s | x %.3f | x %.3f | %+.1f %% |" % ((network.split("/")[-1], batch, name) + factors + (error,)), flush=True)
+    for name, found in errors.items():
+        print("%s: off by %.1f %% on average, %.1f %% at worst" % (name, sum(found) / len(found), max(found)))
+
+
+if __name__ == "__main__":
+    main()
