@@ -56,11 +56,9 @@ pub struct Outcome {
 }
 
 impl Scene {
-    /// The program under way with the scene's configuration, its signals as a terminal leaves them: what a script runs in the
-    /// background ignores SIGINT and SIGQUIT, these tests and all that they start included.
+    /// The program under way with the scene's configuration.
     pub fn start(&self) -> Child {
-        let mut command = Command::new("env");
-        command.arg("--default-signal").arg(crate::program()).current_dir(self.folder.path());
+        let mut command = self.command();
         command.args(["--config-file", "config.ini"]).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -98,10 +96,11 @@ impl Scene {
         fs::read_to_string(self.path(name)).unwrap_or_else(|cause| panic!("{name}: {cause}"))
     }
 
-    /// The program in this folder, ready for arguments.
+    /// The program in this folder, ready for arguments, its signals as a terminal leaves them: what a script runs in the background
+    /// ignores SIGINT and SIGQUIT, these tests and all that they start included.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(crate::program());
-        command.current_dir(self.folder.path());
+        let mut command = Command::new("/usr/bin/env");
+        command.arg("--default-signal").arg(crate::program()).current_dir(self.folder.path());
         command
     }
 

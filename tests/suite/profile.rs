@@ -706,7 +706,7 @@ fn on_a_small_disk(scene: &Scene, kib: usize) -> Option<Outcome> {
         eprintln!("skipped: this test mounts a small disk, which is forbidden here");
         return None;
     }
-    let program = scene.command().get_program().to_string_lossy().into_owned();
+    let program = crate::program().display().to_string();
     // The disk goes with the process, so what it holds is copied out.
     let script = format!("{mount}; {program} --config-file config.ini; code=$?; cp -r full kept; exit $code");
     Some(Outcome::of("--config-file config.ini", unshare(&script).output().unwrap()))
