@@ -24,7 +24,7 @@ pub(crate) fn read(file: &Path) -> Result<Trace> {
 
 fn read_by(file: &Path, stride: usize) -> Result<Trace> {
     let (window, room) = (Window::open(file, stride)?, room::of(file));
-    let mut reader = Reader { window, trace: Trace::default(), tracks: Tracks::default(), room };
+    let mut reader = Reader { window, trace: Trace::default(), tracks: Tracks::default(), room, open: false };
     reader.trace.file = file.to_owned();
     reader.window.skip_mark();
     let found = match reader.window.peek() {
@@ -63,6 +63,8 @@ struct Reader {
     tracks: Tracks,
     /// Bytes of memory that may be filled.
     room: u64,
+    /// Whether something that is no event began a value without an end, which is looked for once: each might be as long as the file.
+    open: bool,
 }
 
 /// Tracks by how events name them.
@@ -150,7 +152,7 @@ impl Reader {
                 Some(b']') => return self.window.skip(1),
                 Some(b'{') if room::taken(&self.trace) > self.room => return self.fill(),
                 Some(b'{') => self.event(),
-                Some(_) => self.lost(1),
+                Some(_) => self.other(1),
                 None => return self.cut(),
             }
         }
@@ -169,7 +171,7 @@ impl Reader {
         match self.window.value::<Events, _>(|event| add(trace, tracks, event)) {
             Parsed::Value(Ok(())) => {}
             Parsed::Value(Err(kind)) => self.trace.damage.note(kind, Some(at)),
-            Parsed::Wrong(bytes) => self.lost(bytes),
+            Parsed::Wrong(bytes) => self.other(bytes),
             Parsed::Endless => {
                 self.trace.damage.note(Kind::TooLong, Some(at));
                 self.window.abandon();
@@ -180,6 +182,17 @@ impl Reader {
                 self.window.abandon();
             }
         }
+    }
+
+    /// Counts what stands here as damaged: a value that is no event, or as many bytes at least.
+    fn other(&mut self, bytes: usize) {
+        let at = self.window.at();
+        match if self.open { Parsed::Wrong(bytes) } else { self.window.value::<Anything, _>(|_| ()) } {
+            Parsed::Value(()) => return self.trace.damage.note(Kind::Unreadable, Some(at)),
+            Parsed::Wrong(_) => {}
+            Parsed::Cut | Parsed::Endless => self.open = true,
+        }
+        self.lost(bytes);
     }
 
     /// Counts what stands here as damaged, so many bytes of it at least, and goes on at the next event.

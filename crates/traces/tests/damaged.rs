@@ -98,9 +98,27 @@ fn every_one_of_many_damaged_events_is_counted() {
     let trace = folder.trace(&format!("{good}, {}, {good}", [bad; 200].join(", ")));
     assert_eq!((trace.events.len(), trace.damage.events[&Kind::Unreadable].0), (2, 200));
     assert!(trace.damage.truncated.is_none());
+    // The list ends as it should.
     let trace = folder.trace(&[bad; 3].join(", "));
-    assert_eq!(trace.damage.events[&Kind::Unreadable].0, 3);
+    assert_eq!((trace.damage.events[&Kind::Unreadable].0, trace.damage.truncated), (3, None));
+    let trace = folder.trace(&bad.replace("ph\"", "ph"));
     assert!(trace.damage.truncated.unwrap().starts_with("no event could be read from byte"));
+}
+
+/// Each is one, wherever it stands; what writers put behind the last comma breaks no file.
+#[test]
+fn values_that_are_no_events_are_counted_one_by_one() {
+    let folder = Folder::new("values");
+    let good = event("op", "5", "1");
+    for (between, count) in [("{}", 1), (r#"null, 5, "x", [1]"#, 4), (r#"{"args": {"ph": "X"}}, [{}, {}]"#, 2)] {
+        for events in [format!("{good}, {between}"), format!("{between}, {good}"), format!("{good}, {between}, {good}")]
+        {
+            let trace = folder.trace(&events);
+            assert_eq!(trace.events.len(), events.matches("cpu_op").count(), "{events}");
+            assert_eq!(trace.damage.events[&Kind::Unreadable].0, count, "{events}");
+            assert_eq!(trace.damage.truncated, None, "{events}");
+        }
+    }
 }
 
 /// A name that was cut in the middle of a pair of surrogates, and one that is no UTF-8: what is no text in them is replaced.
