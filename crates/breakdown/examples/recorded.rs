@@ -147,7 +147,7 @@ fn costs(times: &[Recorded]) -> String {
         milliseconds(overhead.recorded),
         first.range(),
         corrected_told.unwrap_or_default(),
-        percent(corrected.map(|mean| overhead.percent(mean - overhead.plain))),
+        percent(corrected.map(|mean| overhead.percent_off(mean))),
         percent(overhead.off),
         left_out.to_string(),
         again.join(", "),

@@ -237,7 +237,7 @@ impl RankBreakdown {
                 all.len()
             ));
         }
-        let off = overhead.percent(mean(&usual) - overhead.plain);
+        let off = overhead.percent_off(mean(&usual));
         if overhead.off.is_some_and(|other| other.abs() >= off.abs()) {
             return;
         }

@@ -6,7 +6,7 @@ use crate::stacks::label;
 use crate::state::States;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_traces::intervals::Interval;
-use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId};
+use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId, recording_of};
 use std::collections::BTreeMap;
 
 /// What tells iterations apart.
@@ -61,6 +61,8 @@ pub(crate) struct Found {
     pub inside: usize,
     /// How many come behind the first [`MOST`], which are not kept.
     pub behind: usize,
+    /// How many were left out because the profiler had just been started or stopped.
+    pub unsettled: usize,
 }
 
 /// Finds the iterations by the name given, else by what the trace has, else by what repeats on a thread.
@@ -69,11 +71,12 @@ pub(crate) struct Found {
 /// A name that no event has.
 pub(crate) fn find(trace: &Trace, named: Option<&str>, thread: Option<TrackId>) -> Result<Found> {
     if let Some(name) = named {
-        let marks = [Category::Annotation, Category::Python, Category::Operator]
+        let mut marks = [Category::Annotation, Category::Python, Category::Operator]
             .into_iter()
             .find_map(|category| ranges(trace, category, |other| other == name || family(other) == Some(name)))
             .ok_or_else(|| unknown(trace, name))?;
-        return Ok(marks.into_found(trace, Markers::Named(name.to_owned())));
+        let unsettled = marks.leave_out_unsettled(trace);
+        return Ok(Found { unsettled, ..marks.into_found(trace, Markers::Named(name.to_owned())) });
     }
     let annotations = |wanted: &dyn Fn(&str) -> bool| ranges(trace, Category::Annotation, wanted);
     if let Some(marks) = annotations(&|name| name.starts_with("ProfilerStep")) {
@@ -137,7 +140,7 @@ fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> O
 /// An optimizer that steps less often has to do so as many times.
 const SELDOM: usize = 3;
 
-impl Ranges<'_> {
+impl<'a> Ranges<'a> {
     /// The name that comes least often, of those that come each time after as many of another one.
     fn seldom(&self, other: NameId) -> Option<NameId> {
         let mut before: BTreeMap<NameId, Vec<usize>> = BTreeMap::new();
@@ -155,6 +158,24 @@ impl Ranges<'_> {
         };
         let seldom = before.into_iter().filter(|(_, before)| regular(before));
         seldom.min_by_key(|(_, before)| before.len()).map(|(name, _)| name)
+    }
+
+    /// Leaves those out, of a trace of `perf4sight record`, that begin outside of the iterations that it recorded, and tells how many: the
+    /// profiler had just been started or stopped there, which makes them longer. Where all do, they are what is asked for.
+    fn leave_out_unsettled(&mut self, trace: &Trace) -> usize {
+        let ours = recording_of(&trace.file).is_some_and(|file| file.exists());
+        let recorded = ours.then(|| ranges(trace, Category::Annotation, |name| name.starts_with("ProfilerStep#")));
+        let Some(recorded) = recorded.flatten() else { return 0 };
+        let is_recorded = |event: &&Event| {
+            let later = recorded.events.partition_point(|step| step.start <= event.start);
+            recorded.events[..later].last().is_some_and(|step| event.start < step.end())
+        };
+        let settled: Vec<&'a Event> = self.events.iter().copied().filter(is_recorded).collect();
+        if settled.is_empty() {
+            return 0;
+        }
+        let all = std::mem::replace(&mut self.events, settled).len();
+        all - self.events.len()
     }
 
     fn into_found(self, trace: &Trace, markers: Markers) -> Found {
@@ -178,7 +199,7 @@ impl Ranges<'_> {
         marks.retain(|mark| mark.window.0 < mark.window.1);
         behind += marks.len().saturating_sub(MOST);
         marks.truncate(MOST);
-        Found { markers, marks, track: Some(self.track), overlapping, inside, behind }
+        Found { markers, marks, track: Some(self.track), overlapping, inside, behind, unsettled: 0 }
     }
 }
 
@@ -198,7 +219,7 @@ pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Foun
     let mark = |(at, window): (usize, Interval)| Mark::new(format!("iteration {}", at + 1), window);
     let marks: Vec<Mark> = windows().take(MOST).enumerate().map(mark).collect();
     let behind = windows().count() - marks.len();
-    Found { markers, marks, track: Some(track), overlapping: 0, inside: 0, behind }
+    Found { markers, marks, track: Some(track), overlapping: 0, inside: 0, behind, unsettled: 0 }
 }
 
 /// Whether it has a length that can be counted.
@@ -216,6 +237,7 @@ fn whole(trace: &Trace) -> Found {
         overlapping: 0,
         inside: 0,
         behind: 0,
+        unsettled: 0,
     }
 }
 

@@ -4,6 +4,7 @@ use crate::long::Long;
 use crate::recording::{Recording, Times};
 use crate::summary::{MISSES, Summary, quantile};
 use crate::usual::Usual;
+use crate::without_recording::WithoutRecording;
 use perf4sight_conventions::stats::mean;
 
 /// What recording adds to an iteration of a script.
@@ -13,12 +14,16 @@ pub struct Overhead {
     pub plain: f64,
     /// Mean nanoseconds of one with it, timed in the same way.
     pub recorded: f64,
+    /// How long all iterations without the profiler took, on the wall's clock, those included that do not count for these numbers.
+    pub measured: WithoutRecording,
     /// Nanoseconds that recording adds, by [`Overhead::clock`].
     pub added: f64,
     /// Where those lie, with 95 %.
     pub interval: [f64; 2],
     /// What they are told by.
     pub clock: Clock,
+    /// Mean nanoseconds of an iteration without the profiler and of one with it, by that clock.
+    pub by_clock: [f64; 2],
     /// How far recorded iterations are off plain ones when what half of the plain ones tell is taken out of them: their mean, in percent of
     /// the other half's, the worse of both ways. Where they [do not belong together](Overhead::contradiction), how far they are off as they
     /// are. None where there are too few.
@@ -66,20 +71,31 @@ impl Overhead {
         let times = usual.among(&recording.wall);
         let wall = Added::of(&times).filter(|wall| wall.plain > 0.0)?;
         let processor = recording.processor.as_ref().map(|processor| usual.among(processor));
-        let processor = processor.filter(|processor| is_one_processor(&times, processor));
         let of_processor = processor.as_ref().and_then(Added::of);
-        let clock = if of_processor.is_some() { Clock::Processor } else { Clock::Wall };
-        let added = of_processor.as_ref().unwrap_or(&wall);
+        let of_processor = of_processor.filter(|of_processor| of_processor.plain > 0.0 && of_processor.recorded > 0.0);
+        let keeps_one = processor.as_ref().is_some_and(|processor| is_one_processor(&times, processor));
+        let processor = processor.filter(|_| keeps_one && of_processor.is_some());
+        let (clock, added) = match &of_processor {
+            Some(of_processor) if keeps_one => (Clock::Processor, of_processor),
+            Some(_) | None => (Clock::Wall, &wall),
+        };
+        let others = of_processor.as_ref().and_then(|of_processor| others(&wall, of_processor, clock));
+        let interval = match &of_processor {
+            Some(of_processor) if others.is_some() && !keeps_one => both(wall.interval, of_processor.interval),
+            Some(_) | None => added.interval,
+        };
         let changed = added.ends.and_then(|[first, last]| drift(last / first - 1.0));
         let memory = recording.faults.as_ref().and_then(|faults| memory(&usual.among(faults), wall.plain));
         let long = Long::of(&recording.wall, &usual);
-        let doubts = [long.filter(weighs).map(|long| long.told()), others(&wall, added), changed, memory];
+        let doubts = [long.filter(weighs).map(|long| long.told()), others, changed, memory];
         let told = Overhead {
             plain: wall.plain,
             recorded: wall.recorded,
+            measured: measured(&recording.wall.plain)?,
             added: added.mean,
-            interval: added.interval,
+            interval,
             clock,
+            by_clock: [added.plain, added.recorded],
             off: None,
             usual: usual.recorded.concat(),
             long,
@@ -100,7 +116,7 @@ impl Overhead {
 
     /// Percent that recorded iterations took longer than plain ones.
     fn apart(&self) -> f64 {
-        self.percent(self.recorded - self.plain)
+        self.percent_off(self.recorded)
     }
 
     /// Why recorded and plain iterations do not belong together, so that nothing may be taken out; none where they do.
@@ -131,7 +147,7 @@ impl Overhead {
                  something else changed meanwhile, and nothing is taken out"
             ));
         }
-        let taken = self.percent(self.taken());
+        let taken = self.percent(self.added.max(0.0));
         let taken = if taken > 0.0 { format!("{taken:.1} % are taken out") } else { "nothing is taken out".to_owned() };
         (low <= 0.0).then(|| {
             format!(
@@ -140,24 +156,38 @@ impl Overhead {
         })
     }
 
-    /// Nanoseconds that are taken out of the mean recorded iteration: what recording most likely adds, and nothing where that is below
-    /// nothing, for recording makes no script faster.
+    /// Nanoseconds on the wall's clock that are taken out of the mean recorded iteration: what recording most likely adds, and nothing where
+    /// that is below nothing, for recording makes no script faster.
     pub fn taken(&self) -> f64 {
-        if self.contradiction().is_some() { 0.0 } else { self.added.max(0.0) }
+        if self.contradiction().is_some() { 0.0 } else { self.on_the_wall(self.added.max(0.0)) }
+    }
+
+    /// What nanoseconds of a recorded iteration by [`Overhead::clock`] are on the wall's: other programs that have the processor meanwhile
+    /// make what recording does longer, as they do the rest.
+    fn on_the_wall(&self, nanoseconds: f64) -> f64 {
+        match self.clock {
+            Clock::Wall => nanoseconds,
+            Clock::Processor => nanoseconds * self.recorded / self.by_clock[1],
+        }
     }
 
     /// Nanoseconds from a corrected iteration to where it lies with 95 %, as sure as what recording adds: at most as long as recorded. None
     /// where that is surely below nothing, which tells of something else. Of iterations as they are; how many long ones are among them is
     /// another matter ([`Overhead::long`]).
     pub fn either_way(&self) -> Option<[f64; 2]> {
-        let [low, high] = self.interval.map(|nanoseconds| nanoseconds.max(0.0));
+        let [low, high] = self.interval.map(|nanoseconds| self.on_the_wall(nanoseconds.max(0.0)));
         let possible = self.interval[1] >= 0.0 && self.contradiction().is_none();
         possible.then(|| [self.taken() - high, self.taken() - low])
     }
 
-    /// Nanoseconds as percent of a plain iteration.
+    /// Nanoseconds by [`Overhead::clock`] as percent of what a plain iteration takes by it.
     pub fn percent(&self, nanoseconds: f64) -> f64 {
-        100.0 * nanoseconds / self.plain
+        100.0 * nanoseconds / self.by_clock[0]
+    }
+
+    /// How far an iteration of so many nanoseconds on the wall's clock is off a plain one, in percent of that.
+    pub fn percent_off(&self, nanoseconds: f64) -> f64 {
+        100.0 * (nanoseconds / self.plain - 1.0)
     }
 }
 
@@ -249,8 +279,9 @@ fn off(wall: &Times, told_by: &Times) -> Option<f64> {
     let recorded = Summary::of(&floats(wall.recorded.iter().flatten()))?.mean;
     let with_profiler = Summary::of(&floats(told_by.recorded.iter().flatten()))?.mean;
     let (calibrations, truths) = (halves(told_by)?, halves(wall)?);
-    let error =
-        |calibration: f64, truth: f64| 100.0 * ((recorded - (with_profiler - calibration).max(0.0)) / truth - 1.0);
+    // By the clock that it is told by, recording takes such a share of a recorded iteration.
+    let share = |calibration: f64| (1.0 - calibration / with_profiler).max(0.0);
+    let error = |calibration: f64, truth: f64| 100.0 * (recorded * (1.0 - share(calibration)) / truth - 1.0);
     let errors = [error(calibrations[0], truths[1]), error(calibrations[1], truths[0])];
     errors.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()))
 }
@@ -275,16 +306,46 @@ fn halves(times: &Times) -> Option<[f64; 2]> {
     Some([average(&first.concat())?, average(&second.concat())?])
 }
 
-fn others(wall: &Added, told_by: &Added) -> Option<String> {
-    let more = (wall.mean - told_by.mean) / wall.plain;
-    (more.abs() > DOUBTFUL).then(|| {
+/// That the clock on the wall and the processor's tell of different costs. Where the wall's counts, a script that waits, or that works in
+/// several threads, may take more processor time than it gets longer.
+fn others(wall: &Added, processor: &Added, clock: Clock) -> Option<String> {
+    let more = (wall.mean - processor.mean) / wall.plain;
+    let (differ, therefore) = match clock {
+        Clock::Processor => {
+            (more.abs() > DOUBTFUL, "other programs used the machine, and what those took is not taken out")
+        }
+        Clock::Wall => (
+            more > DOUBTFUL,
+            "other programs used the machine, or the script waited more; either may be what recording takes, which is that much less sure",
+        ),
+    };
+    differ.then(|| {
         format!(
             "recorded iterations take {:+.0} % by the clock on the wall and {:+.0} % by processor time, as against those without recording: \
-             other programs used the machine, and what those took is not taken out",
+             {therefore}",
             100.0 * wall.mean / wall.plain,
-            100.0 * told_by.mean / told_by.plain
+            100.0 * processor.mean / processor.plain
         )
     })
+}
+
+/// From where the first of two intervals begins to where the last ends.
+pub(crate) fn both([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> [f64; 2] {
+    [low.min(other_low), high.max(other_high)]
+}
+
+/// The mean of all plain iterations and where that of many more lies with 95 %: by how much periods differ (Student's t), and of too few by
+/// how much iterations do.
+fn measured(periods: &[Vec<u64>]) -> Option<WithoutRecording> {
+    let of_all = Summary::of(&floats(periods.iter().flatten()))?;
+    let means: Vec<f64> = periods.iter().filter_map(|period| average(period)).collect();
+    let between = Summary::of(&means).filter(|between| between.count >= PERIODS);
+    let half = between.and_then(|between| {
+        let count = between.count as f64;
+        Some(quantile(count - 1.0, MISSES)? * between.spread? / count.sqrt())
+    });
+    let interval = half.map(|half| [of_all.mean - half, of_all.mean + half]).or(of_all.interval);
+    Some(WithoutRecording { mean: of_all.mean, interval })
 }
 
 /// That iterations without recording get much more memory anew from the system in some periods than in others, which changes what they

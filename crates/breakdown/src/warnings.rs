@@ -73,7 +73,18 @@ impl Told<'_> {
             1 => "1 iteration lies in another one and is left out".to_owned(),
             _ => format!("{inside} iterations lie in another one and are left out"),
         });
-        cut.into_iter().chain(left_out).collect()
+        cut.into_iter().chain(left_out).chain(self.unsettled()).collect()
+    }
+
+    fn unsettled(&self) -> Option<String> {
+        let one = self.found.unsettled == 1;
+        let (begins, is) = if one { ("begins", "is") } else { ("begin", "are") };
+        (self.found.unsettled > 0).then(|| {
+            format!(
+                "{} {begins} outside of the recorded ones, where the profiler had just been started or stopped, and {is} left out",
+                counted(self.found.unsettled as u64, "iteration")
+            )
+        })
     }
 
     /// How iterations were told apart, where that is not certain.

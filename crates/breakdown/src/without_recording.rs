@@ -1,6 +1,7 @@
 //! How long an iteration takes without recording, and how sure that is.
 
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
+use crate::overhead::both;
 use perf4sight_conventions::stats::mean;
 
 /// An iteration without what recording takes.
@@ -8,8 +9,9 @@ use perf4sight_conventions::stats::mean;
 pub struct WithoutRecording {
     /// The mean's nanoseconds.
     pub mean: f64,
-    /// Where that of many more iterations lies with 95 %, as far as it is told what recording takes and how often long ones come; none where
-    /// what recording takes is not told ([`crate::Overhead::either_way`]).
+    /// Where that of many more iterations lies with 95 %, as far as it is told what recording takes and how often long ones come, and where
+    /// iterations without recording were measured to lie if that is elsewhere; none where what recording takes is not told
+    /// ([`crate::Overhead::either_way`]).
     pub interval: Option<[f64; 2]>,
 }
 
@@ -20,9 +22,21 @@ impl RankBreakdown {
         Some(WithoutRecording::around(mean, self.either_way()))
     }
 
-    /// Nanoseconds from the mean corrected iteration to where the mean lies with 95 %: recording may take more or less, and as many long
-    /// iterations as are recorded need not come in as many others.
+    /// Nanoseconds from the mean corrected iteration to where the mean lies with 95 %. Where that leaves out the mean of those that were
+    /// measured without recording, it is less sure than it seems, and holds these and what they scatter, too.
     fn either_way(&self) -> Option<[f64; 2]> {
+        let (told, measured) = (self.by_recording()?, self.overhead.as_ref()?.measured);
+        let mean = self.summary(total)?.mean;
+        let off = measured.mean - mean;
+        if (told[0]..=told[1]).contains(&off) {
+            return Some(told);
+        }
+        Some(both(told, measured.interval.unwrap_or([measured.mean; 2]).map(|end| end - mean)))
+    }
+
+    /// The same by what recording takes: that may be more or less, and as many long iterations as are recorded need not come in as many
+    /// others.
+    fn by_recording(&self) -> Option<[f64; 2]> {
         let overhead = self.overhead.as_ref()?;
         let [low, high] = overhead.either_way()?;
         let Some(long) = overhead.long else { return Some([low, high]) };

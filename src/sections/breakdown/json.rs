@@ -100,6 +100,10 @@ fn overhead(overhead: &Overhead) -> Value {
     json!({
         "plain_ns": overhead.plain,
         "recorded_ns": overhead.recorded,
+        "measured_without_ns": overhead.measured.mean,
+        "measured_without_interval_95": overhead.measured.interval,
+        "plain_by_clock_ns": overhead.by_clock[0],
+        "recorded_by_clock_ns": overhead.by_clock[1],
         "added_ns": overhead.added,
         "added_interval_95": overhead.interval,
         "clock": match overhead.clock {

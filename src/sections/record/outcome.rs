@@ -215,7 +215,15 @@ impl Outcome<'_> {
             let error = failed(&Self::too_few(begun));
             // What was killed says nothing of its end.
             let ended = begun.phase == Some(Phase::Finished);
+            if self.ended.asked == Some(Asked::TimeUp) {
+                return error.help("allow more time (time_limit), or ask for fewer iterations or a shorter warm-up");
+            }
             return if ended { error.help("ask for fewer iterations, or for a shorter warm-up") } else { error };
+        }
+        if self.ended.asked == Some(Asked::TimeUp) && !self.told.is_empty() {
+            return failed("no iteration had ended by then, nor perhaps had PyTorch been imported").help(
+                "allow more time (time_limit); where iterations take no more than it, mark them (docs/recording.md)",
+            );
         }
         if with_torch().next().is_some() {
             return failed("no step of an optimizer and no batch of a DataLoader was seen")
