@@ -542,7 +542,7 @@ fn a_time_limit_ends_the_command_and_keeps_what_is_recorded() {
     record(&scene, "--time-limit soon", &command).fails(2).says("\"soon\" is no time");
     // Whatever marks iterations comes later: that none was seen is the limit's doing.
     fs::write(scene.path("train.py"), "import time\ntime.sleep(60)\n").unwrap();
-    let run = record(&scene, "--time-limit 2", &command).fails(5).says("no iteration had ended by then");
+    let run = record(&scene, "--time-limit 2 --overwrite", &command).fails(5).says("no iteration had ended by then");
     run.says("was ended by the time limit of 2s").says("allow more time");
 }
 
