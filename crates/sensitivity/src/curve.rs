@@ -101,6 +101,41 @@ impl Curve {
         Between { least, most: most.max(least) }
     }
 
+    /// Where the rate lies at a number of CPUs, by what the rates around are uncertain by: as it was measured there, or in the sandwich of
+    /// the ends of its neighbours' intervals. Nothing that was not measured is known better than what it is told from.
+    pub fn interval(&self, cpus: f64) -> [f64; 2] {
+        let after = self.points.partition_point(|point| point.cpus < cpus);
+        match self.points.get(after) {
+            Some(point) if point.cpus == cpus => point.rate.interval,
+            Some(_) if self.oddities().is_empty() => self.sandwich(after, cpus),
+            _ => self.around(after),
+        }
+    }
+
+    /// At a number of CPUs before the point with this index, where the curve may run through any ends of intervals.
+    fn sandwich(&self, after: usize, cpus: f64) -> [f64; 2] {
+        let [low, high] = [0, 1].map(|end: usize| {
+            move |index: usize| (self.points[index].cpus, self.points[index].rate.interval[end])
+        });
+        let before = |index: usize| if index == 0 { (0.0, 0.0) } else { low(index - 1) };
+        let from_left = (after > 0).then(|| line(before(after - 1), high(after - 1), cpus));
+        let from_right = (after + 1 < self.points.len()).then(|| line(high(after), low(after + 1), cpus));
+        let least = line(before(after), low(after), cpus);
+        // What fewer CPUs may reach, more of them may too.
+        let fewer = (0..after).map(|index| high(index).1).fold(least, f64::max);
+        let most = from_left.into_iter().chain(from_right).fold(fewer.max(high(after).1), f64::min);
+        [least, most.max(fewer)]
+    }
+
+    /// Between the points before and with this index, whichever there are, where nothing else is taken for granted than that no CPU makes a
+    /// job slower than it was with fewer or faster than with more; from nothing at no CPUs.
+    fn around(&self, after: usize) -> [f64; 2] {
+        let neighbours = &self.points[after.saturating_sub(1)..self.points.len().min(after + 1)];
+        let none = if after == 0 { 0.0 } else { f64::INFINITY };
+        let low = neighbours.iter().map(|point| point.rate.interval[0]).fold(none, f64::min);
+        [low, neighbours.iter().map(|point| point.rate.interval[1]).fold(0.0, f64::max)]
+    }
+
     /// What does not fit a concave curve that does not fall, beyond what points are uncertain by.
     pub fn oddities(&self) -> Vec<Oddity> {
         let slack = BEND * self.best().rate.per_second;
@@ -152,5 +187,25 @@ mod tests {
         let noisy = |per_second: f64| Rate { per_second, interval: [0.9 * per_second, 1.1 * per_second] };
         let points = [(1.0, 1.0), (2.0, 0.9)].map(|(cpus, rate)| Point { cpus, rate: noisy(rate) });
         assert_eq!(Curve::of(&points).unwrap().oddities(), []);
+    }
+
+    /// Disturbed: 14.5 to 20.4 iterations a second at a quarter of a CPU and 14.8 to 57.1 at one.
+    #[test]
+    fn nothing_between_or_beyond_is_known_better_than_its_neighbours() {
+        let point = |cpus: f64, per_second: f64, interval: [f64; 2]| Point { cpus, rate: Rate { per_second, interval } };
+        let curve = Curve::of(&[point(0.25, 15.1, [14.5, 20.4]), point(1.0, 15.5, [14.8, 57.1])]).unwrap();
+        let near = |found: [f64; 2], expected: [f64; 2]| {
+            assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9), "{found:?}");
+        };
+        // The chord of 14.5 and 14.8; from nothing through 20.4 at a quarter to 40.8 at a half, and to no more than 57.1 later.
+        near(curve.interval(0.5), [14.6, 40.8]);
+        near(curve.interval(0.7), [14.68, 57.1]);
+        near(curve.interval(1.0), [14.8, 57.1]);
+        near(curve.interval(2.0), [14.8, 57.1]);
+        // From nothing to 14.5; backwards, the line from 20.4 to 14.8 rises, but more CPUs do not make it slower.
+        near(curve.interval(0.125), [7.25, 20.4]);
+        // 1, 1.2 and 3 are no concave curve: between them it may run anywhere from one to the other.
+        let bent = [(1.0, 1.0), (2.0, 1.2), (3.0, 3.0)].map(|(cpus, rate)| point(cpus, rate, [rate; 2]));
+        near(Curve::of(&bent).unwrap().interval(2.5), [1.2, 3.0]);
     }
 }

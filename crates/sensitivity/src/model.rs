@@ -120,7 +120,7 @@ impl Model {
     /// in; another run of the same job may differ by as much as rates are known to.
     pub fn compute(&self, cpus: f64) -> Estimate {
         let (between, measured) = (self.curve.at(cpus), self.curve.measured(cpus));
-        let [low, high] = measured.map_or([between.least, between.most], |rate| rate.interval);
+        let [low, high] = self.curve.interval(cpus);
         let rates = [low.min(between.least * (1.0 - KNOWN)), high.max(between.most * (1.0 + KNOWN))];
         let likely = measured.map_or(between.least, |rate| rate.per_second);
         let seconds = |rate: f64| self.iterations / rate;

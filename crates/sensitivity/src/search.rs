@@ -94,12 +94,8 @@ fn knee(grid: &Grid, curve: &Curve, share: f64) -> Knee {
     let cpus = claimed(grid, curve, share);
     let known = |cpus: f64| curve.measured(cpus).is_some();
     let best = curve.best();
-    let range = |cpus: f64| match curve.measured(cpus) {
-        Some(rate) => rate.interval,
-        None => [curve.at(cpus).least, curve.at(cpus).most],
-    };
-    let may = |cpus: &f64| range(*cpus)[1] >= share * best.rate.interval[0];
-    let must = |cpus: &f64| range(*cpus)[0] >= share * best.rate.interval[1];
+    let may = |cpus: &f64| curve.interval(*cpus)[1] >= share * best.rate.interval[0];
+    let must = |cpus: &f64| curve.interval(*cpus)[0] >= share * best.rate.interval[1];
     let fewest = |enough: &dyn Fn(&f64) -> bool| grid.cpus().iter().copied().find(|cpus| enough(cpus));
     let (low, high) = (fewest(&may).unwrap_or(cpus), fewest(&must).unwrap_or(best.cpus));
     Knee {
