@@ -118,7 +118,7 @@ pub(super) struct Sensitivity {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period)]
     point_time: Duration,
 
-    /// Time for everything, such as "20 min"
+    /// Time for everything, such as "20 min"; a run gets 5 s at the least
     #[arg(long, value_name = "TIME", value_parser = period)]
     budget: Option<Duration>,
 

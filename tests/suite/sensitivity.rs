@@ -94,6 +94,10 @@ fn jobs_that_tell_nothing_are_told_apart() {
         .fails(5)
         .says("iterations that were told: 1,")
         .says("--point-time");
+    of("for i in 3 2 1; do echo '{\"step\": 1, \"time\": '$i'}' >> \"$PERF4SIGHT_STEPS\"; done; sleep 60\n")
+        .fails(5)
+        .says("2 tell of a time no later than")
+        .says("later than that of the line before");
     of("echo out of reach >&2; exit 3\n").fails(5).says("exit code 3").says("out of reach");
     of("head -c 100000 /dev/urandom >> \"$PERF4SIGHT_STEPS\"; sleep 60\n").fails(5).says("are none");
     let scene = scene("");
@@ -209,6 +213,11 @@ fn a_dry_run_says_what_would_run_and_runs_nothing() {
     assert!(told.stdout().contains("limits:\n  CPUs: "), "{}", told.stdout());
     // What a real run would refuse at once.
     scene.run("sensitivity --dry-run -- no-such-program").fails(6).says("no-such-program").says("No such file");
+    scene.run("sensitivity --dry-run -- ./").fails(6).says("Is a directory");
+    scene.run("sensitivity --dry-run -- ./job.sh").fails(6).says("Permission denied").says("chmod +x");
+    let told = sensitivity(&scene, "--dry-run --budget 6s").succeeds();
+    assert!(told.stdout().contains("mostly in less than 6.0 s"), "{}", told.stdout());
+    assert!(told.stdout().contains("ending after 6.0 s, the budget"), "{}", told.stdout());
     sensitivity(&scene, "--dry-run --data nowhere").fails(6).says("nowhere");
     sensitivity(&scene, "--dry-run --out job.sh").fails(6).says("keep points here");
     scene.run("sensitivity --dry-run --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");
@@ -286,6 +295,28 @@ fn a_budget_ends_it_and_says_what_is_not_verified() {
     assert!(!scene.path("sensitivity").exists(), "nothing is left behind");
 }
 
+/// Runs have a minute, and the budget is spent before the first of them.
+#[test]
+fn a_budget_bounds_the_first_run_too() {
+    let scene = scene("date +%s >> began; exec sleep 1000\n");
+    let told = scene.run("sensitivity --cpu 1 --cpu-step 1 --budget 5s -- sh job.sh").fails(5);
+    told.says("its time was up after 5").says("no iteration was told");
+}
+
+#[test]
+fn a_first_point_that_ran_out_of_memory_is_kept_and_not_run_again() {
+    let scene = scene("echo >> began; exec tail -c 400000000 /dev/zero\n");
+    let run = || scene.run(&format!("sensitivity {HASTY} --memory 100MB -- sh job.sh")).fails(5);
+    let told = run();
+    if !told.stderr().contains("ran out of memory") {
+        println!("not measured: nothing here limits memory");
+        return;
+    }
+    assert_eq!(json(&scene, "sensitivity/points.json")["points"][0]["runs"][0]["outcome"]["what"], "out_of_memory");
+    run().says("ran out of memory").says("--overwrite");
+    assert_eq!(scene.read("began").lines().count(), 1, "a finished point never runs twice");
+}
+
 /// A profile by hand: one CPU makes 10 iterations a second, two make 20; storage takes 8 s for all data.
 #[test]
 fn a_profile_is_held_against_measured_epochs() {
@@ -324,6 +355,7 @@ fn a_profile_is_held_against_measured_epochs() {
         ("\"per_second\":10", "\"per_second\":99"),
         ("\"cpus\":1", "\"cpus\":0"),
         ("8e8", "-8e8"),
+        ("\"knees\":[]", "\"knees\":[{\"share\":0.9,\"cpus\":-4,\"verified\":false,\"between\":[1,2]}]"),
         ("\"host\":{}", "\"hosts\":[]"),
     ] {
         let scene = Scene::new().file("profile.json", text.replacen(number, other, 1));

@@ -1,6 +1,6 @@
 //! A job's rate over CPUs, known at some numbers of them: what it is between them at least and at most.
 
-use crate::rate::Rate;
+use crate::rate::{KNOWN, Rate};
 use serde::{Deserialize, Serialize};
 
 /// The rate at a number of CPUs.
@@ -64,9 +64,15 @@ impl Curve {
         self.points.iter().fold(self.points[0], better)
     }
 
-    /// Whether a share of the best rate is reached with fewer CPUs than the most it is known at: what more than these bring is open else.
+    /// Whether a share of the best rate is reached for sure with fewer CPUs than the most it is known at: what more than these bring is open
+    /// else, as it is where the best rate may be much higher than it was measured.
     pub fn levels_off(&self, share: f64) -> bool {
-        let enough = |point: &Point| point.rate.per_second >= share * self.best().rate.per_second;
+        let best = self.best().rate.per_second;
+        let top = self.points.iter().map(|point| point.rate.interval[1]).fold(best, f64::max);
+        // No rate is known better than this, so that such a doubt is none.
+        let at_least = |rate: Rate| rate.per_second.min(rate.interval[0] * (1.0 + KNOWN));
+        let wanted = share * best.max(top * (1.0 - KNOWN));
+        let enough = |point: &Point| at_least(point.rate) >= wanted;
         self.points[..self.points.len() - 1].iter().any(enough)
     }
 
@@ -114,9 +120,8 @@ impl Curve {
 
     /// At a number of CPUs before the point with this index, where the curve may run through any ends of intervals.
     fn sandwich(&self, after: usize, cpus: f64) -> [f64; 2] {
-        let [low, high] = [0, 1].map(|end: usize| {
-            move |index: usize| (self.points[index].cpus, self.points[index].rate.interval[end])
-        });
+        let [low, high] = [0, 1]
+            .map(|end: usize| move |index: usize| (self.points[index].cpus, self.points[index].rate.interval[end]));
         let before = |index: usize| if index == 0 { (0.0, 0.0) } else { low(index - 1) };
         let from_left = (after > 0).then(|| line(before(after - 1), high(after - 1), cpus));
         let from_right = (after + 1 < self.points.len()).then(|| line(high(after), low(after + 1), cpus));
@@ -180,6 +185,17 @@ mod tests {
         assert_eq!(curve.at(20.0), Between { least: 6.0, most: 6.0 });
     }
 
+    /// 10 and 10.2 iterations a second: known to 3 %, the job has enough; where the second may be 30, nobody knows.
+    #[test]
+    fn whether_a_curve_levels_off_is_open_where_its_best_rate_is() {
+        let levels = |least: f64, most: f64| {
+            let first = Point { cpus: 1.0, rate: Rate { per_second: 10.0, interval: [9.7, 10.3] } };
+            let second = Point { cpus: 2.0, rate: Rate { per_second: 10.2, interval: [least, most] } };
+            Curve::of(&[first, second]).unwrap().levels_off(0.95)
+        };
+        assert!(levels(9.9, 10.5) && !levels(9.9, 30.0));
+    }
+
     #[test]
     fn bends_upwards_and_falls_are_told_and_noise_is_not() {
         assert_eq!(curve(&[(1.0, 1.0), (2.0, 1.2), (3.0, 3.0)]).oddities(), [Oddity::NotConcave(2.0)]);
@@ -192,7 +208,8 @@ mod tests {
     /// Disturbed: 14.5 to 20.4 iterations a second at a quarter of a CPU and 14.8 to 57.1 at one.
     #[test]
     fn nothing_between_or_beyond_is_known_better_than_its_neighbours() {
-        let point = |cpus: f64, per_second: f64, interval: [f64; 2]| Point { cpus, rate: Rate { per_second, interval } };
+        let point =
+            |cpus: f64, per_second: f64, interval: [f64; 2]| Point { cpus, rate: Rate { per_second, interval } };
         let curve = Curve::of(&[point(0.25, 15.1, [14.5, 20.4]), point(1.0, 15.5, [14.8, 57.1])]).unwrap();
         let near = |found: [f64; 2], expected: [f64; 2]| {
             assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9), "{found:?}");

@@ -21,6 +21,8 @@ pub struct Steps {
     pub ranks: BTreeMap<u32, Vec<Step>>,
     /// How many lines were no steps.
     pub rubbish: usize,
+    /// How many told of a time that is not later than that of the line before, and were passed over.
+    pub backwards: usize,
     /// How many told of a longer wait than there was time since the line before: of those steps no wait is known.
     pub long_waits: usize,
 }
@@ -65,8 +67,12 @@ impl Steps {
     fn add(&mut self, line: &Line, numbers: &mut Numbers) {
         let steps = self.ranks.entry(line.rank).or_default();
         let sound = line.time.is_finite() && line.wait.is_none_or(|wait| wait >= 0.0 && wait.is_finite());
-        if !sound || steps.last().is_some_and(|before| line.time <= before.time) {
+        if !sound {
             self.rubbish += 1;
+            return;
+        }
+        if steps.last().is_some_and(|before| line.time <= before.time) {
+            self.backwards += 1;
             return;
         }
         let since = steps.last().map(|before| line.time - before.time);
@@ -119,7 +125,8 @@ mod tests {
         let steps = Steps::read(text);
         assert_eq!(steps.ranks[&1], [Step { number: 1, time: 1.0, wait: Some(0.5) }]);
         assert_eq!(steps.ranks[&0], [Step { number: 1, time: 1.0, wait: None }]);
-        assert_eq!(steps.rubbish, 4, "time that goes back, waiting that is none, two lines that are no steps");
+        assert_eq!(steps.rubbish, 3, "waiting that is none, two lines that are no steps");
+        assert_eq!(steps.backwards, 1, "time that goes back");
     }
 
     /// Nobody waits for a second within half of one; before the first line nothing tells.

@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 
 /// How often a run is repeated that was disturbed.
 const REPEATS: usize = 2;
+/// What a run gets though less is left of the budget: the three seconds that a rate takes to be known, the start and the warm-up.
+pub(super) const LEAST_RUN: Duration = Duration::from_secs(5);
 /// How many points a search takes mostly, for a progress that cannot know.
 const MOSTLY: u64 = 7;
 /// Epochs behind the first that a run with little memory takes to tell its rate.
@@ -64,17 +66,20 @@ impl Campaign<'_> {
                 (None, Next::Measure(cpus)) => cpus,
                 (None, Next::Done) => return Ok(Stop::Done),
             };
+            let asked = self.runner.asked;
+            if let Some(hopeless) = self.curve_points().find(|point| points.is_empty() && point.is_out_of_memory()) {
+                refuse(hopeless, asked)?;
+            }
             if self.is_time_up(context) {
                 return Ok(Stop::Budget);
             }
-            let asked = self.runner.asked;
             let place = self.runner.place(cpus, asked.memory);
             // What is found in a cache that has little room changes over an epoch, so that parts of one tell another rate.
             let warm_up = asked.warm_up.max(self.cold);
             let goal = Goal { warm_up, least: self.cold, most: None, time: asked.point_time };
-            let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
-            // Nothing is kept of a job that may never have run: the next try begins anew.
-            if points.is_empty() {
+            let Some(point) = self.measure(place, goal, &progress, context)? else { return Ok(Stop::Cancelled) };
+            // Nothing is kept of a job that may never have run: the next try begins anew. What memory it lacks is known.
+            if points.is_empty() && !point.is_out_of_memory() {
                 refuse(&point, asked)?;
             }
             self.keep(point, &progress)?;
@@ -102,7 +107,7 @@ impl Campaign<'_> {
         let epochs = EPOCHS * epoch;
         let goal = Goal { warm_up: epoch.max(self.runner.asked.warm_up), least: epochs, most: Some(epochs), time };
         let progress = self.progress(1, context);
-        let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
+        let Some(point) = self.measure(place, goal, &progress, context)? else { return Ok(Stop::Cancelled) };
         self.keep(point, &progress)?;
         Ok(Stop::Done)
     }
@@ -141,19 +146,27 @@ impl Campaign<'_> {
         Curve::of(&self.curve_points().filter_map(Point::on_curve).collect::<Vec<_>>())
     }
 
-    /// Runs the job until a run counts, or was disturbed too often: one that was so before is run once more. None after Ctrl-C.
+    /// Runs the job until a run counts, was disturbed too often, or the time is up: one that was so before is run once more. None after
+    /// Ctrl-C.
     ///
     /// # Errors
     /// See [`Campaign::search`].
-    pub fn measure(&mut self, place: Place, goal: Goal, progress: &Progress) -> Result<Option<Point>> {
+    pub fn measure(
+        &mut self,
+        place: Place,
+        goal: Goal,
+        progress: &Progress,
+        context: &Context,
+    ) -> Result<Option<Point>> {
         let mut point = self.store.begun(place);
         for repeat in point.runs.len()..=REPEATS.max(point.runs.len()) {
             let again = if repeat == 0 { "" } else { ", again, for it was disturbed" };
             progress.doing(format!("{}{again}", place.words()));
-            let Some(run) = self.runner.run(place, goal)? else { return Ok(None) };
+            let time = self.left(context).map_or(goal.time, |left| goal.time.min(left.max(LEAST_RUN)));
+            let Some(run) = self.runner.run(place, Goal { time, ..goal })? else { return Ok(None) };
             let disturbed = matches!(run.outcome, Outcome::Disturbed { .. });
             point.runs.push(run);
-            if !disturbed {
+            if !disturbed || self.is_time_up(context) {
                 break;
             }
             // What comes now may take long, and be interrupted.
@@ -197,7 +210,7 @@ fn refuse(point: &Point, asked: &Sensitivity) -> Result<()> {
         Outcome::Sound | Outcome::Disturbed { .. } => return Ok(()),
         Outcome::OutOfMemory => {
             return Err(Error::device(format!("with {with} the job ran out of memory{}", tables::on(point)))
-                .help("give it more (memory), or let it need less, as with a smaller batch"));
+                .help("give it more (memory), or let it need less, as with a smaller batch; this point is kept, and is measured anew with --overwrite alone"));
         }
         Outcome::Crashed { how, last_lines } => (format!("with {with} the job failed: {how}"), last_lines),
         Outcome::NoRate { how, last_lines, .. } => (format!("with {with} no rate is known: {how}"), last_lines),
@@ -206,6 +219,7 @@ fn refuse(point: &Point, asked: &Sensitivity) -> Result<()> {
     Err(match run.outcome {
         Outcome::NoRate { told: 0, .. } if asked.step_pattern.is_some() => error.help(PATTERN),
         Outcome::NoRate { told: 0, .. } => error.help(WAYS),
+        Outcome::NoRate { .. } if !run.doubts.is_empty() => error.help(LINES),
         Outcome::NoRate { .. } => error.help(LONGER),
         Outcome::Sound | Outcome::Disturbed { .. } | Outcome::OutOfMemory | Outcome::Crashed { .. } => error,
     })
@@ -213,7 +227,10 @@ fn refuse(point: &Point, asked: &Sensitivity) -> Result<()> {
 
 /// What to do where it tells of too few.
 const LONGER: &str = "a rate takes eight iterations behind the warm-up (--warm-up) and two seconds at the least, and twelve and three to be known well: give a \
-run more time (--point-time), or let the job go on for longer";
+run more time (--point-time, and --budget where less is left of it), or let the job go on for longer";
+/// What to do where lines cannot be.
+const LINES: &str = "each line is to be of the form {\"step\": 12, \"time\": 3.25, \"wait\": 0.01, \"rank\": 0}, wait and rank being optional: time in seconds, later than that of \
+the line before of its rank, and wait no longer than the time between the two; processes that share the file take a rank each";
 /// What to do where nothing that a job writes matches.
 const PATTERN: &str = "a pattern is looked for in each line of output and of errors, and what is written over a carriage return is a line: compare it with what the job \
 writes";

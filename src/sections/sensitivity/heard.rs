@@ -143,6 +143,7 @@ impl<'a> Heard<'a> {
         };
         let doubts = [
             words(|told| told.rubbish, "are none, and were passed over"),
+            words(|told| told.backwards, "tell of a time no later than that of the line before, and were passed over"),
             words(
                 |told| told.long_waits,
                 "tell of waiting for longer than since the line before: how long it waits is not known",
@@ -205,6 +206,15 @@ mod tests {
         fs::write(folder.path().join("hooked-12.jsonl"), steps + "what\n").unwrap();
         let doubts = heard.doubts();
         assert!(doubts[0].contains("1 are none") && doubts[1].contains("1 tell of waiting for longer"), "{doubts:?}");
+    }
+
+    #[test]
+    fn times_that_fall_are_a_doubt() {
+        let folder = TempDir::new().unwrap();
+        let heard = Heard::new(folder.path(), None);
+        let falling = [3, 2, 1].map(|time| format!("{{\"step\": 1, \"time\": {time}}}\n")).concat();
+        fs::write(heard.file(), falling).unwrap();
+        assert!(heard.doubts().concat().contains("2 tell of a time no later than"), "{:?}", heard.doubts());
     }
 
     #[test]

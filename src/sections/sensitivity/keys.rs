@@ -115,7 +115,7 @@ pub(super) const TABLE: Table = Table {
             name: "budget",
             kind: Kind::Text,
             default: Unset,
-            help: "Time for everything, such as 20 min; what is known then is told.",
+            help: "Time for everything, such as 20 min, though a run gets 5 s at the least; what is known then is told.",
         },
         Key {
             name: "memory_bandwidth",

@@ -1,5 +1,6 @@
 //! `--dry-run`: what would run, which limits hold here, and about how long it takes.
 
+use super::campaign::LEAST_RUN;
 use super::data;
 use super::profile::cpus_words;
 use super::surroundings::Surroundings;
@@ -10,6 +11,7 @@ use crate::machine::limit::Axis;
 use crate::report::significant;
 use crate::units::{Milliseconds, grouped};
 use serde_json::json;
+use std::time::Duration;
 
 /// Points that a search takes: both ends at least; seven where a curve bends.
 const POINTS: [u32; 2] = [2, 7];
@@ -20,6 +22,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: usize) 
     let first = cpus.first().copied().unwrap_or(around.most);
     let points = POINTS.map(|points| points.min(cpus.len() as u32));
     let mostly_below = points[1] * asked.point_time;
+    let mostly_below = asked.budget.map_or(mostly_below, |budget| mostly_below.min(budget));
     let mut lines = vec![
         format!("would run {}", around.command.words.join(" ")),
         tried(first, around.most, points, cpus.len()),
@@ -28,6 +31,7 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: usize) 
             Milliseconds(mostly_below.as_secs_f64() * 1000.0)
         ),
     ];
+    lines.extend(asked.budget.map(budget_words));
     if let (Some(path), Some(size)) = (&asked.data, around.size) {
         let links =
             if size.links == 0 { String::new() } else { format!(", by {} symbolic links", grouped(size.links)) };
@@ -50,12 +54,23 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: usize) 
         "points": points,
         "found": found,
         "seconds_mostly_below": mostly_below.as_secs_f64(),
+        "seconds_of_budget": asked.budget.map(|budget| budget.as_secs_f64()),
         "storage_bandwidth": around.storage,
         "storage_between": around.storage_between,
         "nodes": asked.nodes.as_ref().map(|nodes| json!({"nnodes": nodes.count, "node_rank": nodes.rank})),
         "limits": survey.to_string().lines().collect::<Vec<_>>(),
     });
     Summary { answer: lines.join("\n"), json, ..Summary::default() }
+}
+
+/// "ending after 20 s, the budget ..."
+fn budget_words(budget: Duration) -> String {
+    let words = |time: Duration| Milliseconds(1000.0 * time.as_secs_f64());
+    format!(
+        "ending after {}, the budget: a run ends when it is spent, but gets {} at the least",
+        words(budget),
+        words(LEAST_RUN)
+    )
 }
 
 /// "with 0.25 to 2 CPUs, mostly 2 to 7 of 8 numbers of them"

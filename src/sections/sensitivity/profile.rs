@@ -238,6 +238,10 @@ impl Profile {
         if let Some(point) = self.points.iter().find(|point| !is_positive(point.place.cpus)) {
             return wrong(format!("a point cannot have {}", cpus_words(point.place.cpus)));
         }
+        let asked = self.knees.iter().map(|knee| knee.cpus).chain(self.request.iter().map(|asked| asked.request.cpus));
+        if let Some(cpus) = asked.into_iter().find(|cpus| !is_positive(*cpus)) {
+            return wrong(format!("no job can be given {}", cpus_words(cpus)));
+        }
         let rates = self.points.iter().flat_map(|point| &point.runs).filter_map(|run| run.measured);
         let is_wrong = |rate: &Rate| {
             let [low, high] = rate.interval;
@@ -384,7 +388,9 @@ impl Profile {
             (None, _, _) | (Some(_), None, true) => None,
         };
         let request = Request { cpus, memory: memory.map(|bytes| Bytes(bytes as u64)), gpus: self.job.gpus };
-        let (kubernetes, slurm, docker) = (request.kubernetes(), request.slurm(self.hosts.len()), request.docker());
+        let mark = self.knee().and_then(mark).unwrap_or_default();
+        let [kubernetes, slurm, docker] = [request.kubernetes(), request.slurm(self.hosts.len()), request.docker()]
+            .map(|line| format!("{mark}{line}"));
         Requested { request, storage, kubernetes, slurm, docker }
     }
 
@@ -577,6 +583,15 @@ pub(super) fn number(estimate: &Estimate) -> f64 {
     estimate.likely.unwrap_or(estimate.most)
 }
 
+/// A line above those that ask for the CPUs of a knee that is not verified: a comment in the language of each.
+fn mark(knee: Knee) -> Option<String> {
+    let [low, high] = knee.between;
+    let open = if low == high { String::new() } else { format!(", it may take {low} to {high}") };
+    (!knee.verified).then(|| {
+        format!("# not verified: {} for {:.0} % of the best rate{open}\n", cpus_words(knee.cpus), 100.0 * knee.share)
+    })
+}
+
 /// "90 % of the best rate take 2.5 CPUs"
 fn knee_words(knee: &Knee) -> String {
     let doubt = match knee.between {
@@ -616,6 +631,15 @@ mod tests {
         let open = told(false, [1.0, 3.0]);
         assert!(open.starts_with("from 3 CPUs on it does not wait for CPUs, but for "), "{open}");
         assert!(open.ends_with("; with fewer that is open"), "{open}");
+    }
+
+    /// Copied without its profile, a request still says what is not known of it.
+    #[test]
+    fn lines_of_a_knee_that_is_not_verified_are_marked() {
+        let knee = Knee { share: 0.9, cpus: 0.75, verified: false, between: [0.5, 2.0] };
+        let told = mark(knee).unwrap();
+        assert_eq!(told, "# not verified: 0.75 CPUs for 90 % of the best rate, it may take 0.5 to 2\n");
+        assert_eq!(mark(Knee { verified: true, ..knee }), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::profile::{Epoch, Profile, number};
 use crate::report::{Column, Table};
+use crate::sensitivity::Estimate;
 use crate::units::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -9,24 +10,33 @@ use serde_json::{Map, Value, json};
 const GB: f64 = 1e9;
 
 /// `{cpu: seconds per iteration}`, `{cpu: {memory %: epoch seconds}}`, `{cpu: {memory %: MB/s needed}}`. What is known as an interval only
-/// is told as its upper end, with which nobody requests too little.
+/// is told as its upper end, with which nobody requests too little, and so is all that stands beside it in the row of its CPUs: else more
+/// memory would seem to need more.
 pub(super) fn objects(profile: &Profile) -> Value {
     let points = profile.curve().map_or(Vec::new(), |curve| curve.points().to_vec());
     let rates: Map<String, Value> =
         points.iter().map(|point| (point.cpus.to_string(), json!(1.0 / point.rate.per_second))).collect();
-    let matrix = |of: &dyn Fn(&Epoch) -> Option<f64>| {
+    let matrix = |of: &dyn Fn(&Epoch) -> Option<Estimate>, unit: f64| {
         let mut all = Map::new();
-        for epoch in &profile.matrix {
+        for (epoch, number) in numbers(&profile.matrix, of) {
             let row = all.entry(epoch.cpus.to_string()).or_insert_with(|| json!({}));
-            row[epoch.memory_percent.to_string()] = json!(of(epoch));
+            row[epoch.memory_percent.to_string()] = json!(number.map(|number| number / unit));
         }
         Value::Object(all)
     };
-    json!([
-        rates,
-        matrix(&|epoch| Some(number(&epoch.seconds))),
-        matrix(&|epoch| epoch.storage_needed.as_ref().map(|needed| number(needed) / 1e6)),
-    ])
+    json!([rates, matrix(&|epoch| Some(epoch.seconds), 1.0), matrix(&|epoch| epoch.storage_needed, 1e6),])
+}
+
+/// Epochs, each with something of it in one number: in the row of some CPUs what is likely, or upper ends where one is only known by its
+/// interval.
+fn numbers<'a>(epochs: &'a [Epoch], of: &dyn Fn(&Epoch) -> Option<Estimate>) -> Vec<(&'a Epoch, Option<f64>)> {
+    let row = |row: &'a [Epoch]| {
+        let estimates: Vec<Option<Estimate>> = row.iter().map(of).collect();
+        let likely = estimates.iter().flatten().all(|estimate| estimate.likely.is_some());
+        let one = move |estimate: Estimate| if likely { number(&estimate) } else { estimate.most };
+        row.iter().zip(estimates).map(move |(epoch, estimate)| (epoch, estimate.map(one)))
+    };
+    epochs.chunk_by(|a, b| a.cpus == b.cpus).flat_map(row).collect()
 }
 
 /// Relative throughput over CPUs and memory, as schedulers' simulators read it: 1.0 is the share of the host that is proportional to the
@@ -56,9 +66,9 @@ pub(super) fn throughput(profile: &Profile, host: Host) -> Table {
         Some(model) => {
             let own = profile.own_memory.unwrap_or(Bytes(0)).0;
             let whole = number(&model.epoch(cpus, memory.0.saturating_sub(own) as f64 / model.data.bytes));
-            for epoch in &profile.matrix {
+            for (epoch, seconds) in numbers(&profile.matrix, &|epoch| Some(epoch.seconds)) {
                 let bytes = profile.memory(epoch.memory_percent).unwrap_or(memory);
-                add(epoch.cpus, bytes, whole / number(&epoch.seconds));
+                seconds.into_iter().for_each(|seconds| add(epoch.cpus, bytes, whole / seconds));
             }
         }
     }
@@ -80,6 +90,20 @@ pub(super) struct Host {
 mod tests {
     use super::*;
     use crate::sections::sensitivity::profile::Profile;
+
+    /// 30.4 MB/s is likely with no memory, and up to 60 possible; with room for 10 % only 20 to 55 is known.
+    #[test]
+    fn more_memory_never_seems_to_need_more() {
+        let epoch = |memory_percent: u32, likely: Option<f64>, most: f64| {
+            let estimate = Estimate { least: 20.0, likely, most };
+            Epoch { cpus: 1.0, memory_percent, seconds: estimate, storage_needed: Some(estimate), bound: None }
+        };
+        let told = |epochs: &[Epoch]| -> Vec<Option<f64>> {
+            numbers(epochs, &|epoch| epoch.storage_needed).into_iter().map(|(_, number)| number).collect()
+        };
+        assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, None, 55.0)]), [Some(60.0), Some(55.0)]);
+        assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, Some(28.0), 55.0)]), [Some(30.4), Some(28.0)]);
+    }
 
     /// One GPU of eight has 3 of 24 CPUs. Rates rise to 30 iterations a second with 3 CPUs, so that one CPU's 15 are half.
     #[test]

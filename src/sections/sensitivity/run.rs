@@ -220,7 +220,10 @@ fn without_rate(ended: &Ended, heard: &Heard<'_>, steps: usize) -> String {
     let told = match (steps, heard.rubbish()) {
         (0, 0) => heard.unmatched().unwrap_or_else(|| "no iteration was told".to_owned()),
         (0, lines) => format!("{lines} lines of the file that was to tell of iterations are none"),
-        (steps, _) => format!("iterations that were told: {steps}, too few or in too short a time for a rate"),
+        (steps, _) => {
+            let told = format!("iterations that were told: {steps}, too few or in too short a time for a rate");
+            [told].into_iter().chain(heard.doubts()).collect::<Vec<_>>().join("; ")
+        }
     };
     format!("{end} after {after}: {told}")
 }

@@ -171,6 +171,11 @@ impl Point {
         Some(sensitivity::Point { cpus: self.place.cpus, rate: self.rate()? })
     }
 
+    /// Whether it is known not to fit into its memory.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.rate().is_none() && self.runs.last().is_some_and(|run| run.outcome == Outcome::OutOfMemory)
+    }
+
     /// Whether it was disturbed again and again.
     pub fn is_doubtful(&self) -> bool {
         self.counts().is_some_and(|(run, _)| run.outcome != Outcome::Sound)

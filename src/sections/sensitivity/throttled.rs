@@ -39,7 +39,7 @@ impl Campaign<'_> {
             }
             let (asked, counted) = (self.runner.asked, self.counted(model));
             let goal = Goal { warm_up: asked.warm_up, least: 0, most: Some(counted), time: asked.point_time };
-            let Some(point) = self.measure(place, goal, &progress)? else { return Ok(Stop::Cancelled) };
+            let Some(point) = self.measure(place, goal, &progress, context)? else { return Ok(Stop::Cancelled) };
             self.keep(point, &progress)?;
         }
         Ok(Stop::Done)

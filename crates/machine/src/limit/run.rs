@@ -17,6 +17,7 @@ use crate::guard::Guarded;
 use crate::{Watch, cgroup, turn};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
+use nix::unistd::{AccessFlags, access};
 use perf4sight_conventions::error::{Error, Result};
 use std::fs;
 use std::io;
@@ -339,7 +340,23 @@ pub fn find(program: &str, folder: Option<&Path>) -> Result<()> {
     command.current_dir(folder.unwrap_or(Path::new(".")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let found = command.status().is_ok_and(|status| status.success());
-    if found { Ok(()) } else { Err(missing(program, &Errno::ENOENT.into())) }
+    if !found {
+        return Err(missing(program, &Errno::ENOENT.into()));
+    }
+    // Some shells find a path that is there, whatever it is.
+    let path = folder.unwrap_or(Path::new(".")).join(program);
+    if program.contains('/') { runnable(program, &path) } else { Ok(()) }
+}
+
+/// Whether a file is one that may be run.
+fn runnable(program: &str, path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(missing(program, &Errno::EISDIR.into()));
+    }
+    access(path, AccessFlags::X_OK).map_err(|cause| {
+        Error::io(program, "start this command", &cause.into())
+            .help("let it be executable (chmod +x), or name what runs it: sh train.sh")
+    })
 }
 
 fn missing(program: &str, cause: &io::Error) -> Error {
