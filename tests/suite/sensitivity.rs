@@ -216,8 +216,8 @@ fn a_dry_run_says_what_would_run_and_runs_nothing() {
     scene.run("sensitivity --dry-run -- ./").fails(6).says("Is a directory");
     scene.run("sensitivity --dry-run -- ./job.sh").fails(6).says("Permission denied").says("chmod +x");
     let told = sensitivity(&scene, "--dry-run --budget 6s").succeeds();
-    assert!(told.stdout().contains("mostly in less than 6.0 s"), "{}", told.stdout());
-    assert!(told.stdout().contains("ending after 6.0 s, the budget"), "{}", told.stdout());
+    assert!(told.stdout().contains("mostly in less than 6.00 s"), "{}", told.stdout());
+    assert!(told.stdout().contains("ending after 6.00 s, the budget"), "{}", told.stdout());
     sensitivity(&scene, "--dry-run --data nowhere").fails(6).says("nowhere");
     sensitivity(&scene, "--dry-run --out job.sh").fails(6).says("keep points here");
     scene.run("sensitivity --dry-run --cpu 100000 -- sh job.sh").fails(2).says("100000 CPUs");

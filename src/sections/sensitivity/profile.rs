@@ -240,7 +240,7 @@ impl Profile {
         }
         let asked = self.knees.iter().map(|knee| knee.cpus).chain(self.request.iter().map(|asked| asked.request.cpus));
         if let Some(cpus) = asked.into_iter().find(|cpus| !is_positive(*cpus)) {
-            return wrong(format!("no job can be given {}", cpus_words(cpus)));
+            return wrong(format!("a job cannot be given {}", cpus_words(cpus)));
         }
         let rates = self.points.iter().flat_map(|point| &point.runs).filter_map(|run| run.measured);
         let is_wrong = |rate: &Rate| {
