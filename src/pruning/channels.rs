@@ -49,7 +49,8 @@ pub(super) fn follow(network: &Network) -> Followed {
     let multiplied = multiplied_axes(network);
     let mut follower = Follower { network, multiplied, union: Union::default(), tensors: Vec::new(), budget: MOST };
     for (id, node) in network.iter() {
-        let tensor = follower.visit(id, node);
+        let visited = follower.visit(id, node);
+        let tensor = follower.within(node, visited);
         follower.budget.spend(0, tensor.as_ref().map_or(0, |channels| channels.ids.len()));
         follower.tensors.push(tensor);
         follower.tie_shared(node);
@@ -119,6 +120,16 @@ impl Follower<'_> {
         }
     }
 
+    /// Channels that lie on an axis as long as they are many; others stay, such as those of one number a sample, which has no axis.
+    fn within(&mut self, node: &Node, channels: Option<Channels>) -> Option<Channels> {
+        let channels = channels?;
+        if node.shape.dims().get(channels.axis) == Some(&channels.ids.len()) {
+            return Some(channels);
+        }
+        self.union.fix(&channels.ids, Reason::Mixed(node.name.as_str().into()));
+        None
+    }
+
     /// New output channels; a depthwise convolution hands its input's on, a grouped one ties the same index of every group,
     /// so that all groups stay equally large.
     fn conv<W>(&mut self, node: &Node, conv: &Conv<W>) -> Option<Channels> {
@@ -161,12 +172,8 @@ impl Follower<'_> {
 
     /// Channels on an axis that is as long as before; others stay.
     fn kept(&mut self, node: &Node) -> Option<Channels> {
-        let input = self.input(node)?;
-        if node.shape.dims().get(input.axis) == Some(&input.ids.len()) {
-            return Some(input);
-        }
-        self.union.fix(&input.ids, Reason::Mixed(node.name.as_str().into()));
-        None
+        let input = self.input(node);
+        self.within(node, input)
     }
 
     /// Channels on any axis but this one.

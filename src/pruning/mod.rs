@@ -62,7 +62,7 @@ impl<'a> Pruner<'a> {
     }
 
     /// The network without the lowest-ranked groups, as many as the goal takes. Those that would lead too far past it go only where the
-    /// others are not enough.
+    /// others do not come near enough to it.
     ///
     /// # Errors
     /// None that a network from a [`crate::network::NetworkBuilder`] is known to cause; shapes are inferred anew.
@@ -71,7 +71,7 @@ impl<'a> Pruner<'a> {
         let order = self.order(ranking);
         for too_large in [false, true] {
             for &group in &order {
-                if walk.arrived() {
+                if walk.arrived() || too_large && walk.is_near() {
                     break;
                 }
                 if walk.allows(group) && (too_large || !walk.leads_too_far(group)) {

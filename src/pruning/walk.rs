@@ -27,7 +27,7 @@ pub struct Pruned {
     pub network: Network,
     /// Percent of all parameters that are gone, counted exactly.
     pub percent: f64,
-    /// What stopped the walk short of its goal.
+    /// What stopped the walk short of its goal, or led it too far past it.
     pub limit: Option<Limit>,
 }
 
@@ -84,6 +84,11 @@ impl<'a> Walk<'a> {
     /// Whether the goal is reached.
     pub fn arrived(&self) -> bool {
         self.left <= self.goal.parameters
+    }
+
+    /// Whether so little is missing that no group is worth going too far past the goal.
+    pub fn is_near(&self) -> bool {
+        self.percent() >= self.goal.percent - Goal::TOLERANCE
     }
 
     /// Whether a group is there, can go, and leaves every layer wide enough.
@@ -143,17 +148,20 @@ impl<'a> Walk<'a> {
         100.0 * (self.total - self.left) as f64 / self.total.max(1) as f64
     }
 
-    /// What stopped the walk, if it is at its end and not at its goal.
+    /// What stopped the walk, if it is at its end and not at its goal, or what led it past that.
     pub fn limit(&self) -> Option<Limit> {
         // Of no parameters none can go, so that the goal seems reached from the beginning.
         if self.arrived() && (self.total > 0 || self.goal.percent <= 0.0) {
-            return None;
+            return (self.left < self.goal.least).then_some(Limit::Together);
         }
         if self.groups.reasons.iter().any(|reason| matches!(reason, Some(Reason::TooMany(_)))) {
             return Some(Limit::TooMany);
         }
         if self.groups.reasons.iter().all(Option::is_some) {
             return Some(Limit::NothingToPrune);
+        }
+        if (0..self.groups.members.len()).any(|group| self.allows(group as Group)) {
+            return Some(Limit::Together);
         }
         let summed = self.groups.widths.iter().any(|width| width.summed);
         Some(Limit::Minimums { channels: MINIMUM, summed_percent: summed.then(|| 100.0 * self.goal.summed_share()) })

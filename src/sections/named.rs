@@ -168,10 +168,12 @@ fn pruned(network: &Network, level: u8) -> Result<Named> {
     let pruned = pruner.prune(&ranking, Goal::percent(network, f64::from(level)))?;
     let (name, reached) = (network.name(), Percent(pruned.percent));
     let mut remarks = Remarks::default();
+    let gone = match pruned.percent < f64::from(level) {
+        true => format!("only {reached} of the parameters could go"),
+        false => format!("{reached} of the parameters are gone"),
+    };
     match pruned.limit {
-        Some(limit) => {
-            remarks.warnings.push(format!("{name}@{level}: only {reached} of the parameters could go: {limit}"))
-        }
+        Some(limit) => remarks.warnings.push(format!("{name}@{level}: {gone}: {limit}")),
         None => remarks.notes.push(format!("{name}@{level}: {reached} of the parameters are gone, chosen at random")),
     }
     Ok(Named { network: pruned.network, remarks })

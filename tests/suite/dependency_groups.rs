@@ -2,7 +2,8 @@
 
 use perf4sight::network::onnx::Magnitudes;
 use perf4sight::network::{
-    Activation, Binary, Conv, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window, zoo,
+    Activation, Binary, Conv, Embedding, Input, Linear, Network, NetworkBuilder, NodeId, Op, Shape, Unknown, Window,
+    zoo,
 };
 use perf4sight::pruning::{Goal, Limit, Pruned, Pruner, Ranking, Reason, generator};
 use proptest::prelude::*;
@@ -332,6 +333,48 @@ fn absurdly_long_axes_are_left_alone() {
     assert_eq!((stays[0].layer.as_str(), &stays[0].reason), ("wide", &Reason::TooMany("flatten".into())));
 }
 
+/// Ten filters that take 1 + 9 of 100 parameters each.
+#[test]
+fn a_level_between_two_groups_is_missed_by_two_points_at_most_or_that_is_told() {
+    let mut sketch = Sketch::new([1, 4, 4]);
+    sketch.conv("a", 10, 1, 1);
+    let at = sketch.conv("b", 9, 1, 1);
+    let network = sketch.builder.finish(at);
+    assert_eq!(network.parameters(), 10 + 90);
+    let pruner = Pruner::new(&network);
+    let ranking = Ranking::random(&pruner, &mut generator(1, "a", 40, 0));
+    let at = |level: f64| {
+        let pruned = pruner.prune(&ranking, Goal::percent(&network, level)).unwrap();
+        (pruned.percent, pruned.limit)
+    };
+    assert_eq!(at(39.0), (40.0, None), "one more than asked for is near enough");
+    assert_eq!(at(41.0), (40.0, Some(Limit::Together)), "nine more are not, and one less is");
+    assert_eq!(at(45.0), (50.0, Some(Limit::Together)), "neither side is near");
+}
+
+/// A recommender looks up one word each of a user and an item: a sample of either input has no axis.
+#[test]
+fn inputs_of_one_number_a_sample_have_no_channels() {
+    for together in [Op::Binary(Binary::Mul), Op::Binary(Binary::Add), Op::Concat { axis: 0 }] {
+        let one = || Input::integers(Shape::new([]));
+        let mut builder = NetworkBuilder::reading("recommender", "user", one());
+        let item = builder.add("item", Op::Input(one()), &[]).unwrap();
+        let table = |rows| Op::Embedding(Embedding { rows, width: 16, fixed: None });
+        let users = builder.add("users", table(50), &[builder.input()]).unwrap();
+        let items = builder.add("items", table(60), &[item]).unwrap();
+        let pair = builder.add("pair", together, &[users, items]).unwrap();
+        let score = builder.add("score", Op::Linear(Linear { out_features: 2, bias: true }), &[pair]).unwrap();
+        let network = builder.finish(score);
+        let pruner = Pruner::new(&network);
+        for level in [0, 50] {
+            let ranking = Ranking::random(&pruner, &mut generator(1, "recommender", level, 0));
+            let pruned = pruner.prune(&ranking, Goal::percent(&network, f64::from(level))).unwrap();
+            assert_eq!(pruned.network.output_shape(), network.output_shape());
+            assert!(level > 0 || pruned.network == network);
+        }
+    }
+}
+
 #[test]
 fn channels_of_all_layers_together_are_bounded() {
     // A file of some hundred bytes may ask for any number of layers of half a million channels each.
@@ -460,7 +503,7 @@ fn check(network: &Network, level: f64, seed: u64) {
     let goal = Goal::percent(network, level);
     let pruned = pruner.prune(&ranking, goal).unwrap();
     let left = pruned.network.parameters();
-    assert_eq!(pruned.limit.is_none(), left <= goal.parameters);
+    assert_eq!(pruned.limit.is_none(), (goal.least..=goal.parameters).contains(&left));
     assert_eq!(pruned.percent, 100.0 * (network.parameters() - left) as f64 / network.parameters() as f64);
     assert_eq!(pruned.network.output_shape(), network.output_shape());
     // A goal that is met exactly ends the walk at the same group, however far that leads.

@@ -69,7 +69,7 @@ const KEYS: &[Key] = &[
         name: "write_unreached",
         kind: Kind::Flag,
         default: Missing::Literal("False"),
-        help: "Write networks that stop more than two points short of their level too, under its name, as published; else the \
+        help: "Write networks that stop more than two points off their level too, under its name, as published; else the \
                run names them and ends with exit code 4.",
     },
     Key {
@@ -127,10 +127,10 @@ struct Made {
 }
 
 impl Made {
-    /// Whether the network got as small as its level says. One that stops further off is none of that level: where it would stand, another
-    /// would be.
+    /// Whether the network got as small as its level says. One that stops further off, on either side, is none of that level: where it would
+    /// stand, another would be.
     fn reached(&self) -> bool {
-        self.pruned.limit.is_none() || f64::from(self.variant.level) - self.pruned.percent <= Goal::TOLERANCE
+        self.pruned.limit.is_none() || (f64::from(self.variant.level) - self.pruned.percent).abs() <= Goal::TOLERANCE
     }
 }
 
@@ -300,8 +300,12 @@ impl CreateNetworkDataset {
             more => format!(", nor {more} more of other levels or networks"),
         };
         let why = pruned.limit.map_or(String::new(), |limit| format!(": {limit}"));
-        let reached = Percent(pruned.percent);
-        Error::input(format!("{variant} was not written{others}: only {reached} of its parameters could go{why}"))
+        let percent = Percent(pruned.percent);
+        let gone = match pruned.percent < f64::from(variant.level) {
+            true => format!("only {percent} of its parameters could go"),
+            false => format!("{percent} of its parameters would go"),
+        };
+        Error::input(format!("{variant} was not written{others}: {gone}{why}"))
             .expected(format!("networks that come within {} percentage points of their level", Goal::TOLERANCE))
             .help(format!("leave that level out of pruning_perc; {UNPRUNABLE} names the channels that stay, and why"))
     }

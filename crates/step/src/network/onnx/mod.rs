@@ -405,12 +405,29 @@ fn unknown_operations(network: &Network) -> Option<String> {
     let list = coverage.unknown.iter().map(|(name, missed)| format!("{name} x{}", missed.operations));
     let list: Vec<String> = list.collect();
     (!list.is_empty()).then(|| {
-        let known = coverage.known();
         format!(
-            "{known} of {} operations are known; the others can be run by no worker, and what they cost is guessed from the size of what they \
-             read and write: {}",
+            "{} of {} operations are known; the others can be run by no worker, and what they cost is guessed from {}: {}",
+            coverage.known(),
             coverage.operations,
+            guessed_from(network),
             list.join(", ")
         )
     })
+}
+
+/// What the cost of unknown operations is computed from.
+fn guessed_from(network: &Network) -> String {
+    const SIZES: &str = "the size of what they read and write";
+    let products = network.nodes().iter().filter_map(|node| {
+        let Op::Unknown(unknown) = &node.op else { return None };
+        (unknown.macs > 0).then_some(unknown.op_type.as_str())
+    });
+    let products: BTreeSet<&str> = products.collect();
+    if products.is_empty() {
+        return SIZES.to_owned();
+    }
+    format!(
+        "{SIZES}, that of {} from the products too that they are made of",
+        products.into_iter().collect::<Vec<_>>().join(", ")
+    )
 }

@@ -169,7 +169,9 @@ fn shaped(input: &ValueInfoProto, only: bool) -> Result<Data, Problem> {
             return wrong(&format!("holds {kind}, which is not supported"), ELEMENTS);
         }
     };
-    if sizes.len() < if only { 2 } else { 1 } {
+    // One number a sample is something beside other inputs, or as a word to look up.
+    let scalar = !only || element == Element::Integer;
+    if sizes.len() < if scalar { 1 } else { 2 } {
         return wrong("is no batch of anything", INPUTS);
     }
     let axis = batch_axis(input);

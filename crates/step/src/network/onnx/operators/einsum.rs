@@ -2,13 +2,22 @@
 
 use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::translate::{Translation, own_name, single};
-use crate::network::onnx::value::{Feature, Value};
+use crate::network::onnx::value::{Feature, Value, Weight};
 use crate::network::{Op, Shape};
 
-/// A tensor, and a letter for every axis of its sample.
-struct Operand {
-    feature: Feature,
+/// A tensor, and a size and a letter for every axis of its sample.
+struct Operand<'c> {
+    source: Source<'c>,
+    dims: Vec<usize>,
     letters: Vec<char>,
+}
+
+/// Where an operand comes from. A weight is laid out once for all samples, so it is taken as it lies in the product: turned by an operation
+/// it would count once for each of them.
+#[derive(Clone, Copy)]
+enum Source<'c> {
+    Feature(Feature),
+    Weight(&'c Weight),
 }
 
 /// The letters of a product: those of its stack, of its rows and columns, and those that it sums over.
@@ -60,26 +69,24 @@ fn batch_letter(to: &Translation, call: &Call, terms: [&Vec<char>; 2]) -> Result
     }
 }
 
-fn operand(
-    to: &mut Translation,
-    call: &Call,
+fn operand<'c>(
+    to: &Translation,
+    call: &'c Call,
     place: usize,
     term: &[char],
     dropped: Option<char>,
-) -> Result<Operand, Misfit> {
+) -> Result<Operand<'c>, Misfit> {
     let letters: Vec<char> = term.iter().copied().filter(|&letter| Some(letter) != dropped).collect();
-    let feature = match call.input(place) {
-        Value::Feature(feature) => *feature,
-        Value::Weight(weight) if weight.dims.len() == term.len() && letters.len() == term.len() => {
-            Feature { id: to.leaf(call, weight, Shape::new(weight.dims.clone()))?, batch: None, guessed: false }
-        }
+    let (source, dims) = match call.input(place) {
+        Value::Feature(feature) => (Source::Feature(*feature), to.builder.shape(feature.id).dims().to_vec()),
+        Value::Weight(weight) if letters.len() == term.len() => (Source::Weight(weight), weight.dims.clone()),
         _ => return Err(Misfit::Unsupported),
     };
     let mut once = letters.clone();
     once.sort_unstable();
     once.dedup();
-    let fits = to.builder.shape(feature.id).rank() == letters.len() && once.len() == letters.len();
-    if fits { Ok(Operand { feature, letters }) } else { Err(Misfit::Unsupported) }
+    let fits = dims.len() == letters.len() && once.len() == letters.len();
+    if fits { Ok(Operand { source, dims, letters }) } else { Err(Misfit::Unsupported) }
 }
 
 fn roles(a: &[char], b: &[char], wanted: &[char]) -> Result<Roles, Misfit> {
@@ -107,20 +114,20 @@ fn product(
     wanted: &[char],
 ) -> Result<Feature, Misfit> {
     let Roles { stack, rows, columns, inner } = roles;
-    let sizes = |to: &Translation, letters: &[char]| -> Vec<usize> {
+    let sizes = |letters: &[char]| -> Vec<usize> {
         let size = |letter: &char| {
             let of = |operand: &Operand| {
                 let axis = operand.letters.iter().position(|other| other == letter)?;
-                Some(to.builder.shape(operand.feature.id).dims()[axis])
+                Some(operand.dims[axis])
             };
             of(&a).into_iter().chain(of(&b)).max().unwrap_or(1)
         };
         letters.iter().map(size).collect()
     };
-    let whole = |to: &Translation, letters: &[char]| sizes(to, letters).iter().product::<usize>();
-    let outer = sizes(to, stack);
-    let [height, width, depth] = [rows, columns, inner].map(|letters| whole(to, letters));
-    let free = [sizes(to, rows), sizes(to, columns)].concat();
+    let whole = |letters: &[char]| sizes(letters).iter().product::<usize>();
+    let outer = sizes(stack);
+    let [height, width, depth] = [rows, columns, inner].map(|letters| whole(letters));
+    let free = [sizes(rows), sizes(columns)].concat();
     let left = matrices(
         to,
         call,
@@ -148,8 +155,18 @@ fn matrices(
     order: &[char],
     dims: Vec<usize>,
 ) -> Result<Feature, Misfit> {
-    let node = turned(to, call, operand.feature, &operand.letters, order)?;
-    shaped(to, call, node, dims)
+    match operand.source {
+        Source::Feature(feature) => {
+            let node = turned(to, call, feature, &operand.letters, order)?;
+            shaped(to, call, node, dims)
+        }
+        Source::Weight(weight) => {
+            if weight.dims.iter().product::<usize>() != dims.iter().product::<usize>() {
+                return Err(Misfit::Unsupported);
+            }
+            Ok(Feature { id: to.leaf(call, weight, Shape::new(dims))?, batch: None, guessed: false })
+        }
+    }
 }
 
 fn turned(to: &mut Translation, call: &Call, node: Feature, from: &[char], into: &[char]) -> Result<Feature, Misfit> {

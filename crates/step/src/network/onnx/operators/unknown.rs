@@ -172,7 +172,7 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
     let ruled = ruled(to, call, output);
     let across = ruled.as_ref().is_some_and(|ruled| ruled.across);
     // What a file declares of two axes for samples fits only its own batch.
-    if let Some(dims) = declared_dims(to, name).filter(|_| !across) {
+    if let Some(dims) = declared_dims(to, name).filter(|_| !across && !told_by_data(call)) {
         let fits = |ruled: Ruled| ruled.batch.filter(|batch| batch.axis < dims.len());
         let batch = held(to, name, &dims, ruled.and_then(fits), input);
         return Extent { shape: sample(&dims, batch), batch, guessed: false, across };
@@ -187,6 +187,11 @@ fn extent(to: &Translation, call: &Call, output: usize, input: Option<Feature>) 
         }
         (None, None) => Extent { shape: Shape::new([1]), batch: None, guessed: true, across },
     }
+}
+
+/// Whether only the data tell how large a result is, so that an open dimension of it is no batch.
+fn told_by_data(call: &Call) -> bool {
+    matches!(call.node.op_type(), "NonZero" | "Compress" | "Unique" | "NonMaxSuppression")
 }
 
 /// Where a declared shape holds the batch: in the symbolic axis, else where the operator's rule says, else in the first axis of that length.

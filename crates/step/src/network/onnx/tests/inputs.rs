@@ -36,6 +36,15 @@ fn words_are_looked_up_in_tables() {
 }
 
 #[test]
+fn one_word_a_sample_is_an_input() {
+    let draft = Draft::opset(17).ids("user", [Named("batch")]).weight("users.weight", [50, 16]);
+    let network = draft.node("Gather", &["users.weight", "user"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.nodes()[0].op, Op::Input(Input::integers(Shape::new([]))));
+    assert_eq!((network.output_shape(), network.parameters()), (&Shape::new([16]), 800));
+    rewritten(&network);
+}
+
+#[test]
 fn places_are_looked_up_once_for_all_samples() {
     let places: Vec<i64> = (0..16).collect();
     let draft = Draft::words().weight("places.weight", [64, 8]).numbers("at", &places);

@@ -93,8 +93,35 @@ fn recurrent_layers_cost_the_products_they_are() {
         assert_eq!(network.macs(), 6 * gates * 7 * (5 + 7), "{operator}");
         assert_eq!(network.parameters(), gates * 7 * (5 + 7 + 2), "{operator}");
         assert_eq!(network.coverage().unknown.len(), 1, "{operator}");
-        rewritten(&network);
+        let warnings = rewritten(&network).warnings;
+        let told = format!("read and write, that of {operator} from the products too");
+        assert!(warnings.iter().any(|warning| warning.contains(&told)), "{warnings:?}");
     }
+}
+
+#[test]
+fn weights_of_an_einstein_sum_are_no_part_of_any_sample() {
+    // 5 numbers a place become 3 heads of 7: 6 * 5 * 21 products a sample, of 105 weights that lie there once.
+    let draft = Draft::opset(18).input("x", [Named("batch"), Is(6), Is(5)]).weight("w", [3, 5, 7]);
+    let draft = draft.node("Einsum", &["x", "w"], "y", vec![text("equation", "bti,eio->bteo")]).output("y");
+    let network = draft.load().network;
+    assert_eq!((network.parameters(), network.macs()), (105, 6 * 5 * 21));
+    assert_eq!(network.output_shape(), &Shape::new([6, 3, 7]));
+    let copies = network.nodes().iter().filter(|node| matches!(node.op, Op::Transpose { .. })).count();
+    assert_eq!(copies, 0, "the weight is not turned for every sample: {:?}", network.nodes());
+    rewritten(&network);
+}
+
+#[test]
+fn a_size_that_the_data_tell_is_no_batch() {
+    // NonZero gives the places of what is not zero, of which the file can only say that they are some.
+    let mut draft = Draft::opset(18).input("x", [Named("batch"), Is(8)]).node("NonZero", &["x"], "y", vec![]);
+    draft.graph().output.push(Draft::typed("y", [Is(2), Named("found")], DataType::Int64));
+    let warnings = draft.load().warnings;
+    assert!(
+        warnings.iter().any(|warning| warning.contains("nothing tells the shape of what node \"y\" (NonZero)")),
+        "{warnings:?}"
+    );
 }
 
 /// A recurrent layer of which these outputs are read, joined; its weights made of parts as PyTorch's older exporter makes them.
