@@ -57,6 +57,10 @@ impl Campaign<'_> {
         let progress = self.progress(MOSTLY, context);
         loop {
             let points: Vec<_> = self.curve_points().filter_map(Point::on_curve).collect();
+            let asked = self.runner.asked;
+            if let Some(hopeless) = self.curve_points().find(|point| points.is_empty() && point.is_out_of_memory()) {
+                refuse(hopeless, asked)?;
+            }
             let failed = self.curve_points().filter(|point| point.rate().is_none());
             let failed: Vec<f64> = failed.map(|point| point.place.cpus).collect();
             let wanted = next(&self.grid.clone().without(&failed), &points);
@@ -66,10 +70,6 @@ impl Campaign<'_> {
                 (None, Next::Measure(cpus)) => cpus,
                 (None, Next::Done) => return Ok(Stop::Done),
             };
-            let asked = self.runner.asked;
-            if let Some(hopeless) = self.curve_points().find(|point| points.is_empty() && point.is_out_of_memory()) {
-                refuse(hopeless, asked)?;
-            }
             if self.is_time_up(context) {
                 return Ok(Stop::Budget);
             }
