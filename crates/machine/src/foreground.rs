@@ -126,7 +126,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use tempfile::TempDir;
 
-    /// Runs lines of shell that find a folder in `$TOLD`; `done` may look into it.
+    /// Runs lines of shell that find a folder in `$TOLD`; `done` may look into it. A shell cannot trap a signal that it finds ignored, as
+    /// all do that runs in the background of a script.
     fn run(lines: &str, limit: Option<Duration>, done: impl Fn(&Path) -> bool) -> (Ended, TempDir) {
         run_until(&AtomicBool::new(false), lines, limit, done)
     }
@@ -139,7 +140,7 @@ mod tests {
         done: impl Fn(&Path) -> bool,
     ) -> (Ended, TempDir) {
         let told = TempDir::new().unwrap();
-        let words = ["/bin/sh", "-c", lines].map(str::to_owned);
+        let words = ["/usr/bin/env", "--default-signal", "/bin/sh", "-c", lines].map(str::to_owned);
         let environment = [("TOLD", told.path().as_os_str().to_owned())];
         let command = Foreground {
             words: &words,
