@@ -10,7 +10,7 @@ use perf4sight::platform::Platform;
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
 use perf4sight::records::{MemoryColumns, Outcome, Reading, Record, Variant};
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Quantity, Stage, Step, Workload};
+use perf4sight::workload::{Accumulate, Quantity, Stage, Step, Workload};
 use std::sync::Arc;
 
 const LIMIT: f64 = 1000.0;
@@ -46,18 +46,13 @@ fn tried(name: &str) -> (Vec<Row>, Vec<Attempt>) {
 
 fn fit(names: &[&str]) -> Fingerprint {
     let (rows, failed): (Vec<_>, Vec<_>) = names.iter().map(|name| tried(name)).unzip();
-    fit_rows(&rows.concat(), &failed.concat())
+    fit_rows(Step::published(Stage::Training), &rows.concat(), &failed.concat())
 }
 
-fn fit_rows(rows: &[Row], failed: &[Attempt]) -> Fingerprint {
+fn fit_rows(step: Step, rows: &[Row], failed: &[Attempt]) -> Fingerprint {
     let platform = Platform::named("cpu").unwrap();
     let observations = Observations { rows, taught: &[], failed, platform: &platform };
-    let subject = Subject {
-        device: "known".into(),
-        dataset: "imagenet".into(),
-        step: Step::published(Stage::Training),
-        quantity: Quantity::Memory,
-    };
+    let subject = Subject { device: "known".into(), dataset: "imagenet".into(), step, quantity: Quantity::Memory };
     Fingerprint::fit(subject, Recipe::new(Method::Hybrid, 1), &observations).unwrap()
 }
 
@@ -80,6 +75,39 @@ fn a_network_nobody_profiled_is_simulated() {
     assert_eq!(about.verdict(4 * largest).unwrap().call, Call::DoesNotFit);
     assert!(about.at(1_000_000_000).unlike.iter().any(|unlike| matches!(unlike, Unlike::Batch { .. })));
     assert_eq!(about.at(0), about.at(1));
+}
+
+/// What a process takes beside its tensors is that of the samples which lie there at a time, for steps of the profile and steps asked about.
+#[test]
+fn what_is_beside_the_tensors_goes_by_the_samples_of_a_pass() {
+    let step = |passes| Step { accumulate: Accumulate::new(passes).unwrap(), ..Step::published(Stage::Training) };
+    let simulated = |network: &Network, passes, batch| {
+        Simulation::new(network, step(passes), &Platform::named("cpu").unwrap()).peak(batch).reserved.mib()
+    };
+    // 300 MiB beside single samples, 100 beside 128 of them, and as much less for every doubling between.
+    let beside = |samples: u64| 300.0 - 200.0 * (samples as f64).log2() / 7.0;
+    let fitted = |passes: u64| {
+        let rows = ["resnet18", "squeezenet", "mnasnet"].map(|name| {
+            let network = network(name);
+            let row = |samples: u64| {
+                let batch = passes * samples;
+                let used = Bytes::from_mib(simulated(&network, passes, batch) + beside(samples));
+                let reading = Reading::Memory(MemoryColumns { used: Some(used), ..Default::default() });
+                let workload = Workload { step: step(passes), batch };
+                let record = Record::new(Variant::new(name, 0), workload, Outcome::Measured, reading);
+                Row { record, measured: used.mib(), network: network.clone(), layers: Vec::new() }
+            };
+            [1, 2, 8, 32, 128].map(row)
+        });
+        fit_rows(step(passes), &rows.concat(), &[])
+    };
+    let unknown = network("resnet50");
+    for (profiled, asked, batch) in [(1, 1, 8), (1, 8, 8), (1, 8, 128), (4, 4, 16), (4, 1, 128)] {
+        let truth = simulated(&unknown, asked, batch) + beside(batch / asked);
+        let said = fitted(profiled).about_step(&unknown, step(asked), None).unwrap().at(batch).value.value();
+        let off = (said - truth).abs();
+        assert!(off < 10.0, "profiled in {profiled} passes, {batch} in {asked}: {said} is not {truth}");
+    }
 }
 
 #[test]
@@ -124,7 +152,7 @@ fn calibration_takes_rows_that_do_not_contradict() {
 fn the_largest_row_is_no_cap_and_what_is_alive_is_used() {
     let rows: Vec<Row> = ["resnet18", "squeezenet", "mnasnet"].iter().flat_map(|name| tried(name).0).collect();
     let least = |row: &Row| Row { measured: row.measured.min(300.0), ..row.clone() };
-    let fingerprint = fit_rows(&rows.iter().map(least).collect::<Vec<_>>(), &[]);
+    let fingerprint = fit_rows(Step::published(Stage::Training), &rows.iter().map(least).collect::<Vec<_>>(), &[]);
     for name in ["vgg11", "resnet50"] {
         let unknown = network(name);
         let used = fingerprint.predict(&unknown, 8).value();
@@ -151,7 +179,7 @@ fn pruned(name: &str, level: u8) -> Vec<Row> {
 fn few_levels_are_corrected_no_further_than_they_reach() {
     let names = ["resnet18", "squeezenet", "mobilenetv2"];
     let rows = |level: u8| names.iter().flat_map(move |name| pruned(name, level)).collect::<Vec<Row>>();
-    let fingerprint = fit_rows(&[rows(0), rows(30)].concat(), &[]);
+    let fingerprint = fit_rows(Step::published(Stage::Training), &[rows(0), rows(30)].concat(), &[]);
     for row in rows(80) {
         let used = fingerprint.predict(&row.network, row.record.workload.batch).value();
         let error = 100.0 * (used / row.measured - 1.0).abs();

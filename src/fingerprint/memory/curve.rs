@@ -38,7 +38,7 @@ pub(super) struct Point {
 pub(super) struct Load {
     /// MiB that the allocator took, measured where the profile has it, else simulated; and of code.
     pub demand: f64,
-    /// Samples.
+    /// Samples of a pass: libraries are asked for one after the other.
     pub batch: u64,
 }
 

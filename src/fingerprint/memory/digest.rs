@@ -46,6 +46,7 @@ const FULL: f64 = 0.95;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Digested {
+    /// Samples of a pass.
     pub batch: u64,
     pub simulated: Simulated,
     /// MiB that the allocator took, where the profile has it.
@@ -81,7 +82,7 @@ pub(super) fn of_variants<'a>(step: Step, observations: &Observations<'a>) -> Ve
         let digested = |(record, used): (&Record, Option<f64>)| {
             let batch = record.workload.batch;
             let simulated = *simulated.entry(batch).or_insert_with(|| Simulated::of(&simulation, batch));
-            Digested { batch, simulated, reserved: used.and(reserved(record)), used }
+            Digested { batch: step.accumulate.samples(batch), simulated, reserved: used.and(reserved(record)), used }
         };
         let known = Known {
             network: variant.network.clone(),

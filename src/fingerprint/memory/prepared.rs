@@ -12,7 +12,7 @@ use crate::fingerprint::prediction::{Band, Basis, Counts, MaxBatch, MemoryLimit,
 use crate::memory::{Alive, Simulation};
 use crate::network::Network;
 use crate::units::Bytes;
-use crate::workload::{LARGEST_BATCH, Step};
+use crate::workload::{Accumulate, LARGEST_BATCH, Step};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ const SAFE: f64 = 0.95;
 /// One network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
     memory: &'a MemoryModel,
+    passes: Accumulate,
     architecture: String,
     parameters: u64,
     kernels: Kernels,
@@ -40,6 +41,7 @@ impl<'a> Prepared<'a> {
         let above = band.map_or(0.0, |band| band.ends[1]);
         Prepared {
             memory,
+            passes: step.accumulate,
             architecture: architecture(network),
             parameters: network.parameters(),
             kernels: Kernels::of(network, step, &memory.platform),
@@ -86,7 +88,7 @@ impl<'a> Prepared<'a> {
 impl Predictor for Prepared<'_> {
     fn at(&self, batch: u64) -> f64 {
         let &Prepared { parameters, kernels, .. } = self;
-        let query = Query { batch, parameters, kernels, simulated: self.simulate(batch) };
+        let query = Query { batch: self.passes.samples(batch), parameters, kernels, simulated: self.simulate(batch) };
         self.memory.model.used_by(&self.curve, &self.architecture, &query)
     }
 

@@ -8,6 +8,7 @@ use super::simulated::Simulated;
 /// What is asked of one step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Query {
+    /// Samples of a pass: as many as lie there at a time.
     pub batch: u64,
     pub parameters: u64,
     pub kernels: Kernels,
