@@ -16,22 +16,32 @@ STEPS = [
     {"trainable": "last 10"},
     {"trainable": "classifier"},
     {"accumulate": 4},
+    {"checkpoint": "4 segments"},
+    {"checkpoint": "every block"},
 ]
 
 
+def options(step):
+    return [word for key, value in step.items() for word in ("--" + key.replace("_", "-"), str(value))]
+
+
+def answered(command, step):
+    answer = subprocess.run([PROGRAM] + command + ["--json"] + options(step), stdout=subprocess.PIPE, universal_newlines=True)
+    return json.loads(answer.stdout)
+
+
 def measured(network, batch, step):
-    """Milliseconds of a step."""
+    """Milliseconds of a step, cut where perf4sight cuts it."""
+    cuts = answered(["inspect", network, "--stage", "training"], step)["cuts"]
     rule = {"minimum": 3, "minimum_seconds": 1.0, "spread": 0.02, "maximum_seconds": 4.0}
     request = dict(protocol=2, place="cpu", threads=1, mem_limit=None, seed=0, task="step", network=network, stage="training",
-                   batch=batch, latency=True, memory=False, layers=False, steps=rule, **step)
+                   batch=batch, latency=True, memory=False, layers=False, steps=rule, cuts=cuts, **step)
     reply = subprocess.run([WORKER], input=json.dumps(request) + "\n", stdout=subprocess.PIPE, universal_newlines=True)
     return json.loads(reply.stdout)["latency"]["median"]
 
 
 def predicted(fingerprint, network, batch, step):
-    options = [word for key, value in step.items() for word in ("--" + key.replace("_", "-"), str(value))]
-    command = [PROGRAM, "predict", network, "--fingerprint", fingerprint, "--bs", str(batch), "--json"] + options
-    answer = json.loads(subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True).stdout)
+    answer = answered(["predict", network, "--fingerprint", fingerprint, "--bs", str(batch)], step)
     return answer["networks"][0]["predictions"][0]["latency_ms"]
 
 

@@ -8,7 +8,9 @@ JSON line about itself instead. Networks are ONNX files as perf4sight writes the
 import argparse
 import ctypes
 import fnmatch
+import functools
 import glob
+import inspect
 import json
 import math
 import os
@@ -26,10 +28,13 @@ for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CU
 
 import torch
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 PROTOCOL = 2
 TASK = "step"  # the only one that this worker knows
-SETTINGS = ["optimizer", "zero_grad", "precision", "trainable", "frozen_normalisation", "accumulate"]  # what of a step it does otherwise than the published profiler where it is asked to
+SETTINGS = ["optimizer", "zero_grad", "precision", "trainable", "frozen_normalisation", "accumulate", "checkpoint"]  # what of a step it does otherwise than the published profiler where it is asked to
+if "use_reentrant" not in inspect.signature(checkpoint).parameters:
+    SETTINGS.remove("checkpoint")  # before PyTorch 1.11
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: crates/step/src/sampling.rs
@@ -308,6 +313,28 @@ def stem(name):
     return name.rpartition(".")[0]
 
 
+class Segment(object):
+    """Nodes in a row, what they read from before, and what those behind read of them."""
+
+    def __init__(self, graph, nodes, behind, again):
+        self.nodes, self.again = nodes, again  # whether it keeps its inputs alone, and runs again in backward
+        made = {name for node in nodes for name in node.outputs}
+        names = [name for node in nodes for name in node.inputs if name and name not in graph.weights and name not in made]
+        later = {name for node in behind for name in node.inputs} | {graph.output}
+        self.reads = list(dict.fromkeys(names))
+        self.gives = [name for node in nodes for name in node.outputs if name in later]
+        self.last = [name for name in self.reads if name not in later]
+
+
+def segments(graph, cuts):
+    """The graph cut behind the nodes of these names; what is behind the last of them runs once."""
+    places = [place for place, node in enumerate(graph.nodes, 1) if node.output in cuts]
+    if len(places) != len(cuts):
+        raise Refused("cuts names what is no node of the network: %s" % ", ".join(cuts))
+    bounds = [0] + places + [len(graph.nodes)]
+    return [Segment(graph, graph.nodes[start:end], graph.nodes[end:], end in places) for start, end in zip(bounds, bounds[1:])]
+
+
 class Network(object):
     """A graph with weights, run node by node; a result is let go as soon as its last reader ran."""
 
@@ -316,6 +343,9 @@ class Network(object):
         self.graph, self.training = graph, training
         setting(request, "precision", ("fp32",), "fp32")
         self.overwriting = in_place(graph)
+        self.segments = segments(graph, request.get("cuts", []) if training else [])
+        if training and (len(self.segments) == 1) != (request.get("checkpoint", "none") == "none"):
+            raise Refused("checkpoint = %s without the nodes that the network is cut behind, or the other way round" % request.get("checkpoint"))
         self.values = {name: weight(name, dims, device) for name, dims in graph.weights.items()}
         running = {name for node in graph.nodes if node.kind == "BatchNormalization" for name in node.inputs[3:]}
         kept = {name for name in self.values if name in running or name.endswith(".buffer")}
@@ -333,9 +363,28 @@ class Network(object):
                            and (not training or keeps and not learned.intersection(node.inputs[1:3]))}
 
     def forward(self, batch, watch):
-        values, left = dict(self.values, **batch), dict(self.graph.uses)
+        values = dict(batch)
+        for segment in self.segments:
+            given = {name: values.pop(name) if name in segment.last else values[name] for name in segment.reads}
+            if segment.again:
+                again = functools.partial(self.again, segment, watch)
+                results = checkpoint(again, *given.values(), use_reentrant=False)
+                del again
+            else:
+                results = self.run(segment, watch, given)
+            values.update(zip(segment.gives, results))
+            del given, results
+        return values[self.graph.output]
+
+    def again(self, segment, watch, *given):
+        return self.run(segment, watch, dict(zip(segment.reads, given)))
+
+    def run(self, segment, watch, values):
+        """What later segments read of this one; each of the values goes with its last reader."""
+        values.update(self.values)
         values[""] = None  # optional inputs that are left out have no name
-        for node in self.graph.nodes:
+        left = dict(self.graph.uses)
+        for node in segment.nodes:
             inputs = [values[name] for name in node.inputs]
             for name in node.inputs:
                 left[name] -= 1
@@ -346,7 +395,7 @@ class Network(object):
             values.update((name, result) for name, result in zip(node.outputs, results) if name in self.graph.uses)
             del inputs, results
             watch()
-        return values[self.graph.output]
+        return [values[name] for name in segment.gives]
 
     # One method an operator, by its name in ONNX.
 

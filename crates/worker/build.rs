@@ -14,7 +14,7 @@ fn main() {
 }
 
 fn compile_shim(root: &Path) {
-    const SHIM: [&str; 3] = ["src/allocator.cpp", "src/gpu.cpp", "src/tape.cpp"];
+    const SHIM: [&str; 4] = ["src/allocator.cpp", "src/checkpoint.cpp", "src/gpu.cpp", "src/tape.cpp"];
     println!("cargo::rerun-if-changed=src/attempt.h");
     SHIM.iter().for_each(|file| println!("cargo::rerun-if-changed={file}"));
     cc::Build::new()

@@ -1,7 +1,9 @@
 //! What arguments ask of a step beside its stage.
 
 use crate::error::{Error, Result};
-use crate::workload::{Accumulate, Changes, FrozenNormalisation, Optimizer, Precision, Stage, Trainable, ZeroGrad};
+use crate::workload::{
+    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Stage, Trainable, ZeroGrad,
+};
 use clap::{Args, value_parser};
 
 /// Every one may be left out.
@@ -32,6 +34,10 @@ pub(super) struct StepArguments {
     /// In how many passes the samples of a batch go through the network before the weights are changed
     #[arg(long, value_name = "PASSES", value_parser = value_parser!(u64).range(1..=Accumulate::MOST))]
     accumulate: Option<u64>,
+
+    /// Which parts of forward run again in backward instead of being kept: none, "N segments" for all but the last of N, or "every block"
+    #[arg(long, value_name = "SEGMENTS")]
+    checkpoint: Option<String>,
 }
 
 impl StepArguments {
@@ -46,6 +52,7 @@ impl StepArguments {
             ("--trainable", self.trainable.is_some()),
             ("--frozen-normalisation", self.frozen_normalisation.is_some()),
             ("--accumulate", self.accumulate.is_some()),
+            ("--checkpoint", self.checkpoint.is_some()),
         ];
         if let (Stage::Inference, Some((option, _))) = (stage, only_training.iter().find(|(_, asked)| *asked)) {
             return Err(Error::usage(format!("{option} asks for what inference does not have"))
@@ -58,6 +65,7 @@ impl StepArguments {
             trainable: self.trainable.as_deref().map(Trainable::parse).transpose()?,
             frozen_normalisation: self.frozen_normalisation.as_deref().map(FrozenNormalisation::parse).transpose()?,
             accumulate: self.accumulate.and_then(Accumulate::new),
+            checkpoint: self.checkpoint.as_deref().map(Checkpoint::parse).transpose()?,
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::network::onnx;
 use crate::platform::{Memory, Platform};
 use crate::records::Outcome;
 use crate::units::{Bytes, Milliseconds};
-use crate::workload::Trainable;
+use crate::workload::Checkpoint;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -83,9 +83,7 @@ impl Device for Hardware {
 
     fn check(&self, job: &Job) -> Result<()> {
         self.worker.check_step(job.workload.step)?;
-        if job.workload.step.trainable != Trainable::All {
-            onnx::read(&job.file)?.network.check_trainable(job.workload.step.trainable)?;
-        }
+        super::check_step(job)?;
         if job.layers && !self.worker.about.layers {
             return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
                 .help("take layers out of profile_variables"));
@@ -95,13 +93,23 @@ impl Device for Hardware {
 
     fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {
         let Some(network) = self.machine.bring(&job.file, watch)? else { return Ok(Measurement::Interrupted) };
-        let request = serde_json::to_string(&self.request(job, network))
+        let request = serde_json::to_string(&self.request(job, network, cuts(job)?))
             .map_err(|cause| Error::device(format!("{} cannot be put into a request: {cause}", job.variant)))?;
         let (threads, timeout) = (self.threads, self.timeout_of(job));
         let invocation = Invocation { words: &self.worker.words, line: &request, threads, timeout };
         let output = self.machine.run_alone(&invocation, watch)?;
         Ok(output.map_or(Measurement::Interrupted, |output| told(self.interpret(&output, job), *output.conditions)))
     }
+}
+
+/// The nodes behind which a step cuts its network, by name: where is decided here, whatever worker runs it.
+fn cuts(job: &Job) -> Result<Vec<String>> {
+    let checkpoint = job.workload.step.checkpoint;
+    if checkpoint == Checkpoint::None {
+        return Ok(Vec::new());
+    }
+    let network = onnx::read(&job.file)?.network;
+    Ok(network.cuts(checkpoint).into_iter().map(|cut| network.node(cut).name.clone()).collect())
 }
 
 impl Hardware {
@@ -168,7 +176,7 @@ impl Hardware {
     }
 
     /// The request for a job whose network lies at `network` on the machine.
-    fn request(&self, job: &Job, network: PathBuf) -> Request {
+    fn request(&self, job: &Job, network: PathBuf, cuts: Vec<String>) -> Request {
         Request {
             protocol: PROTOCOL,
             place: self.place(),
@@ -178,6 +186,7 @@ impl Hardware {
             task: Task::Step(StepTask {
                 network,
                 workload: job.workload,
+                cuts,
                 latency: job.latency,
                 memory: job.memory,
                 layers: job.layers,

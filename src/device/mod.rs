@@ -19,9 +19,10 @@ pub use open::{GpuOptions, Options, open, open_all};
 
 use crate::error::{Error, Result};
 use crate::machine::{Conditions, Setting, Watch};
+use crate::network::onnx;
 use crate::records::{Outcome, Variant};
 use crate::units::Bytes;
-use crate::workload::Workload;
+use crate::workload::{Checkpoint, Trainable, Workload};
 use protocol::{LatencyReading, LayersReading, MemoryReading, StepRule};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -155,6 +156,18 @@ impl Measurement {
             Measurement::Interrupted => None,
         }
     }
+}
+
+/// Refuses a step that its network cannot take; any network can take the published one.
+///
+/// # Errors
+/// As [`Network::check_step`](crate::network::Network::check_step), and a file that is no network.
+fn check_step(job: &Job) -> Result<()> {
+    let step = job.workload.step;
+    if (step.trainable, step.checkpoint) == (Trainable::All, Checkpoint::None) {
+        return Ok(());
+    }
+    onnx::read(&job.file)?.network.check_step(step)
 }
 
 /// For devices that run nothing: they know no single operations.

@@ -3,7 +3,7 @@
 use super::amount::Amount;
 use super::event::{Role, TensorId};
 use super::rule::Move;
-use super::step::{Loss, Steps, give_back};
+use super::step::{Loss, Steps, Tape, give_back};
 use crate::network::NodeId;
 use crate::platform::Gradients;
 
@@ -11,8 +11,8 @@ use crate::platform::Gradients;
 type Waiting = Vec<Option<TensorId>>;
 
 impl Steps<'_> {
-    /// The whole of it; `saved` is let go node by node.
-    pub fn backward(&mut self, saved: Vec<Vec<TensorId>>, loss: &Loss) {
+    /// The whole of it; what is saved is let go node by node.
+    pub fn backward(&mut self, tape: Tape, loss: &Loss) {
         let network = self.plan.network;
         // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
         let seed = self.gradient(self.plan.number(), network.output());
@@ -20,11 +20,18 @@ impl Steps<'_> {
         let mut waiting: Waiting = vec![None; network.nodes().len()];
         waiting[network.output().index()] = Some(of_result);
         // What was recorded last runs first (torch/csrc/autograd/engine.cpp, sequence numbers).
-        for ((id, _), kept) in network.iter().zip(saved).rev() {
-            match waiting[id.index()].take() {
+        let Tape { mut saved, mut frames, .. } = tape;
+        for (id, _) in network.iter().rev() {
+            let gradient = waiting[id.index()].take();
+            if gradient.is_some() {
+                self.run_again(id, &mut frames, &mut saved);
+            }
+            let kept = std::mem::take(&mut saved[id.index()]);
+            match gradient {
                 Some(gradient) if self.plan.tracked[id.index()] => self.differentiate(id, gradient, kept, &mut waiting),
                 gradient => gradient.into_iter().chain(kept).for_each(|tensor| self.recorder.release(tensor)),
             }
+            self.done(id, &mut frames);
         }
         self.recorder.release(seed);
     }

@@ -8,6 +8,7 @@ mod attention;
 mod backward;
 mod blocked;
 mod channels_last;
+mod checkpoint;
 mod columns;
 mod convolution;
 mod event;
@@ -77,8 +78,9 @@ pub struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     /// Prepares the steps.
     pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
-        let trained = network.trained_in(step.trainable);
-        let [single, schedule] = [1, SEVERAL].map(|batch| Schedule::new(&Plan::new(&trained, step, platform, batch)));
+        let (trained, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
+        let [single, schedule] =
+            [1, SEVERAL].map(|batch| Schedule::new(&Plan::new(&trained, step, platform, batch, &cuts)));
         Simulation { network, platform, accumulate: step.accumulate, single, schedule }
     }
 

@@ -5,7 +5,7 @@ use super::layouts::layouts;
 use super::operation::Operation;
 use super::rule::{Move, Rule};
 use super::rules::rule;
-use crate::network::{Network, Node, Shape};
+use crate::network::{Network, Node, NodeId, Segment, Shape};
 use crate::platform::Platform;
 use crate::workload::Step;
 
@@ -22,11 +22,14 @@ pub(super) struct Plan<'a> {
     pub tracked: Vec<bool>,
     /// How many times a node's result is read in forward; the network's result once more.
     pub reads: Vec<usize>,
+    /// What runs again in backward, in the order it runs.
+    pub segments: Vec<Segment>,
 }
 
 impl<'a> Plan<'a> {
     /// The step for as many samples as `batch`, or for any larger number of them where there is more than one.
-    pub fn new(network: &'a Network, step: Step, platform: &'a Platform, batch: u64) -> Self {
+    /// `cuts` are the nodes behind which it is cut.
+    pub fn new(network: &'a Network, step: Step, platform: &'a Platform, batch: u64, cuts: &[NodeId]) -> Self {
         let tracked = network.gradients();
         let in_place = network.in_place();
         let layouts = layouts(network, step, &tracked, batch);
@@ -44,7 +47,13 @@ impl<'a> Plan<'a> {
         let users = users(network, &rules);
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
-        Plan { network, platform, step, rules, users, tracked, reads }
+        let segments = network.segments(cuts);
+        Plan { network, platform, step, rules, users, tracked, reads, segments }
+    }
+
+    /// The segment that a node lies in, where it is one that runs again.
+    pub fn segment_of(&self, id: NodeId) -> Option<usize> {
+        self.segments.iter().position(|segment| segment.nodes.contains(&id.index()))
     }
 
     /// Bytes of an activation of that shape, or of its gradient.

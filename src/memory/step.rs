@@ -1,6 +1,7 @@
 //! One step after the other, as PyTorch runs them: forward, loss, backward, optimizer.
 
 use super::amount::{Amount, INDEX};
+use super::checkpoint::Frame;
 use super::event::{Role, TensorId};
 use super::optimizer::{Update, at_once, is_at_once, one_by_one};
 use super::plan::Plan;
@@ -30,10 +31,12 @@ pub(super) struct Given {
 }
 
 /// What forward leaves for backward.
-struct Tape {
+pub(super) struct Tape {
     /// Per node, what autograd saved of it.
-    saved: Vec<Vec<TensorId>>,
-    result: TensorId,
+    pub saved: Vec<Vec<TensorId>>,
+    /// The segments that run again.
+    pub frames: Vec<Frame>,
+    pub result: TensorId,
 }
 
 /// The loss and what backward needs of it.
@@ -97,13 +100,13 @@ impl<'a> Steps<'a> {
     fn pass(&mut self) -> Vec<TensorId> {
         let tape = self.forward();
         let loss = self.loss();
-        let held = self.plan.platform.framework.holds_result;
+        let (held, result) = (self.plan.platform.framework.holds_result, tape.result);
         if !held {
-            self.recorder.release(tape.result);
+            self.recorder.release(result);
         }
         // Gradients that are kept are filled with zeros here, where they lie.
-        self.backward(tape.saved, &loss);
-        [loss.value].into_iter().chain(held.then_some(tape.result)).collect()
+        self.backward(tape, &loss);
+        [loss.value].into_iter().chain(held.then_some(result)).collect()
     }
 
     fn forward(&mut self) -> Tape {
@@ -111,9 +114,14 @@ impl<'a> Steps<'a> {
         let mut left = self.plan.reads.clone();
         let mut results: Vec<TensorId> = Vec::with_capacity(left.len());
         let mut saved = Vec::with_capacity(left.len());
+        let mut frames = Vec::new();
         for (id, node) in network.iter() {
+            self.enter(id, &results, &mut frames);
             let inputs: Vec<TensorId> = node.inputs.iter().map(|input| results[input.index()]).collect();
-            let (result, kept) = self.run(id, &inputs);
+            let (result, mut kept) = self.run(id, &inputs);
+            if self.plan.segment_of(id).is_some() {
+                kept.drain(..).for_each(|tensor| self.recorder.release(tensor));
+            }
             results.push(result);
             saved.push(kept);
             for input in &node.inputs {
@@ -122,12 +130,13 @@ impl<'a> Steps<'a> {
                     self.recorder.release(results[input.index()]);
                 }
             }
+            self.leave(id, &mut frames);
         }
-        Tape { saved, result: results[network.output().index()] }
+        Tape { saved, frames, result: results[network.output().index()] }
     }
 
     /// One node's forward: its result and what backward keeps of it.
-    fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, Vec<TensorId>) {
+    pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, Vec<TensorId>) {
         let (plan, recorder) = (self.plan, &mut self.recorder);
         let rule = &plan.rules[id.index()];
         let (mut result, mut kept, mut borrowed) = (None, Vec::new(), Vec::new());

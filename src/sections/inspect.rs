@@ -32,17 +32,20 @@ impl Verb for Inspect {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let network = Named::sized(&self.network, self.dataset.name(), &self.dims)?.told(context);
         let step = self.workload.step;
-        network.check_trainable(step.trainable)?;
+        network.check_step(step)?;
         let backward = network.trained_in(step.trainable).backward_macs();
         let sheet = Sheet { network: &network, workload: self.workload, backward };
         let (layers, totals) = (sheet.layers(), sheet.totals());
         let coverage = network.coverage();
+        let cuts: Vec<&str> =
+            network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
         Ok(Summary {
             headline: covered(&coverage),
             json: json!({
                 "network": network.name(),
                 "stage": step.stage,
                 "step": step.cell(),
+                "cuts": cuts,
                 "batch": self.workload.batch,
                 "input": network.input_shape().dims(),
                 "inputs": inputs(&network),

@@ -2,7 +2,9 @@
 
 use crate::config::Values;
 use crate::error::Result;
-use crate::workload::{Accumulate, Changes, FrozenNormalisation, Optimizer, Precision, Trainable, ZeroGrad};
+use crate::workload::{
+    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Trainable, ZeroGrad,
+};
 
 /// What the keys of a section say; those that are left out say nothing.
 ///
@@ -19,6 +21,7 @@ pub(super) fn changes(values: &Values<'_>) -> Result<Changes> {
             .transpose()?,
         frozen_normalisation: word(values, "frozen_normalisation", FrozenNormalisation::parse)?,
         accumulate: values.get::<Option<u64>>("accumulate")?.and_then(Accumulate::new),
+        checkpoint: word(values, "checkpoint", Checkpoint::parse)?,
     })
 }
 

@@ -14,7 +14,7 @@ use perf4sight::network::{
 };
 use perf4sight::records::Variant;
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Stage, Workload};
+use perf4sight::workload::{Checkpoint, Stage, Step, Workload};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -141,6 +141,17 @@ pub(crate) fn conforms_as_worker(device: &Hardware) {
     lines_that_are_no_requests_fail(&device.worker);
     the_machine_is_told_of(&device.worker, &path);
     every_operation_runs(device);
+    segments_run_again(device, &job(&path));
+}
+
+/// What is not kept does not lie there; what cuts a network is its business.
+fn segments_run_again(device: &Hardware, job: &Job) {
+    let of = |checkpoint: Checkpoint| {
+        let step = Step { checkpoint, ..Step::published(Stage::Training) };
+        memory_of(device, &Job { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
+    };
+    let [kept, again] = [Checkpoint::None, Checkpoint::EveryBlock].map(of);
+    assert!(again < kept, "{again} of {kept} bytes");
 }
 
 fn what_it_says_of_itself_is_in_the_setting(device: &Hardware) {

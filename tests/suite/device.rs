@@ -247,6 +247,7 @@ fn a_worker_is_told_everything_it_needs() {
         task: Task::Step(StepTask {
             network,
             workload: Workload::published(Stage::Training, 4),
+            cuts: Vec::new(),
             latency: true,
             memory: false,
             layers: false,

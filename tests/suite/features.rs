@@ -6,7 +6,7 @@ use perf4sight::features::{features, names};
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
-use perf4sight::workload::{Accumulate, Stage, Step, Trainable, Workload};
+use perf4sight::workload::{Accumulate, Checkpoint, Stage, Step, Trainable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 const TRAINING_OF_2: Workload = Workload::published(Stage::Training, 2);
@@ -131,9 +131,27 @@ fn passes_repeat_all_but_the_update() {
 }
 
 #[test]
+fn a_checkpointed_segment_runs_forward_twice() {
+    let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
+    let flops = |checkpoint: Checkpoint, pass: Pass| -> f64 {
+        let step = Step { checkpoint, ..Step::published(Stage::Training) };
+        let kernels = kernels(&network, step).into_iter().filter(|kernel| kernel.pass == pass);
+        kernels.filter_map(|kernel| kernel.product).map(|product| product.flops(1.0)).sum()
+    };
+    // All but the classifier, whose 512 x 1000 products run once.
+    let once = 2.0 * network.macs() as f64;
+    assert_eq!(flops(Checkpoint::None, Pass::Forward), once);
+    assert_eq!(flops(Checkpoint::EveryBlock, Pass::Forward), 2.0 * once - 2.0 * 512_000.0);
+    assert_eq!(flops(Checkpoint::EveryBlock, Pass::WeightGradient), once);
+}
+
+#[test]
 fn nothing_to_train_is_refused_by_name() {
     let network = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
-    let check = |word: &str| network.check_trainable(Trainable::parse(word).unwrap());
+    let check = |word: &str| {
+        let trainable = Trainable::parse(word).unwrap();
+        network.check_step(Step { trainable, ..Step::published(Stage::Training) })
+    };
     for word in ["all", "classifier", "last 1", "bias", "features.3.*"] {
         check(word).unwrap_or_else(|error| panic!("{word}: {error}"));
     }

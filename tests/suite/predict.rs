@@ -416,6 +416,16 @@ fn a_fingerprint_answers_for_other_steps_than_those_that_were_profiled() {
     assert!(time("--trainable classifier") < 0.6 * time(""));
     ask("--trainable layer9.*").fails(4).says("trainable = layer9.* leaves nothing of").says("layer4");
     ask("--trainable a=b").fails(3).says("names no weights");
+    // Segments that keep their inputs alone take less memory, and most of a forward pass, about a third of a step, once more.
+    let segments = "--checkpoint 4";
+    assert!(bytes(segments) < own, "{} {own}", bytes(segments));
+    let longer = time(segments) / time("");
+    assert!((1.1..1.5).contains(&longer), "{longer}");
+    ask("--checkpoint 99")
+        .fails(4)
+        .says("checkpoint = 99 segments cannot be done with resnet18")
+        .says("segments or fewer");
+    ask("--checkpoint 1").fails(3).says("from 2");
     ask("--accumulate 9").fails(3).says("accumulate = 9 leaves passes without a sample at batch size 8");
     let config = "[predict]\nnetworks = resnet18\nfingerprint = .\noptimizer = adan\n";
     scene.file("config.ini", config).run("--config-file config.ini").fails(3).says("did you mean \"adam\"?");

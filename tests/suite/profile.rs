@@ -327,6 +327,7 @@ fn bad_values_are_refused_before_anything_runs() {
         ("bs = [2]\nzero_grad = freed", 3, "did you mean free?"),
         ("bs = [2]\nprecision = fp16", 3, "unknown precision \"fp16\""),
         ("bs = [2, 8]\naccumulate = 4", 3, "accumulate = 4 leaves passes without a sample at batch size 2"),
+        ("bs = [2]\ncheckpoint = blocks", 3, "or every block"),
         ("bs = [2]\ntrainable = 'last none'", 3, "names no weights"),
         ("bs = [2]\nmem_limit = 0", 3, "an amount of memory"),
         ("bs = [2]\nmem_limit = much", 3, "8GiB"),

@@ -3,9 +3,10 @@
 use super::cuda::Cuda;
 use super::measure::measure;
 use perf4sight_conventions::error::{Error, Result};
-use perf4sight_step::network::Network;
 use perf4sight_step::network::onnx::{self, Loaded};
-use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request, Task};
+use perf4sight_step::network::{Network, NodeId};
+use perf4sight_step::protocol::{self, Gpu, PROTOCOL, Reply, Request, StepTask, Task};
+use perf4sight_step::workload::Checkpoint;
 use std::io::{BufRead, Write};
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -42,9 +43,22 @@ fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
     let gpu = gpu_of(&request.place, libtorch_cuda)?;
     let Task::Step(task) = &request.task;
     let network = read(&task.network).and_then(|loaded| runnable(loaded.network))?;
-    network.check_trainable(task.workload.step.trainable)?;
+    network.check_step(task.workload.step)?;
     task.workload.check()?;
-    Ok(measure(request, task, &network, gpu))
+    let cuts = cuts(&network, task)?;
+    Ok(measure(request, task, &network, &cuts, gpu))
+}
+
+/// The nodes behind which a step is cut.
+fn cuts(network: &Network, task: &StepTask) -> Result<Vec<NodeId>> {
+    let cuts: Vec<NodeId> =
+        network.iter().filter(|(_, node)| task.cuts.contains(&node.name)).map(|(id, _)| id).collect();
+    let checkpoint = task.workload.step.checkpoint;
+    match cuts.len() == task.cuts.len() && cuts.is_empty() == (checkpoint == Checkpoint::None) {
+        true => Ok(cuts),
+        false => Err(Error::input(format!("checkpoint = {checkpoint} is cut behind {:?}", task.cuts))
+            .expected("names of the network's nodes, and none where nothing runs again")),
+    }
 }
 
 /// The GPU of a place such as `cuda:0`, with its number; none of the processor.

@@ -1,14 +1,25 @@
 //! A network with weights in libtorch, run node by node.
 
+use super::checkpoint::checkpointed;
 use super::ops::Call;
 use super::weights::WeightStore;
-use perf4sight_step::network::{Network, Node, NodeId, Op};
+use perf4sight_step::network::{Network, Node, NodeId, Op, Segment};
 use perf4sight_step::workload::{FrozenNormalisation, Step};
+use std::ops::Range;
+use std::rc::Rc;
 use tch::{Device, TchError, Tensor};
 
 /// A network that libtorch can run.
-pub(super) struct Executable<'a> {
-    network: &'a Network,
+pub(super) struct Executable {
+    /// What backward may run again.
+    parts: Rc<Parts>,
+    /// What it does run again, in the order it runs.
+    segments: Vec<Segment>,
+    device: Device,
+}
+
+struct Parts {
+    network: Network,
     weights: WeightStore,
     step: Step,
     in_place: Vec<bool>,
@@ -16,18 +27,27 @@ pub(super) struct Executable<'a> {
     uses: Vec<usize>,
 }
 
-impl<'a> Executable<'a> {
-    /// The network with fresh weights on a device, in training or in evaluation mode.
-    pub fn new(network: &'a Network, step: Step, device: Device) -> Result<Self, TchError> {
+/// The results that somebody still reads, on the way through the nodes.
+struct Results {
+    results: Vec<Option<Tensor>>,
+    left: Vec<usize>,
+    samples: i64,
+}
+
+impl Executable {
+    /// The network with fresh weights on a device, in training or in evaluation mode, cut behind some of its nodes.
+    pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let mut uses: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         uses[network.output().index()] += 1;
         let weights = WeightStore::new(network, step.trains(), device)?;
-        Ok(Executable { network, weights, step, in_place: network.in_place(), uses })
+        let (segments, in_place) = (network.segments(cuts), network.in_place());
+        let parts = Rc::new(Parts { network: network.clone(), weights, step, in_place, uses });
+        Ok(Executable { parts, segments, device })
     }
 
     /// The trainable tensors.
     pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        self.weights.parameters()
+        self.parts.weights.parameters()
     }
 
     /// The network's result for a batch of its inputs, in the order they stand.
@@ -36,30 +56,55 @@ impl<'a> Executable<'a> {
     }
 
     /// The same, with a word after each node, in order: its result. An intermediate result is let go as soon as its last reader
-    /// ran; what backward needs of it, autograd keeps.
+    /// ran; what backward needs of it, autograd keeps, or how to make it again.
     pub fn forward_watched(
         &self,
         batch: &[Tensor],
         mut ran: impl FnMut(&Tensor) -> Result<(), TchError>,
     ) -> Result<Tensor, TchError> {
-        let mut left = self.uses.clone();
-        let mut results: Vec<Option<Tensor>> = self.network.nodes().iter().map(|_| None).collect();
-        let mut given = batch.iter();
-        let samples = batch.first().map_or(1, |first| first.size()[0]);
-        for (id, node) in self.network.iter() {
-            let inputs = node.inputs.iter().map(|input| read(*input, &mut left, &mut results)).collect();
-            let input = if matches!(node.op, Op::Input(_)) { given.next() } else { None };
-            let result = match input {
-                Some(input) => input.shallow_clone(),
-                None => self.run(id, node, inputs, samples)?,
-            };
-            ran(&result)?;
-            results[id.index()] = Some(result);
+        let parts = &self.parts;
+        let inputs = parts.network.inputs().map(|(id, _, _)| id).zip(batch.iter().map(Tensor::shallow_clone));
+        let mut results = Results::new(parts, inputs, batch.first().map_or(1, |first| first.size()[0]));
+        batch.iter().try_for_each(&mut ran)?;
+        let mut done = batch.len();
+        for segment in &self.segments {
+            let again = self.again(segment, &results);
+            checkpointed(self.device, again, || parts.run(segment.nodes.clone(), &mut results, &mut ran))?;
+            done = segment.nodes.end;
         }
-        Ok(read(self.network.output(), &mut left, &mut results))
+        parts.run(done..parts.network.nodes().len(), &mut results, &mut ran)?;
+        Ok(results.read(parts.network.output()))
     }
 
-    fn run(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
+    /// What runs a segment once more, holding what it reads.
+    fn again(&self, segment: &Segment, results: &Results) -> impl Fn() -> Result<(), TchError> + use<> {
+        let (parts, nodes, samples) = (Rc::clone(&self.parts), segment.nodes.clone(), results.samples);
+        let held: Vec<(NodeId, Tensor)> = segment.reads.iter().map(|id| (*id, results.look(*id))).collect();
+        move || {
+            let held = held.iter().map(|(id, tensor)| (*id, tensor.shallow_clone()));
+            parts.run(nodes.clone(), &mut Results::new(&parts, held, samples), &mut |_: &Tensor| Ok(()))
+        }
+    }
+}
+
+impl Parts {
+    /// Runs nodes in a row on the results before them.
+    fn run(
+        &self,
+        nodes: Range<usize>,
+        results: &mut Results,
+        ran: &mut impl FnMut(&Tensor) -> Result<(), TchError>,
+    ) -> Result<(), TchError> {
+        for (id, node) in self.network.iter().skip(nodes.start).take(nodes.len()) {
+            let inputs = node.inputs.iter().map(|input| results.read(*input)).collect();
+            let result = self.run_node(id, node, inputs, results.samples)?;
+            ran(&result)?;
+            results.results[id.index()] = Some(result);
+        }
+        Ok(())
+    }
+
+    fn run_node(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
         let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
         Call { node, weights, inputs, samples, training: self.trains(node), in_place }.run()
     }
@@ -71,13 +116,30 @@ impl<'a> Executable<'a> {
     }
 }
 
-/// Hands a result to one of its readers, and lets go of it with the last.
-fn read(id: NodeId, left: &mut [usize], results: &mut [Option<Tensor>]) -> Tensor {
-    let (left, result) = (&mut left[id.index()], &mut results[id.index()]);
-    *left -= 1;
-    let last = if *left == 0 { result.take() } else { result.as_ref().map(Tensor::shallow_clone) };
-    last.expect("nodes stand in the order they run, and uses were counted")
+impl Results {
+    /// Some results that are there already, of so many samples.
+    fn new(parts: &Parts, given: impl Iterator<Item = (NodeId, Tensor)>, samples: i64) -> Self {
+        let mut results: Vec<Option<Tensor>> = parts.uses.iter().map(|_| None).collect();
+        given.for_each(|(id, tensor)| results[id.index()] = Some(tensor));
+        Results { results, left: parts.uses.clone(), samples }
+    }
+
+    /// Hands a result to one of its readers, and lets go of it with the last.
+    fn read(&mut self, id: NodeId) -> Tensor {
+        let (left, result) = (&mut self.left[id.index()], &mut self.results[id.index()]);
+        *left -= 1;
+        let last = if *left == 0 { result.take() } else { result.as_ref().map(Tensor::shallow_clone) };
+        last.expect(THERE)
+    }
+
+    /// A result that its readers have not all read.
+    fn look(&self, id: NodeId) -> Tensor {
+        self.results[id.index()].as_ref().map(Tensor::shallow_clone).expect(THERE)
+    }
 }
+
+/// Why a result is there.
+const THERE: &str = "nodes stand in the order they run, and uses were counted";
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +188,7 @@ mod tests {
         let flat = builder.add("flatten", Op::Flatten, &[joined]).unwrap();
         let linear = builder.add("linear", Op::Linear(Linear { out_features: 1, bias: true }), &[flat]).unwrap();
         let network = builder.finish(linear);
-        let executable = Executable::new(&network, Step::published(Stage::Inference), Device::Cpu).unwrap();
+        let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
         executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(1.0)));
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
         // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
@@ -234,7 +296,7 @@ mod tests {
 
     #[track_caller]
     fn runs_as_inferred(network: &Network) {
-        let executable = Executable::new(network, Step::published(Stage::Training), Device::Cpu).unwrap();
+        let executable = Executable::new(network, Step::published(Stage::Training), &[], Device::Cpu).unwrap();
         let batch = |dims: &[usize]| [&[2], sizes(dims).as_slice()].concat();
         let input =
             Tensor::rand(batch(network.input_shape().dims()), (tch::Kind::Float, Device::Cpu)).set_requires_grad(true);
@@ -256,7 +318,7 @@ mod tests {
         let second = builder.add("second", layer(false), &[first]).unwrap();
         builder.share(second, first).unwrap();
         let network = builder.finish(second);
-        let executable = Executable::new(&network, Step::published(Stage::Inference), Device::Cpu).unwrap();
+        let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
         executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(2.0)));
         // 5 x 2 + 2, then times 2.
         assert_eq!(values(&executable.forward(&[Tensor::from_slice(&[5f32]).view([1, 1])]).unwrap()), [24.0]);
@@ -277,7 +339,7 @@ mod tests {
         tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
         for name in zoo::names() {
             let network = zoo::build(name, Dataset::Imagenet).unwrap();
-            let executable = Executable::new(&network, Step::published(Stage::Inference), Device::Cpu).unwrap();
+            let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
             let held: usize = executable.parameters().map(Tensor::numel).sum();
             assert_eq!(held as u64, network.parameters(), "{name}");
         }

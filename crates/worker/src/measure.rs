@@ -6,7 +6,7 @@ use super::laps::{self, Stopwatch};
 use super::memory::{GpuMemory, Memory, ProcessMemory};
 use super::step::Step;
 use perf4sight_machine::{Conditions, Moment, linux, nvml};
-use perf4sight_step::network::Network;
+use perf4sight_step::network::{Network, NodeId};
 use perf4sight_step::protocol::{Gpu, LatencyReading, LayersReading, MemoryReading, Reply, Request, StepTask};
 use perf4sight_step::sampling::{LapSamples, Sample, time_steps, warm_up};
 use std::path::Path;
@@ -29,8 +29,14 @@ struct Readings {
 }
 
 /// Runs the task of a request in this process, which must not have run libtorch before; on a GPU where one is given with its
-/// number.
-pub(super) fn measure(request: &Request, task: &StepTask, network: &Network, gpu: Option<(usize, Gpu)>) -> Reply {
+/// number; the network is cut behind some of its nodes.
+pub(super) fn measure(
+    request: &Request,
+    task: &StepTask,
+    network: &Network,
+    cuts: &[NodeId],
+    gpu: Option<(usize, Gpu)>,
+) -> Reply {
     tch::set_num_threads(request.threads as i32);
     tch::set_num_interop_threads(1);
     let bus = gpu.as_ref().map(|(_, gpu)| gpu.bus.clone());
@@ -40,7 +46,7 @@ pub(super) fn measure(request: &Request, task: &StepTask, network: &Network, gpu
         Err(problem) => return failed(&problem),
     };
     let began = Instant::now();
-    let outcome = run(request.threads, task, network, &instruments);
+    let outcome = run(request.threads, task, (network, cuts), &instruments);
     let seconds = began.elapsed().as_secs_f64();
     let mut end = moment(bus.as_deref());
     if !bus.as_deref().is_none_or(nvml::lists_this) {
@@ -84,9 +90,14 @@ impl Instruments {
 }
 
 /// A warm-up, in which memory is read where it was asked for, then the timed steps.
-fn run(threads: usize, task: &StepTask, network: &Network, instruments: &Instruments) -> Result<Readings, TchError> {
+fn run(
+    threads: usize,
+    task: &StepTask,
+    (network, cuts): (&Network, &[NodeId]),
+    instruments: &Instruments,
+) -> Result<Readings, TchError> {
     let network = &*network.trained_in(task.workload.step.trainable);
-    let mut step = Step::new(network, task.workload, instruments.device)?;
+    let mut step = Step::new(network, task.workload, cuts, instruments.device)?;
     // The first step allocates optimizer state, compiles oneDNN's kernels and faults its memory in.
     step.run()?;
     let mut readings = Readings::default();

@@ -5,7 +5,7 @@ use super::laps::Stopwatch;
 use super::ops::kind_of;
 use super::tape::Tape;
 use super::weights::sizes;
-use perf4sight_step::network::{Contents, Input, Network};
+use perf4sight_step::network::{Contents, Input, Network, NodeId};
 use perf4sight_step::workload::{self, Optimizer, Stage, Workload, ZeroGrad};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
@@ -15,8 +15,8 @@ const MOMENTUM: f64 = 0.9;
 const WEIGHT_DECAY: f64 = 5e-4;
 
 /// A step that can be taken again and again, on random data that is already in place.
-pub(super) struct Step<'a> {
-    executable: Executable<'a>,
+pub(super) struct Step {
+    executable: Executable,
     batch: Vec<Tensor>,
     training: Option<Training>,
 }
@@ -29,10 +29,10 @@ struct Training {
     passes: u64,
 }
 
-impl<'a> Step<'a> {
-    /// Network, data and optimizer for a workload, on a device.
-    pub fn new(network: &'a Network, workload: Workload, device: Device) -> Result<Self, TchError> {
-        let executable = Executable::new(network, workload.step, device)?;
+impl Step {
+    /// Network, data and optimizer for a workload, on a device; the network is cut behind some of its nodes.
+    pub fn new(network: &Network, workload: Workload, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
+        let executable = Executable::new(network, workload.step, cuts, device)?;
         let samples = workload.step.accumulate.samples(workload.batch);
         let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, samples, device));
         let batch = inputs.collect::<Result<_, _>>()?;
@@ -193,6 +193,7 @@ mod tests {
     use crate::clock::Clock;
     use perf4sight_step::network::zoo::{self, Dataset};
     use perf4sight_step::network::{Linear, NetworkBuilder, Op, Shape};
+    use perf4sight_step::workload::Checkpoint;
 
     /// The network with dropouts that drop nothing: tests draw from one generator side by side.
     fn without_chance(network: &Network) -> Network {
@@ -210,7 +211,7 @@ mod tests {
         // Forks and sums, in-place activations, concatenations, depthwise convolutions, a bias that is broadcast.
         for name in ["resnet18", "mobilenetv2", "squeezenet", "googlenet"] {
             let network = without_chance(&zoo::build(name, Dataset::Cifar10).unwrap());
-            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), Device::Cpu).unwrap();
+            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), &[], Device::Cpu).unwrap();
             let all = |step: &Step, of: fn(&Tensor) -> Tensor| step.executable.parameters().map(of).collect::<Vec<_>>();
             let weights = all(&step, |weight| weight.detach().copy());
             step.run().unwrap();
@@ -228,11 +229,54 @@ mod tests {
     }
 
     #[test]
+    fn segments_that_run_again_give_the_gradients_of_the_whole() {
+        tch::set_num_threads(1);
+        for name in ["resnet18", "mobilenetv2", "squeezenet", "googlenet"] {
+            let network = without_chance(&zoo::build(name, Dataset::Cifar10).unwrap());
+            let begin = |checkpoint: Checkpoint| {
+                let published = Workload::published(Stage::Training, 2);
+                Step::new(&network, published, &network.cuts(checkpoint), Device::Cpu).unwrap()
+            };
+            let mut whole = begin(Checkpoint::None);
+            let [mut again, mut in_laps] = [Checkpoint::EveryBlock, Checkpoint::Segments(3)].map(begin);
+            tch::no_grad(|| {
+                for other in [&again, &in_laps] {
+                    let pairs = other.executable.parameters().zip(whole.executable.parameters());
+                    let pairs = pairs.chain(other.batch.iter().zip(&whole.batch));
+                    pairs.for_each(|(other, whole)| other.shallow_clone().copy_(whole));
+                    let classes = |step: &Step| step.training.as_ref().unwrap().classes.shallow_clone();
+                    classes(other).copy_(&classes(&whole));
+                }
+            });
+            whole.run().unwrap();
+            again.run().unwrap();
+            in_laps.run_in_laps(&mut Stopwatch::new(network.nodes().len(), Clock::Processor).unwrap()).unwrap();
+            for other in [again, in_laps] {
+                for (whole, other) in whole.executable.parameters().zip(other.executable.parameters()) {
+                    let apart = f64::try_from((whole.grad() - other.grad()).norm()).unwrap();
+                    assert!(apart <= 1e-4 * f64::try_from(whole.grad().norm()).unwrap(), "{name}: {apart}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_fails_when_a_segment_runs_again_is_told() {
+        let first = crate::checkpoint::checkpointed(
+            Device::Cpu,
+            || Err(TchError::Torch("no such luck".into())),
+            || Tensor::ones([2], (Kind::Float, Device::Cpu)).set_requires_grad(true).f_exp(),
+        );
+        let problem = first.unwrap().sum(Kind::Float).f_backward().unwrap_err().to_string();
+        assert!(problem.contains("no such luck"), "{problem}");
+    }
+
+    #[test]
     fn every_family_trains() {
         tch::set_num_threads(1); // tests run side by side, and OpenMP threads that wait for each other spin
         for name in ["vgg11", "resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet", "googlenet"] {
             let network = zoo::build(name, Dataset::Cifar10).unwrap();
-            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), Device::Cpu).unwrap();
+            let mut step = Step::new(&network, Workload::published(Stage::Training, 2), &[], Device::Cpu).unwrap();
             // Matrices and filters; a batch-norm's zeros can have no gradient and nothing to decay.
             let weights: Vec<Tensor> =
                 step.executable.parameters().filter(|weight| weight.dim() > 1).map(Tensor::shallow_clone).collect();
@@ -248,7 +292,7 @@ mod tests {
         let linear = Op::Linear(Linear { out_features: 2, bias: false });
         let output = builder.add("linear", linear, &[builder.input()]).unwrap();
         let network = builder.finish(output);
-        let mut step = Step::new(&network, Workload::published(Stage::Training, 1), Device::Cpu).unwrap();
+        let mut step = Step::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
         tch::no_grad(|| {
             drop(step.batch[0].fill_(2.0));
             drop(step.training.as_mut().unwrap().classes.fill_(0));

@@ -4,13 +4,13 @@ use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
 use super::update::Effort;
 use super::{convolution, movement, product, unknown};
-use crate::network::{Beside, Coupling, Facts, Nature, Network};
+use crate::network::{Beside, Coupling, Facts, Nature, Network, NodeId};
 use crate::workload::{Accumulate, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
 /// pass only.
 pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
-    let network = &*network.trained_in(step.trainable);
+    let (cuts, network) = (network.cuts(step.checkpoint), &*network.trained_in(step.trainable));
     let (readers, in_place) = (network.readers(), network.in_place());
     let (held, asked) = (held(network, step), network.gradients());
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
@@ -29,6 +29,7 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
         kernels = layer.kernels;
     }
     if step.trains() {
+        kernels.extend(again(network, &cuts, &asked, &kernels));
         kernels.extend(loss(network, step, held));
         repeat(&mut kernels, step.accumulate);
     }
@@ -109,6 +110,13 @@ fn held(network: &Network, step: Step) -> f64 {
     let learned = network.nodes().iter().flat_map(|node| network.learned_of(node)).sum::<u64>();
     let copies = if step.trains() { 1 + step.optimizer.states() } else { 0 };
     step.weight() as f64 * (network.parameters() + copies * learned) as f64
+}
+
+/// The forward kernels that backward runs again, where they are not kept: of a segment up to the last that keeps something.
+fn again(network: &Network, cuts: &[NodeId], asked: &[bool], kernels: &[Kernel]) -> Vec<Kernel> {
+    let again: Vec<_> = network.segments(cuts).iter().map(|segment| network.runs_again(segment, asked)).collect();
+    let runs_again = |kernel: &&Kernel| again.iter().any(|nodes| nodes.contains(&kernel.node.index()));
+    kernels.iter().filter(|kernel| kernel.pass == Pass::Forward).filter(runs_again).copied().collect()
 }
 
 /// Every pass forward and backward runs all kernels but those of the update, on its share of the samples.

@@ -76,7 +76,7 @@ impl Question<'_> {
     }
 
     fn of(&self, Device { fingerprints, step }: &Device, name: &str, network: &Network) -> Result<Answer> {
-        network.check_trainable(step.trainable)?;
+        network.check_step(*step)?;
         let [latency, memory] = [&fingerprints.latency, &fingerprints.memory]
             .map(|one| one.as_ref().map(|one| one.about_step(network, *step, self.limit)).transpose());
         let (latency, memory) = (latency?, memory?);

@@ -75,6 +75,12 @@ pub(super) const TABLE: Table = Table {
             help: "In how many passes the samples go through the network before the weights are changed; by default as in the steps that were profiled.",
         },
         Key {
+            name: "checkpoint",
+            kind: Kind::Text,
+            default: Unset,
+            help: "Which parts of forward run again in backward: none, 'N segments' or 'every block'; by default as in the steps that were profiled.",
+        },
+        Key {
             name: "mem_limit",
             kind: Kind::Memory,
             default: Unset,

@@ -248,6 +248,12 @@ pub(super) const TABLE: Table = Table {
             help: "In how many passes forward and backward the samples of a batch go through the network before the weights are changed, once; bs counts the samples of all passes, and a row is one change of the weights.",
         },
         Key {
+            name: "checkpoint",
+            kind: Kind::Text,
+            default: Literal("none"),
+            help: "Which parts of forward a training step runs again in backward instead of keeping what they made: none, 'N segments' (all but the last of N, equally many stretches each), or 'every block'.",
+        },
+        Key {
             name: "device_source",
             kind: Kind::Path,
             default: Unset,

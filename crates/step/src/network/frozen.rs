@@ -2,7 +2,7 @@
 
 use super::graph::{Network, Node};
 use super::op::Nature;
-use crate::workload::Trainable;
+use crate::workload::{Step, Trainable};
 use perf4sight_conventions::error::{Error, Result};
 use std::borrow::Cow;
 
@@ -42,11 +42,17 @@ impl Network {
         weighty.rev().take(count).map(|(index, _)| index).collect()
     }
 
-    /// Refuses to train nothing.
+    /// Refuses a step that the network cannot take.
     ///
     /// # Errors
-    /// No weight is of that kind, or none that the result depends on.
-    pub fn check_trainable(&self, trainable: Trainable) -> Result<()> {
+    /// Nothing of it would be trained, or it has too few places to be cut.
+    pub fn check_step(&self, step: Step) -> Result<()> {
+        self.check_trainable(step.trainable)?;
+        self.check_checkpoint(step.checkpoint)
+    }
+
+    /// Refuses to train nothing.
+    fn check_trainable(&self, trainable: Trainable) -> Result<()> {
         if self.trained_in(trainable).gradients()[self.output().index()] {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! The layer graph of a network: operations, shapes, parameters, MACs and bytes for any batch size.
 
 mod canonical;
+mod checkpoint;
 mod contents;
 mod cost;
 mod coverage;
@@ -13,6 +14,7 @@ mod op;
 mod shape;
 pub mod zoo;
 
+pub use checkpoint::Segment;
 pub use contents::Contents;
 pub use coverage::{Coverage, Missed};
 pub use graph::{Network, NetworkBuilder, Node, NodeId};

@@ -1,9 +1,11 @@
 //! What is asked of a network on a device: which stage, at which batch size, and what is measured about it.
 
+mod checkpoint;
 mod optimizer;
 mod step;
 mod trainable;
 
+pub use checkpoint::Checkpoint;
 pub use optimizer::{Optimizer, ZeroGrad};
 pub use step::{Accumulate, Changes, Precision, Setting, Step};
 pub use trainable::{FrozenNormalisation, Patterns, Trainable};

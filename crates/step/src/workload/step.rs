@@ -1,6 +1,6 @@
 //! What one step does: a value that says all that changes its cost, and how it is written.
 
-use super::{FrozenNormalisation, Optimizer, Stage, Trainable, ZeroGrad, parse};
+use super::{Checkpoint, FrozenNormalisation, Optimizer, Stage, Trainable, ZeroGrad, parse};
 use perf4sight_conventions::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -49,6 +49,9 @@ pub struct Step {
     /// In how many passes forward and backward the samples go through the network before the weights are changed, once.
     #[serde(default, skip_serializing_if = "is_published")]
     pub accumulate: Accumulate,
+    /// Which parts of forward run again in backward.
+    #[serde(default, skip_serializing_if = "is_published")]
+    pub checkpoint: Checkpoint,
 }
 
 /// A number of passes, at least one.
@@ -76,6 +79,8 @@ pub enum Setting {
     FrozenNormalisation,
     /// [`Step::accumulate`].
     Accumulate,
+    /// [`Step::checkpoint`].
+    Checkpoint,
 }
 
 /// What is asked of a step beside its stage; what is left open stays as it is.
@@ -93,6 +98,8 @@ pub struct Changes {
     pub frozen_normalisation: Option<FrozenNormalisation>,
     /// In how many passes the samples go through the network.
     pub accumulate: Option<Accumulate>,
+    /// Which parts of forward run again in backward.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// What stands between the settings of a step in rows.
@@ -188,13 +195,14 @@ impl fmt::Display for Accumulate {
 
 impl Setting {
     /// All of them, in the order they are written.
-    pub const ALL: [Setting; 6] = [
+    pub const ALL: [Setting; 7] = [
         Setting::Optimizer,
         Setting::ZeroGrad,
         Setting::Precision,
         Setting::Trainable,
         Setting::FrozenNormalisation,
         Setting::Accumulate,
+        Setting::Checkpoint,
     ];
 
     /// The key in configuration, and in what workers are asked.
@@ -206,6 +214,7 @@ impl Setting {
             Setting::Trainable => "trainable",
             Setting::FrozenNormalisation => "frozen_normalisation",
             Setting::Accumulate => "accumulate",
+            Setting::Checkpoint => "checkpoint",
         }
     }
 }
@@ -221,6 +230,7 @@ impl Step {
             trainable: Trainable::All,
             frozen_normalisation: FrozenNormalisation::Train,
             accumulate: Accumulate(1),
+            checkpoint: Checkpoint::None,
         }
     }
 
@@ -283,6 +293,7 @@ impl Step {
             Setting::Trainable => Step { trainable: Trainable::parse(value)?, ..self },
             Setting::FrozenNormalisation => Step { frozen_normalisation: FrozenNormalisation::parse(value)?, ..self },
             Setting::Accumulate => Step { accumulate: Accumulate::parse(value)?, ..self },
+            Setting::Checkpoint => Step { checkpoint: Checkpoint::parse(value)?, ..self },
         })
     }
 
@@ -294,6 +305,7 @@ impl Step {
             Setting::Trainable => self.trainable.to_string(),
             Setting::FrozenNormalisation => self.frozen_normalisation.name().to_owned(),
             Setting::Accumulate => self.accumulate.to_string(),
+            Setting::Checkpoint => self.checkpoint.to_string(),
         }
     }
 }
@@ -312,6 +324,7 @@ impl Changes {
             trainable: self.trainable.unwrap_or(step.trainable),
             frozen_normalisation: self.frozen_normalisation.unwrap_or(step.frozen_normalisation),
             accumulate: self.accumulate.unwrap_or(step.accumulate),
+            checkpoint: self.checkpoint.unwrap_or(step.checkpoint),
             ..step
         };
         changed.in_stage(step.stage)

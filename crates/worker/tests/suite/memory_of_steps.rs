@@ -1,9 +1,11 @@
 //! Simulated memory of other steps than the published one, against what libtorch allocates on this processor.
 
-use crate::memory_on_cpu::{Pair, check, compare};
+use crate::conformance::python_worker;
+use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, worker};
+use perf4sight::device::hardware::Hardware;
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::workload::{Accumulate, FrozenNormalisation, Optimizer, Stage, Step, Trainable, ZeroGrad};
+use perf4sight::workload::{Accumulate, Checkpoint, FrozenNormalisation, Optimizer, Stage, Step, Trainable, ZeroGrad};
 
 /// Every optimizer, with gradients kept and freed.
 fn optimizers() -> impl Iterator<Item = Step> {
@@ -46,7 +48,11 @@ fn part(trainable: &str) -> Step {
 
 /// Shown, so that a failure says of what.
 fn told(network: &Network, step: Step, batch: u64) -> Pair {
-    let pair = compare(network, 0, step, &[batch]).remove(0);
+    told_by(&worker(), network, step, batch)
+}
+
+fn told_by(device: &Hardware, network: &Network, step: Step, batch: u64) -> Pair {
+    let pair = compare_by(device, network, 0, step, &[batch]).remove(0);
     println!("{} {step}, batch {batch}: {}", network.name(), pair.cell());
     pair
 }
@@ -72,26 +78,58 @@ fn gradients_of_several_passes_meet() {
     check(&pairs.collect::<Vec<_>>());
 }
 
-/// Networks x optimizers x what is trained x passes x batch sizes, of which every seventh, a stride that meets all of each.
+#[test]
+fn segments_that_run_again_take_what_is_simulated() {
+    let published = Step::published(Stage::Training);
+    let checkpoints = [Checkpoint::Segments(4), Checkpoint::EveryBlock];
+    let mut pairs = Vec::new();
+    for name in ["resnet18", "squeezenet", "mobilenetv2"] {
+        let network = zoo::build(name, Dataset::Cifar10).unwrap();
+        let steps = checkpoints.map(|checkpoint| Step { checkpoint, ..published });
+        pairs.extend(steps.map(|step| told(&network, step, 16)));
+    }
+    // Of a part of the weights, and one pass after the other.
+    let network = zoo::build("resnet18", Dataset::Cifar10).unwrap();
+    let some = Step { checkpoint: Checkpoint::Segments(4), ..part("layer3.*,fc") };
+    let passes = Step { accumulate: Accumulate::new(4).unwrap(), ..some };
+    pairs.extend([some, passes].map(|step| told(&network, step, 16)));
+    check(&pairs);
+}
+
+/// Networks x optimizers x what is trained x passes and segments x batch sizes, of which every seventh, a stride that meets all of each.
 #[test]
 #[ignore = "takes an hour; run with: cargo test -p perf4sight-worker grid_of_steps -- --ignored --nocapture"]
 fn grid_of_steps() {
+    grid(&worker(), 7);
+}
+
+/// The same, fewer, as the first Python with PyTorch runs them.
+#[test]
+#[ignore = "takes an hour; run with: cargo test -p perf4sight-worker grid_in_python -- --ignored --nocapture"]
+fn grid_in_python() {
+    let Some(worker) = python_worker() else { return };
+    grid(&counting(worker), 23);
+}
+
+/// Every so manieth of the grid.
+fn grid(device: &Hardware, stride: usize) {
     let networks = ["alexnet", "resnet18", "mobilenetv2", "squeezenet", "googlenet", "mnasnet"];
     let mut cells = Vec::new();
     for network in networks {
         for optimizer in Optimizer::ALL {
             for trainable in ["all", "last 10", "classifier", "bias"] {
-                for passes in [1, 4] {
-                    cells.extend([4, 16].map(|batch| (network, optimizer, trainable, passes, batch)));
+                let checkpointed = (1, Checkpoint::Segments(4));
+                for how in [(1, Checkpoint::None), (4, Checkpoint::None), checkpointed] {
+                    cells.extend([4, 16].map(|batch| (network, optimizer, trainable, how, batch)));
                 }
             }
         }
     }
     let mut all = Vec::new();
-    for (name, optimizer, trainable, passes, batch) in cells.into_iter().step_by(7) {
+    for (name, optimizer, trainable, (passes, checkpoint), batch) in cells.into_iter().step_by(stride) {
         let (accumulate, zero_grad) = (Accumulate::new(passes).unwrap(), optimizer.zero_grad());
-        let step = Step { optimizer, zero_grad, accumulate, ..part(trainable) };
-        all.push(told(&zoo::build(name, Dataset::Imagenet).unwrap(), step, batch));
+        let step = Step { optimizer, zero_grad, accumulate, checkpoint, ..part(trainable) };
+        all.push(told_by(device, &zoo::build(name, Dataset::Imagenet).unwrap(), step, batch));
     }
     println!("{} cells: {:?}", all.len(), check(&all));
 }

@@ -4,6 +4,7 @@ use crate::conformance::measure;
 use crate::{ROOT, own_worker};
 use perf4sight::device::hardware::Hardware;
 use perf4sight::device::kind::DeviceKind;
+use perf4sight::device::program::Program;
 use perf4sight::device::protocol::StepRule;
 use perf4sight::device::{Allowance, Device, Job, Measurement};
 use perf4sight::machine::LocalMachine;
@@ -24,11 +25,16 @@ use tempfile::TempDir;
 
 /// Counting needs no timing: one step to warm up and one more, in which the optimizer has its state.
 pub(crate) fn worker() -> Hardware {
+    counting(own_worker())
+}
+
+/// The same with any worker.
+pub(crate) fn counting(worker: Program) -> Hardware {
     Hardware {
         kind: DeviceKind::Cpu,
         machine: Arc::new(LocalMachine),
         gpu: Default::default(),
-        worker: own_worker(),
+        worker,
         threads: 2,
         mem_limit: Some(Bytes(8 << 30)),
         timeout: Duration::from_secs(1200),
@@ -67,6 +73,11 @@ impl Pair {
 
 /// One network at some batch sizes.
 pub(crate) fn compare(network: &Network, level: u8, step: Step, batches: &[u64]) -> Vec<Pair> {
+    compare_by(&worker(), network, level, step, batches)
+}
+
+/// The same, counted by any worker.
+pub(crate) fn compare_by(device: &Hardware, network: &Network, level: u8, step: Step, batches: &[u64]) -> Vec<Pair> {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("network.onnx");
     onnx::write(network, &file).unwrap();
@@ -77,7 +88,7 @@ pub(crate) fn compare(network: &Network, level: u8, step: Step, batches: &[u64])
         let allowance = Allowance::default();
         let file = file.clone();
         let job = Job { variant, file, workload, latency: false, memory: true, layers: false, round: 1, allowance };
-        match measure(&worker(), &job) {
+        match measure(device, &job) {
             Measurement::Measured { memory: Some(memory), .. } => {
                 Pair { counted: Bytes(memory.allocated), simulated: simulation.peak(batch).allocated }
             }
