@@ -6,16 +6,20 @@
 //! gradient of its input, the gradient of its weights. Weights are kept once for inference, and four times for
 //! training (weight, gradient, momentum, and the update in flight); training keeps every output for the backward
 //! pass, inference the largest pair of input and output.
+//!
+//! Other steps leave out what they do not do: frozen weights have neither gradient nor momentum, and below the lowest
+//! trained one nothing runs backward and no output is kept; freed gradients lie there once; several passes keep the
+//! outputs of one; of segments that run again only what they read is kept, with the outputs of the largest of them.
 
 use super::protocol::{LatencyReading, MemoryReading};
 use super::{Device, Job, Measurement};
 use crate::error::{Error, Result};
 use crate::input_file;
 use crate::machine::{Setting, Watch};
-use crate::network::{Network, onnx};
+use crate::network::{Network, Node, Segment, onnx};
 use crate::records::Outcome;
 use crate::units::Bytes;
-use crate::workload::{Stage, Workload};
+use crate::workload::{Stage, Step, Workload, ZeroGrad};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
@@ -73,32 +77,62 @@ impl Abilities {
 
     /// Milliseconds of one step, without noise.
     fn milliseconds(&self, network: &Network, workload: Workload) -> f64 {
-        let passes = match workload.step.stage {
-            Stage::Training => 3.0,
-            Stage::Inference => 1.0,
-        };
+        let accumulate = workload.step.accumulate;
+        let pass = Workload { batch: accumulate.samples(workload.batch), ..workload };
         let seconds: f64 = network
             .nodes()
             .iter()
-            .map(|node| {
-                let macs = network.macs_of(node) as f64 * workload.batch as f64;
-                let bytes = network.bytes_in(node, workload) as f64 + network.bytes_out(node, workload) as f64;
+            .zip(Course::of(network, workload.step).runs)
+            .map(|(node, runs)| {
+                let macs = network.macs_of(node) as f64 * pass.batch as f64;
+                let bytes = network.bytes_in(node, pass) as f64 + network.bytes_out(node, pass) as f64;
                 let arithmetic = macs / (self.gmacs_per_second * 1e9);
-                self.start_microseconds * 1e-6 + arithmetic.max(bytes / (self.gigabytes_per_second * 1e9))
+                let once = self.start_microseconds * 1e-6 + arithmetic.max(bytes / (self.gigabytes_per_second * 1e9));
+                runs * once
             })
             .sum();
-        passes * seconds * 1e3
+        accumulate.passes() as f64 * seconds * 1e3
+    }
+}
+
+/// What a step does with the operations of a network.
+struct Course {
+    /// How often each runs, its gradients counted.
+    runs: Vec<f64>,
+    /// Whether its output is kept for backward.
+    kept: Vec<bool>,
+    /// What runs again.
+    segments: Vec<Segment>,
+}
+
+impl Course {
+    fn of(network: &Network, step: Step) -> Self {
+        let (part, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
+        let segments = network.segments(&cuts);
+        let (whole, asked) = (network.gradients(), part.gradients());
+        // What nobody could train, such as data, counts as published.
+        let idle = |index: usize| whole[index] && !asked[index];
+        let again: Vec<_> = segments.iter().map(|segment| part.runs_again(segment, &asked)).collect();
+        let runs = part.nodes().iter().enumerate().map(|(index, node)| {
+            let frozen = network.trains(node) && !part.trains(node);
+            let gradients = if idle(index) { 0.0 } else { 2.0 - f64::from(u8::from(frozen)) };
+            let forward = 1.0 + f64::from(u8::from(again.iter().any(|nodes| nodes.contains(&index))));
+            if step.trains() { forward + gradients } else { 1.0 }
+        });
+        let runs = runs.collect();
+        let crosses = |index: usize| cuts.iter().any(|cut| cut.index() == index);
+        let within = |index: usize| segments.iter().any(|segment| segment.nodes.contains(&index));
+        let kept = (0..network.nodes().len()).map(|index| !idle(index) && (!within(index) || crosses(index))).collect();
+        Course { runs, kept, segments }
     }
 }
 
 /// Bytes of all tensors of one step that are alive at once.
 fn tensors(network: &Network, workload: Workload) -> u64 {
-    let weights = network.parameters().saturating_mul(workload.step.weight());
-    // Gradients twice, while new ones meet those that are kept, and what the optimizer remembers.
-    let copies = 3 + workload.step.optimizer.states();
-    let outputs = network.nodes().iter().map(|node| network.bytes_out(node, workload));
-    match workload.step.stage {
-        Stage::Training => outputs.fold(weights.saturating_mul(copies), u64::saturating_add),
+    let step = workload.step;
+    let weights = network.parameters().saturating_mul(step.weight());
+    match step.stage {
+        Stage::Training => weights.saturating_add(trained(network, workload)),
         Stage::Inference => {
             let pairs = network
                 .nodes()
@@ -107,6 +141,25 @@ fn tensors(network: &Network, workload: Workload) -> u64 {
             pairs.max().unwrap_or(0).saturating_add(weights)
         }
     }
+}
+
+/// Bytes of what training has beside the weights: gradients, what the optimizer remembers, outputs that are kept.
+fn trained(network: &Network, workload: Workload) -> u64 {
+    let (step, part) = (workload.step, network.trained_in(workload.step.trainable));
+    let learned = part.nodes().iter().flat_map(|node| part.learned_of(node)).fold(0, u64::saturating_add);
+    // Gradients that are kept lie there twice, while new ones meet them.
+    let gradients = match step.zero_grad {
+        ZeroGrad::Keep => 2,
+        ZeroGrad::Free => 1,
+    };
+    let copies = (gradients + step.optimizer.states()).saturating_mul(step.weight());
+    let pass = Workload { batch: step.accumulate.samples(workload.batch), ..workload };
+    let course = Course::of(network, step);
+    let outputs = |nodes: &[Node]| nodes.iter().map(|node| network.bytes_out(node, pass)).fold(0, u64::saturating_add);
+    let kept = network.nodes().iter().zip(&course.kept).filter(|(_, kept)| **kept);
+    let kept = kept.map(|(node, _)| network.bytes_out(node, pass)).fold(0, u64::saturating_add);
+    let again = course.segments.iter().map(|segment| outputs(&network.nodes()[segment.nodes.clone()])).max();
+    [learned.saturating_mul(copies), kept, again.unwrap_or(0)].into_iter().fold(0, u64::saturating_add)
 }
 
 /// A computed device.
@@ -144,7 +197,8 @@ impl Device for Simulated {
 
     fn check(&self, job: &Job) -> Result<()> {
         super::refuse_layers(self, job)?;
-        input_file::open(&job.file, "read the network").map(drop)
+        input_file::open(&job.file, "read the network").map(drop)?;
+        super::check_step(job)
     }
 
     fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement> {

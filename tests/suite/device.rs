@@ -13,7 +13,7 @@ use perf4sight::machine::{LocalMachine, Setting, Watch};
 use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::records::Outcome;
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Stage, Workload};
+use perf4sight::workload::{Accumulate, Checkpoint, Stage, Step, Trainable, Workload, ZeroGrad};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -113,6 +113,58 @@ fn a_simulated_device_follows_its_physics() {
     assert_eq!(memory.allocated, 4 * (4 * 6 + 4 * 192 + 4 * 128));
     let tiny = Abilities { capacity_mib: 1.0, ..abilities };
     assert!(matches!(measure(&simulated(tiny), &job), Measurement::OutOfMemory { memory: Some(_), .. }));
+}
+
+#[test]
+fn a_simulated_device_leaves_out_what_a_step_does_not_do() {
+    let folder = TempDir::new().unwrap();
+    let mut builder = NetworkBuilder::new("chain", Shape::new([2, 8, 8]));
+    let conv = || Op::Conv(Conv { out_channels: 2, window: Window::square(1, 1, 0), groups: 1, bias: false });
+    let mut last = builder.input();
+    for name in ["a", "b", "c", "d"] {
+        last = builder.add(name, conv(), &[last]).unwrap();
+    }
+    let file = folder.path().join("chain_0.onnx");
+    fs::write(&file, onnx::to_bytes(&builder.finish(last))).unwrap();
+    let abilities = Abilities {
+        start_microseconds: 0.0,
+        idle_mib: 0.0,
+        noise: 0.0,
+        gmacs_per_second: 1.0,
+        gigabytes_per_second: 1e9,
+        ..Abilities::default()
+    };
+    let measured =
+        |step: Step| match measure(&simulated(abilities), &Job { workload: Workload { step, batch: 4 }, ..job(&file) })
+        {
+            Measurement::Measured { latency: Some(latency), memory: Some(memory), .. } => {
+                (latency.median, memory.allocated)
+            }
+            other => panic!("{other:?}"),
+        };
+    let published = Step::published(Stage::Training);
+    // A convolution multiplies 4 x 64 x 2 x 2 = 1024 times, 1.024 us at 1e9 a second. Each has 4 weights, an output has 4 x 128 elements.
+    let expect = |step: Step, runs: f64, elements: u64| {
+        let (milliseconds, bytes) = measured(step);
+        assert!((milliseconds - runs * 1.024e-3).abs() < 1e-9, "{step}: {milliseconds} ms");
+        assert_eq!(bytes, 4 * elements, "{step}");
+    };
+    expect(published, 12.0, 16 * 4 + 5 * 512);
+    expect(Step { zero_grad: ZeroGrad::Free, ..published }, 12.0, 16 * 3 + 5 * 512);
+    // One sample at a time.
+    expect(Step { accumulate: Accumulate::new(4).unwrap(), ..published }, 12.0, 16 * 4 + 5 * 128);
+    // Three run forward alone and are not kept; the last passes no gradient on that anybody wants, but is said to.
+    let classifier = Step { trainable: Trainable::Classifier, ..published };
+    expect(classifier, 3.0 + 3.0, 16 + 4 * 3 + 2 * 512);
+    // Cut behind b: the input and what b, c and d made is kept, and what a and b make again. b has what it reads when it would run again.
+    let checkpoint = Step { checkpoint: Checkpoint::Segments(2), ..published };
+    expect(checkpoint, 12.0 + 1.0, 16 * 4 + 4 * 512 + 2 * 512);
+    let some = Job {
+        workload: Workload { step: Step { checkpoint: Checkpoint::Segments(9), ..published }, batch: 4 },
+        ..job(&file)
+    };
+    let problem = simulated(abilities).check(&some).unwrap_err().to_string();
+    assert!(problem.contains("cannot be done with chain"), "{problem}");
 }
 
 #[test]
