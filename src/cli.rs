@@ -5,6 +5,7 @@ mod calibrate;
 mod check_noise;
 mod inspect;
 mod predict;
+mod prune;
 mod record;
 mod sensitivity;
 mod sizes;
@@ -28,6 +29,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use inspect::Inspect;
 use predict::Predict;
+use prune::Prune;
 use record::Record;
 use sensitivity::Sensitivity;
 use std::env;
@@ -55,6 +57,7 @@ Examples:
   perf4sight predict mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --bs 16 --mem-limit 8GiB --require-fit
   perf4sight predict nets/ --fingerprint fingerprinting/cpu/imagenet --bs 1,8 --csv > predictions.csv
   perf4sight calibrate mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --measure --save fingerprinting/mine
+  perf4sight prune mynetwork.onnx --level 50 --out mynetwork_50.onnx
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
   perf4sight record -- python3 train.py --epochs 1
   perf4sight breakdown recording/
@@ -130,6 +133,8 @@ enum Command {
     Profile(CheckNoise),
     /// Predict latency, memory and whether it fits, from stored fingerprints
     Predict(Predict),
+    /// Prune one network to a level, and tell which channels of which layer are left
+    Prune(Prune),
     /// Refit stored fingerprints with a few measured rows of a new network, or say which to measure
     Calibrate(Calibrate),
     /// Run a training script, record some of its iterations, and time as many without recording
@@ -175,6 +180,7 @@ impl Command {
             Command::Inspect(arguments) => Box::new(arguments.into_verb()?),
             Command::Profile(arguments) => Box::new(arguments.into_verb()?),
             Command::Predict(arguments) => Box::new(arguments.into_verb()?),
+            Command::Prune(arguments) => Box::new(arguments.into_verb()?),
             Command::Calibrate(arguments) => Box::new(arguments.into_verb()?),
             Command::Record(arguments) => Box::new(arguments.into_verb()),
             Command::Breakdown(arguments) => Box::new(arguments.into_verb()),

@@ -128,13 +128,13 @@ impl Options {
         }
     }
 
-    /// The command of perf4sight's own worker, such that it looks for GPUs where the device is one.
+    /// A worker's command; perf4sight's own such that it looks for GPUs where the device is one.
     fn for_gpus(&self, mut words: Vec<String>) -> Vec<String> {
         let cuda = match &self.gpu.libtorch_cuda {
             Some(path) => format!("--cuda={}", path.display()),
             None => "--cuda".to_owned(),
         };
-        words.extend(self.kind.is_gpu().then_some(cuda));
+        words.extend((self.kind.is_gpu() && is_own(&words)).then_some(cuda));
         words
     }
 
@@ -213,9 +213,8 @@ fn there(route: &Route, options: &Options, executable: &Path) -> Result<(Arc<dyn
     let machine = RemoteMachine::connect(route)?;
     let (architecture, store) = (machine.architecture(), machine.store());
     let there = Destination { host: machine.host(), architecture: &architecture, store: &store };
-    let words = machine.deliver(shipping::worker(&options.worker, executable, &there)?)?;
-    // perf4sight's own worker, whether it went there or was there.
-    let words = if is_own(&words) { options.for_gpus(words) } else { words };
+    // It may be perf4sight's own, whether it went there or was there.
+    let words = options.for_gpus(machine.deliver(shipping::worker(&options.worker, executable, &there)?)?);
     let worker = Program::ask(&machine, words, options.timeout)?;
     Ok((Arc::new(machine), worker))
 }

@@ -16,6 +16,8 @@ use std::time::Duration;
 const ABOUT: &str = "--about";
 /// perf4sight's own worker, a program of its own because libtorch takes longer to load than most of what perf4sight is asked.
 pub const WORKER: &str = "perf4sight-worker";
+/// What runs the worker for any PyTorch, of the Python that this program was installed into: python/perf4sight/torch_worker.py.
+const OF_PYTHON: [&str; 2] = ["-m", "perf4sight.torch_worker"];
 /// The subcommand that starts it.
 pub(super) const VERB: &str = "worker";
 
@@ -42,7 +44,8 @@ pub fn beside(executable: &Path) -> Result<PathBuf> {
         ))
         .expected(format!("{WORKER}, which is linked with libtorch, in the folder of this program"))
         .help(
-            "build it with ./main, or set worker = python3 workers/torch_worker.py, or device = simulated or recorded",
+            "build it with ./main, or set worker = python3 workers/torch_worker.py (where perf4sight was installed by pip: python3 -m \
+             perf4sight.torch_worker), or device = simulated or recorded",
         )),
     }
 }
@@ -126,12 +129,18 @@ impl Program {
 }
 
 /// The command of perf4sight's own worker. Where its path is no text, it is started through this program, by what the kernel calls
-/// any running program.
+/// any running program. Where there is none, that of the worker for any PyTorch in the Python beside this program, as in a virtual environment.
 ///
 /// # Errors
 /// See [`beside`].
 pub(super) fn own_words(executable: &Path) -> Result<Vec<String>> {
-    let worker = beside(executable)?;
+    let python = executable.with_file_name("python3");
+    let worker = match (beside(executable), python.to_str()) {
+        (Err(_), Some(path)) if python.is_file() => {
+            return Ok([path].into_iter().chain(OF_PYTHON).map(str::to_owned).collect());
+        }
+        (worker, _) => worker?,
+    };
     Ok(match worker.to_str() {
         Some(path) => vec![path.to_owned()],
         None => ["/proc/self/exe", VERB].map(str::to_owned).into(),

@@ -44,8 +44,8 @@ pub(super) struct Followed {
     pub union: Union,
 }
 
-/// Follows all channels of `network` from input to result.
-pub(super) fn follow(network: &Network) -> Followed {
+/// Follows all channels of `network` from input to result; those that layers of kept names read and give stay.
+pub(super) fn follow(network: &Network, keeps: impl Fn(&str) -> bool) -> Followed {
     let multiplied = multiplied_axes(network);
     let mut follower = Follower { network, multiplied, union: Union::default(), tensors: Vec::new(), budget: MOST };
     for (id, node) in network.iter() {
@@ -57,6 +57,7 @@ pub(super) fn follow(network: &Network) -> Followed {
     }
     let result = follower.ids(network.output());
     follower.union.fix(&result, Reason::Result);
+    network.iter().filter(|(_, node)| keeps(&node.name)).for_each(|(id, node)| follower.keep(id, node));
     Followed { tensors: follower.tensors, union: follower.union }
 }
 
@@ -336,6 +337,14 @@ impl Follower<'_> {
             self.union.fix(&channels.ids, reason);
         }
         channels.ids
+    }
+
+    /// Fixes all that a node reads and gives.
+    fn keep(&mut self, id: NodeId, node: &Node) {
+        let reason = Reason::Asked(node.name.as_str().into());
+        let given = self.ids(id);
+        self.union.fix(&given, reason.clone());
+        self.fix_inputs(node, reason);
     }
 
     /// The input's channels if they lie on `axis`; fixed where they do not.

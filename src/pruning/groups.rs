@@ -40,8 +40,9 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub fn of(network: &Network) -> Self {
-        let (tensors, reasons) = number(channels::follow(network));
+    /// The groups of a network, where layers of names that are kept keep all channels.
+    pub fn of(network: &Network, keeps: impl Fn(&str) -> bool) -> Self {
+        let (tensors, reasons) = number(channels::follow(network, keeps));
         let mut groups = Groups {
             members: vec![Members::default(); reasons.len()],
             reasons,

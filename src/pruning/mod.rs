@@ -17,6 +17,7 @@
 
 mod accounts;
 mod channels;
+mod cuts;
 mod groups;
 mod layers;
 mod limit;
@@ -27,8 +28,9 @@ mod rebuild;
 mod union;
 mod walk;
 
+pub use cuts::{Cut, Left};
 pub use limit::Limit;
-pub use ranking::{Ranking, generator};
+pub use ranking::{Mode, Ranking, generator};
 pub use reason::Reason;
 pub use walk::{Goal, Pruned};
 
@@ -58,7 +60,12 @@ pub struct Unprunable {
 impl<'a> Pruner<'a> {
     /// Finds the dependency groups of `network`.
     pub fn new(network: &'a Network) -> Self {
-        Pruner { network, groups: Groups::of(network) }
+        Self::keeping(network, |_| false)
+    }
+
+    /// The same, where layers of these names keep all channels that they read and give.
+    pub fn keeping(network: &'a Network, keeps: impl Fn(&str) -> bool) -> Self {
+        Pruner { network, groups: Groups::of(network, keeps) }
     }
 
     /// The network without the lowest-ranked groups, as many as the goal takes. Those that would lead too far past it go only where the
@@ -81,7 +88,8 @@ impl<'a> Pruner<'a> {
         }
         let network = rebuild(self.network, &self.groups, walk.gone())?;
         debug_assert_eq!(network.parameters(), walk.parameters(), "the walk counts exactly");
-        Ok(Pruned { network, percent: walk.percent(), limit: walk.limit() })
+        let cuts = cuts::of(self.network, &self.groups, walk.gone());
+        Ok(Pruned { network, percent: walk.percent(), limit: walk.limit(), cuts })
     }
 
     /// Every channel that cannot go, layer by layer, with the reason.

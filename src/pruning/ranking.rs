@@ -17,6 +17,40 @@ const DECAY: f64 = 0.1;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking(Vec<Vec<f64>>);
 
+/// What decides which filters go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// [`Ranking::random`].
+    Random,
+    /// [`Ranking::random_weighted`].
+    RandomWeighted,
+    /// [`Ranking::l1`].
+    L1,
+}
+
+impl Mode {
+    /// All of them, in the order they are listed to people.
+    pub const ALL: [Mode; 3] = [Mode::Random, Mode::RandomWeighted, Mode::L1];
+
+    /// The word in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Random => "random",
+            Mode::RandomWeighted => "random_weighted",
+            Mode::L1 => "l1",
+        }
+    }
+
+    /// The one of that name.
+    ///
+    /// # Errors
+    /// An unknown word, with the nearest known one.
+    pub fn parse(word: &str) -> Result<Self> {
+        let known = Self::ALL.into_iter().find(|mode| mode.name() == word);
+        known.ok_or_else(|| Error::config(format!("unknown mode \"{word}\"")).one_of(word, Self::ALL.map(Self::name)))
+    }
+}
+
 /// The generator behind one variant. Every variant draws on its own, as the published levels do: a level is no subset of the next one.
 pub fn generator(seed: u64, network: &str, level: u8, repeat: u32) -> Xoshiro256PlusPlus {
     let name = network.bytes().chain([0, level]).chain(repeat.to_le_bytes());
@@ -27,6 +61,18 @@ pub fn generator(seed: u64, network: &str, level: u8, repeat: u32) -> Xoshiro256
 }
 
 impl Ranking {
+    /// The ranking of that mode; what needs no draws makes none.
+    ///
+    /// # Errors
+    /// As [`Ranking::l1`].
+    pub fn by(mode: Mode, pruner: &Pruner, generator: &mut impl Rng, magnitudes: &Magnitudes) -> Result<Self> {
+        match mode {
+            Mode::Random => Ok(Self::random(pruner, generator)),
+            Mode::RandomWeighted => Ok(Self::random_weighted(pruner, generator)),
+            Mode::L1 => Self::l1(pruner, magnitudes),
+        }
+    }
+
     /// Every filter draws from U(0, 1).
     pub fn random(pruner: &Pruner, generator: &mut impl Rng) -> Self {
         Self::drawn(pruner, generator, |_| 1.0)

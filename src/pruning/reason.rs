@@ -20,6 +20,8 @@ pub enum Reason {
     Mixed(Arc<str>),
     /// The network has more channels than can be followed, from this node on.
     TooMany(Arc<str>),
+    /// It was asked that the channels of a layer stay.
+    Asked(Arc<str>),
     /// Neither a filter of a convolution is among them nor an output of a fully connected layer over tokens, and only those are ranked.
     NoFilter,
 }
@@ -34,6 +36,7 @@ impl fmt::Display for Reason {
             Reason::FixedPartner(at) => write!(f, "combined at {at} with a tensor of fixed size"),
             Reason::Mixed(at) => write!(f, "not separable at {at}"),
             Reason::TooMany(at) => write!(f, "more channels than any network has, not followed from {at} on"),
+            Reason::Asked(at) => write!(f, "{at} was asked to keep all channels"),
             Reason::NoFilter => {
                 write!(f, "made by no convolution and no fully connected layer over tokens: others are not ranked")
             }

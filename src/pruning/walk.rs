@@ -1,6 +1,7 @@
 //! The walk along a ranking: groups go one by one until the goal is reached, each only if every layer it is in stays wide enough.
 
 use super::accounts::Account;
+use super::cuts::Cut;
 use super::groups::{Group, Groups};
 use super::limit::Limit;
 use super::reason::Reason;
@@ -29,6 +30,8 @@ pub struct Pruned {
     pub percent: f64,
     /// What stopped the walk short of its goal, or led it too far past it.
     pub limit: Option<Limit>,
+    /// What is left of every layer that is smaller.
+    pub cuts: Vec<Cut>,
 }
 
 impl Goal {

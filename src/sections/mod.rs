@@ -13,6 +13,7 @@ mod named;
 pub mod networks;
 pub mod predict;
 pub mod profile;
+pub mod prune;
 mod python;
 pub mod record;
 pub mod sensitivity;

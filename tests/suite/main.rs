@@ -41,6 +41,7 @@ mod pipeline;
 mod predict;
 mod profile;
 mod pruning;
+mod python_module;
 mod record;
 mod records;
 mod remeasured;

@@ -57,6 +57,11 @@ def then(loader, call):
     loader.exec_module = exec_module
 
 
+def offer_profiler():
+    """Lets scripts import `perf4sight` where it is not installed, after everything else that there is."""
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "last"))
+
+
 def chain():
     """Runs the sitecustomize that this one stands before, under its name."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -68,6 +73,7 @@ def chain():
         spec.loader.exec_module(module)
 
 
+offer_profiler()
 if recorder.current() is not None:
     # PyTorch's profiler would write lines of its own between the script's: since 2.15 whenever it starts and stops.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")

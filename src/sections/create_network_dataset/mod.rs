@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::network::onnx;
 use crate::network::zoo::Dataset;
-use crate::pruning::{Goal, Pruned, Pruner, Ranking, generator};
+use crate::pruning::{Goal, Mode, Pruned, Pruner, Ranking, generator};
 use crate::records::Variant;
 use crate::report::Progress;
 use crate::units::Percent;
@@ -101,13 +101,6 @@ const KEYS: &[Key] = &[
 /// The table of what could not go.
 const UNPRUNABLE: &str = "unprunable.csv";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Random,
-    RandomWeighted,
-    L1,
-}
-
 struct CreateNetworkDataset {
     sources: Vec<Source>,
     dims: onnx::Dims,
@@ -153,17 +146,6 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
         model_path: values.get("model_path")?,
         dataset,
     }))
-}
-
-impl Mode {
-    fn parse(word: &str) -> Result<Self> {
-        match word {
-            "random" => Ok(Mode::Random),
-            "random_weighted" => Ok(Mode::RandomWeighted),
-            "l1" => Ok(Mode::L1),
-            _ => Err(Error::config(format!("unknown mode \"{word}\""))),
-        }
-    }
 }
 
 impl Section for CreateNetworkDataset {
@@ -251,11 +233,7 @@ impl CreateNetworkDataset {
 
     fn make(&self, pruner: &Pruner, loaded: &Loaded, variant: Variant, progress: &Progress) -> Result<Made> {
         let draws = &mut generator(self.seed, &variant.network, variant.level, variant.repeat.unwrap_or(0));
-        let ranking = match self.mode {
-            Mode::Random => Ranking::random(pruner, draws),
-            Mode::RandomWeighted => Ranking::random_weighted(pruner, draws),
-            Mode::L1 => Ranking::l1(pruner, &loaded.magnitudes)?,
-        };
+        let ranking = Ranking::by(self.mode, pruner, draws, &loaded.magnitudes)?;
         let goal = Goal::percent(&loaded.network, f64::from(variant.level));
         let pruned = pruner.prune(&ranking, goal)?;
         let network = pruned.network.renamed(variant.to_string());

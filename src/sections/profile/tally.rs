@@ -5,10 +5,10 @@ use super::journal::Entry;
 use crate::error::Error;
 use crate::frame::{Finding, Summary};
 use crate::plan::Ending;
-use crate::records::{Outcome, Record, Wander};
+use crate::records::{Outcome, Reading, Record, Wander};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Milliseconds, Percent};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -65,6 +65,27 @@ const COUNTS: [(&str, &str, &[Outcome]); 7] = [
     ("rows_broken", "failed", &[Outcome::Failed, Outcome::Crashed, Outcome::TimedOut, Outcome::Garbled]),
 ];
 
+/// A row for programs: what was asked, how it ended, and what was read, milliseconds and bytes.
+fn measurement(row: &Record) -> Value {
+    let step = row.workload.step;
+    let asked = json!({
+        "network": row.variant.to_string(), "stage": step.stage, "step": step.cell(), "bs": row.workload.batch,
+        "outcome": row.outcome, "steps": row.steps,
+    });
+    let read = match row.reading {
+        Reading::Latency(latency) => json!({
+            "variable": "latency", "latency_ms": latency.map(|latency| latency.0), "spread": row.spread, "visits_ms": row.visits,
+        }),
+        Reading::Memory(memory) => json!({
+            "variable": "memory", "mem_alloc_bytes": memory.allocated, "mem_reserved_bytes": memory.reserved,
+            "mem_used_bytes": memory.used, "mem_avail_bytes": memory.available, "mem_free_bytes": memory.free, "capacity_bytes": memory.capacity,
+        }),
+    };
+    let both =
+        [asked, read].into_iter().filter_map(|part| if let Value::Object(part) = part { Some(part) } else { None });
+    Value::Object(both.flatten().collect())
+}
+
 impl Tally {
     /// The tally of so many earlier rows.
     pub(super) fn new(earlier: usize) -> Self {
@@ -102,7 +123,7 @@ impl Tally {
         let Spent { seconds, measuring, waiting } = self.spent();
         let json = json!({
             "networks": table.to_json(), "earlier_rows": self.earlier, "rows": self.rows.len(), "layer_rows": self.layers,
-            "failures": failures.as_ref().map(Table::to_json), "visits": self.visits[0], "wander": self.wander, "seconds": seconds, "seconds_measuring": measuring, "seconds_waiting": waiting,
+            "measurements": self.rows.iter().map(measurement).collect::<Value>(), "failures": failures.as_ref().map(Table::to_json), "visits": self.visits[0], "wander": self.wander, "seconds": seconds, "seconds_measuring": measuring, "seconds_waiting": waiting,
         });
         Summary {
             headline: self.headline(),

@@ -196,7 +196,7 @@ impl<'a> Translation<'a> {
     /// What a layer is called: after its weights, unless a layer is already (exporters merge equal weights), else as in the file.
     pub fn name(&self, call: &Call) -> String {
         let weights = call.inputs.iter().filter_map(|input| match input {
-            Value::Weight(weight) => stem(&weight.tensor),
+            Value::Weight(weight) => stem(&weight.tensor).or_else(|| stem_of_attention(weight)),
             _ => None,
         });
         weights.into_iter().next().filter(|stem| !self.builder.has(stem)).unwrap_or_else(|| own_name(call)).to_string()
@@ -520,6 +520,12 @@ fn is_within(node: &str, tensor: &str) -> bool {
 /// The layer a weight belongs to, by PyTorch's naming; `None` for names an exporter made up.
 pub(super) fn stem(weight: &str) -> Option<&str> {
     weight.strip_suffix(".weight").filter(|stem| !stem.is_empty() && !stem.contains("::"))
+}
+
+/// What the projections of PyTorch's attention are called, whose one matrix lies in the attention itself: `attn.in_proj_weight`. Of its parts
+/// none is all of it.
+fn stem_of_attention(weight: &Weight) -> Option<&str> {
+    weight.tensor.strip_suffix("_weight").filter(|_| weight.view != View::Other && weight.tensor.contains('.'))
 }
 
 /// What the file calls a node.

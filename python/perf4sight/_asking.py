@@ -1,0 +1,108 @@
+"""Questions that nothing is measured for: what a step costs, whether it fits, what makes it fit."""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from . import _network, _settings
+from ._answers import Devices, MemoryEstimate, Prediction, _shares, amount
+from ._errors import Error
+
+Amount = Union[str, int]
+
+
+def predict(
+    model: Any,
+    inputs: Any,
+    *,
+    fingerprint: "Union[str, os.PathLike[str], None]" = None,
+    target: "Union[str, os.PathLike[str], Sequence[str], None]" = None,
+    batch_sizes: Optional[Sequence[int]] = None,
+    mem_limit: Optional[Amount] = None,
+    stage: str = "training",
+    optimizer: Any = None,
+    name: Optional[str] = None,
+    **settings: Any,
+) -> "Union[Prediction, Devices]":
+    """Latency and memory of a step of `model`, and whether it fits, from a stored fingerprint or before anything is measured.
+
+    Args:
+        model: a `torch.nn.Module`, which stays as it is.
+        inputs: what it is called with: a tensor, a tuple of what goes by place, or a dictionary of what goes by name. The first axis is the batch.
+        fingerprint: the folder of a device that was profiled, such as `fingerprinting/orin/imagenet`.
+        target: instead of it a kind of device that nobody measured, such as `"orin"`, or a list of several, `["all"]` for all.
+        batch_sizes: others than the one of `inputs`.
+        mem_limit: what the step must fit into, such as `"8GiB"` or a number of bytes.
+        stage: `"training"` or `"inference"`.
+        optimizer: an optimizer of PyTorch, its class, or its name such as `"adamw"`; by default as in the profile.
+        name: what the network is called in answers; by default as its class.
+        **settings: what else the step does otherwise, by the names of the program's options: `zero_grad`, `precision`, `trainable`,
+            `frozen_normalisation`, `accumulate`. By default `trainable` is what requires gradients.
+
+    Returns a `Prediction`; of a list of targets `Devices`.
+
+    Raises `NetworkError` where the module cannot be read, `ProgramError` where the program refuses what was asked.
+    """
+    if (fingerprint is None) == (target is None):
+        raise Error("predict asks either a fingerprint or a target\n  expected: fingerprint=\"fingerprinting/orin/imagenet\", for example, or target=\"orin\"")
+    module = _network.unwrapped(model)
+    network = _network.read(module, inputs, stage, name)
+    words = [*_source(fingerprint, target), *_step(module, stage, optimizer, settings), *_batches(network, batch_sizes)]
+    told = network.ask("predict", *words, *(["--mem-limit=%s" % amount(mem_limit)] if mem_limit is not None else []))
+    devices = tuple(Prediction._told(network.name, device, [*network.warnings, *told["warnings"]]) for device in told.get("devices", [told]))
+    return Devices(devices) if _is_list(target) else devices[0]
+
+
+def estimate_memory(
+    model: Any,
+    inputs: Any,
+    *,
+    target: "Union[str, os.PathLike[str], None]" = None,
+    stage: str = "training",
+    optimizer: Any = None,
+    name: Optional[str] = None,
+    **settings: Any,
+) -> MemoryEstimate:
+    """Memory of a step of `model` on `inputs`, simulated: nothing runs, and no device is needed.
+
+    `target` is the kind of device, by default `"cuda"` where the model lies on a GPU, else `"cpu"`. Gradients are freed before each step, as
+    `zero_grad()` does, unless `zero_grad="keep"` is said. The other arguments are those of `predict`.
+
+    Raises as `predict` does.
+    """
+    module = _network.unwrapped(model)
+    network = _network.read(module, inputs, stage, name)
+    target = os.fspath(target) if target is not None else _place(module)
+    if stage == "training":
+        settings.setdefault("zero_grad", "free")
+    words = ("--target=%s" % target, *_step(module, stage, optimizer, settings), *_batches(network, None))
+    told = network.ask("predict", *words)
+    answer = told["networks"][0]
+    point = answer["predictions"][0]
+    return MemoryEstimate(
+        network=network.name, target=target, stage=stage, step=told["step"], batch=network.batch, tensors_bytes=point["tensors_bytes"],
+        low_bytes=point["memory_low_bytes"], high_bytes=point["memory_high_bytes"],
+        components=_shares((answer["breakdown"] or {}).get("by", {}), "component", "memory_bytes"), warnings=(*network.warnings, *told["warnings"]),
+        _network=network, _words=words)
+
+
+def _source(fingerprint: Any, target: Any) -> List[str]:
+    if fingerprint is not None:
+        return ["--fingerprint=%s" % os.fspath(fingerprint)]
+    return ["--target=%s" % (",".join(map(os.fspath, target)) if _is_list(target) else os.fspath(target))]
+
+
+def _is_list(target: Any) -> bool:
+    return target is not None and not isinstance(target, (str, os.PathLike))
+
+
+def _step(module: Any, stage: str, optimizer: Any, settings: Dict[str, Any]) -> List[str]:
+    return ["--stage=%s" % stage, *_settings.words(_settings.of(module, stage, optimizer, settings))]
+
+
+def _batches(network: Any, asked: Optional[Sequence[int]]) -> List[str]:
+    return ["--bs=%s" % ",".join(map(str, asked or [network.batch]))]
+
+
+def _place(module: Any) -> str:
+    return "cuda" if any(weight.is_cuda for weight in module.parameters()) else "cpu"

@@ -1,0 +1,55 @@
+"""Code that asks what numbers are, and may do something else for others: where it stands, and other numbers to try it on."""
+from __future__ import annotations
+
+import os
+import traceback
+import warnings
+from typing import Any, Callable, List
+
+from ._exporter import unheard
+
+# Operators that tell code what numbers are.
+ASKING = ("_local_scalar_dense", "equal", "nonzero", "is_nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
+
+
+def places(run: Callable[[], Any]) -> List[str]:
+    """Where code asks what the numbers of a tensor are, not just how many, while `run` runs."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    found: List[str] = []
+    others = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
+
+    class Watch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if str(function).split(".")[1] in ASKING:
+                frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(others)]
+                place = "%s:%d" % (frames[-1].filename, frames[-1].lineno or 0)
+                found.extend([place] if place not in found else [])
+            return function(*args, **(kwargs or {}))
+
+    with torch.no_grad(), unheard(), warnings.catch_warnings(), Watch():
+        warnings.simplefilter("ignore")
+        run()
+    return found
+
+
+def _drawn(tensor: Any) -> Any:
+    """Numbers that are drawn; ids are those that are there, elsewhere."""
+    import torch
+
+    if tensor.is_floating_point():
+        return torch.randn_like(tensor)
+    return tensor if tensor.dtype == torch.bool else tensor.flip(-1)
+
+
+def _negative(tensor: Any) -> Any:
+    return -tensor if tensor.is_floating_point() else _drawn(tensor)
+
+
+def _nothing(tensor: Any) -> Any:
+    return tensor * 0
+
+
+# What makes other values of the same kind from an input.
+OTHERS: List[Callable[[Any], Any]] = [_drawn, _negative, _nothing]

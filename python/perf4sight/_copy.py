@@ -1,0 +1,85 @@
+"""A copy of a module to trace: on the processor, in `float32`, its weights without memory."""
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import re
+import sys
+from collections import OrderedDict
+from typing import Any, Dict, Iterator
+
+from ._errors import NetworkError
+from ._inputs import plain
+
+# Where modules lie whose weights are no floating point numbers.
+QUANTISED = re.compile(r"torch\..*quantized|bitsandbytes|torchao")
+
+
+def check(module: Any) -> None:
+    """Refuses what is no module of plain numbers."""
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise NetworkError("%r is no torch.nn.Module" % type(module).__name__)
+    if isinstance(module, torch.jit.ScriptModule):
+        raise NetworkError("a module that was scripted or traced\n  help: give the module that it was made from")
+    for name, part in module.named_modules():
+        if QUANTISED.match(type(part).__module__):
+            raise NetworkError("%s is quantised (%s)\n  expected: a network in floating point\n  help: give the module from before it was "
+                               "quantised" % (name or "the module", type(part).__name__))
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+            raise NetworkError("%s has no size before its first run\n  help: run the module once" % name)
+        if tensor.is_quantized or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            raise NetworkError("%s is a %s, no plain tensor\n  expected: a network in floating point" % (name, type(tensor).__name__))
+
+
+def stand_in(module: Any, weights: bool = False) -> Any:
+    """A copy on the processor, in `float32`. Its parameters are the module's own where they are asked for; else they take no memory, each
+    being one zero, seen in the parameter's shape. Hooks of the user's are left out."""
+    import torch
+
+    memo: Dict[int, Any] = {}
+    for part in module.modules():
+        for key, value in vars(part).items():
+            if key.endswith("_hooks") and isinstance(value, dict):
+                memo[id(value)] = OrderedDict((number, hook) for number, hook in value.items() if _is_pytorchs(hook))
+            elif isinstance(value, torch.Tensor):
+                memo[id(value)] = plain(value).clone()
+    for buffer in module.buffers():
+        memo[id(buffer)] = plain(buffer).clone()
+    for parameter in module.parameters():
+        number = torch.float32 if parameter.is_floating_point() else parameter.dtype
+        zero = torch.zeros((), dtype=number, device="cpu").expand(parameter.shape)
+        memo[id(parameter)] = torch.nn.Parameter(plain(parameter).clone() if weights else zero, requires_grad=parameter.requires_grad)
+    return copied(module, memo)
+
+
+def copied(module: Any, memo: "Dict[int, Any] | None" = None) -> Any:
+    """A copy; NetworkError for a module that cannot be copied."""
+    try:
+        return copy.deepcopy(module, memo)
+    except Exception as problem:
+        raise NetworkError("%s cannot be copied: %s: %s" % (type(module).__name__, type(problem).__name__, problem)) from problem
+
+
+def _is_pytorchs(hook: Any) -> bool:
+    """Whether a hook makes a weight, as PyTorch's norms of weights and its pruning do."""
+    return type(hook).__module__.startswith("torch.nn.utils")
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """What is drawn and switched within is not the user's."""
+    import torch
+
+    numpy = sys.modules.get("numpy")
+    drawn, drawn_by_numpy = random.getstate(), numpy.random.get_state() if numpy else None
+    with torch.inference_mode(False), torch.random.fork_rng(devices=[]), torch.autocast("cpu", enabled=False):
+        try:
+            yield
+        finally:
+            random.setstate(drawn)
+            if numpy:
+                numpy.random.set_state(drawn_by_numpy)

@@ -1,0 +1,99 @@
+"""PyTorch's TorchScript exporter, without the package onnx, without a word, and with a few operators more."""
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from typing import Any, Iterator, Tuple
+
+from . import _symbols
+from ._errors import Error, NetworkError
+
+# ONNX's layer normalisation is an operator since 17, which PyTorch 1.13 is the first to write and every later one still does.
+OPSET = 17
+# Where PyTorch has kept the one step of its exporter that needs the package onnx: to add functions of ONNX Script, which no network here has.
+ADDS_FUNCTIONS = ("torch.onnx._internal.torchscript_exporter.onnx_proto_utils", "torch.onnx._internal.onnx_proto_utils", "torch.onnx.utils")
+
+
+def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool) -> Tuple[bytes, bool]:
+    """The ONNX file of a module from tensors to tensors, whose inputs are called `names` and have a batch, and whether code outside of PyTorch
+    asked what is in a tensor, be it only how many there are.
+
+    Raises `NetworkError` for what it cannot do, or the module's own code does not.
+    """
+    import torch
+
+    with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _symbols.known(OPSET):
+        warnings.simplefilter("always")
+        onnx = _exported(module, names, tensors, weights, torch)
+    own = os.path.dirname(torch.__file__) + os.sep
+    return onnx, any(issubclass(one.category, torch.jit.TracerWarning) and not one.filename.startswith(own) for one in heard)
+
+
+def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool, torch: Any) -> bytes:
+    classic = {} if "dynamo" not in torch.onnx.export.__code__.co_varnames else {"dynamo": False}
+    with tempfile.TemporaryDirectory(prefix="perf4sight.") as folder:
+        path = os.path.join(folder, "network.onnx")
+        try:
+            torch.onnx.export(
+                module, tensors, path, export_params=weights, training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
+                keep_initializers_as_inputs=True, opset_version=OPSET, input_names=list(names),
+                dynamic_axes={name: {0: "batch"} for name in names}, **classic)
+        except Error:
+            raise
+        except Exception as problem:  # whatever the module's own code or the exporter does not take
+            raise _failed(problem, module) from problem
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _failed(problem: Exception, module: Any) -> NetworkError:
+    """What went wrong, and in which part of the module."""
+    names = {id(part): name for name, part in module.named_modules()}
+    frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__)]
+    running = [names[id(frame.f_locals["self"])] for frame in frames if id(frame.f_locals.get("self")) in names]
+    where = running[-1] if running else ""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    told = "%s%s: %s" % ("in %s: " % where if where else "", type(problem).__name__, lines[0] if lines else "no word why")
+    return NetworkError("PyTorch cannot export %s: %s" % (type(module).__name__, told), where)
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Without what the module's code prints, and PyTorch's library: on errors all of the graph."""
+    sys.stdout.flush()
+    with contextlib.redirect_stdout(io.StringIO()), open(os.devnull, "w") as nowhere:
+        stdout = os.dup(1)
+        os.dup2(nowhere.fileno(), 1)
+        try:
+            yield
+        finally:
+            os.dup2(stdout, 1)
+            os.close(stdout)
+
+
+@contextlib.contextmanager
+def _without_onnx() -> Iterator[None]:
+    """PyTorch's exporter without the step that needs the package onnx."""
+    homes = [home for home in map(_module, ADDS_FUNCTIONS) if hasattr(home, "_add_onnxscript_fn")]
+    before = [home._add_onnxscript_fn for home in homes]
+    for home in homes:
+        home._add_onnxscript_fn = lambda proto, *_: proto
+    try:
+        yield
+    finally:
+        for home, adds in zip(homes, before):
+            home._add_onnxscript_fn = adds
+
+
+def _module(name: str) -> Any:
+    """A module, where this PyTorch has it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

@@ -1,0 +1,184 @@
+"""A module as a network file: what PyTorch's own exporter traces of a copy that has no weights, so that the module stays as it is."""
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Iterator, List, Tuple
+
+from . import _changing, _copy, _exporter, _inputs
+from ._errors import Error, NetworkError, ProgramError
+from ._program import ask
+
+# Samples that are traced. With one, code for a single sample would be taken for the network.
+SAMPLES = 2
+# Heights of images that a network is tried on which says nothing of its inputs: ImageNet's, CIFAR's, MNIST's, Inception's.
+HEIGHTS = (224, 32, 28, 299)
+# Words of a text that is made up.
+WORDS = 16
+# What holds several modules' work together, and where it keeps the module.
+WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
+# What transformers hand on to the next call besides their result.
+NO_RESULTS = ("past_key_values", "cache_params")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A module on some inputs."""
+
+    name: str
+    onnx: bytes
+    batch: int
+    # What whoever asks about it should know.
+    warnings: Tuple[str, ...] = ()
+
+    @contextlib.contextmanager
+    def file(self) -> Iterator[str]:
+        """The network as a file, for as long as the program reads it."""
+        with tempfile.TemporaryDirectory(prefix="perf4sight.") as folder:
+            path = os.path.join(folder, self.name + ".onnx")
+            with open(path, "wb") as file:
+                file.write(self.onnx)
+            yield path
+
+    def ask(self, verb: str, *words: str) -> Any:
+        """What the program answers about it."""
+        with self.file() as path:
+            return ask(verb, path, *words, known_as={path: self.name, os.path.dirname(path) + os.sep: ""})
+
+    def operations(self) -> Any:
+        """What it runs, whatever the exporter called it; what is wrong with it, where it cannot be read."""
+        try:
+            return [{key: value for key, value in layer.items() if key != "layer"} for layer in self.ask("inspect")["layers"]]
+        except ProgramError as error:
+            return str(error)
+
+
+def read(module: Any, inputs: Any, stage: str = "training", name: "str | None" = None, weights: bool = False) -> Network:
+    """The network that `module` is on `inputs` in that stage; with its weights where they are asked for.
+
+    Raises `NetworkError` where it is no network that could be read.
+    """
+    module = unwrapped(module)
+    _copy.check(module)
+    if stage not in ("training", "inference"):
+        raise Error("stage = %r\n  expected: \"training\" or \"inference\"" % (stage,))
+    given = _inputs.read(module.forward, inputs)
+    name = re.sub(r"/", "-", name) if name else re.sub(r"[^A-Za-z0-9.]", "-", type(module).__name__)
+    onnx, asks = _traced(module, given, stage, SAMPLES, lambda tensor: tensor, weights)
+    network = Network(name, onnx, given.batch)
+    places = _places(module, given, stage) if asks else []
+    if not places:
+        return network
+    where = "; ".join(places[:3])
+    _check_unchanging(network, module, given, stage, where)
+    told = "its code asks what numbers are (%s): it is taken as it ran on inputs of these values, and three others made no difference" % where
+    return replace(network, warnings=(told,))
+
+
+def unwrapped(module: Any) -> Any:
+    """The module itself, of one that was wrapped or compiled."""
+    try:
+        import torch
+    except ImportError as problem:
+        raise Error("PyTorch cannot be imported here: %s\n  expected: a Python that has torch (pip install torch)" % problem) from problem
+    while type(module).__name__ in WRAPPERS and isinstance(module, torch.nn.Module):
+        module = getattr(module, WRAPPERS[type(module).__name__])
+    return module
+
+
+def guessed(module: Any) -> Any:
+    """Inputs for a module that says nothing of them, by its first layer: an image of the first usual size that it runs on, a vector, words.
+
+    Raises `NetworkError` where nothing fits.
+    """
+    import torch
+
+    first = next((part for part in module.modules() if any(True for _ in part.parameters(recurse=False))), None)
+    if isinstance(first, torch.nn.Conv2d):
+        tried = [torch.zeros(SAMPLES, first.in_channels, height, height) for height in HEIGHTS]
+    elif isinstance(first, torch.nn.Linear):
+        tried = [torch.zeros(SAMPLES, first.in_features)]
+    elif isinstance(first, torch.nn.Embedding):
+        tried = [torch.zeros(SAMPLES, WORDS, dtype=torch.long)]
+    else:
+        tried = []
+    for inputs in tried:
+        if _runs(module, inputs):
+            return inputs
+    raise NetworkError("nothing says what %s reads\n  help: give inputs, as to predict" % type(module).__name__)
+
+
+def _runs(module: Any, inputs: Any) -> bool:
+    import torch
+
+    with _copy.undisturbed(), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            _copy.stand_in(module)(inputs)
+            return True
+        except Exception:  # whatever its code says to inputs that are not its own
+            return False
+
+
+def _traced(
+    module: Any, given: _inputs.Inputs, stage: str, samples: int, changed: Callable[[Any], Any], weights: bool = False,
+) -> Tuple[bytes, bool]:
+    """The file of a network on so many samples of changed inputs, and whether its code asks what is in a tensor."""
+    with _copy.undisturbed():
+        stand_in = _copy.stand_in(module, weights).train(stage == "training")
+        tensors = tuple(changed(tensor) for tensor in given.few(samples))
+        stand_in.forward = _flat(stand_in.forward, given)
+        return _exporter.export(stand_in, given.names, tensors, weights)
+
+
+def _flat(forward: Callable[..., Any], given: _inputs.Inputs) -> Callable[..., Any]:
+    """The same, from tensors to tensors."""
+    def flat(*tensors: Any) -> Any:
+        results: List[Any] = []
+        _collect(given.call(forward, tensors), results)
+        if not results:
+            raise NetworkError("its result holds no tensor of numbers")
+        return tuple(results)
+    return flat
+
+
+def _collect(value: Any, results: List[Any]) -> None:
+    """Tensors of a result, in order; those without a batch, such as a loss, are none."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        if value.dim() > 0 and value.is_floating_point():
+            results.append(value)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            if name not in NO_RESULTS:
+                _collect(part, results)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            _collect(part, results)
+
+
+def _places(module: Any, given: _inputs.Inputs, stage: str) -> List[str]:
+    """Where its code asks what numbers are."""
+    with _copy.undisturbed():
+        stand_in = _copy.stand_in(module).train(stage == "training")
+        return _changing.places(lambda: given.call(stand_in, given.few(SAMPLES)))
+
+
+def _check_unchanging(network: Network, module: Any, given: _inputs.Inputs, stage: str, where: str) -> None:
+    """Refuses a module that is another network on other samples: those of other values, and more of them."""
+    for changed in _changing.OTHERS:
+        problem = None
+        try:
+            onnx, _ = _traced(module, given, stage, SAMPLES + 1, changed)
+            if network.operations() != replace(network, onnx=onnx).operations():
+                problem = "what it runs differs between two inputs of the same sizes"
+        except NetworkError as error:
+            problem = "it does not run on other samples of the same sizes: %s" % error
+        if problem:
+            raise NetworkError("%s changes with its input: %s\n  expected: a module that does the same to every sample\n  help: look at %s"
+                               % (network.name, problem, where))

@@ -1,0 +1,1 @@
+../../workers/recorder/perf4sight.py

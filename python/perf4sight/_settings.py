@@ -1,0 +1,129 @@
+"""What a step does beside its stage: from keywords, an optimizer and the module itself to the options of the program."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping
+
+from ._errors import NetworkError
+
+# Those whose memory and time depend on more than their kind, and the values for which they are what the program knows by the name.
+PLAIN: Dict[str, Dict[str, Any]] = {"Adam": {"amsgrad": False}, "AdamW": {"amsgrad": False}, "RMSprop": {"momentum": 0, "centered": False}, "SGD": {}}
+
+
+def words(settings: Mapping[str, Any]) -> List[str]:
+    """Options of the program; what is None is left out."""
+    named = [(name, value) for name, value in settings.items() if value is not None]
+    return ["--%s=%s" % (name.replace("_", "-"), value) for name, value in named]
+
+
+def keys(settings: Mapping[str, Any]) -> List[str]:
+    """The same as keys of a configuration, whose words stand in quotes."""
+    named = [(name, value) for name, value in settings.items() if value is not None]
+    return ["%s= %r" % (name, value) for name, value in named]
+
+
+def of(module: Any, stage: str, optimizer: Any, settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """What keywords say, and of what they leave open what the optimizer and the module say: which weights are trained, how
+    batch normalisations work, whether the weights are in bfloat16.
+
+    Raises `NetworkError` for what no step that the program knows does.
+    """
+    told = dict(settings)
+    numbers = _numbers(module)
+    if "bfloat16" in numbers:
+        told.setdefault("precision", "bf16")
+    if stage == "inference":
+        return told
+    told.setdefault("optimizer", _optimizer(optimizer))
+    if _is_optimizer(optimizer):
+        _check_complete(module, optimizer)
+        told.setdefault("zero_grad", "free")
+    if told.get("trainable") is None:
+        told["trainable"] = trainable(module)
+    if told.get("frozen_normalisation") is None and _keeps_statistics(module):
+        told["frozen_normalisation"] = "eval"
+    return told
+
+
+def _numbers(module: Any) -> "set[str]":
+    numbers = {str(weight.dtype).replace("torch.", "") for weight in module.parameters() if weight.is_floating_point()}
+    if numbers <= {"float32"} or numbers == {"bfloat16"}:
+        return numbers
+    raise NetworkError("the weights are in %s\n  expected: all in float32, or all in bfloat16\n  help: give the module before it was cast, and "
+                       "say precision= where it is trained in another one" % " and ".join(sorted(numbers)))
+
+
+def _is_optimizer(optimizer: Any) -> bool:
+    return optimizer is not None and not isinstance(optimizer, (str, type))
+
+
+def _optimizer(optimizer: Any) -> Any:
+    """The program's word for an optimizer; for one that it does not know the optimizer's own, which it refuses."""
+    if optimizer is None or isinstance(optimizer, str):
+        return optimizer
+    kind = optimizer if isinstance(optimizer, type) else type(optimizer)
+    chosen = getattr(optimizer, "defaults", {}) if _is_optimizer(optimizer) else {}
+    plain = PLAIN.get(kind.__name__, {})
+    for name, value in plain.items():
+        if chosen.get(name, value) != value:
+            raise NetworkError("%s with %s = %r keeps more than %s\n  expected: %s = %r" % (kind.__name__, name, chosen[name], kind.__name__.lower(), name, value))
+    # PyTorch's own default of momentum is none.
+    if kind.__name__ == "SGD" and not chosen.get("momentum"):
+        return "sgd_without_momentum"
+    return kind.__name__.lower()
+
+
+def _check_complete(module: Any, optimizer: Any) -> None:
+    """Refuses an optimizer that leaves weights alone for which gradients are computed all the same."""
+    changed = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+    left = [name for name, weight in module.named_parameters() if weight.requires_grad and id(weight) not in changed]
+    if left:
+        raise NetworkError("the optimizer changes none of %s, which require gradients\n  help: requires_grad_(False) for what is not trained, or "
+                           "give the optimizer by its name" % _some(left))
+
+
+def trainable(module: Any) -> "str | None":
+    """Which weights require gradients, as the program says it; None where all do, and where nothing was ever asked for."""
+    trained = {name: weight.requires_grad for name, weight in module.named_parameters()}
+    if all(trained.values()):
+        return None
+    if not any(trained.values()):
+        raise NetworkError("no weight requires a gradient\n  expected: some that are trained\n  help: ask for stage=\"inference\", or say trainable=\"all\"")
+    if all(name.endswith("bias") == learns for name, learns in trained.items()):
+        return "bias"
+    found: List[str] = []
+    _patterns(module, "", found)
+    return ",".join(found)
+
+
+def _patterns(module: Any, name: str, found: List[str]) -> None:
+    """Patterns of the layers below a module that are trained."""
+    weights = [weight.requires_grad for weight in module.parameters()]
+    children = list(module.named_children())
+    if not any(weights):
+        return
+    if name and all(weights):
+        found.extend([name, name + ".*"] if children or _lonely(module) else [name])
+        return
+    own = [(of, weight.requires_grad) for of, weight in module.named_parameters(recurse=False)]
+    layer = [learns for of, learns in own if of in ("weight", "bias")]
+    if len(set(layer)) > 1:
+        raise NetworkError("of %s only a part is trained\n  expected: layers whose weight and bias are both trained or both frozen, or all biases"
+                           % (name or "the module"))
+    found.extend("%s.%s" % (name, of) if name else of for of, learns in own if learns and of not in ("weight", "bias"))
+    for child, part in children:
+        _patterns(part, "%s.%s" % (name, child) if name else child, found)
+
+
+def _lonely(module: Any) -> bool:
+    """Whether it has weights that are no layer's, which are known by names of their own."""
+    return any(name not in ("weight", "bias") for name, _ in module.named_parameters(recurse=False))
+
+
+def _keeps_statistics(module: Any) -> bool:
+    """Whether normalisations of a module in training are held in evaluation, as those with frozen weights are."""
+    norms = [part for part in module.modules() if "BatchNorm" in type(part).__name__]
+    return module.training and any(not part.training for part in norms)
+
+
+def _some(names: List[str]) -> str:
+    return ", ".join(names[:3]) + (" and %d more" % (len(names) - 3) if len(names) > 3 else "")

@@ -1,0 +1,53 @@
+"""Operators that PyTorch's exporter has no word for, in words that the program knows."""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+
+@contextlib.contextmanager
+def known(opset: int) -> Iterator[None]:
+    """The exporter with these operators, and afterwards as it was."""
+    import torch
+
+    words = {"aten::adaptive_avg_pool2d": _adaptive_pool, "aten::rms_norm": _rms_norm}
+    for operator, symbol in words.items():
+        torch.onnx.register_custom_op_symbolic(operator, symbol, opset)
+    try:
+        yield
+    finally:
+        for operator in words:
+            torch.onnx.unregister_custom_op_symbolic(operator, opset)
+
+
+def _numbers(value: Any) -> "list[int | None]":
+    """Of a list that the graph was traced with; None for what is no constant."""
+    node = value.node()
+    if node.kind() == "onnx::Constant":
+        constant = node["value"] if hasattr(node, "__getitem__") else node.t("value")
+        return [int(number) for number in constant.flatten().tolist()]
+    read = [part.node() for part in node.inputs()]
+    return [_number(part) for part in read]
+
+
+def _number(node: Any) -> "int | None":
+    if node.kind() not in ("onnx::Constant", "prim::Constant") or not node.hasAttribute("value"):
+        return None
+    return int(node.t("value").item()) if node.kindOf("value") == "t" else int(node.i("value"))
+
+
+def _adaptive_pool(graph: Any, image: Any, size: Any) -> Any:
+    """Windows of any size, which may overlap; ONNX has only the one over everything."""
+    sizes = _numbers(size)
+    shape = image.type().varyingSizes()
+    sizes = [own if asked is None else asked for asked, own in zip(sizes, shape[-2:])]
+    if sizes == [1, 1]:
+        return graph.op("GlobalAveragePool", image)
+    pooled = graph.op("perf4sight::AdaptiveAveragePool", image, output_size_i=sizes)
+    return pooled.setType(image.type().with_sizes([*shape[:-2], *sizes]))
+
+
+def _rms_norm(graph: Any, features: Any, axes: Any, weight: Any, epsilon: Any) -> Any:
+    """ONNX has it since operator set 23."""
+    inputs = [features] if weight.node().mustBeNone() else [features, weight]
+    return graph.op("RMSNormalization", *inputs, axis_i=-len(_numbers(axes))).setType(features.type())

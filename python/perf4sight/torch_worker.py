@@ -1,0 +1,1 @@
+../../workers/torch_worker.py

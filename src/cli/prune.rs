@@ -1,0 +1,61 @@
+//! The arguments of `perf4sight prune`.
+
+use super::words;
+use crate::error::Result;
+use crate::network::onnx::{self, parse_dim};
+use crate::network::zoo::Dataset;
+use crate::pruning::Mode;
+use crate::sections::prune;
+use clap::Args;
+use glob::Pattern;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(super) struct Prune {
+    /// An ONNX file or the name of a known network
+    #[arg(value_name = "NET.onnx|NAME", value_parser = words::networks(), hide_possible_values = true)]
+    network: String,
+
+    /// Percent of all parameters to remove
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    level: f64,
+
+    /// Which filters go first: at random, at random with late or early layers preferred, or those with the smallest mean magnitude, which
+    /// needs a file with weights
+    #[arg(long, default_value = "random", value_parser = Mode::ALL.map(Mode::name))]
+    mode: String,
+
+    /// Seed of what is drawn
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Layers that keep all channels that they read and give, by patterns of their names such as 'encoder.*.attn.*'; may be given several times
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::new)]
+    keep: Vec<Pattern>,
+
+    /// Where to write the smaller network
+    #[arg(long, value_name = "FILE.onnx")]
+    out: Option<PathBuf>,
+
+    /// Whose images and classes a known network is built for
+    #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
+    dataset: String,
+
+    /// How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
+    dims: Vec<(String, u64)>,
+}
+
+impl Prune {
+    pub fn into_verb(self) -> Result<prune::Prune> {
+        let Prune { network, level, mode, seed, keep, out, dataset, dims } = self;
+        let (mode, dataset, dims) = (Mode::parse(&mode)?, Dataset::parse(&dataset)?, onnx::dims(dims)?);
+        Ok(prune::Prune { network, level, mode, seed, keep, out, dataset, dims })
+    }
+}
+
+/// A share that leaves something.
+fn percent(word: &str) -> std::result::Result<f64, String> {
+    let percent = word.parse::<f64>().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or_else(|| "that is no percentage from 0 to below 100; write such as 50".to_owned())
+}

@@ -1,0 +1,109 @@
+"""Small modules that hold what networks of today hold."""
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    """A residual block with a depthwise convolution, as in MobileNetV2 (Sandler et al. 2018)."""
+
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.expand = nn.Sequential(nn.Conv2d(width, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU())
+        self.depthwise = nn.Sequential(nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden, bias=False), nn.BatchNorm2d(hidden), nn.ReLU())
+        self.project = nn.Sequential(nn.Conv2d(hidden, width, 1, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x):
+        return torch.relu(x + self.project(self.depthwise(self.expand(x))))
+
+
+class Images(nn.Module):
+    """A convolution, residual blocks, one in groups, a classifier behind a flattened image."""
+
+    def __init__(self, classes=10):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
+        self.blocks = nn.Sequential(Block(16, 48), Block(16, 48))
+        self.grouped = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1, groups=4, bias=False), nn.BatchNorm2d(32), nn.ReLU())
+        self.tail = nn.Sequential(nn.Conv2d(32, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2))
+        self.classifier = nn.Linear(64 * 8 * 8, classes)
+
+    def forward(self, x):
+        return self.classifier(self.tail(self.grouped(self.blocks(self.stem(x)))).flatten(1))
+
+
+class Words(nn.Module):
+    """A small transformer as they are called in transformers: by name, its result a dictionary, the head tied to the words."""
+
+    def __init__(self, rows=100, width=32, heads=4, hidden=64, places=32):
+        super().__init__()
+        self.words, self.places = nn.Embedding(rows, width), nn.Embedding(places, width)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, hidden, batch_first=True) for _ in range(2))
+        self.head = nn.Linear(width, rows, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, input_ids=None, labels=None, *, use_cache=False, **_):
+        x = self.words(input_ids) + self.places(torch.arange(input_ids.shape[1], device=input_ids.device))
+        for layer in self.layers:
+            x = layer(x)
+        logits = self.head(x)
+        result = {"logits": logits, "past_key_values": [(x, x)]}
+        if labels is not None:
+            result["loss"] = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return result
+
+
+class Attention(nn.Module):
+    """Attention whose number of heads stands in its code."""
+
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads, self.width = heads, width
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, places, _ = x.shape
+        q, k, v = self.qkv(x).reshape(batch, places, 3, self.heads, self.width // self.heads).permute(2, 0, 3, 1, 4)
+        weights = torch.softmax(q @ k.transpose(-2, -1) * (self.width // self.heads) ** -0.5, dim=-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(batch, places, self.width))
+
+
+class Tokens(nn.Module):
+    """Two blocks of that attention."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.words = nn.Embedding(50, width)
+        self.attentions = nn.ModuleList(Attention(width) for _ in range(2))
+        self.mlps = nn.ModuleList(nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 96), nn.GELU(), nn.Linear(96, width)) for _ in range(2))
+        self.classify = nn.Linear(width, 5)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for attention, mlp in zip(self.attentions, self.mlps):
+            x = x + attention(x)
+            x = x + mlp(x)
+        return self.classify(x.mean(1))
+
+
+class Doubtful(nn.Module):
+    """Runs one layer or two, by what its input holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.a(x) if x.sum() > 0 else self.b(self.a(x))
+
+
+class Guarded(nn.Module):
+    """Looks at its input, and always does the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+
+    def forward(self, x):
+        if torch.isnan(x).any():
+            raise ValueError("not a number")
+        return self.a(x)

@@ -1,0 +1,288 @@
+"""The Python module, from outside: `PATH=target/debug:$PATH PYTHONPATH=python python3 -m unittest discover tests/python`.
+
+Also run by `cargo test --test suite python_module`, where a Python has torch.
+"""
+import copy
+import os
+import random
+import re
+import tempfile
+import unittest
+import warnings
+
+import torch
+from torch import nn
+
+import perf4sight
+from networks import Doubtful, Guarded, Images, Tokens, Words
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
+IMAGES = torch.randn(4, 3, 32, 32)
+torch.set_num_threads(1)
+
+
+def weights(module):
+    """Bytes of a module's parameters."""
+    return sum(4 * weight.numel() for weight in module.parameters())
+
+
+def component(estimate, name):
+    return next(share.amount for share in estimate.components if share.name == name)
+
+
+class Estimates(unittest.TestCase):
+    def test_what_optimizers_keep_is_what_they_are_known_to(self):
+        # Adam has two averages of every weight's gradient (Kingma and Ba 2015), momentum one, plain descent none.
+        model = Images()
+        for optimizer, copies in [(torch.optim.AdamW(model.parameters()), 2), (torch.optim.SGD(model.parameters(), lr=1, momentum=0.9), 1),
+                                  (torch.optim.SGD(model.parameters(), lr=1), 0), ("adam", 2), (torch.optim.RMSprop, 1)]:
+            kept = component(perf4sight.estimate_memory(model, IMAGES, optimizer=optimizer), "optimizer state")
+            # Steps that are counted are numbers of a few bytes for each of the 27 tensors; blocks are multiples of 64 bytes.
+            self.assertLess(abs(kept - copies * weights(model)), 27 * 3 * 64, optimizer)
+
+    def test_it_is_what_the_worker_counts(self):
+        for model, inputs in [(Images(), torch.randn(8, 3, 32, 32)), (Tokens(), torch.zeros(8, 24, dtype=torch.long))]:
+            for settings in [dict(optimizer="adamw"), dict(trainable="last 2"), dict(stage="inference")]:
+                counted = perf4sight.profile(model, inputs, threads=1, variables=["memory"], **settings).at(8).tensors_bytes
+                estimated = perf4sight.estimate_memory(model, inputs, **settings).tensors_bytes
+                self.assertLess(abs(estimated / counted - 1), 0.06, (type(model).__name__, settings, estimated, counted))
+
+    def test_frozen_weights_have_neither_gradient_nor_state(self):
+        model = Images().requires_grad_(False)
+        model.classifier.requires_grad_(True)
+        model.tail.requires_grad_(True)
+        estimate = perf4sight.estimate_memory(model, IMAGES, optimizer="adam")
+        self.assertIn("trainable=tail,tail.*,classifier", estimate.step)
+        trained = weights(model.classifier) + weights(model.tail)
+        self.assertLess(abs(component(estimate, "optimizer state") - 2 * trained), 27 * 3 * 64)
+
+    def test_it_fits_where_there_is_more_than_it_needs(self):
+        estimate = perf4sight.estimate_memory(Images(), IMAGES)
+        self.assertTrue(estimate.fits("8GiB"))
+        self.assertTrue(estimate.fits(estimate.high_bytes * 2))
+        self.assertFalse(estimate.fits(estimate.tensors_bytes))
+        self.assertGreater(estimate.largest_batch("8GiB"), estimate.largest_batch("1GiB"))
+
+    def test_more_samples_need_more(self):
+        few, many = (perf4sight.estimate_memory(Words(), {"input_ids": torch.zeros(batch, 16, dtype=torch.long)}) for batch in (2, 64))
+        self.assertEqual((few.batch, many.batch), (2, 64))
+        self.assertGreater(component(many, "activations"), 16 * component(few, "activations"))
+
+
+class Predictions(unittest.TestCase):
+    def test_a_fingerprint_answers(self):
+        answer = perf4sight.predict(Images(), IMAGES, fingerprint=FINGERPRINT, optimizer="adamw", mem_limit="8GiB", batch_sizes=[1, 4, 16])
+        self.assertEqual((answer.device, answer.stage, answer.limit_bytes, answer.prior), ("epyc-1-core", "training", 8 << 30, False))
+        self.assertEqual([point.batch for point in answer.points], [1, 4, 16])
+        self.assertTrue(answer.fits and answer.safe_batch > 16)
+        self.assertTrue(all(point.latency_low_ms < point.latency_ms < point.latency_high_ms for point in answer.points))
+        self.assertIn("optimizer=adamw", answer.step)
+        for told in ("Images on epyc-1-core", "memory at its peak", "the largest safe batch is"):
+            self.assertIn(told, str(answer))
+
+    def test_devices_that_nobody_measured_have_a_line_each(self):
+        answer = perf4sight.predict(Images(), IMAGES, target=["tx2", "orin"], mem_limit=4 << 30)
+        self.assertEqual([one.device for one in answer.predictions], ["tx2", "orin"])
+        self.assertTrue(all(one.prior for one in answer.predictions))
+        self.assertEqual(len(str(answer).splitlines()), 5)
+        self.assertEqual(perf4sight.predict(Images(), IMAGES, target="orin", mem_limit=4 << 30), answer.on("orin"))
+
+    def test_notebooks_get_html_that_hides_nothing(self):
+        html = perf4sight.predict(Images(), IMAGES, target="orin", name="a<b>&c")._repr_html_()
+        self.assertIn("a&lt;b&gt;&amp;c", html)
+        self.assertNotIn("<b>", html)
+        self.assertEqual(html.count("<table>"), html.count("</table>"))
+
+    def test_inputs_come_in_every_form(self):
+        ids = torch.zeros(8, 16, dtype=torch.long)
+        forms = [ids, (ids,), {"input_ids": ids}, {"input_ids": ids, "use_cache": False}, [ids, None]]
+        answers = {perf4sight.estimate_memory(Words(), inputs).tensors_bytes for inputs in forms}
+        self.assertEqual(len(answers), 1)
+        with_labels = perf4sight.estimate_memory(Words(), {"input_ids": ids, "labels": ids})
+        self.assertEqual(with_labels.batch, 8)
+
+    def test_wrapped_modules_are_what_they_wrap(self):
+        plain, wrapped = (perf4sight.estimate_memory(model, IMAGES) for model in (Images(), nn.DataParallel(Images())))
+        self.assertEqual(plain, wrapped)
+
+
+class Untouched(unittest.TestCase):
+    def test_the_module_stays_as_it_is(self):
+        model = Images().eval()
+        model.stem[0].weight.requires_grad_(False)
+        model.classifier.weight.grad = torch.ones_like(model.classifier.weight)
+        heard = []
+        model.stem.register_forward_hook(lambda *_: heard.append(1))
+        model.tail.train()
+        before, modes = copy.deepcopy(model.state_dict()), [part.training for part in model.modules()]
+        torch.manual_seed(7)
+        random.seed(7)
+        drawn = torch.get_rng_state(), random.getstate()
+        perf4sight.estimate_memory(model, IMAGES, trainable="all")
+        perf4sight.predict(model, IMAGES, target="orin", stage="inference")
+        perf4sight.prune(model, 0.3, IMAGES)
+        self.assertTrue(all(torch.equal(value, before[name]) for name, value in model.state_dict().items()))
+        self.assertEqual([part.training for part in model.modules()], modes)
+        self.assertFalse(model.stem[0].weight.requires_grad)
+        self.assertTrue(bool((model.classifier.weight.grad == 1).all()))
+        self.assertEqual((heard, len(model.stem._forward_hooks)), ([], 1))
+        self.assertTrue(torch.equal(torch.get_rng_state(), drawn[0]) and random.getstate() == drawn[1])
+        self.assertNotIn("forward", vars(model))
+
+    def test_nothing_is_left_behind(self):
+        here, before = os.getcwd(), tempfile.tempdir
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as elsewhere:
+            tempfile.tempdir = elsewhere
+            os.chdir(folder)
+            try:
+                perf4sight.estimate_memory(Images(), IMAGES)
+                perf4sight.prune(Images(), 0.3, IMAGES)
+                with self.assertRaises(perf4sight.NetworkError):
+                    perf4sight.estimate_memory(Images(), torch.randn(4, 5))
+                self.assertEqual((os.listdir(folder), os.listdir(elsewhere)), ([], []))
+            finally:
+                os.chdir(here)
+                tempfile.tempdir = before
+
+
+class Refusals(unittest.TestCase):
+    def refuses(self, told, model, inputs, error=perf4sight.NetworkError, **asked):
+        with self.assertRaises(error) as raised:
+            perf4sight.estimate_memory(model, inputs, **asked)
+        self.assertRegex(str(raised.exception), told)
+        return raised.exception
+
+    def test_what_is_no_one_network(self):
+        row = torch.ones(4, 8)
+        self.refuses(r"Doubtful changes with its input.*\n.*\n.*networks\.py:\d+", Doubtful(), row)
+        self.refuses("no torch.nn.Module", 5, row)
+        self.refuses("scripted or traced", torch.jit.script(nn.Linear(8, 8)), row)
+        self.refuses("no size before its first run", nn.LazyLinear(8), row)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            quantised = torch.quantization.quantize_dynamic(nn.Sequential(nn.Linear(8, 8)), {nn.Linear})
+        self.refuses("0 is quantised", quantised, row)
+        self.refuses("weights are in float16", nn.Linear(8, 8).half(), row.half())
+
+    def test_a_doubt_is_told(self):
+        estimate = perf4sight.estimate_memory(Guarded(), torch.ones(4, 8))
+        self.assertRegex(estimate.warnings[0], r"asks what numbers are \(.*networks\.py:\d+\)")
+
+    def test_inputs_that_are_none(self):
+        self.refuses("no tensor with a batch", nn.Linear(8, 8), 5)
+        self.refuses("hold no sample", nn.Linear(8, 8), torch.ones(0, 8))
+        wrong = self.refuses("in stem.0: RuntimeError", Images(), torch.ones(4, 8))
+        self.assertEqual(wrong.layer, "stem.0")
+
+    def test_steps_that_nobody_knows(self):
+        model, row = nn.Linear(8, 8), torch.ones(4, 8)
+        self.refuses("adagrad", model, row, perf4sight.ProgramError, optimizer=torch.optim.Adagrad)
+        self.refuses("amsgrad", model, row, optimizer=torch.optim.Adam(model.parameters(), amsgrad=True))
+        self.refuses("none of bias", model, row, optimizer=torch.optim.Adam([model.weight]))
+        self.refuses("--banana", model, row, perf4sight.ProgramError, banana=3)
+        self.refuses("orin", model, row, perf4sight.ProgramError, target="orino")
+        self.refuses("training.*or.*inference", model, row, perf4sight.Error, stage="both")
+        self.refuses("no weight requires a gradient", model.requires_grad_(False), row)
+
+    def test_one_source_is_asked(self):
+        for asked in [{}, dict(fingerprint=FINGERPRINT, target="orin")]:
+            with self.assertRaisesRegex(perf4sight.Error, "either a fingerprint or a target"):
+                perf4sight.predict(Images(), IMAGES, **asked)
+
+
+class Pruning(unittest.TestCase):
+    def test_what_is_left_computes_what_the_whole_computes_without_what_went(self):
+        torch.manual_seed(3)
+        model = Images()
+        for part in model.modules():
+            if isinstance(part, nn.BatchNorm2d):
+                nn.init.uniform_(part.weight, 0.5, 1.5)
+                nn.init.uniform_(part.bias, -0.5, 0.5)
+                nn.init.uniform_(part.running_mean, -0.1, 0.1)
+        for mode in ("l1", "random"):
+            smaller = perf4sight.prune(model, 0.5, IMAGES, mode=mode)
+            share = 1 - weights(smaller) / weights(model)
+            self.assertLess(abs(share - 0.5), 0.02)
+            masked = copy.deepcopy(model).eval()
+            for name, part in masked.named_modules():
+                if isinstance(part, nn.BatchNorm2d):
+                    # Scales were drawn, so that they tell which channels are left; one that gives nothing is as good as gone.
+                    gone = ~torch.isin(part.weight, smaller.get_submodule(name).weight)
+                    part.weight.data[gone] = 0
+                    part.bias.data[gone] = 0
+            with torch.no_grad():
+                whole, left = masked(IMAGES), smaller.eval()(IMAGES)
+            self.assertTrue(torch.allclose(whole, left, atol=1e-4), (mode, float((whole - left).abs().max())))
+
+    def test_layers_say_what_they_are(self):
+        smaller = perf4sight.prune(Images(), 0.5)  # images of 224 do not fit the classifier, those of 32 do
+        stem, depthwise, grouped = smaller.stem[0], smaller.blocks[0].depthwise[0], smaller.grouped[0]
+        self.assertEqual(stem.out_channels, stem.weight.shape[0])
+        self.assertEqual(smaller.stem[1].num_features, stem.out_channels)
+        self.assertEqual((depthwise.groups, depthwise.in_channels), (depthwise.out_channels,) * 2)
+        self.assertEqual((grouped.groups, grouped.weight.shape[1] * 4), (4, grouped.in_channels))
+        self.assertEqual(smaller.classifier.in_features, smaller.classifier.weight.shape[1])
+        smaller(IMAGES).sum().backward()
+
+    def test_shared_weights_stay_shared(self):
+        model = Words()
+        smaller = perf4sight.prune(model, 0.2, {"input_ids": torch.zeros(2, 16, dtype=torch.long)})
+        self.assertIs(smaller.head.weight, smaller.words.weight)
+        self.assertLess(smaller.layers[0].linear1.out_features, 64)
+        self.assertEqual(smaller.layers[0].self_attn.in_proj_weight.shape, model.layers[0].self_attn.in_proj_weight.shape)
+
+    def test_numbers_in_the_code_are_told_and_layers_can_be_kept(self):
+        tokens = torch.zeros(2, 24, dtype=torch.long)
+        with self.assertRaisesRegex(perf4sight.NetworkError, "with fewer channels.*\n.*\n.*keep=") as raised:
+            perf4sight.prune(Tokens(), 0.5, tokens)
+        self.assertIn("attentions", raised.exception.layer)
+        smaller = perf4sight.prune(Tokens(), 0.3, tokens, keep=["attentions.*"])
+        self.assertEqual(smaller.attentions[0].qkv.weight.shape, (96, 32))
+        self.assertLess(smaller.mlps[0][1].out_features, 96)
+        with self.assertRaisesRegex(perf4sight.ProgramError, 'no layer is called "attention.x"'):
+            perf4sight.prune(Tokens(), 0.3, tokens, keep=["attention.x"])
+
+    def test_what_cannot_be_cut_is_told(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            normed = nn.Sequential(nn.utils.weight_norm(nn.Conv2d(3, 16, 3)), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.Flatten())
+        with self.assertRaisesRegex(perf4sight.NetworkError, "the weight of 0 is computed from others|cannot be copied"):
+            perf4sight.prune(normed, 0.5, IMAGES, mode="random")
+
+
+class Profiles(unittest.TestCase):
+    def test_every_batch_size_is_measured(self):
+        profile = perf4sight.profile(Images(), IMAGES, batch_sizes=[1, 8], threads=1, optimizer="adam")
+        self.assertEqual([one.batch for one in profile.measurements], [1, 8])
+        self.assertTrue(all(one.latency_ms > 0 and one.steps > 0 for one in profile.measurements), profile)
+        self.assertLess(profile.at(1).tensors_bytes, profile.at(8).tensors_bytes)
+        self.assertIn("measured on cpu", str(profile))
+        self.assertEqual(profile.step, "optimizer=adam; zero_grad=free")
+
+    def test_what_does_not_fit_is_an_outcome(self):
+        profile = perf4sight.profile(nn.Linear(4000, 4000), torch.randn(2, 4000), threads=1, mem_limit="100MiB")
+        self.assertEqual((profile.at(2).outcome, profile.at(2).latency_ms), ("out_of_memory", None))
+
+
+class Documentation(unittest.TestCase):
+    def test_examples_run(self):
+        with open(os.path.join(ROOT, "docs", "python.md")) as file:
+            examples = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+        self.assertGreater(len(examples), 3)
+        here = os.getcwd()
+        os.chdir(ROOT)
+        try:
+            exec("\n".join(examples), {})
+        finally:
+            os.chdir(here)
+
+    def test_iterations_are_marked_as_published(self):
+        from perf4sight import Profiler
+        profiler = Profiler("name", directory="elsewhere")
+        profiler.enable_profiling()
+        profiler.disable_profiling()
+
+
+if __name__ == "__main__":
+    unittest.main()
