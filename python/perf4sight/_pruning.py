@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from typing import Any, List, Mapping, Sequence
 
@@ -73,7 +74,8 @@ def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
 
 
 def _remedy(layer: str) -> str:
-    kept = 'keep=["%s*"]' % layer if layer else "keep"
+    alike = re.sub(r"(?<![^.])\d+(?![^.])", "*", layer)  # the same part of every block
+    kept = 'keep=["%s*"]' % alike if layer else "keep"
     return "\n  expected: a forward that holds no numbers of channels\n  help: %s leaves layers as they are" % kept
 
 
