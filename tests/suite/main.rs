@@ -40,6 +40,7 @@ mod onnx_files;
 mod pipeline;
 mod predict;
 mod profile;
+mod prune_verb;
 mod pruning;
 mod python_module;
 mod record;

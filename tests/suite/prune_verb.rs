@@ -1,0 +1,54 @@
+//! `perf4sight prune`: what is left of every layer is what the smaller network is made of.
+
+use crate::fixtures::Scene;
+use serde_json::Value;
+
+/// How many positions are left of a layer's inputs or outputs, and how many there were.
+fn left(layer: &Value, side: &str) -> Option<(usize, usize)> {
+    let side = layer[side].as_object()?;
+    Some((side["kept"].as_array().unwrap().len(), side["of"].as_u64().unwrap() as usize))
+}
+
+#[test]
+fn the_slices_of_vgg_are_those_of_the_network_that_is_written() {
+    let scene = Scene::new();
+    let told = scene.run("prune vgg11 --level 50 --out small.onnx --json").succeeds().json();
+    assert!((told["percent"].as_f64().unwrap() - 50.0).abs() <= 2.0, "{}", told["percent"]);
+    let shown = scene.run("inspect small.onnx --json").succeeds().json();
+    assert_eq!(shown["totals"]["parameters"], told["parameters"]["after"]);
+    let layers = told["layers"].as_array().unwrap();
+    for layer in layers.iter().filter(|layer| layer["operation"] == "conv") {
+        // Parameters of a convolution with a bias: inputs x outputs x 3 x 3 and one for each output (Simonyan and Zisserman 2015).
+        let name = &layer["layer"];
+        let inputs = left(layer, "inputs").map_or(3, |(kept, _)| kept);
+        let (outputs, _) = left(layer, "outputs").unwrap();
+        let small = shown["layers"].as_array().unwrap().iter().find(|small| small["layer"] == *name).unwrap();
+        assert_eq!(small["parameters"], inputs * outputs * 9 + outputs, "{name}");
+    }
+    // The classifier reads a map of 7 x 7 of every channel of the last convolution.
+    let last = layers.iter().rfind(|layer| layer["operation"] == "conv").unwrap();
+    let first = layers.iter().find(|layer| layer["operation"] == "linear").unwrap();
+    let [(kept, of), (channels, all)] = [left(first, "inputs").unwrap(), left(last, "outputs").unwrap()];
+    assert_eq!((kept, of), (channels * 49, all * 49));
+    assert!(left(first, "outputs").is_none(), "classifiers of CNNs are left alone");
+}
+
+#[test]
+fn layers_that_are_kept_are_not_among_the_smaller_ones() {
+    let told = Scene::new().run("prune resnet18 --level 30 --keep layer3.* --keep conv1 --json").succeeds().json();
+    let names: Vec<&str> =
+        told["layers"].as_array().unwrap().iter().map(|layer| layer["layer"].as_str().unwrap()).collect();
+    assert!(names.iter().all(|name| !name.starts_with("layer3.")), "{names:?}");
+    assert!(!names.contains(&"conv1") && names.contains(&"layer1.0.conv1"), "{names:?}");
+}
+
+#[test]
+fn what_cannot_be_pruned_so_is_refused() {
+    let scene = Scene::new();
+    scene.run("prune resnet18 --level 30 --keep layer9.*").fails(2).says("no layer is called \"layer9.*\"");
+    scene.run("prune resnet18 --level 30 --keep *").fails(4).says("no filter can go");
+    scene.run("prune resnet18 --level 100").fails(2).says("from 0 to below 100");
+    scene.run("prune resnet18 --level 30 --mode l1").fails(4).says("needs the weights");
+    scene.run("prune resnet18 --level 30 --mode l2").fails(2).says("random_weighted");
+    scene.run("prune absent.onnx --level 30").fails(6).says("absent.onnx");
+}
