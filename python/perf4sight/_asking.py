@@ -37,7 +37,7 @@ def predict(
         optimizer: an optimizer of PyTorch, its class, or its name such as `"adamw"`; by default as in the profile.
         name: what the network is called in answers; by default as its class.
         **settings: what else the step does otherwise, by the names of the program's options: `zero_grad`, `precision`, `trainable`,
-            `frozen_normalisation`, `accumulate`. By default `trainable` is what requires gradients.
+            `frozen_normalisation`, `accumulate`, `checkpoint`. By default `trainable` is what requires gradients.
 
     Returns a `Prediction`; of a list of targets `Devices`.
 
