@@ -15,7 +15,6 @@ use crate::network::{
     Storage, TopK,
 };
 use crate::platform::{Mask, Rectifier};
-use crate::workload::FrozenNormalisation;
 
 /// What an operation does to memory.
 pub(super) fn rule(operation: Operation) -> Rule {
@@ -165,10 +164,9 @@ fn batch_norm(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     if !operation.step.trains() {
         return rule.forward([Output]);
     }
-    let evaluates = operation.step.frozen_normalisation == FrozenNormalisation::Eval;
-    let rule = match evaluates && !operation.network.trains(operation.node) {
-        true => rule.forward([Output]).saves([Saved::Input(0)]),
-        false => {
+    let rule = match operation.network.works_as_in_training(operation.node, operation.step) {
+        false => rule.forward([Output]).saves([Saved::Input(0)]),
+        true => {
             let counts = counter.map_or(vec![], |counter| vec![Take(counter), Drop(0)]);
             rule.forward(counts).forward([Output, Keep(mean), Keep(deviation)]).saves([Saved::Input(0)])
         }

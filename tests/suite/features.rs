@@ -1,12 +1,12 @@
 //! Features against a convolution worked out by hand and against the published fitter's own numbers.
 
 use super::fixtures::shared;
-use perf4sight::features::physical::{Pass, kernels};
+use perf4sight::features::physical::{Class, Pass, kernels};
 use perf4sight::features::{features, names};
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
-use perf4sight::workload::{Accumulate, Checkpoint, Stage, Step, Trainable, Workload};
+use perf4sight::workload::{Accumulate, Checkpoint, FrozenNormalisation, Stage, Step, Trainable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
 const TRAINING_OF_2: Workload = Workload::published(Stage::Training, 2);
@@ -116,6 +116,28 @@ fn what_is_not_trained_is_not_computed() {
         kernels.map(|kernel| kernel.traffic.fixed).sum()
     };
     assert_eq!(updated("classifier"), 6.0 * 4.0 * 513_000.0);
+}
+
+#[test]
+fn frozen_normalisations_that_keep_their_statistics_move_what_inference_does() {
+    let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
+    let moved = |trainable: &str, frozen_normalisation, pass| -> f64 {
+        let trainable = Trainable::parse(trainable).unwrap();
+        let step = Step { trainable, frozen_normalisation, ..Step::published(Stage::Training) };
+        let kernels = kernels(&network, step).into_iter();
+        let normalised = kernels.filter(|kernel| kernel.class == Class::Normalisation && kernel.pass == pass);
+        normalised.map(|kernel| kernel.traffic.sample).sum()
+    };
+    // Four bytes of 2,483,712 elements: 64 x 112 x 112, of stage 1 4 x 64 x 56 x 56, of the others 5 x 128 x 28 x 28, 5 x 256 x 14 x 14 and
+    // 5 x 512 x 7 x 7. Batch statistics are a reading more.
+    let all = 4.0 * 2_483_712.0;
+    use FrozenNormalisation::{Eval, Train};
+    assert_eq!([Train, Eval].map(|frozen| moved("classifier", frozen, Pass::Forward)), [3.0 * all, 2.0 * all]);
+    // Gradients flow through the normalisations alone that lie behind the lowest that is trained: from the first convolution on through all of
+    // them, with neither mean nor deviation to go through where they are kept.
+    assert_eq!([Train, Eval].map(|frozen| moved("conv1", frozen, Pass::InputGradient)), [5.0 * all, 4.0 * all]);
+    // What is trained works with the statistics of the batch whatever is said of the frozen.
+    assert_eq!([Train, Eval].map(|frozen| moved("all", frozen, Pass::Forward)), [3.0 * all; 2]);
 }
 
 #[test]

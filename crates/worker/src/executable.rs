@@ -3,8 +3,8 @@
 use super::checkpoint::checkpointed;
 use super::ops::Call;
 use super::weights::WeightStore;
-use perf4sight_step::network::{Network, Node, NodeId, Op, Segment};
-use perf4sight_step::workload::{FrozenNormalisation, Step};
+use perf4sight_step::network::{Network, Node, NodeId, Segment};
+use perf4sight_step::workload::Step;
 use std::ops::Range;
 use std::rc::Rc;
 use tch::{Device, TchError, Tensor};
@@ -106,13 +106,8 @@ impl Parts {
 
     fn run_node(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
         let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
-        Call { node, weights, inputs, samples, training: self.trains(node), in_place }.run()
-    }
-
-    /// Whether a node runs as in training: all of them do there, unless frozen normalisations are to keep their statistics.
-    fn trains(&self, node: &Node) -> bool {
-        let keeps = self.step.frozen_normalisation == FrozenNormalisation::Eval && !self.network.trains(node);
-        self.step.trains() && !(keeps && matches!(node.op, Op::BatchNorm { .. }))
+        Call { node, weights, inputs, samples, training: self.network.works_as_in_training(node, self.step), in_place }
+            .run()
     }
 }
 

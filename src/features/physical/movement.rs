@@ -3,15 +3,12 @@
 use super::kernel::{Access, Amount, Class, Pass};
 use super::layer::Layer;
 use crate::network::{Backward, Embedding, Traffic};
-use crate::workload::Stage;
 
 /// Adds the kernels of an operation that multiplies no matrices; none where it moves nothing.
 pub(super) fn add(layer: &mut Layer, class: Class, traffic: &Traffic) {
     let access = if traffic.strided { Access::Strided } else { Access::Contiguous };
-    let (forward, trains) = match layer.step.stage {
-        Stage::Training => (traffic.training, layer.network.trains(layer.node)),
-        Stage::Inference => (traffic.inference, false),
-    };
+    let as_in_training = layer.network.works_as_in_training(layer.node, layer.step);
+    let forward = if as_in_training { traffic.training } else { traffic.inference };
     if forward > 0.0 {
         layer.moves(Pass::Forward, class, access, Amount::per_sample(layer.bytes(forward)));
     }
@@ -20,8 +17,15 @@ pub(super) fn add(layer: &mut Layer, class: Class, traffic: &Traffic) {
         Backward::Each(elements) => {
             elements.iter().zip(&layer.gradients).filter(|(_, wanted)| **wanted).map(|(elements, _)| elements).sum()
         }
+        Backward::Normalised { batch, kept } => {
+            if as_in_training {
+                *batch
+            } else {
+                *kept
+            }
+        }
     };
-    if backward > 0.0 && (layer.passes_on() || trains) {
+    if backward > 0.0 && (layer.passes_on() || layer.learns_any()) {
         layer.moves(Pass::InputGradient, class, access, Amount::per_sample(layer.bytes(backward)));
     }
 }

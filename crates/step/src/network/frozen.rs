@@ -1,8 +1,8 @@
 //! A network of which a part is trained: which weights, and that at least one is.
 
 use super::graph::{Network, Node};
-use super::op::Nature;
-use crate::workload::{Step, Trainable};
+use super::op::{Nature, Op};
+use crate::workload::{FrozenNormalisation, Step, Trainable};
 use perf4sight_conventions::error::{Error, Result};
 use std::borrow::Cow;
 
@@ -68,6 +68,12 @@ impl Network {
     /// or shift.
     pub fn learns(&self, node: &Node, tensor: usize) -> bool {
         self.is_trained(node) && !self.owner(node).frozen.get(tensor).copied().unwrap_or(false)
+    }
+
+    /// Whether a node runs as in training: all of them do there, but for batch normalisations that are frozen and keep their statistics.
+    pub fn works_as_in_training(&self, node: &Node, step: Step) -> bool {
+        let keeps = step.frozen_normalisation == FrozenNormalisation::Eval && !self.trains(node);
+        step.trains() && !(keeps && matches!(node.op, Op::BatchNorm { .. }))
     }
 
     /// Whether a node has weights that training may change, frozen or not.

@@ -116,6 +116,13 @@ pub enum Backward {
     Once(f64),
     /// For each input whose gradient is asked for.
     Each(Vec<f64>),
+    /// Of what normalises by the batch's statistics, and where it keeps those that it has.
+    Normalised {
+        /// With the gradients of the statistics.
+        batch: f64,
+        /// Without.
+        kept: f64,
+    },
 }
 
 /// Where a result lies.

@@ -1,6 +1,6 @@
 //! Normalisations, and softmax, which is one too.
 
-use super::facts::{At, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
+use super::facts::{At, Backward, Beside, Coupling, Facts, Gradient, Nature, Needs, Spans, Storage, Traffic, Weight};
 use crate::network::Shape;
 
 /// What is normalised along an axis keeps its shape.
@@ -51,8 +51,11 @@ pub(super) fn grouped_shape(groups: usize, input: &Shape) -> Result<Shape, Strin
 pub(super) fn batch<'a>(at: At, axis: usize) -> Facts<'a> {
     let channels = Shape::new([at.output().dims()[axis]]);
     let outputs = at.outputs();
-    // Training reads the input for the statistics and again to apply them; the gradient reads input and gradient twice.
-    let traffic = Traffic { inference: 2.0 * outputs, ..Traffic::of(3.0 * outputs, 5.0 * outputs) };
+    // Training reads the input for the statistics and again to apply them; the gradient reads input and gradient twice. With statistics that it
+    // keeps it reads both for the sums of scale and shift all the same, whoever asks for those, and then the gradient alone
+    // (batch_norm_cpu_backward_contiguous_impl in aten/src/ATen/native/cpu/batch_norm_kernel.cpp).
+    let backward = Backward::Normalised { batch: 5.0 * outputs, kept: 4.0 * outputs };
+    let traffic = Traffic { inference: 2.0 * outputs, backward, ..Traffic::of(3.0 * outputs, 0.0) };
     Facts { buffers: vec![channels.clone(); 2], traffic, ..scaled(channels, axis, Affine::ScaleAndShift) }
 }
 
