@@ -16,7 +16,7 @@ use perf4sight::records::layers::{self, LayerRecord};
 use perf4sight::records::{Reading, Record, Variant};
 use perf4sight::stats::{mean, relative_errors};
 use perf4sight::units::Milliseconds;
-use perf4sight::workload::{Quantity, Stage, Step, Workload};
+use perf4sight::workload::{Accumulate, Quantity, Stage, Step, Trainable, Workload};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -420,4 +420,41 @@ fn rows_that_are_as_predicted_change_nothing() {
             assert!((after / before(batch) - 1.0).abs() < 1e-3, "{batches:?}: {after} at {batch}, {}", before(batch));
         }
     }
+}
+
+/// Intervals of other steps by the table in `docs/accuracy/latency.md`: factors on the published step that were measured, at batch 4.
+#[test]
+fn intervals_of_other_steps_widen_with_what_these_add_and_leave_out() {
+    let folder = Path::new(crate::ROOT).join("fingerprinting/epyc-1-core/imagenet");
+    let fingerprint = Fingerprints::load(&folder, Stage::Training).unwrap().latency.unwrap();
+    let network = zoo::build("resnet18", Dataset::Imagenet).unwrap();
+    let step = |trainable: &str, passes| Step {
+        trainable: Trainable::parse(trainable).unwrap(),
+        accumulate: Accumulate::new(passes).unwrap(),
+        ..Step::published(Stage::Training)
+    };
+    // Milliseconds, and the logarithm of the upper end over them.
+    let told = |step| {
+        let prediction = fingerprint.about_step(&network, step, None).unwrap().at(4);
+        let (value, interval) = (prediction.value.value(), prediction.interval.unwrap());
+        let [below, above] = [interval.low, interval.high].map(|end| (end.value() / value).ln());
+        assert!((below + above).abs() < 1e-9, "of other levels, as far below as above");
+        (value, above)
+    };
+    let (own, width) = told(step("all", 1));
+    // How much wider, as the standard deviation that nine tenths leave at 1.645 of it either way, beside the factor in logarithms.
+    let apart = |step| {
+        let (value, wider) = told(step);
+        ((wider.powi(2) - width.powi(2)).sqrt() / 1.645, (value / own).ln())
+    };
+    for (trainable, passes, measured) in [("last 10", 1, 0.554), ("classifier", 1, 0.379), ("all", 4, 1.246)] {
+        let (wider, factor) = apart(step(trainable, passes));
+        assert!((wider / (0.16 * factor.abs()) - 1.0).abs() < 0.1, "{trainable}, {passes}: {wider} for {factor}");
+        let (value, above) = told(step(trainable, passes));
+        assert!((measured * own / value).ln().abs() < above, "{trainable}, {passes}: {value} of {own} ms");
+    }
+    // Four passes of the classifier's training take what four forward passes add, and leave out what one backward pass saves.
+    let (wider, factor) = apart(step("classifier", 4));
+    let [(left_out, _), (added, _)] = [apart(step("classifier", 1)), apart(step("all", 4))];
+    assert!(wider > 1.1 * 0.16 * factor.abs() && wider > left_out && added > 0.0, "{wider} for {factor}");
 }

@@ -5,7 +5,7 @@ use super::parts::{Kind, Parts};
 use super::step::{Launches, StepTime, together};
 use super::term::Values;
 use super::terms::Rules;
-use crate::features::physical::{Class, Kernel};
+use crate::features::physical::{Class, Kernel, Pass};
 use crate::network::{Network, NodeId};
 use crate::platform::Parameter;
 use crate::workload::Step;
@@ -38,7 +38,9 @@ impl<'a> Physics<'a> {
         let launches = Launches::of(parts.kernels());
         let mut physics = Physics { rules, values, launches, parts, turns: Vec::new() };
         let turns = rules.processor().map(|processor| [2.0, processor.library_from()]).into_iter().flatten();
-        physics.turns = turns.filter(|turn| *turn >= 2.0).map(|turn| (turn, physics.plain(0.5 * turn))).collect();
+        // Each pass has its share of the samples.
+        let turns = turns.filter(|turn| *turn >= 2.0).map(|turn| turn * step.accumulate.passes() as f64);
+        physics.turns = turns.map(|turn| (turn, physics.plain(0.5 * turn))).collect();
         physics
     }
 
@@ -108,6 +110,22 @@ impl<'a> Physics<'a> {
         Spent { physical: self.time(batch), corrected: self.step(work) * sum / plain, classes }
     }
 
+    /// Corrected milliseconds of every pass of every node, launches included; the loss is its last node's.
+    pub(super) fn passes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<(NodeId, Pass), f64> {
+        let mut passes = BTreeMap::new();
+        for (part, kernels) in self.parts.by_part() {
+            let physical = self.part(kernels, batch);
+            let factor = corrections.factor(self.operation(kernels, batch, physical));
+            let work: f64 = kernels.iter().map(|kernel| self.work(kernel, batch)).sum();
+            for kernel in kernels.iter().filter(|_| work > 0.0) {
+                let share = self.work(kernel, batch) / work;
+                let node = part.node.unwrap_or(kernel.node);
+                *passes.entry((node, kernel.pass)).or_default() += factor * physical * share;
+            }
+        }
+        passes
+    }
+
     /// Corrected milliseconds of the kernels of every node, in the order they run; the loss belongs to none.
     pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
         let mut nodes = BTreeMap::new();
@@ -133,5 +151,30 @@ impl<'a> Physics<'a> {
     fn step(&self, work: f64) -> f64 {
         let launching = self.launches.time(&self.values);
         together(work, launching, self.rules.speed.overlap) + self.values[Parameter::Step as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::zoo::{Dataset, build};
+    use crate::platform::Platform;
+    use crate::workload::{Accumulate, Stage};
+
+    #[test]
+    fn more_samples_take_no_less_in_several_passes_either() {
+        // One thread hands 1x1 convolutions of 16 images to another library than those of 15, which are slower: in four passes, of 64 and 60.
+        let platform = Platform::named("cpu").unwrap().on_threads(1);
+        let rules = Rules { speed: &platform.speed, platform: &platform };
+        let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
+        let network = build("mobilenetv2", Dataset::Imagenet).unwrap();
+        for passes in [1, 4] {
+            let accumulate = Accumulate::new(passes).unwrap();
+            let step = Step { accumulate, ..Step::published(Stage::Training) };
+            let physics = Physics::new(rules, values, &network, step);
+            let [below, from] = [15, 16].map(|samples| (passes * samples) as f64);
+            assert!(physics.plain(below) > physics.plain(from), "{passes} passes take another library all the same");
+            assert!(physics.time(below) <= physics.time(from), "{passes} passes");
+        }
     }
 }

@@ -8,13 +8,14 @@ use super::physics::Physics;
 use super::posterior::Posterior;
 use super::residual::Curve;
 use super::sample::{Coordinates, Sample};
-use crate::features::physical::Class;
+use crate::features::physical::{Class, Pass};
 use crate::fingerprint::novelty::Novelty;
 use crate::fingerprint::novelty::level;
 use crate::fingerprint::prediction::{Band, Basis, Predictor, Share, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
-use crate::network::{Network, Op};
+use crate::network::{Network, NodeId, Op};
 use crate::units::Milliseconds;
+use std::collections::BTreeMap;
 
 /// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
 /// have of their own, nine tenths lie within a factor of 2.4.
@@ -33,7 +34,7 @@ const BEYOND: f64 = 0.03;
 const OTHER_IMAGES: f64 = 0.1;
 
 /// So many standard deviations above the mean lies the worst twentieth of a normal distribution.
-const WORST_TWENTIETH: f64 = 1.645;
+pub(super) const WORST_TWENTIETH: f64 = 1.645;
 
 /// One network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
@@ -96,6 +97,11 @@ impl<'a> Prepared<'a> {
     /// Milliseconds that the device promises, operation by operation corrected.
     pub(super) fn promised(&self, batch: u64) -> f64 {
         self.physics.spent(self.corrections, batch as f64).corrected
+    }
+
+    /// Milliseconds of every pass of every operation, as they were corrected.
+    pub(super) fn passes(&self, batch: u64) -> BTreeMap<(NodeId, Pass), f64> {
+        self.physics.passes(self.corrections, batch as f64)
     }
 
     /// Where the time of a step goes that takes so many milliseconds.

@@ -65,22 +65,26 @@ impl StepTime {
 
     /// Milliseconds.
     pub(super) fn time(&self, values: &Values) -> f64 {
-        let work: f64 = self.terms.iter().map(|term| term.value(values)).sum();
+        let work = self.terms.iter().map(|term| term.value(values)).sum();
+        let [work, launching, step] = self.sides(values, work);
+        together(work, launching, self.overlap) + step
+    }
+
+    /// Milliseconds of so much work at the device's pace, of launches beside it, and of what no kernel owns.
+    fn sides(&self, values: &Values, work: f64) -> [f64; 3] {
         let [pace, step] = [Parameter::Pace, Parameter::Step].map(|parameter| values[parameter as usize]);
-        together(work * pace, self.launches.time(values), self.overlap) + if self.whole { step } else { 0.0 }
+        [work * pace, self.launches.time(values), if self.whole { step } else { 0.0 }]
     }
 
     /// Milliseconds, and their derivatives by the logarithms of the parameters.
     pub(super) fn slopes(&self, values: &Values) -> (f64, Values) {
         let (mut work, mut slopes) = (0.0, [0.0; _]);
         self.terms.iter().for_each(|term| term.add_to(values, &mut work, &mut slopes));
-        let [pace, step] = [Parameter::Pace, Parameter::Step].map(|parameter| values[parameter as usize]);
-        let step = if self.whole { step } else { 0.0 };
-        let (work, launching) = (work * pace, self.launches.time(values));
+        let [work, launching, step] = self.sides(values, work);
         let total = together(work, launching, self.overlap);
         // d (a^p + b^p)^(1/p) = (a / total)^(p - 1) da + (b / total)^(p - 1) db
         let [of_work, of_launching] = [work, launching].map(|side| (side / total).powf(self.overlap - 1.0));
-        slopes.iter_mut().for_each(|slope| *slope *= pace * of_work);
+        slopes.iter_mut().for_each(|slope| *slope *= values[Parameter::Pace as usize] * of_work);
         let mut add = |parameter: Parameter, slope: f64| slopes[parameter as usize] += slope;
         add(Parameter::Pace, work * of_work);
         add(Parameter::Launch, of_launching * self.launches.operations * values[Parameter::Launch as usize]);
