@@ -2,6 +2,7 @@
 
 use crate::fixtures::{Outcome, Scene, shared, simulated_fingerprint};
 use perf4sight::fingerprint::{Fingerprints, Levels, Networks, Row, Selection, gather};
+use perf4sight::network::{Activation, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window};
 use perf4sight::platform::Platform;
 use perf4sight::records::Reading;
 use perf4sight::stats::mean;
@@ -270,4 +271,42 @@ fn known_networks_read_the_images_that_are_asked_for() {
     assert!(tensors("--dataset cifar10") < tensors("--dataset imagenet"));
     assert_eq!(tensors("--dataset imagenet"), tensors(""));
     predict("resnet18 --target cpu --dataset mine").fails(4).says("how large the images of \"mine\" are");
+}
+
+/// Five operations, of which the third is that.
+fn of_five(third: Op) -> Network {
+    let mut builder = NetworkBuilder::new("partly", Shape::new([3, 32, 32]));
+    let conv = Op::Conv(Conv { out_channels: 16, window: Window::square(3, 1, 1), groups: 1, bias: true });
+    let mut at = builder.add("conv", conv, &[builder.input()]).unwrap();
+    at = builder.add("relu", Op::Activation(Activation::Relu), &[at]).unwrap();
+    at = builder.add("third", third, &[at]).unwrap();
+    at = builder.add("mean", Op::Reduce { reduction: Reduction::Mean, axes: vec![1, 2], keep: false }, &[at]).unwrap();
+    at = builder.add("fc", Op::Linear(Linear { out_features: 10, bias: true }), &[at]).unwrap();
+    builder.finish(at)
+}
+
+#[test]
+fn what_is_not_understood_widens_what_is_believed_once() {
+    let step = Step::published(Stage::Training);
+    for device in Platform::names() {
+        let platform = Platform::named(device).unwrap();
+        let memory = Fingerprints::before(device, "imagenet", step, &platform).memory.unwrap();
+        let odd = Op::Unknown(Unknown::new("Odd", Shape::new([16, 32, 32]), 0));
+        let known = Op::Activation(Activation::Gelu);
+        let [partly, whole] = [odd, known].map(|third| {
+            let network = of_five(third);
+            let about = memory.about(&network);
+            [1, 64, 4096].map(|batch| {
+                let prediction = about.at(batch);
+                let interval = prediction.interval.unwrap();
+                [interval.low, interval.high].map(|end| (end.value() / prediction.value.value()).ln())
+            })
+        });
+        for ([low, high], [known_low, known_high]) in partly.into_iter().zip(whole) {
+            assert!(low.is_finite() && low < 0.0 && high > 0.0, "{device}: {low} {high}");
+            // Beside a network whose third operation is known the ends lie apart by what is not understood alone, as far below as above.
+            let [below, above] = [known_low - low, high - known_high];
+            assert!(below > 0.0 && (below - above).abs() < 0.02, "{device}: {below} below, {above} above");
+        }
+    }
 }

@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 /// How sure it must be that the safe batch size fits, where a limit is known.
 const SAFE: f64 = 0.95;
 
+/// MiB that any step takes: a page.
+const LEAST: f64 = 4096.0 / (1 << 20) as f64;
+
 /// One network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
     memory: &'a MemoryModel,
@@ -72,11 +75,12 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The interval before anything is measured: what the doubts leave, but for the tensors, which are there in any case.
+    /// The interval before anything is measured: what the doubts leave, but for the tensors, which are there in any case. What is not understood
+    /// of a network widens every interval alike (`About::interval`).
     fn believed(&self, batch: u64) -> Band {
-        let need = self.at(batch);
-        let least = self.doubts.tensors.within(self.simulate(batch).allocated, 0.05);
-        let [low, high] = [0.05, 0.95].map(|share| self.doubts.all.within(need, share));
+        let (need, Doubts { tensors, all }) = (self.at(batch), self.memory.doubts);
+        let least = tensors.within(self.simulate(batch).allocated, 0.05).max(LEAST);
+        let [low, high] = [0.05, 0.95].map(|share| all.within(need, share));
         Band { ends: [(low.max(least) / need).ln(), (high / need).ln()], basis: Basis::Prior }
     }
 
