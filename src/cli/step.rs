@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::workload::{
-    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Stage, Trainable, ZeroGrad,
+    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Setting, Stage, Trainable, ZeroGrad,
 };
 use clap::{Args, value_parser};
 
@@ -46,15 +46,9 @@ impl StepArguments {
     /// # Errors
     /// What only training has, asked of inference.
     pub fn changes(&self, stage: Stage) -> Result<Changes> {
-        let only_training = [
-            ("--optimizer", self.optimizer.is_some()),
-            ("--zero-grad", self.zero_grad.is_some()),
-            ("--trainable", self.trainable.is_some()),
-            ("--frozen-normalisation", self.frozen_normalisation.is_some()),
-            ("--accumulate", self.accumulate.is_some()),
-            ("--checkpoint", self.checkpoint.is_some()),
-        ];
-        if let (Stage::Inference, Some((option, _))) = (stage, only_training.iter().find(|(_, asked)| *asked)) {
+        let vain = |setting: &Setting| self.asks_for(*setting) && !setting.is_of(stage);
+        if let Some(setting) = Setting::ALL.into_iter().find(vain) {
+            let option = format!("--{}", setting.key().replace('_', "-"));
             return Err(Error::usage(format!("{option} asks for what inference does not have"))
                 .help(format!("leave {option} out, or ask for --stage training")));
         }
@@ -67,5 +61,17 @@ impl StepArguments {
             accumulate: self.accumulate.and_then(Accumulate::new),
             checkpoint: self.checkpoint.as_deref().map(Checkpoint::parse).transpose()?,
         })
+    }
+
+    fn asks_for(&self, setting: Setting) -> bool {
+        match setting {
+            Setting::Optimizer => self.optimizer.is_some(),
+            Setting::ZeroGrad => self.zero_grad.is_some(),
+            Setting::Precision => self.precision.is_some(),
+            Setting::Trainable => self.trainable.is_some(),
+            Setting::FrozenNormalisation => self.frozen_normalisation.is_some(),
+            Setting::Accumulate => self.accumulate.is_some(),
+            Setting::Checkpoint => self.checkpoint.is_some(),
+        }
     }
 }

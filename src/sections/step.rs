@@ -3,14 +3,22 @@
 use crate::config::Values;
 use crate::error::Result;
 use crate::workload::{
-    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Trainable, ZeroGrad,
+    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Setting, Stage, Step, Trainable,
+    Workload, ZeroGrad,
 };
 
-/// What the keys of a section say; those that are left out say nothing.
+/// What the keys of a section say of steps of some stages; those that are left out say nothing.
 ///
 /// # Errors
-/// An unknown word, with its place.
-pub(super) fn changes(values: &Values<'_>) -> Result<Changes> {
+/// An unknown word, or what only training has where no stage is that, with its place.
+pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> {
+    let vain = |setting: &Setting| values.writes(setting.key()) && !stages.iter().any(|&stage| setting.is_of(stage));
+    if let Some(setting) = Setting::ALL.into_iter().find(vain) {
+        let key = setting.key();
+        return Err(values
+            .error(key, format!("{key} asks for what inference does not have"))
+            .help(format!("leave {key} out, or set stage = training")));
+    }
     Ok(Changes {
         optimizer: word(values, "optimizer", Optimizer::parse)?,
         zero_grad: word(values, "zero_grad", ZeroGrad::parse)?,
@@ -23,6 +31,15 @@ pub(super) fn changes(values: &Values<'_>) -> Result<Changes> {
         accumulate: values.get::<Option<u64>>("accumulate")?.and_then(Accumulate::new),
         checkpoint: word(values, "checkpoint", Checkpoint::parse)?,
     })
+}
+
+/// Refuses batches of fewer samples than a step has passes.
+///
+/// # Errors
+/// Such a batch, placed at the number of passes.
+pub(super) fn check_batches(values: &Values<'_>, step: Step, batches: &[u64]) -> Result<()> {
+    let mut workloads = batches.iter().map(|&batch| Workload { step, batch });
+    workloads.try_for_each(Workload::check).map_err(|error| values.placed("accumulate", error))
 }
 
 /// The word of a key in small or capital letters, turned into what it names.

@@ -1,7 +1,7 @@
 //! Features against a convolution worked out by hand and against the published fitter's own numbers.
 
 use super::fixtures::shared;
-use perf4sight::features::physical::{Class, Pass, kernels};
+use perf4sight::features::physical::{Class, Kernel, Pass, kernels};
 use perf4sight::features::{features, names};
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
@@ -145,11 +145,23 @@ fn passes_repeat_all_but_the_update() {
     let network = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
     let accumulate = Accumulate::new(4).unwrap();
     let (once, four) = (Step::published(Stage::Training), Step { accumulate, ..Step::published(Stage::Training) });
-    for (one, repeated) in kernels(&network, once).iter().zip(kernels(&network, four)) {
+    let (whole, parts) = (kernels(&network, once), kernels(&network, four));
+    assert_eq!(whole.len(), parts.len());
+    for (one, repeated) in whole.iter().zip(&parts) {
         let times = if one.pass == Pass::Update { 1.0 } else { 4.0 };
         assert_eq!((repeated.repeats, repeated.launches), (times, times * one.launches));
         assert_eq!(repeated.samples(16.0), 16.0 / times);
     }
+    // Four passes of 16 samples move as much as four steps of 4, but for three updates.
+    let moved = |kernels: &[Kernel], batch: f64, update: bool| -> f64 {
+        let some = kernels.iter().filter(|kernel| update || kernel.pass != Pass::Update);
+        some.map(|kernel| kernel.repeats * kernel.traffic.at(kernel.samples(batch))).sum()
+    };
+    let update = moved(&whole, 4.0, true) - moved(&whole, 4.0, false);
+    let expected = 4.0 * moved(&whole, 4.0, true) - 3.0 * update;
+    assert!((moved(&parts, 16.0, true) / expected - 1.0).abs() < 1e-12);
+    // SGD with momentum moves six times its 1,235,496 weights of four bytes.
+    assert_eq!(update, 6.0 * 4.0 * 1_235_496.0);
 }
 
 #[test]

@@ -14,10 +14,11 @@ impl FingerprintSection {
         let fitted: BTreeSet<u8> = values.get::<Vec<u8>>("train_logs")?.into_iter().collect();
         let tested: BTreeSet<u8> = values.get::<Vec<u8>>("eval_logs")?.into_iter().collect();
         let others = if tested.is_empty() { Levels::AllBut(fitted.clone()) } else { Levels::Only(tested) };
+        let stage = values.named("stage", Stage::parse)?;
         Ok(FingerprintSection {
             evaluate: values.get("evaluate")?,
             overwrite: values.get("overwrite")?,
-            step: step::changes(values)?.of(Step::published(values.named("stage", Stage::parse)?)),
+            step: step::changes(values, &[stage])?.of(Step::published(stage)),
             device: values.folder_name("device_name")?,
             dataset: values.folder_name("dataset")?,
             platform: values.get("target")?,

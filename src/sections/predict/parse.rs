@@ -5,7 +5,7 @@ use crate::config::Values;
 use crate::error::Result;
 use crate::network::onnx::Dims;
 use crate::sections::step;
-use crate::workload::Stage;
+use crate::workload::{Stage, Step};
 use std::path::PathBuf;
 
 impl Predict {
@@ -17,12 +17,16 @@ impl Predict {
                 .error("output", format!("{} has an unknown ending", other.display()))
                 .expected("files that end in .csv or .json"));
         }
+        let (batches, stage): (Vec<u64>, Stage) = (values.get("bs")?, values.named("stage", Stage::parse)?);
+        let changes = step::changes(values, &[stage])?;
+        // What the fingerprints' step has is known when they are read.
+        step::check_batches(values, changes.of(Step::published(stage)), &batches)?;
         let predict = Predict {
             networks: values.get("networks")?,
             source: source(values)?,
-            batches: values.get("bs")?,
-            stage: values.named("stage", Stage::parse)?,
-            changes: step::changes(values)?,
+            batches,
+            stage,
+            changes,
             limit: values.get("mem_limit")?,
             require_fit: values.get("require_fit")?,
             device: values.get("device_name")?,
@@ -38,7 +42,8 @@ impl Predict {
 
 /// Fingerprints, or what is believed of devices; never both.
 fn source(values: &Values<'_>) -> Result<Source> {
-    let Some(targets) = values.get::<Option<Vec<String>>>("target")? else {
+    // An empty list names no device, as if the key were not there.
+    let Some(targets) = values.get::<Option<Vec<String>>>("target")?.filter(|targets| !targets.is_empty()) else {
         return Ok(Source::Fingerprint(values.get("fingerprint")?));
     };
     match ["fingerprint", "device_name"].into_iter().find(|key| values.writes(key)) {

@@ -13,7 +13,7 @@ use crate::machine::remote::{Host, Route};
 use crate::records::check_cell;
 use crate::sections::named::check_own_name;
 use crate::sections::step;
-use crate::workload::{Stage, Step, Variable, Workload};
+use crate::workload::{Stage, Step, Variable};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,11 +37,7 @@ impl Profile {
         let choice = Choice::parse(values)?;
         let variables = variables(values)?;
         let (batches, steps) = (distinct(values, "bs", values.get("bs")?)?, steps(values)?);
-        let workloads = steps.iter().flat_map(|&step| batches.iter().map(move |&batch| Workload { step, batch }));
-        workloads
-            .map(Workload::check)
-            .collect::<Result<Vec<()>>>()
-            .map_err(|error| values.placed("accumulate", error))?;
+        steps.iter().try_for_each(|&step| step::check_batches(values, step, &batches))?;
         // A plan that chooses for itself is given everything in one order.
         let shuffled = (choice == Choice::Grid && !till_first_fail).then_some(seed);
         Ok(Profile {
@@ -91,8 +87,8 @@ fn variables(values: &Values<'_>) -> Result<Vec<Variable>> {
 
 /// Of each stage that is asked for, the published one with what is asked to be another.
 fn steps(values: &Values<'_>) -> Result<Vec<Step>> {
-    let changes = step::changes(values)?;
     let stages = values.each("stage", Stage::parse)?;
+    let changes = step::changes(values, &stages)?;
     distinct(values, "stage", stages.into_iter().map(|stage| changes.of(Step::published(stage))).collect())
 }
 

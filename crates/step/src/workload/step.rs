@@ -217,6 +217,16 @@ impl Setting {
             Setting::Checkpoint => "checkpoint",
         }
     }
+
+    /// Whether steps of a stage have it.
+    pub fn is_of(self, stage: Stage) -> bool {
+        match self {
+            Setting::Precision => true,
+            Setting::Optimizer | Setting::ZeroGrad => stage == Stage::Training,
+            Setting::Trainable | Setting::FrozenNormalisation => stage == Stage::Training,
+            Setting::Accumulate | Setting::Checkpoint => stage == Stage::Training,
+        }
+    }
 }
 
 impl Step {
