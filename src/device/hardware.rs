@@ -83,7 +83,6 @@ impl Device for Hardware {
 
     fn check(&self, job: &Job) -> Result<()> {
         self.worker.check_step(job.workload.step)?;
-        super::check_step(job)?;
         if job.layers && !self.worker.about.layers {
             return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
                 .help("take layers out of profile_variables"));

@@ -22,9 +22,10 @@ use crate::machine::{Conditions, Setting, Watch};
 use crate::network::onnx;
 use crate::records::{Outcome, Variant};
 use crate::units::Bytes;
-use crate::workload::{Checkpoint, Trainable, Workload};
+use crate::workload::{Checkpoint, Step, Trainable, Workload};
 use protocol::{LatencyReading, LayersReading, MemoryReading, StepRule};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What can run a network and say what it cost.
@@ -158,16 +159,23 @@ impl Measurement {
     }
 }
 
-/// Refuses a step that its network cannot take; any network can take the published one.
+/// Refuses jobs that can be known to fail before anything runs, also for steps that their networks cannot take; each network is read once, and
+/// any can take the published step.
 ///
 /// # Errors
-/// As [`Network::check_step`](crate::network::Network::check_step), and a file that is no network.
-fn check_step(job: &Job) -> Result<()> {
-    let step = job.workload.step;
-    if (step.trainable, step.checkpoint) == (Trainable::All, Checkpoint::None) {
-        return Ok(());
+/// As [`Device::check`] and [`Network::check_step`](crate::network::Network::check_step), and a file that is no network.
+pub fn check_all(device: &dyn Device, jobs: &[Job]) -> Result<()> {
+    jobs.iter().try_for_each(|job| device.check(job))?;
+    let mut asked: BTreeMap<&Path, BTreeSet<Step>> = BTreeMap::new();
+    let is_plain = |step: Step| (step.trainable, step.checkpoint) == (Trainable::All, Checkpoint::None);
+    // A device that only looks up needs no networks.
+    for job in jobs.iter().filter(|job| !is_plain(job.workload.step) && job.file.exists()) {
+        asked.entry(&job.file).or_default().insert(job.workload.step);
     }
-    onnx::read(&job.file)?.network.check_step(step)
+    asked.into_iter().try_for_each(|(file, steps)| {
+        let network = onnx::read(file)?.network;
+        steps.into_iter().try_for_each(|step| network.check_step(step))
+    })
 }
 
 /// For devices that run nothing: they know no single operations.

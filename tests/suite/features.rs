@@ -5,7 +5,7 @@ use perf4sight::features::physical::{Class, Kernel, Pass, kernels};
 use perf4sight::features::{features, names};
 use perf4sight::network::onnx;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Conv, Network, NetworkBuilder, Op, Shape, Window};
+use perf4sight::network::{Activation, Conv, Network, NetworkBuilder, Op, Shape, Window};
 use perf4sight::workload::{Accumulate, Checkpoint, FrozenNormalisation, Stage, Step, Trainable, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -160,8 +160,8 @@ fn passes_repeat_all_but_the_update() {
     let update = moved(&whole, 4.0, true) - moved(&whole, 4.0, false);
     let expected = 4.0 * moved(&whole, 4.0, true) - 3.0 * update;
     assert!((moved(&parts, 16.0, true) / expected - 1.0).abs() < 1e-12);
-    // SGD with momentum moves six times its 1,235,496 weights of four bytes.
-    assert_eq!(update, 6.0 * 4.0 * 1_235_496.0);
+    // SGD with momentum moves six times its 1,248,424 weights of four bytes.
+    assert_eq!(update, 6.0 * 4.0 * 1_248_424.0);
 }
 
 #[test]
@@ -182,10 +182,8 @@ fn a_checkpointed_segment_runs_forward_twice() {
 #[test]
 fn nothing_to_train_is_refused_by_name() {
     let network = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
-    let check = |word: &str| {
-        let trainable = Trainable::parse(word).unwrap();
-        network.check_step(Step { trainable, ..Step::published(Stage::Training) })
-    };
+    let step = |word: &str| Step { trainable: Trainable::parse(word).unwrap(), ..Step::published(Stage::Training) };
+    let check = |word: &str| network.check_step(step(word));
     for word in ["all", "classifier", "last 1", "bias", "features.3.*"] {
         check(word).unwrap_or_else(|error| panic!("{word}: {error}"));
     }
@@ -194,4 +192,10 @@ fn nothing_to_train_is_refused_by_name() {
         let problem = check(word).unwrap_err().to_string();
         assert!(problem.contains("leaves nothing of squeezenet to train"), "{problem}");
     }
+    // A rectifier has no weights: there is nothing to train, and nothing to keep anybody from running it.
+    let mut builder = NetworkBuilder::new("bare", Shape::new([3, 8, 8]));
+    let output = builder.add("relu", Op::Activation(Activation::Relu), &[builder.input()]).unwrap();
+    let bare = builder.finish(output);
+    assert!(bare.check_step(step("all")).unwrap_err().to_string().contains("leaves nothing of bare to train"));
+    bare.check_step(Step::published(Stage::Inference)).unwrap();
 }

@@ -30,6 +30,30 @@ fn what_teaches_is_measured_beside_what_was_asked_for_and_only_once() {
     scene.run("--config-file config.ini --check").succeeds().prints("[profile] no runs on a device");
 }
 
+/// What teaches is small and whole: it has no `layer4`, and single samples go through it in one pass. Fits of such steps take it all the same.
+#[test]
+fn what_teaches_is_measured_whole_whatever_part_of_a_step_is_asked_for() {
+    let more = "[fingerprint]\ntrain_nets = ['squeezenet', 'resnet18', 'mobilenetv2']\ntrain_logs = [0]\neval_logs = [0]\n\
+                memory_model = False\ntarget = cpu\n";
+    let part = "optimizer = adamw\ntrainable = classifier*,fc\naccumulate = 4\n";
+    let networks = ["squeezenet", "resnet18", "mobilenetv2"];
+    let scene = scene(&networks, &format!("bs = [4,8,12,16]\n{part}{LATENCY}\n{more}pruned_models_storedir = nets"));
+    profile(&scene).succeeds();
+    for name in teaching::names() {
+        let rows = rows(&scene, Quantity::Latency, &format!("{name}_0"));
+        let steps: Vec<String> = rows.iter().map(|row| row.workload.step.cell()).collect();
+        assert_eq!(steps, ["optimizer=adamw; zero_grad=free"; 2], "{name}");
+    }
+    let asked = rows(&scene, Quantity::Latency, "resnet18_0");
+    assert!(asked.iter().all(|row| row.workload.step.cell().contains("trainable=classifier*,fc; accumulate=4")));
+    let store = "fingerprinting/simulated/imagenet";
+    let fitted: serde_json::Value =
+        serde_json::from_str(&scene.read(&format!("{store}/training_stage_latency.json"))).unwrap();
+    assert_eq!(fitted["taught_by"].as_array().unwrap().len(), teaching::names().count());
+    let absent = scene.run("--config-file config.ini --set profile.trainable=layer9.* --check").fails(4);
+    assert!(absent.stderr().contains("trainable = layer9.* leaves nothing of"), "{}", absent.stderr());
+}
+
 #[test]
 fn a_plan_that_chooses_measures_all_that_teaches() {
     let scene = scene(

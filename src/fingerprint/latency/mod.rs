@@ -73,7 +73,7 @@ pub(super) struct LatencyModel {
 impl LatencyModel {
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let all: Vec<&Row> = observations.rows.iter().collect();
-        let mut fitted = Self::fit_rows(step, seed, observations, &all)?;
+        let mut fitted = Self::fit_rows(seed, observations, &all)?;
         let networks = Self::samples_left_out(step, seed, observations, |variant| Some(variant.network.clone()))?;
         fitted.effects = Effects::learn(&networks);
         fitted.levels = widths(levels_left_out(step, seed, observations)?);
@@ -115,20 +115,20 @@ impl LatencyModel {
             if others.is_empty() {
                 return Ok(Vec::new());
             }
-            let fitted = Self::fit_rows(step, seed, observations, others)?;
+            let fitted = Self::fit_rows(seed, observations, others)?;
             Ok(own.iter().map(|row| fitted.sample(step, row)).collect())
         };
         leave_out(observations.rows, |row| group(&row.record.variant), samples).into_iter().collect()
     }
 
-    /// On some of the rows, and on what teaches operations.
-    fn fit_rows(step: Step, seed: u64, observations: &Observations, rows: &[&Row]) -> Result<Self> {
+    /// On some of the rows, and on what teaches operations, each by the step that it is of.
+    fn fit_rows(seed: u64, observations: &Observations, rows: &[&Row]) -> Result<Self> {
         let platform = observations.platform;
         let rules = Rules { speed: &platform.speed, platform };
         let all: Vec<&Row> = rows.iter().copied().chain(observations.taught).collect();
-        let belief = fit::fit(&Belief::before(platform), &observed(rules, step, &all));
-        let physics: Vec<Physics> =
-            all.par_iter().map(|row| Physics::new(rules, belief.values(), &row.network, step)).collect();
+        let belief = fit::fit(&Belief::before(platform), &observed(rules, &all));
+        let physics = |row: &&Row| Physics::new(rules, belief.values(), &row.network, row.record.workload.step);
+        let physics: Vec<Physics> = all.par_iter().map(physics).collect();
         let corrections = Corrections::fit(seed, &operations(&all, &physics))?;
         // Whole steps of nothing but attention say little of networks.
         let residual = Residual::fit(seed, &steps(rows, &physics[..rows.len()], &corrections))?;
@@ -229,7 +229,7 @@ fn levels_left_out(step: Step, seed: u64, observations: &Observations) -> Result
         if others.is_empty() {
             return Ok(Vec::new());
         }
-        let fitted = LatencyModel::fit_rows(step, seed, observations, others)?;
+        let fitted = LatencyModel::fit_rows(seed, observations, others)?;
         Ok(own.iter().map(|row| (architecture(&row.network), fitted.sample(step, row).residual)).collect())
     };
     let fold = |row: &Row| folds.of(&row.record.variant.network, row.record.variant.level);

@@ -8,7 +8,7 @@ use super::residual::{self, Left};
 use super::step::StepTime;
 use super::terms::Rules;
 use crate::fingerprint::rows::Row;
-use crate::workload::Step;
+use crate::workload::Workload;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -23,12 +23,13 @@ const LAYERS_WEIGHT: f64 = 1.0;
 const MOST_OPERATIONS: usize = 5000;
 
 /// Every row as a sample of the parameters, and its operations that were timed, which together weigh as much again.
-pub(super) fn observed(rules: Rules, step: Step, rows: &[&Row]) -> Vec<Observed> {
+pub(super) fn observed(rules: Rules, rows: &[&Row]) -> Vec<Observed> {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(&row.record.variant.network).or_default() += 1.0);
     let every = (rows.iter().map(|row| row.layers.len()).sum::<usize>() / MOST_OPERATIONS).max(1);
     let observe = |(index, row): (usize, &&Row)| {
-        let (parts, batch) = (Parts::new(&row.network, step), row.record.workload.batch as f64);
+        let Workload { step, batch } = row.record.workload;
+        let (parts, batch) = (Parts::new(&row.network, step), batch as f64);
         let weight = (NETWORK_WEIGHT / counts[row.record.variant.network.as_str()]).min(1.0);
         let step = StepTime::new(rules, &parts, batch);
         let mut observed = vec![Observed { step, milliseconds: row.measured, weight }];

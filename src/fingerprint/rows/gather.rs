@@ -19,7 +19,8 @@ use std::path::PathBuf;
 pub struct Gathered {
     /// Rows to fit or evaluate on, by network, level, repeat and then as in their files.
     pub rows: Vec<Row>,
-    /// Rows of the networks that only teach what operations cost, whatever is selected; none of memory, which is simulated.
+    /// Rows of the networks that only teach what operations cost, whatever networks are selected and of whole steps; none of memory, which is
+    /// simulated.
     pub taught: Vec<Row>,
     /// Rows of failed measurements: what ran out of memory, was skipped, crashed.
     pub failed: Vec<Attempt>,
@@ -100,8 +101,12 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
     for file in files.into_values().flatten() {
         let log = records::read(&file, selection.quantity, selection.step.stage)?;
         gathered.warnings.extend(log.warnings());
+        let asked = |record: &Record| match teaching::is_reserved(&record.variant.network) {
+            true => selection.step.whole(),
+            false => selection.step,
+        };
         let (own, others): (Vec<Record>, Vec<Record>) =
-            log.settled().into_iter().partition(|record| record.workload.step == selection.step);
+            log.settled().into_iter().partition(|record| record.workload.step == asked(record));
         gathered.of_other_stage += others.len();
         records.extend(own);
     }

@@ -37,11 +37,12 @@ impl Subject<'_> {
         let date = humantime::format_rfc3339_seconds(context.now()).to_string().replace(':', "-");
         let folder = PathBuf::from("calibration").join(format!("{}-{date}", self.variant));
         let mut measured = Measured::default();
-        for &batch in batches {
-            let job = self.job(written.file(), batch);
-            device.check(&job)?;
+        let jobs: Vec<Job> = batches.iter().map(|&batch| self.job(written.file(), batch)).collect();
+        device::check_all(&*device, &jobs)?;
+        for job in &jobs {
+            let batch = job.workload.batch;
             let waiting = |what: &str| context.console.note(format_args!("waiting: {what}"));
-            let measurement = device.measure(&job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
+            let measurement = device.measure(job, &Watch { waiting: &waiting, ..Watch::quiet(&context.cancel) })?;
             if let Some((_, why)) = measurement.doubt() {
                 context.warn(format!("batch size {batch}: the time is doubtful: {why}"));
             }
@@ -52,7 +53,7 @@ impl Subject<'_> {
                 }
                 Measurement::Interrupted => return Err(Error::device("interrupted before all rows were measured")),
             }
-            for record in measurement.rows(&job, &self.fingerprints.subject().dataset, device.capacity()) {
+            for record in measurement.rows(job, &self.fingerprints.subject().dataset, device.capacity()) {
                 let file = self.keep(&record, &folder)?;
                 if !measured.files.contains(&file) {
                     measured.files.push(file);

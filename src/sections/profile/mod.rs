@@ -119,7 +119,7 @@ impl Profile {
         // They are of one kind.
         let device = devices[0];
         let planned = self.offered(self.planned(tests, present), device);
-        planned.iter().map(Planned::job).try_for_each(|job| device.check(&job))?;
+        device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
         Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
         let mut plan = self.plan(&planned, device)?;
         let journal = match self.save {

@@ -3,6 +3,7 @@
 use super::teach::is_lesson;
 use super::test_config::{self, NetworkTests};
 use super::{Choice, NOT_KEPT, Planned, Profile, estimate, journal};
+use crate::device::check_all;
 use crate::error::Result;
 use crate::frame::{Foreseen, KeyedPath, Outline};
 use crate::plan::{Decision, Ledger, Share};
@@ -47,7 +48,7 @@ impl Profile {
         let planned = self.offered(self.planned(tests, foreseen), &**device);
         // What an earlier section is going to write cannot be looked at yet.
         let there = planned.iter().filter(|planned| planned.file.exists() || !foreseen.exists(&planned.file));
-        there.map(Planned::job).try_for_each(|job| device.check(&job))?;
+        check_all(&**device, &there.map(Planned::job).collect::<Vec<_>>())?;
         let log_dir = &self.places.log_dir;
         let (ledger, earlier) = match self.save {
             true => journal::look(log_dir, &planned, &device.setting())?,

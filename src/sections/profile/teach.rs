@@ -54,7 +54,7 @@ impl Profile {
         [Variable::Latency].into_iter().chain(layers).collect()
     }
 
-    /// Their tests, of every stage that is asked for.
+    /// Their tests, of every stage that is asked for, whole: what an operation costs is the same in the parts of a step.
     pub(super) fn lesson_tests(&self) -> impl Iterator<Item = NetworkTests> {
         self.lesson_files().map(|(variant, file)| NetworkTests {
             network: variant.network.clone(),
@@ -63,7 +63,7 @@ impl Profile {
             sweep: Sweep {
                 variables: self.lesson_variables(),
                 batches: BATCHES.to_vec(),
-                steps: self.steps.clone(),
+                steps: self.steps.iter().map(|step| step.whole()).collect(),
                 variants: vec![variant],
             },
         })

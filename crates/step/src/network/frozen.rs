@@ -42,11 +42,14 @@ impl Network {
         weighty.rev().take(count).map(|(index, _)| index).collect()
     }
 
-    /// Refuses a step that the network cannot take.
+    /// Refuses a step that the network cannot take; one that trains nothing asks for nothing of the kind.
     ///
     /// # Errors
     /// Nothing of it would be trained, or it has too few places to be cut.
     pub fn check_step(&self, step: Step) -> Result<()> {
+        if !step.trains() {
+            return Ok(());
+        }
         self.check_trainable(step.trainable)?;
         self.check_checkpoint(step.checkpoint)
     }

@@ -267,6 +267,13 @@ impl Step {
         }
     }
 
+    /// The same with all weights trained, of all samples at once and in one piece: what is small already has no parts to freeze or to run again,
+    /// and single samples no passes.
+    pub fn whole(self) -> Self {
+        let Step { trainable, frozen_normalisation, accumulate, checkpoint, .. } = Step::published(self.stage);
+        Step { trainable, frozen_normalisation, accumulate, checkpoint, ..self }
+    }
+
     /// What of it is not as published, with the word for what it is instead.
     pub fn settings(self) -> impl Iterator<Item = (Setting, String)> {
         let published = Step::published(self.stage);
