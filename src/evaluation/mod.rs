@@ -60,12 +60,12 @@ impl Case {
 /// A fingerprint's predictions for rows it was, or was not, fitted on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evaluation {
-    /// One case per row, in the order of the rows but those of a variant together.
+    /// One case per row of a step that the fingerprint says something of, in the order of the rows but those of a variant together.
     pub cases: Vec<Case>,
 }
 
 impl Evaluation {
-    /// Predicts every row.
+    /// Predicts every row that it says something of.
     pub fn of(fingerprint: &Fingerprint, rows: &[Row]) -> Self {
         Trial::of(fingerprint, rows, &[]).evaluation
     }

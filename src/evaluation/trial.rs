@@ -36,7 +36,8 @@ struct Steps<'a> {
 }
 
 impl Trial {
-    /// Asks a fingerprint about rows that passed and attempts that did not.
+    /// Asks a fingerprint about rows that passed and attempts that did not. Of steps that it says nothing of, as the published method of all but
+    /// its own, there are no answers ([`Fingerprint::check_step`]).
     pub fn of(fingerprint: &Fingerprint, rows: &[Row], failed: &[Attempt]) -> Self {
         let trials: Vec<Trial> = by_variant(rows, failed).par_iter().map(|steps| steps.ask(fingerprint)).collect();
         trials.into_iter().collect()
@@ -69,7 +70,6 @@ impl FromIterator<Trial> for Trial {
 
 impl Steps<'_> {
     fn ask(&self, fingerprint: &Fingerprint) -> Trial {
-        // Of a step that it says nothing of there are no answers.
         let Ok(about) = fingerprint.about_step(self.network, self.step, None) else { return Trial::default() };
         let fitted = fingerprint.knows(&self.variant.network, self.variant.level);
         let cases = self.passed.iter().map(|row| case(row, &about, fitted)).collect();

@@ -2,7 +2,7 @@
 
 use super::novelty::{Novelty, Unlike};
 use super::prediction::{
-    Band, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, TimedOperation, Verdict,
+    Band, Basis, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, TimedOperation, Verdict,
 };
 use super::rows::Row;
 use super::{Fingerprint, Method, Subject};
@@ -17,6 +17,8 @@ pub struct About<'a> {
     fingerprint: &'a Fingerprint,
     unlike: Vec<Unlike>,
     novelty: Novelty,
+    /// Whether it is asked about the step that was profiled.
+    is_own_step: bool,
     predictor: Box<dyn Predictor + 'a>,
 }
 
@@ -65,7 +67,7 @@ impl Fingerprint {
     fn prepared<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> About<'a> {
         let (novelty, unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
         let predictor = self.fitted.about((&self.subject, step), network, &novelty, limit);
-        About { fingerprint: self, unlike, novelty, predictor }
+        About { fingerprint: self, unlike, novelty, is_own_step: step == self.subject.step, predictor }
     }
 }
 
@@ -78,8 +80,12 @@ impl About<'_> {
         Prediction { value: self.predicted(value), interval: self.interval(batch, value), unlike }
     }
 
-    /// How far off predictions of such a network were when the fingerprint was fitted; none where that was not tested.
+    /// How far off predictions of such a network were when the fingerprint was fitted; none where that was not tested, as of other steps than
+    /// the profiled one.
     pub fn expected(&self) -> Option<Expected> {
+        if !self.is_own_step {
+            return None;
+        }
         let Fingerprint { scores, left_out, .. } = self.fingerprint;
         Expected::of(self.novelty.family.is_some(), *scores, left_out)
     }
@@ -131,7 +137,7 @@ impl About<'_> {
         let Band { ends: [below, above], basis } = self.predictor.band(batch)?;
         let ignorance = self.novelty.ignorance;
         let [low, high] = [below - ignorance, above + ignorance].map(|end| self.predicted(value * end.exp()));
-        Some(Interval { low, high, basis })
+        Some(Interval { low, high, basis: if self.is_own_step { basis } else { Basis::OtherStep } })
     }
 
     fn predicted(&self, value: f64) -> Predicted {

@@ -248,6 +248,8 @@ fn a_step_that_may_not_fit_has_an_exit_code_of_its_own() {
     predict(&scene, "squeezenet --bs 1 --mem-limit 8GiB --require-fit").succeeds();
     let refused = predict(&scene, "squeezenet --bs 1,100000 --mem-limit 8GiB --require-fit").fails(7);
     refused.says("squeezenet may not fit at batch size 100000").prints("the largest safe batch is");
+    let several = predict(&scene, "squeezenet resnet18 --bs 100000 --mem-limit 8GiB --require-fit").fails(7);
+    several.says("squeezenet may not fit at batch size 100000, nor may 1 other network");
     let config = "[predict]\nnetworks= squeezenet\nbs= 100000\nmem_limit= 1.5 GiB\nrequire_fit= True\n";
     let place = format!("fingerprint= {}\n", simulated_fingerprint().display());
     let scene = Scene::new().file("config.ini", config.to_owned() + &place);
@@ -399,6 +401,15 @@ fn a_fingerprint_answers_for_other_steps_than_those_that_were_profiled() {
     let adamw =
         ask("--optimizer adamw").succeeds().prints("training (optimizer = adamw, zero_grad = free) of resnet18");
     adamw.prints("memory: asked about training (optimizer = adamw, zero_grad = free), profiled with training");
+    // Errors that were tested are those of the profiled step.
+    let json = |more: &str| ask(&format!("{more} --json")).json()["networks"][0].clone();
+    for (more, basis, tested) in [("", "estimated", true), ("--optimizer adamw", "other_step", false)] {
+        let told = json(more);
+        assert_eq!(told["predictions"][0]["memory_interval"], basis);
+        assert_eq!(told["predictions"][0]["latency_interval"] == "other_step", !tested);
+        assert!(["latency", "memory"].iter().all(|quantity| told["expected_error"][quantity].is_null() != tested));
+    }
+    assert!(ask("").stdout().contains("off by") && !ask("--optimizer adamw").stdout().contains("off by"));
     let bytes = |more: &str| {
         ask(&format!("{more} --json")).json()["networks"][0]["predictions"][0]["memory_bytes"].as_f64().unwrap()
     };

@@ -36,6 +36,8 @@ pub enum Basis {
     Rows,
     /// What is believed of such devices before anything is measured.
     Prior,
+    /// What those of the profiled step rest on, widened by what this one does otherwise: of such a step nothing was measured.
+    OtherStep,
 }
 
 impl fmt::Display for Basis {
@@ -47,6 +49,7 @@ impl fmt::Display for Basis {
             Basis::Networks => "estimated 90 % (from networks left out)",
             Basis::Rows => "estimated 90 % (from rows of this network)",
             Basis::Prior => "90 % of a prior: nothing was measured on this device",
+            Basis::OtherStep => "as of the profiled step, not tested of this one",
         })
     }
 }

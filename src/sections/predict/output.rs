@@ -169,6 +169,7 @@ fn predicted(quantity: Quantity, prediction: &Prediction) -> [Cell; 4] {
         Basis::Networks => "networks",
         Basis::Rows => "rows",
         Basis::Prior => "prior",
+        Basis::OtherStep => "other_step",
     });
     [
         cell(prediction.value.value()),

@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprints;
 use crate::frame::{Context, Summary};
 use crate::report::Table;
 use crate::sections::named::Remarks;
-use crate::units::{Bytes, grouped};
+use crate::units::{Bytes, counted, grouped};
 use crate::workload::Step;
 use std::path::PathBuf;
 
@@ -112,8 +112,8 @@ impl Told {
         let place = if self.devices.len() > 1 { format!(" on {}", device.name()) } else { String::new() };
         let more = match unfit.len() {
             1 => String::new(),
-            more if self.devices.len() > 1 => format!(", and so may {} more", more - 1),
-            more => format!(", and {} more networks", more - 1),
+            more if self.devices.len() > 1 => format!(", nor may {} more", more - 1),
+            more => format!(", nor may {}", counted(more as u64 - 1, "other network")),
         };
         Some(
             Error::unfit(format!("{} may not fit at batch size {}{place}{more}", first.network, batches.join(", ")))

@@ -37,9 +37,11 @@ fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
     let others = fingerprints.iter().map(Fingerprint::subject).filter(|subject| subject.step != step);
     let told = others.map(|subject| {
         let how = match subject.quantity {
-            Quantity::Memory => "its allocations are simulated",
+            Quantity::Memory => {
+                "its allocations are simulated; its errors and the odds that it fits were not tested, and are told as of the latter"
+            }
             Quantity::Latency => {
-                "what it does otherwise takes what the device's speed says, and its errors were not tested"
+                "what it does otherwise takes what the device's speed says; its errors were not tested"
             }
         };
         format!("{}: asked about {step}, profiled with {}; {how}", subject.quantity, subject.step)
@@ -126,7 +128,7 @@ fn expectation(answer: &Answer, quantity: Quantity) -> Option<String> {
         ),
         None => match interval.map(|interval| interval.basis) {
             // The interval says so.
-            Some(Basis::Prior) => return None,
+            Some(Basis::Prior | Basis::OtherStep) => return None,
             Some(Basis::Rows) => {
                 "not tested on rows besides those that it was calibrated with, which the intervals rest on".to_owned()
             }
