@@ -15,7 +15,7 @@ pub(super) use told::Told;
 
 use super::file::Initializer;
 use super::schema::{GraphProto, NodeProto};
-use super::source::is_buffer;
+use super::source::{is_buffer, is_statistic};
 use ahead::Computed;
 use notes::{marked, module};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -132,8 +132,16 @@ impl<'a> Exporter<'a> {
 
     /// Whether a tensor is a buffer: nobody trains it.
     pub fn keeps(&self, name: &str) -> bool {
-        let is_kept = is_buffer(name) || self.buffers.contains(name) || self.marked.contains(mark("b_", name).as_str());
-        is_kept && !self.trained.contains(name)
+        (is_buffer(name) || self.tells_buffer(name)) && !self.trained.contains(name)
+    }
+
+    /// Whether it is called so and nothing else tells: modules of PyTorch's own have no parameters called as their statistics.
+    pub fn keeps_by_name(&self, name: &str) -> bool {
+        is_buffer(name) && !is_statistic(name) && !self.tells_buffer(name) && !self.trained.contains(name)
+    }
+
+    fn tells_buffer(&self, name: &str) -> bool {
+        self.buffers.contains(name) || self.marked.contains(mark("b_", name).as_str())
     }
 }
 

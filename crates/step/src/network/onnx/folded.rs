@@ -7,7 +7,8 @@
 //! - weights of convolutions that lost their names (`onnx::Conv_498`): the older exporter computed them while folding;
 //! - no normalisation of any kind in a network with residual sums, depthwise convolutions or squeeze-and-excite products: all
 //!   published families with these train with one. (The rare ones that do without get a warning too many.) Not so where PyTorch's older
-//!   exporter names all convolutions and their filters: what it folds into it renames, as in the second sign.
+//!   exporter names all convolutions and their filters: what it folds into it renames, as in the second sign. What was fused by hand before the
+//!   export keeps its names; where every convolution has a bias a softer warning says so.
 //! - our own note, in files written from a network that was folded.
 
 use super::exporter::holds_batch_norm;
@@ -65,6 +66,20 @@ fn is_named(graph: &GraphProto) -> bool {
     let filters = |node: &NodeProto| node.input.get(1).is_some_and(|filters| filters.ends_with(".weight"));
     let mut layers = graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose")).peekable();
     layers.peek().is_some() && layers.all(|node| node.name().starts_with('/') && filters(node))
+}
+
+/// What to tell of a network that looks folded but for the names of its tensors, which tell that no exporter folded it. Folding by hand before the
+/// export (ultralytics' `model.fuse()`, `torch.ao.quantization.fuse_modules`) keeps those, and gives every convolution a bias.
+pub(super) fn maybe_fused(model: &ModelProto, graph: &GraphProto, network: &Network) -> Option<String> {
+    let told = model.metadata_props.iter().any(|note| note.key() == KEY);
+    let mut layers = graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose"));
+    let biased = |node: &NodeProto| node.input.get(2).is_some_and(|bias| !bias.is_empty());
+    (!told && !network.is_folded() && is_bare(network) && layers.all(biased)).then(|| {
+        "nothing in it is normalised, though networks of such sums or products mostly are: if batch-norm was fused into its convolutions before \
+         the export (model.fuse(), fuse_modules), its parameters are not the network's, and what it costs to train comes out too low; export \
+         the network as it is trained then"
+            .to_owned()
+    })
 }
 
 /// Whether nothing is normalised in a network that could not be trained so.

@@ -49,7 +49,9 @@ use file::File;
 use folded::Notes;
 use perf4sight_conventions::error::{self, Error};
 use perf4sight_conventions::input_file;
-use schema::{GraphProto, ModelProto};
+use perf4sight_conventions::units::counted;
+use schema::tensor_proto::DataType;
+use schema::{GraphProto, ModelProto, TensorProto};
 use source::Problem;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Cursor, Read, Seek};
@@ -176,11 +178,12 @@ fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<Strin
         let Translated { network, filters, guessed, unfolded, told, noted } = network(file, graph, &name, opset)?;
         let folded = folded::is_folded(&file.model, graph, &network, &filters, Notes { unfolded, noted });
         let network = network.folded(folded);
+        let fused = || folded::maybe_fused(&file.model, graph, &network).filter(|_| unfolded == 0 && !noted);
         warnings.extend(several_outputs(&outputs(graph)?));
         warnings.extend(unknown_operations(&network));
         warnings.extend(guessed_shapes(&guessed));
         warnings.extend(told);
-        warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)));
+        warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)).or_else(fused));
         warnings.extend(batch_products(&network));
         let warnings = warnings.iter().map(|warning| batch::said(warning)).collect();
         Ok((Loaded { network, warnings }, filters))
@@ -278,7 +281,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     let result = result(&mut translation, &outputs)?;
     let Translation { builder, filters, guessed, unfolded, twice, parts, contradicted, .. } = translation;
     let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(read_in_parts(&parts));
-    let told = told.chain(contradictions(&contradicted));
+    let told = told.chain(contradictions(&contradicted)).chain(kept_by_name(&exporter, &file.initializers));
     let (told, network) = (told.collect(), builder.finish(result));
     refused::batches(&network)?;
     Ok(Translated { network, filters, guessed, unfolded, told, noted: exporter.notes() })
@@ -375,6 +378,25 @@ fn read_in_parts(tensors: &BTreeMap<String, BTreeSet<String>>) -> Option<String>
          what is left may no longer fit into one parameter",
         shown.join(", ")
     ))
+}
+
+/// Of what is stored, an exporter that notes nothing does not tell parameters from buffers but by their names.
+fn kept_by_name(exporter: &exporter::Exporter, stored: &[file::Initializer]) -> Option<String> {
+    let is_float = |tensor: &TensorProto| DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float);
+    let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor));
+    let kept = tensors.filter(|tensor| exporter.keeps_by_name(tensor.name()));
+    let named = |tensor: &TensorProto| {
+        let elements = tensor.dims.iter().map(|&dim| dim.max(0) as u64).fold(1, u64::saturating_mul);
+        format!("{} of {}", tensor.name(), counted(elements, "number"))
+    };
+    let kept: Vec<String> = kept.map(named).collect();
+    (!kept.is_empty()).then(|| {
+        format!(
+            "by their names alone these count as buffers, which nobody trains: {}; if one is a parameter, export the network with PyTorch's \
+             default exporter, whose notes tell, or call it otherwise",
+            kept.join(", ")
+        )
+    })
 }
 
 fn contradictions(shapes: &[String]) -> Option<String> {

@@ -117,6 +117,11 @@ fn alike(data: &[Data]) -> Result<(), Problem> {
     ))
 }
 
+/// Whether a tensor is called as what normalisations of PyTorch keep of their inputs.
+pub(super) fn is_statistic(name: &str) -> bool {
+    matches!(name.rsplit('.').next(), Some("running_mean" | "running_var" | "num_batches_tracked"))
+}
+
 /// Whether PyTorch would not train a tensor of this name, by the names its modules, its tutorials, torchvision, timm and transformers give
 /// their buffers.
 /// Graph inputs do not say which of them are parameters.

@@ -478,6 +478,13 @@ fn folded_batch_norm_is_noticed_and_its_absence_is_not() {
     let named = named.node("Conv", &["x", "a.weight"], "/a/Conv", vec![with::ints("pads", vec![1; 4])]);
     let named = named.node("Add", &["/a/Conv", "x"], "y", vec![]).output("y").load();
     assert_eq!(named.warnings, Vec::<String>::new());
+    // ultralytics' model.fuse() before the export: as above, but that the convolution got the bias that fusing makes.
+    let fused = Draft::new().weight("a.weight", [3, 3, 3, 3]).weight("a.bias", [3]);
+    let fused = fused.node("Conv", &["x", "a.weight", "a.bias"], "/a/Conv", vec![with::ints("pads", vec![1; 4])]);
+    let fused = fused.node("Add", &["/a/Conv", "x"], "y", vec![]).output("y").load();
+    assert!(fused.warnings[0].contains("if batch-norm was fused into its convolutions"), "{:?}", fused.warnings);
+    assert!(!fused.network.is_folded());
+    assert_eq!(rewritten(&fused.network).warnings, Vec::<String>::new(), "ours say that there was none");
     let renamed = Draft::new().weight("onnx::Conv_12", [3, 3, 3, 3]);
     let renamed = renamed.node("Conv", &["x", "onnx::Conv_12"], "y", vec![]).output("y").load();
     assert!(renamed.warnings[0].contains("cannot be trusted"), "{:?}", renamed.warnings);

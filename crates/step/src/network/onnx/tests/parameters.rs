@@ -91,6 +91,30 @@ fn positions_repeated_for_every_sample_stand_beside_its_heads() {
 }
 
 #[test]
+fn a_tensor_that_is_tiled_once_stays_what_it_is_for_all_samples() {
+    // `self.pos.repeat(1, 1) + x` of a single sample, and DETR's `query_embed.weight.unsqueeze(1).repeat(1, 1, 1)`: no copy for a sample.
+    for (fixed, turned) in [(vec![8, 8], vec![0, 1]), (vec![8, 1, 8], vec![1, 0, 2])] {
+        let draft = Draft::opset(17).input("x", [Is(1), Is(8), Is(8)]).stored("p", floats(&fixed, &[0.5; 64]));
+        let draft = draft.numbers("once", &vec![1; fixed.len()]).node("Tile", &["p", "once"], "t", vec![]);
+        let draft = draft.node("Transpose", &["t"], "r", vec![with::ints("perm", turned)]);
+        let network = draft.node("Add", &["r", "x"], "y", vec![]).output("y").load().network;
+        assert_eq!((network.parameters(), network.coverage().unknown.len()), (64, 0), "{fixed:?}");
+        assert_eq!(network.output_shape().dims(), [8, 8]);
+    }
+}
+
+#[test]
+fn what_is_taken_for_a_buffer_by_its_name_is_told() {
+    // `self.pe = nn.Parameter(...)` by the older exporter, with weights: no parameter is told from a buffer.
+    let draft = Draft::new().stored("pe", floats(&[8, 8], &[0.5; 64])).node("Add", &["x", "pe"], "s", vec![]);
+    let draft = draft.stored("w", floats(&[8, 8], &[0.5; 64])).node("MatMul", &["s", "w"], "y", vec![]).output("y");
+    let loaded = draft.load();
+    assert_eq!(loaded.network.parameters(), 64);
+    let told = "by their names alone these count as buffers, which nobody trains: pe of 64 numbers; ";
+    assert!(loaded.warnings[0].starts_with(told), "{:?}", loaded.warnings);
+}
+
+#[test]
 fn places_looked_up_for_every_sample_are_integers_of_it() {
     // DeBERTa: scores by distance become scores by place, of samples and heads in one axis.
     let draft = Draft::new().node("Shape", &["x"], "s", vec![]).numbers("zero", &[0]).numbers("three", &[3]);
