@@ -2,7 +2,8 @@
 
 use super::novelty::{Novelty, Unlike};
 use super::prediction::{
-    Band, Basis, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, TimedOperation, Verdict,
+    Band, Basis, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, TimedOperation,
+    Verdict,
 };
 use super::rows::Row;
 use super::{Fingerprint, Method, Subject};

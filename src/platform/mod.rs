@@ -122,12 +122,13 @@ impl Platform {
     }
 
     /// The same where that software runs networks, by what a worker says of itself: PyTorch from 2.0 on gives accelerators all weights to
-    /// update at once; libtorch goes through them one by one.
+    /// update at once; earlier versions and libtorch go through them one by one. Where neither is named the kind of device stays as it is.
     #[must_use]
     pub fn run_by(mut self, software: &BTreeMap<String, String>) -> Self {
-        let version = software.get("torch").and_then(|version| version.split('.').next()?.parse().ok());
-        if self.memory != Memory::Host && version.is_some_and(|major: u64| major >= 2) {
-            self.framework.updates = Updates::AtOnce;
+        let version: Option<u64> = software.get("torch").and_then(|version| version.split('.').next()?.parse().ok());
+        let at_once = self.memory != Memory::Host && version.is_some_and(|major| major >= 2);
+        if version.is_some() || software.contains_key("libtorch") {
+            self.framework.updates = if at_once { Updates::AtOnce } else { Updates::OneByOne };
         }
         self
     }

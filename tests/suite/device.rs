@@ -8,7 +8,7 @@ use perf4sight::device::program::Program;
 use perf4sight::device::protocol::{self, About, Gpu, PROTOCOL, Request, StepRule, StepTask, Task};
 use perf4sight::device::recorded::Recorded;
 use perf4sight::device::simulated::{Abilities, Simulated};
-use perf4sight::device::{Device, GpuOptions, Job, Measurement};
+use perf4sight::device::{Device, GpuOptions, Job, Measurement, check_all};
 use perf4sight::machine::{LocalMachine, Setting, Watch};
 use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::records::Outcome;
@@ -163,7 +163,7 @@ fn a_simulated_device_leaves_out_what_a_step_does_not_do() {
         workload: Workload { step: Step { checkpoint: Checkpoint::Segments(9), ..published }, batch: 4 },
         ..job(&file)
     };
-    let problem = simulated(abilities).check(&some).unwrap_err().to_string();
+    let problem = check_all(&simulated(abilities), &[some]).unwrap_err().to_string();
     assert!(problem.contains("cannot be done with chain"), "{problem}");
 }
 

@@ -140,6 +140,12 @@ fn pytorch_2_gives_accelerators_all_weights_at_once() {
     assert_eq!(run_by("cuda", &[("python", "3.11.2"), ("torch", "2.11.0+cu130")]), Updates::AtOnce);
     assert_eq!(run_by("tx2", &[("python", "3.6.9"), ("torch", "1.10.0")]), Updates::OneByOne);
     assert_eq!(run_by("cuda", &[("libtorch", "2.11.0")]), Updates::OneByOne);
+    assert_eq!(run_by("cuda", &[("torch", "1.13.1")]), Updates::OneByOne);
+    // Of devices that nobody measured, what runs on them today.
+    let kinds = ["cuda", "cuda_tf32", "orin", "jetson", "tx2", "cpu", "cpu_avx2"];
+    use Updates::{AtOnce, OneByOne};
+    let today = [AtOnce, AtOnce, AtOnce, OneByOne, OneByOne, OneByOne, OneByOne];
+    assert_eq!(kinds.map(|kind| run_by(kind, &[])), today);
     assert_eq!(run_by("cpu", &[("torch", "2.11.0")]), Updates::OneByOne);
 }
 

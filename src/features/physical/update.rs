@@ -41,7 +41,8 @@ fn functions(step: Step) -> Functions {
     }
 }
 
-/// As torch/csrc/api/src/optim has them; in brackets what each reads and writes.
+/// As torch/csrc/api/src/optim has them, one weight after the other; what PyTorch 2 does on accelerators, each function for all weights at once,
+/// starts less. In brackets what each reads and writes.
 fn update(optimizer: Optimizer) -> Functions {
     let [called, touched] = match optimizer {
         // add (3), mul_ (2), add_ (3), add_ (3).

@@ -44,7 +44,10 @@ fn other_step(fingerprints: &Fingerprints, step: Step) -> Vec<String> {
                 "what it does otherwise takes what the device's speed says; its errors were not tested"
             }
         };
-        format!("{}: asked about {step}, profiled with {}; {how}", subject.quantity, subject.step)
+        let one_by_one = (subject.quantity == Quantity::Latency && subject.step.optimizer != step.optimizer)
+            .then_some("; updates are taken to go through the weights one by one, not at once as PyTorch 2 does on accelerators");
+        let one_by_one = one_by_one.unwrap_or_default();
+        format!("{}: asked about {step}, profiled with {}; {how}{one_by_one}", subject.quantity, subject.step)
     });
     told.collect()
 }

@@ -72,9 +72,9 @@ fn is_named(graph: &GraphProto) -> bool {
 /// export (ultralytics' `model.fuse()`, `torch.ao.quantization.fuse_modules`) keeps those, and gives every convolution a bias.
 pub(super) fn maybe_fused(model: &ModelProto, graph: &GraphProto, network: &Network) -> Option<String> {
     let told = model.metadata_props.iter().any(|note| note.key() == KEY);
-    let mut layers = graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose"));
+    let mut layers = graph.node.iter().filter(|node| matches!(node.op_type(), "Conv" | "ConvTranspose")).peekable();
     let biased = |node: &NodeProto| node.input.get(2).is_some_and(|bias| !bias.is_empty());
-    (!told && !network.is_folded() && is_bare(network) && layers.all(biased)).then(|| {
+    (!told && !network.is_folded() && is_bare(network) && layers.peek().is_some() && layers.all(biased)).then(|| {
         "nothing in it is normalised, though networks of such sums or products mostly are: if batch-norm was fused into its convolutions before \
          the export (model.fuse(), fuse_modules), its parameters are not the network's, and what it costs to train comes out too low; export \
          the network as it is trained then"

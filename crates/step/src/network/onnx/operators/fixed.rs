@@ -192,7 +192,10 @@ fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     match repeats.as_deref() {
         // Where the file's batch is a single sample, no copies are not told from one for every sample.
         Some([batch, others @ ..])
-            if to.batch > 1 && *batch as u64 == to.batch && others.iter().all(|&times| times == 1) && own.len() == others.len() + 1 =>
+            if to.batch > 1
+                && *batch as u64 == to.batch
+                && others.iter().all(|&times| times == 1)
+                && own.len() == others.len() + 1 =>
         {
             let (shape, batch) = match own {
                 [1, sample @ ..] => (sample, Batch::FIRST),
