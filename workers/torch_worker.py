@@ -788,7 +788,8 @@ class Step(object):
         self.training, self.passes = request["stage"] == "training", request.get("accumulate", 1)
         if self.passes > request["batch"]:
             raise Refused("accumulate = %d leaves passes without a sample at batch size %d" % (self.passes, request["batch"]))
-        batch = -(-request["batch"] // self.passes)  # samples of a pass, rounded up
+        self.samples = request["batch"]
+        batch = -(-self.samples // self.passes)  # of the largest pass
         self.network = Network(graph, request, device)
         self.batch = {name: filled(graph, name, batch, device) for name in graph.inputs}
         if self.training:
@@ -811,14 +812,16 @@ class Step(object):
                 parameter.grad = None
         for number in range(self.passes):
             # As in a program's loop, a loss goes when the next one is there.
-            loss = self.backward(watch, number == 0)
+            loss = self.backward(watch, number)
         watch()
         self.optimizer.step()
         watch()
 
-    def backward(self, watch, first):
-        """Forward and backward; before the first backward gradients that are kept are filled with zeros."""
-        result, classes = self.network.forward(self.batch, watch), self.classes
+    def backward(self, watch, number):
+        """Forward and backward of a pass; before the first backward gradients that are kept are filled with zeros."""
+        samples = self.samples // self.passes + (number < self.samples % self.passes)  # the first have one more where some are left
+        result = self.network.forward({name: batch[:samples] for name, batch in self.batch.items()}, watch)
+        classes = self.classes[:samples]
         if result.dim() == 3:  # of a sequence every place counts as a sample
             result, classes = result.flatten(0, 1), classes.flatten()
         loss = functional.cross_entropy(result, classes)
@@ -826,7 +829,7 @@ class Step(object):
         if self.passes > 1:  # gradients add up to those of the mean over all samples
             loss = loss / self.passes
         # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
-        for parameter in self.network.parameters if first else []:
+        for parameter in self.network.parameters if number == 0 else []:
             if parameter.grad is not None:
                 parameter.grad.zero_()  # none where they were freed
         loss.backward()

@@ -27,6 +27,8 @@ struct Training {
     zero_grad: ZeroGrad,
     /// Passes forward and backward a step.
     passes: u64,
+    /// Samples of all of them.
+    samples: u64,
 }
 
 impl Step {
@@ -53,7 +55,8 @@ impl Step {
         // As in a program's loop, a loss goes when the next one is there.
         let mut loss = None;
         for pass in 0..training.passes {
-            let loss = loss.insert(training.loss(&self.executable.forward(&self.batch)?)?);
+            let batch = training.batch(&self.batch, pass)?;
+            let loss = loss.insert(training.loss(&self.executable.forward(&batch)?)?);
             if pass == 0 {
                 training.fill_gradients(&self.executable)?;
             }
@@ -68,7 +71,7 @@ impl Step {
         training.free_gradients()?;
         watch.zero_grad()?;
         for pass in 0..training.passes {
-            self.pass_in_laps(pass == 0, watch)?;
+            self.pass_in_laps(pass, watch)?;
         }
         let Some(training) = &mut self.training else { return Ok(()) };
         training.optimizer.step()?;
@@ -76,10 +79,10 @@ impl Step {
     }
 
     /// Forward and backward; before the first backward gradients are filled where they are kept.
-    fn pass_in_laps(&self, first: bool, watch: &mut Stopwatch) -> Result<(), TchError> {
+    fn pass_in_laps(&self, pass: u64, watch: &mut Stopwatch) -> Result<(), TchError> {
         let Some(training) = &self.training else { return Ok(()) };
         let mut tape = Tape::new();
-        let output = self.executable.forward_watched(&self.batch, |result| {
+        let output = self.executable.forward_watched(&training.batch(&self.batch, pass)?, |result| {
             tape.record(result)?;
             watch.forward()
         })?;
@@ -87,7 +90,7 @@ impl Step {
         drop(output);
         tape.record(&loss)?;
         watch.loss()?;
-        if first {
+        if pass == 0 {
             training.fill_gradients(&self.executable)?;
             watch.zero_grad()?;
         }
@@ -121,7 +124,13 @@ impl Training {
             batch_of(accumulate.samples(batch), places.dims()),
             (Kind::Int64, device),
         )?;
-        Ok(Training { classes, optimizer, zero_grad, passes: accumulate.passes() })
+        Ok(Training { classes, optimizer, zero_grad, passes: accumulate.passes(), samples: batch })
+    }
+
+    /// What a pass works on: all samples are divided evenly, and the first passes have one more where some are left.
+    fn batch(&self, largest: &[Tensor], pass: u64) -> Result<Vec<Tensor>, TchError> {
+        let samples = self.samples / self.passes + u64::from(pass < self.samples % self.passes);
+        largest.iter().map(|tensor| first(tensor, samples as i64)).collect()
     }
 
     /// As PyTorch's users do it, before the step begins.
@@ -145,15 +154,21 @@ impl Training {
 
     fn loss(&self, output: &Tensor) -> Result<Tensor, TchError> {
         const IGNORED_CLASS: i64 = -100; // PyTorch's default
+        let classes = first(&self.classes, output.size()[0])?;
         // Of a sequence every place counts as a sample, as PyTorch's users write it for words.
         let (output, classes) = match output.dim() {
-            3 => (output.f_flatten(0, 1)?, self.classes.f_flatten(0, -1)?),
-            _ => (output.shallow_clone(), self.classes.shallow_clone()),
+            3 => (output.f_flatten(0, 1)?, classes.f_flatten(0, -1)?),
+            _ => (output.shallow_clone(), classes),
         };
         let loss = output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)?;
         // Gradients add up to those of the mean over all samples.
         if self.passes > 1 { loss.f_div_scalar(self.passes as f64) } else { Ok(loss) }
     }
+}
+
+/// So many samples of a batch.
+fn first(batch: &Tensor, samples: i64) -> Result<Tensor, TchError> {
+    if batch.size()[0] == samples { Ok(batch.shallow_clone()) } else { batch.f_narrow(0, 0, samples) }
 }
 
 /// libtorch's own optimizer, so that what it remembers comes into being as in PyTorch: in the first step. The numbers are PyTorch's
@@ -193,7 +208,7 @@ mod tests {
     use crate::clock::Clock;
     use perf4sight_step::network::zoo::{self, Dataset};
     use perf4sight_step::network::{Linear, NetworkBuilder, Op, Shape};
-    use perf4sight_step::workload::Checkpoint;
+    use perf4sight_step::workload::{Accumulate, Checkpoint};
 
     /// The network with dropouts that drop nothing: tests draw from one generator side by side.
     fn without_chance(network: &Network) -> Network {
@@ -258,6 +273,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn passes_divide_the_samples_evenly() {
+        tch::set_num_threads(1);
+        let network = zoo::build("squeezenet", Dataset::Cifar10).unwrap();
+        let accumulate = Accumulate::new(4).unwrap();
+        let workload =
+            Workload { step: workload::Step { accumulate, ..workload::Step::published(Stage::Training) }, batch: 10 };
+        let mut step = Step::new(&network, workload, &[], Device::Cpu).unwrap();
+        let samples = |pass| step.training.as_ref().unwrap().batch(&step.batch, pass).unwrap()[0].size()[0];
+        assert_eq!([0, 1, 2, 3].map(samples), [3, 3, 2, 2]);
+        step.run().unwrap();
     }
 
     #[test]
