@@ -1,5 +1,6 @@
 //! Arguments to a plain struct to a run.
 
+mod advise;
 mod breakdown;
 mod calibrate;
 mod check_noise;
@@ -21,6 +22,7 @@ use crate::report::{Console, Mode, Settings};
 use crate::sections::SPECS;
 use crate::sections::fingerprints::Fingerprints;
 use crate::sections::networks::Networks;
+use advise::Advise;
 use breakdown::Breakdown;
 use calibrate::Calibrate;
 use check_noise::CheckNoise;
@@ -56,9 +58,11 @@ Examples:
   perf4sight predict resnet18@50 --fingerprint fingerprinting/cpu/imagenet --bs 1,8,32
   perf4sight predict mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --bs 16 --mem-limit 8GiB --require-fit
   perf4sight predict nets/ --fingerprint fingerprinting/cpu/imagenet --bs 1,8 --csv > predictions.csv
+  perf4sight advise mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --batch 16 --optimizer adamw --mem-limit 8GiB
   perf4sight calibrate mynetwork.onnx --fingerprint fingerprinting/cpu/imagenet --measure --save fingerprinting/mine
   perf4sight prune mynetwork.onnx --level 50 --out mynetwork_50.onnx
   perf4sight inspect mynetwork.onnx --bs 8 --stage training
+  perf4sight inspect mynetwork.onnx --bs 16 --memory --html memory.html
   perf4sight record -- python3 train.py --epochs 1
   perf4sight breakdown recording/
   perf4sight sensitivity -b 256 --data /data/imagenet -- python3 train.py
@@ -133,6 +137,8 @@ enum Command {
     Profile(CheckNoise),
     /// Predict latency, memory and whether it fits, from stored fingerprints
     Predict(Predict),
+    /// Tell what makes a step fit into memory, and what each way costs
+    Advise(Advise),
     /// Prune one network to a level, and tell which channels of which layer are left
     Prune(Prune),
     /// Refit stored fingerprints with a few measured rows of a new network, or say which to measure
@@ -180,6 +186,7 @@ impl Command {
             Command::Inspect(arguments) => Box::new(arguments.into_verb()?),
             Command::Profile(arguments) => Box::new(arguments.into_verb()?),
             Command::Predict(arguments) => Box::new(arguments.into_verb()?),
+            Command::Advise(arguments) => Box::new(arguments.into_verb()?),
             Command::Prune(arguments) => Box::new(arguments.into_verb()?),
             Command::Calibrate(arguments) => Box::new(arguments.into_verb()?),
             Command::Record(arguments) => Box::new(arguments.into_verb()),

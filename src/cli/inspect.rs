@@ -1,12 +1,14 @@
 //! The arguments of `perf4sight inspect`.
 
 use super::step::StepArguments;
+use super::words;
 use crate::error::Result;
 use crate::network::onnx::{self, parse_dim};
 use crate::network::zoo::Dataset;
 use crate::sections::inspect;
 use crate::workload::{LARGEST_BATCH, Stage, Step, Workload};
 use clap::{Args, value_parser};
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(super) struct Inspect {
@@ -18,9 +20,21 @@ pub(super) struct Inspect {
     #[arg(long, value_name = "SIZE", default_value = "1", value_parser = value_parser!(u64).range(1..=LARGEST_BATCH))]
     bs: u64,
 
-    /// What one step does; training adds the backward pass
-    #[arg(long, default_value = "inference", value_parser = Stage::ALL.map(Stage::name))]
-    stage: String,
+    /// What one step does; training adds the backward pass [default: inference, with --memory training]
+    #[arg(long, value_parser = Stage::ALL.map(Stage::name))]
+    stage: Option<String>,
+
+    /// Show what lies in memory while the step runs, simulated, instead of the layers
+    #[arg(long)]
+    memory: bool,
+
+    /// On what kind of device memory is simulated; a file describes another [default: cpu]
+    #[arg(long, value_name = "NAME|FILE.json", requires = "memory", value_parser = words::targets(), hide_possible_values = true)]
+    target: Option<String>,
+
+    /// Write a page, with --memory with a chart of it over the step
+    #[arg(long, value_name = "FILE.html", value_parser = words::page)]
+    html: Option<PathBuf>,
 
     #[command(flatten)]
     step: StepArguments,
@@ -36,10 +50,21 @@ pub(super) struct Inspect {
 
 impl Inspect {
     pub fn into_verb(self) -> Result<inspect::Inspect> {
-        let Inspect { network, bs: batch, stage, step, dataset, dims } = self;
-        let stage = Stage::parse(&stage)?;
-        let workload = Workload { step: step.changes(stage)?.of(Step::published(stage)), batch };
+        let stage = match &self.stage {
+            Some(stage) => Stage::parse(stage)?,
+            None if self.memory => Stage::Training,
+            None => Stage::Inference,
+        };
+        let workload = Workload { step: self.step.changes(stage)?.of(Step::published(stage)), batch: self.bs };
         workload.check()?;
-        Ok(inspect::Inspect { network, dataset: Dataset::parse(&dataset)?, workload, dims: onnx::dims(dims)? })
+        let device = self.target.unwrap_or_else(|| "cpu".to_owned());
+        Ok(inspect::Inspect {
+            network: self.network,
+            dataset: Dataset::parse(&self.dataset)?,
+            workload,
+            dims: onnx::dims(self.dims)?,
+            memory: self.memory.then_some(device),
+            html: self.html,
+        })
     }
 }

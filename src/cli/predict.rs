@@ -2,10 +2,11 @@
 
 use super::sizes::Sizes;
 use super::step::StepArguments;
-use super::words;
+use super::words::{self, memory, page};
 use crate::error::{Error, Result};
 use crate::network::onnx::{self, parse_dim};
-use crate::sections::predict::{self, Form, Source};
+use crate::sections::predict::{self, Form};
+use crate::sections::source::Source;
 use crate::units::Bytes;
 use crate::workload::Stage;
 use clap::Args;
@@ -60,6 +61,10 @@ pub(super) struct Predict {
     /// Print comma-separated rows, one per network and batch size, instead of tables
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+
+    /// Write a page as well, of one network with a chart of what lies in memory while a step runs
+    #[arg(long, value_name = "FILE.html", value_parser = page)]
+    html: Option<PathBuf>,
 }
 
 impl Predict {
@@ -77,7 +82,7 @@ impl Predict {
             device: self.device,
             dataset: self.dataset,
             dims: onnx::dims(self.dims)?,
-            output: Vec::new(),
+            output: self.html.into_iter().collect(),
             form: if self.csv { Form::Csv } else { Form::Tables },
         };
         predict.check()?;
@@ -97,10 +102,4 @@ impl Predict {
             .expected("batch sizes in one word, networks by name or file")
             .help(format!("write batch sizes with commas: --bs {}", all.join(","))))
     }
-}
-
-/// An amount of memory of at least a MiB.
-fn memory(text: &str) -> std::result::Result<Bytes, String> {
-    let bytes = Bytes::parse(text).filter(|bytes| bytes.mib() >= 1.0);
-    bytes.ok_or_else(|| "that is no amount of memory from 1 MiB on; write such as 8GiB or 1300MiB".to_owned())
 }

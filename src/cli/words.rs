@@ -1,13 +1,15 @@
-//! Words that a shell can complete although others are allowed: networks, sections, keys.
+//! Words that a shell can complete although others are allowed: networks, sections, keys; and what words stand for that no list holds.
 
 use crate::network::zoo;
 use crate::platform::Platform;
 use crate::sections::SPECS;
-use crate::sections::predict::EVERY;
+use crate::sections::source::EVERY;
+use crate::units::Bytes;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// Takes any word, and tells some of them to the script that completes.
@@ -47,5 +49,20 @@ impl TypedValueParser for Words {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(self.0.iter().copied().map(PossibleValue::new)))
+    }
+}
+
+/// An amount of memory of at least a MiB.
+pub(super) fn memory(text: &str) -> std::result::Result<Bytes, String> {
+    let bytes = Bytes::parse(text).filter(|bytes| bytes.mib() >= 1.0);
+    bytes.ok_or_else(|| "that is no amount of memory from 1 MiB on; write such as 8GiB or 1300MiB".to_owned())
+}
+
+/// The name of a page: what is written to a file goes by its ending.
+pub(super) fn page(text: &str) -> std::result::Result<PathBuf, String> {
+    let file = PathBuf::from(text);
+    match file.extension().is_some_and(|ending| ending == "html") {
+        true => Ok(file),
+        false => Err("a page ends in .html".to_owned()),
     }
 }

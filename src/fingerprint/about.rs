@@ -8,7 +8,7 @@ use super::prediction::{
 use super::rows::Row;
 use super::{Fingerprint, Method, Subject};
 use crate::error::{Error, Result};
-use crate::memory::Alive;
+use crate::memory::{Alive, Course};
 use crate::network::Network;
 use crate::units::Bytes;
 use crate::workload::Step;
@@ -120,6 +120,11 @@ impl About<'_> {
     /// What is alive when a step of `batch` samples needs the most memory; only a simulation knows.
     pub fn alive(&self, batch: u64) -> Option<Alive> {
         self.predictor.alive(batch.max(1))
+    }
+
+    /// What lies in memory while a step of `batch` samples runs, operation by operation; only a simulation knows.
+    pub fn course(&self, batch: u64) -> Option<Course> {
+        self.predictor.course(batch.max(1))
     }
 
     /// Where the time of a step of `batch` samples goes; only a latency fingerprint of the hybrid method knows.

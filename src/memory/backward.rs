@@ -1,7 +1,7 @@
 //! Backward: gradients flow from the loss to the weights, in the order of PyTorch's autograd engine.
 
 use super::amount::Amount;
-use super::event::{Role, TensorId};
+use super::event::{Phase, Role, TensorId};
 use super::rule::Move;
 use super::step::{Loss, Steps, Tape, give_back};
 use crate::network::NodeId;
@@ -54,6 +54,7 @@ impl Steps<'_> {
 
     /// One node's backward.
     fn differentiate(&mut self, id: NodeId, gradient: TensorId, kept: Vec<TensorId>, waiting: &mut Waiting) {
+        self.recorder.begin(Phase::Backward, id);
         let plan = self.plan;
         let node = plan.network.node(id);
         let wanted = |index: usize| Some(node.inputs[index]).filter(|input| plan.tracked[input.index()]);

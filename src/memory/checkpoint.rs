@@ -1,6 +1,6 @@
 //! Segments that keep their inputs alone and run again in backward (torch/utils/checkpoint.py, without reentrance).
 
-use super::event::TensorId;
+use super::event::{Phase, TensorId};
 use super::rule::Saved;
 use super::step::Steps;
 use crate::network::{Node, NodeId};
@@ -48,6 +48,7 @@ impl Steps<'_> {
             results[input.index()] = Some(self.recorder.hold(*tensor));
         }
         for (id, node) in plan.network.iter().skip(again.start).take(again.len()) {
+            self.recorder.begin(Phase::Forward, id);
             let (result, kept) = self.run(id, &inputs(node, &results));
             results[id.index()] = Some(result);
             saved[id.index()] = kept;

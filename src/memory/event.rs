@@ -5,13 +5,43 @@ use crate::network::NodeId;
 
 /// What a tensor is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub enum Role {
+    /// Trained weights and running statistics.
     Weights,
-    WeightGradients,
+    /// What the optimizer remembers.
     OptimizerState,
+    /// Gradients of the weights.
+    WeightGradients,
+    /// Activations, and what is kept for backward.
     Activations,
+    /// Gradients of activations on their way back.
     ActivationGradients,
+    /// What libraries borrow within an operation.
     Workspace,
+}
+
+impl Role {
+    /// All of them, what lies there longest first.
+    pub const ALL: [Role; 6] = [
+        Role::Weights,
+        Role::OptimizerState,
+        Role::WeightGradients,
+        Role::Activations,
+        Role::ActivationGradients,
+        Role::Workspace,
+    ];
+
+    /// What people are told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Weights => "weights",
+            Role::WeightGradients => "gradients",
+            Role::OptimizerState => "optimizer state",
+            Role::Activations => "activations",
+            Role::ActivationGradients => "gradients of activations",
+            Role::Workspace => "workspace",
+        }
+    }
 }
 
 /// A tensor of the schedule: its size, what it is for and the node it belongs to.
@@ -32,4 +62,37 @@ pub(super) enum Event {
     Free(TensorId),
     /// Backward is done, the optimizer's turn: here the published profiler reads its counters once more.
     BackwardDone,
+}
+
+/// A part of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// An operation is run.
+    Forward,
+    /// The loss is computed, and what of it backward needs.
+    Loss,
+    /// The gradients of an operation are computed.
+    Backward,
+    /// Weights are changed.
+    Update,
+}
+
+/// From an event on something else is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub event: usize,
+    pub phase: Phase,
+    pub node: NodeId,
+}
+
+impl Phase {
+    /// What people are told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Forward => "forward",
+            Phase::Loss => "loss",
+            Phase::Backward => "backward",
+            Phase::Update => "update",
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod channels_last;
 mod checkpoint;
 mod columns;
 mod convolution;
+mod course;
 mod event;
 mod layout;
 mod layouts;
@@ -26,6 +27,8 @@ mod rules;
 mod schedule;
 mod step;
 
+pub use course::{Course, Leg, Live};
+pub use event::{Phase, Role};
 pub use peak::{Alive, Layer, Peak};
 
 use crate::network::Network;

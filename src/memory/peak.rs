@@ -101,7 +101,7 @@ impl Simulation<'_> {
 }
 
 /// The tensors alive right after an event.
-fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
+pub(super) fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
     let mut alive = vec![false; schedule.tensors.len()];
     for part in Part::ALL.into_iter().filter(|part| *part <= moment.part) {
         let events = schedule.events(part);

@@ -1,14 +1,15 @@
 //! Tensors held and let go as PyTorch's reference counts do it; what that means for memory is written down.
 
 use super::amount::Amount;
-use super::event::{Event, Role, Tensor, TensorId};
+use super::event::{Event, Mark, Phase, Role, Tensor, TensorId};
 use crate::network::NodeId;
 
-/// The tensors so far, how many hold each, and what happened since the events were last taken.
+/// The tensors so far, how many hold each, and what happened and was done since that was last taken.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     pub tensors: Vec<Tensor>,
     pub events: Vec<Event>,
+    pub marks: Vec<Mark>,
     holders: Vec<u32>,
 }
 
@@ -40,6 +41,11 @@ impl Recorder {
     /// Whether nobody else holds a tensor.
     pub fn is_sole(&self, tensor: TensorId) -> bool {
         self.holders[tensor as usize] == 1
+    }
+
+    /// Notes what is done from here on.
+    pub fn begin(&mut self, phase: Phase, node: NodeId) {
+        self.marks.push(Mark { event: self.events.len(), phase, node });
     }
 
     /// Notes that backward is over.

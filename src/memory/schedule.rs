@@ -1,6 +1,6 @@
 //! The steps of a network as allocations and frees in the order PyTorch makes them, for any batch size.
 
-use super::event::{Event, Tensor};
+use super::event::{Event, Mark, Tensor};
 use super::plan::Plan;
 use super::step::Steps;
 
@@ -9,6 +9,8 @@ use super::step::Steps;
 pub(super) struct Schedule {
     pub tensors: Vec<Tensor>,
     pub parts: [Vec<Event>; 3],
+    /// What is done when in each part.
+    marks: [Vec<Mark>; 3],
 }
 
 /// The parts of a schedule.
@@ -30,18 +32,25 @@ impl Schedule {
     /// The schedule of a plan.
     pub fn new(plan: &Plan) -> Self {
         let mut steps = Steps::new(plan);
-        let parts = Part::ALL.map(|part| {
+        let (mut parts, mut marks) = (Part::ALL.map(|_| Vec::new()), Part::ALL.map(|_| Vec::new()));
+        for part in Part::ALL {
             match part {
                 Part::Setup => steps.set_up(),
                 Part::First | Part::Steady => steps.step(),
             }
-            std::mem::take(&mut steps.recorder.events)
-        });
-        Schedule { tensors: steps.recorder.tensors, parts }
+            parts[part as usize] = std::mem::take(&mut steps.recorder.events);
+            marks[part as usize] = std::mem::take(&mut steps.recorder.marks);
+        }
+        Schedule { tensors: steps.recorder.tensors, parts, marks }
     }
 
     /// What happens in one part.
     pub fn events(&self, part: Part) -> &[Event] {
         &self.parts[part as usize]
+    }
+
+    /// What is done when in one part, in order.
+    pub fn marks(&self, part: Part) -> &[Mark] {
+        &self.marks[part as usize]
     }
 }

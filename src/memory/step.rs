@@ -2,7 +2,7 @@
 
 use super::amount::{Amount, INDEX};
 use super::checkpoint::Frame;
-use super::event::{Role, TensorId};
+use super::event::{Phase, Role, TensorId};
 use super::optimizer::{Update, at_once, is_at_once, one_by_one};
 use super::plan::Plan;
 use super::recorder::Recorder;
@@ -117,6 +117,7 @@ impl<'a> Steps<'a> {
         let mut frames = Vec::new();
         for (id, node) in network.iter() {
             self.enter(id, &results, &mut frames);
+            self.recorder.begin(Phase::Forward, id);
             let inputs: Vec<TensorId> = node.inputs.iter().map(|input| results[input.index()]).collect();
             let (result, mut kept) = self.run(id, &inputs);
             if self.plan.segment_of(id).is_some() {
@@ -175,6 +176,7 @@ impl<'a> Steps<'a> {
     /// Cross-entropy: log_softmax, then nll_loss with its sum of weights (aten/src/ATen/native/LossNLL.cpp).
     fn loss(&mut self) -> Loss {
         let output = self.plan.network.output();
+        self.recorder.begin(Phase::Loss, output);
         let scores = self.plan.tensor(self.plan.network.output_shape());
         let mut allocate = |amount| self.recorder.allocate(amount, Role::Activations, output);
         let log_softmax = allocate(scores);
@@ -206,6 +208,9 @@ impl<'a> Steps<'a> {
     /// The update of some weights at once.
     fn update(&mut self, weights: &[(NodeId, Amount)], made: &[Update]) {
         let mut borrowed = Vec::new();
+        if let Some(&(first, _)) = weights.first() {
+            self.recorder.begin(Phase::Update, first);
+        }
         for made in made {
             for &(id, amount) in weights {
                 match made {

@@ -1,15 +1,21 @@
 //! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
 
+use super::course;
 use super::named::Named;
 use crate::error::Result;
+use crate::fingerprint::check_understood;
 use crate::frame::{Context, Summary, Verb};
+use crate::memory::{Course, Simulation};
 use crate::network::onnx::Dims;
 use crate::network::zoo::Dataset;
 use crate::network::{Coverage, Network, Node};
-use crate::report::{Cell, Column, Table};
+use crate::platform::Platform;
+use crate::report::{Block, Cell, Column, Page, Table};
 use crate::units::{Bytes, Percent};
+use crate::whole_file;
 use crate::workload::{Stage, Workload};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +28,10 @@ pub struct Inspect {
     pub workload: Workload,
     /// Sizes of what a file leaves open.
     pub dims: Dims,
+    /// The kind of device, by name or by the file that describes it, whose memory of the step is shown instead of the layers.
+    pub memory: Option<String>,
+    /// A page to write as well.
+    pub html: Option<PathBuf>,
 }
 
 impl Verb for Inspect {
@@ -39,8 +49,13 @@ impl Verb for Inspect {
         let coverage = network.coverage();
         let cuts: Vec<&str> =
             network.cuts(step.checkpoint).into_iter().map(|cut| network.node(cut).name.as_str()).collect();
+        let course = self.memory.as_deref().map(|device| self.course(device, &network)).transpose()?;
+        let page = Sheets { inspect: self, layers: &layers, totals: &totals, course: course.as_ref() };
+        let files = page.write()?;
         Ok(Summary {
-            headline: covered(&coverage),
+            headline: page.headline(&coverage),
+            tables: page.tables(),
+            files,
             json: json!({
                 "network": network.name(),
                 "stage": step.stage,
@@ -53,11 +68,59 @@ impl Verb for Inspect {
                 "layers": layers.to_json(),
                 "totals": totals.to_json()[0],
                 "coverage": coverage_json(&coverage),
+                "memory": course.as_ref().map(course::json),
                 "warnings": context.warnings(),
             }),
-            tables: vec![layers, totals],
             ..Summary::default()
         })
+    }
+}
+
+impl Inspect {
+    /// The memory of the step on a kind of device.
+    fn course(&self, device: &str, network: &Network) -> Result<Course> {
+        check_understood(network)?;
+        let platform = Platform::named_or_read(device)?;
+        Ok(Simulation::new(network, self.workload.step, &platform).course(self.workload.batch))
+    }
+}
+
+/// What is shown of a network.
+struct Sheets<'a> {
+    inspect: &'a Inspect,
+    layers: &'a Table,
+    totals: &'a Table,
+    /// Where memory was asked for.
+    course: Option<&'a Course>,
+}
+
+impl Sheets<'_> {
+    fn headline(&self, coverage: &Coverage) -> String {
+        match self.course {
+            Some(course) => format!("{}\n{}", course::at_peak(course), covered(coverage)),
+            None => covered(coverage),
+        }
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        match self.course {
+            Some(course) => vec![course::components(course), course::largest(course)],
+            None => vec![self.layers.clone(), self.totals.clone()],
+        }
+    }
+
+    /// The page, where one is asked for.
+    fn write(&self) -> Result<Vec<(&'static str, PathBuf)>> {
+        let Some(file) = &self.inspect.html else { return Ok(Vec::new()) };
+        let Workload { step, batch } = self.inspect.workload;
+        let mut page = Page::new(&self.inspect.network, format!("{step}, batch size {batch}"));
+        if let (Some(course), Some(device)) = (self.course, &self.inspect.memory) {
+            let what = format!("{} on {device}, batch size {batch}", self.inspect.network);
+            page.chapter("Memory", course::blocks(course, &what, None));
+        }
+        page.chapter("Layers", [Block::Table(self.totals.clone()), Block::Folded(self.layers.clone())]);
+        whole_file::save(file, page.to_html())?;
+        Ok(vec![("page", file.clone())])
     }
 }
 

@@ -3,8 +3,10 @@
 //! To add a section: a file here with its `SPEC`, and one line in [`SPECS`]. To add a verb: a file here with a struct of plain options
 //! that is a [`Verb`](crate::frame::Verb), and a file in `cli/` with its arguments, which one variant of `cli::Command` names.
 
+pub mod advise;
 pub mod breakdown;
 pub mod calibrate;
+mod course;
 pub mod create_network_dataset;
 pub mod fingerprint;
 pub mod fingerprints;
@@ -17,9 +19,11 @@ pub mod prune;
 mod python;
 pub mod record;
 pub mod sensitivity;
+pub mod source;
 mod step;
 mod temporary;
 pub mod time;
+mod verdict;
 
 use crate::frame::{Noun, Spec};
 

@@ -1,7 +1,7 @@
 //! `perf4sight inspect`: the layer table of a network, its totals, its coverage.
 
 use crate::fixtures::{Scene, shared};
-use perf4sight::network::{NetworkBuilder, Op, Shape, Unknown, onnx};
+use perf4sight::network::{Linear, NetworkBuilder, Op, Shape, Unknown, onnx};
 
 #[test]
 fn a_known_network_is_shown_layer_by_layer() {
@@ -59,4 +59,59 @@ fn levels_datasets_and_mistakes() {
     Scene::new().run("inspect absent.onnx").fails(6).says("absent.onnx: cannot read the network");
     let scene = Scene::new().file("torn.onnx", [0x3a, 0xff, 0xff, 0xff, 0x7f, 0x00]);
     scene.run("inspect torn.onnx").fails(4).says("torn.onnx: is no ONNX file, or a damaged one").says("help:");
+}
+
+/// By hand: a layer of 6 numbers from 4, of 2 samples, sgd with momentum, gradients kept, four bytes a number. Between steps there are 30
+/// weights, 30 gradients, 30 numbers of momentum, 8 of the samples, and 2 labels of 8 bytes: 408 bytes. Forward adds 12 results. The loss
+/// makes 12 numbers, its value and a sum of weights, whereupon the results go; on its way back a number to start from and the gradient of
+/// the 12, then, without the sum, that of the results: 408 + 4 x (12 + 1 + 1 + 12 + 12). Of these the last, the value and the number to start
+/// from are left: 408 + 4 x 14, beside which new gradients of 30 weights are made, which are added to the old ones. Updates borrow as much as the
+/// weight and then the bias take, the loss's value being there still.
+#[test]
+fn memory_over_a_step_is_what_paper_and_pencil_say() {
+    let mut builder = NetworkBuilder::new("small", Shape::new([4]));
+    let linear = Op::Linear(Linear { out_features: 6, bias: true });
+    let output = builder.add("fc", linear, &[builder.input()]).unwrap();
+    let scene = Scene::new().file("small.onnx", onnx::to_bytes(&builder.finish(output)));
+    let json = scene.run("inspect small.onnx --memory --bs 2 --json --html page.html").succeeds().json();
+    let memory = &json["memory"];
+    let operations = memory["operations"].as_array().unwrap();
+    let told: Vec<(&str, u64)> = operations
+        .iter()
+        .map(|operation| (operation["phase"].as_str().unwrap(), operation["total_bytes"].as_u64().unwrap()))
+        .collect();
+    let [forward, loss, backward] = [408 + 48, 408 + 4 * 38, 408 + 4 * 44];
+    let updates = [("update", 408 + 4 + 96), ("update", 408 + 4 + 24)];
+    assert_eq!(told[..4], [("forward", 408), ("forward", forward), ("loss", loss), ("backward", backward)]);
+    assert_eq!(told[4..], updates);
+    assert_eq!((&memory["step"], &memory["peak_bytes"]), (&"later".into(), &backward.into()));
+    assert_eq!(operations[3]["bytes"]["gradients"], 2 * 4 * 30);
+    // The weight, its momentum, its gradient and the new one: 24 numbers each.
+    let largest = memory["largest"].as_array().unwrap();
+    assert!(largest[..4].iter().all(|one| one["layer"] == "fc" && one["memory_bytes"] == 96), "{largest:?}");
+    assert!(scene.read("page.html").contains("Simulated memory of small.onnx on cpu, batch size 2"));
+}
+
+/// The highest place is what `predict` calls the tensors of a step, and what lies there sums up to it.
+#[test]
+fn memory_over_a_step_is_highest_where_predictions_are() {
+    for (network, options) in [
+        ("resnet18", "--bs 4"),
+        ("mobilenetv2", "--bs 2 --optimizer adamw"),
+        ("squeezenet", "--bs 4 --optimizer rmsprop --accumulate 2"),
+        ("alexnet", "--bs 8 --optimizer adamw --trainable classifier"),
+    ] {
+        let scene = Scene::new();
+        let memory =
+            scene.run(&format!("inspect {network} --memory {options} --json")).succeeds().json()["memory"].take();
+        let told = scene.run(&format!("predict {network} --target cpu {options} --json")).succeeds().json();
+        let peak = told["networks"][0]["predictions"][0]["tensors_bytes"].as_u64();
+        assert_eq!(memory["peak_bytes"].as_u64(), peak, "{network}");
+        let operations = memory["operations"].as_array().unwrap();
+        let highest = operations.iter().map(|operation| operation["total_bytes"].as_u64().unwrap()).max();
+        assert_eq!(highest, peak, "{network}");
+        let at = &operations[memory["peak"].as_u64().unwrap() as usize];
+        let parts: u64 = at["bytes"].as_object().unwrap().values().map(|part| part.as_u64().unwrap()).sum();
+        assert_eq!(Some(parts), peak, "{network}");
+    }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
 mod adaptive;
+mod advise;
 mod attack;
 mod breakdown;
 mod breakdown_report;

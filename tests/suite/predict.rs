@@ -6,7 +6,8 @@ use perf4sight::fingerprint::Fingerprints;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window, onnx};
 use perf4sight::report::{Console, Mode, Settings};
-use perf4sight::sections::predict::{Form, Predict, Source};
+use perf4sight::sections::predict::{Form, Predict};
+use perf4sight::sections::source::Source;
 use perf4sight::units::Bytes;
 use perf4sight::workload::{Changes, Stage};
 use serde_json::Value;
@@ -109,7 +110,7 @@ fn the_section_writes_files_and_takes_its_folder_from_the_fingerprint_section() 
     assert_eq!(json["networks"][1]["network"], "nets/a.onnx");
     let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set predict.{set}")).fails(3);
     wrong("bs=[0]").says("from 1 to 1000000");
-    wrong("output=['a.txt']").says(".csv or .json");
+    wrong("output=['a.txt']").says(".csv, .json or .html");
     wrong("networks=['absent/net.onnx']").says("absent/net.onnx does not exist");
     // Without the key the folder is where [fingerprint] would have written.
     let scene = Scene::new().file("config.ini", config).file("nets/a.onnx", file("resnet18", Dataset::Imagenet));

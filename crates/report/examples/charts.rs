@@ -2,7 +2,8 @@
 
 use perf4sight_report::{
     Axis, Bars, Block, Call, Chart, Colour, Content, Flame, Group, HeatCell, Heatmap, Histogram, Line, Page, Plot,
-    Point, Reference, Scatter, Series, Sign, Span, StackedBars, Texture, Theme, Timeline, Value, Whole,
+    Point, Reference, Scatter, Series, Sign, Span, StackedArea, StackedBars, Texture, Theme, Timeline, Tradeoff, Value,
+    Whole,
 };
 use std::error::Error;
 use std::path::PathBuf;
@@ -32,12 +33,14 @@ pub fn page() -> Page {
 pub fn charts() -> Vec<(&'static str, Chart)> {
     vec![
         ("scatter", scatter()),
+        ("tradeoff", tradeoff()),
         ("histogram", histogram()),
         ("bars", bars()),
         ("line", line()),
         ("curve", curve()),
         ("stacked_bars", stacked(Whole::Sum)),
         ("shares", stacked(Whole::Share)),
+        ("stacked_area", piled()),
         ("heatmap", heatmap()),
         ("map", map()),
         ("timeline", timeline()),
@@ -63,6 +66,21 @@ fn scatter() -> Chart {
     let (x, y) = (Axis::log("measured (ms)"), Axis::log("predicted (ms)"));
     let plot = Scatter { x, y, band: 0.1, series: series.collect() };
     Chart::new("Predicted against measured", "On the line both are equal; the band is ±10 %.", Plot::Scatter(plot))
+}
+
+fn tradeoff() -> Chart {
+    let point = |n: usize, i: usize| {
+        let x = 100.0 * 1.2f64.powi(i as i32);
+        Point {
+            x,
+            y: (1.0 + error(n * 17 + i).abs()) * (9.0 - 2.0 * n as f64) / (1.0 + i as f64),
+            label: format!("{} {i}", FRUIT[n]),
+        }
+    };
+    let series = (0..3).map(|n| Series::new(FRUIT[n], (0..7).map(|i| point(n, i)))).collect();
+    let (x, y) = (Axis::log("time (ms)"), Axis::linear("memory (GiB)"));
+    let plot = Tradeoff { x, y, series, references: vec![Reference::Level(6.0, "limit 6 GiB".into())] };
+    Chart::new("Time against memory", "The line joins what nothing betters in both.", Plot::Tradeoff(plot))
 }
 
 fn histogram() -> Chart {
@@ -122,6 +140,20 @@ fn stacked(whole: Whole) -> Chart {
     let groups = (0..2).map(group).collect();
     let plot = StackedBars { groups, value: Axis::linear(label), series, whole, keys: Vec::new(), intervals };
     Chart::new("Whose time it is", caption, Plot::StackedBars(plot))
+}
+
+fn piled() -> Chart {
+    let places: Vec<f64> = (0..=900).map(f64::from).collect();
+    let hill = |of: usize| (0..900).map(move |i| (450 - (i as i64 - 450 * of as i64).abs()).max(0) as f64 / 150.0);
+    let series = vec![
+        Series::new("lies there", vec![2.5; 900]),
+        Series::new("comes and goes", hill(1)),
+        Series::new("for a moment", (0..900).map(|i| if i % 60 == 0 { 1.5 } else { 0.0 })),
+    ];
+    let references = vec![Reference::Upright(450.0, "peak".into()), Reference::Level(8.0, "limit".into())];
+    let (x, y) = (Axis::linear("operations done"), Axis::linear("memory (GiB)"));
+    let plot = StackedArea { x, y, places, series, references };
+    Chart::new("What lies there when", "The highest place is the peak.", Plot::StackedArea(plot))
 }
 
 /// Colour and texture each tell something of their own.

@@ -7,7 +7,7 @@ mod gallery;
 
 use perf4sight_report::{
     Axis, Bars, Call, Chart, Content, Flame, Group, HeatCell, Heatmap, Histogram, Line, Plot, Point, Reference,
-    Scatter, Series, Sign, Span, StackedBars, Theme, Timeline, Value, Whole,
+    Scatter, Series, Sign, Span, StackedArea, StackedBars, Theme, Timeline, Tradeoff, Value, Whole,
 };
 use roxmltree::{Document, Node};
 use tiny_skia::Pixmap;
@@ -73,6 +73,7 @@ fn charts_of(text: &str, numbers: &[f64]) -> Vec<Chart> {
     let (x, y) = (|| Axis::log(text), || Axis::linear(text));
     let plots = vec![
         scatter(text, numbers),
+        tradeoff(text, numbers, first),
         line(text, numbers, first),
         bars(text, numbers, first),
         histogram(text, numbers),
@@ -80,6 +81,7 @@ fn charts_of(text: &str, numbers: &[f64]) -> Vec<Chart> {
         flame(text, numbers),
         stacked(text, numbers, Whole::Sum),
         stacked(text, numbers, Whole::Share),
+        piled(text, numbers, first),
         Plot::Heatmap(Heatmap { printed: true, ..heatmap(text, numbers, x()) }),
         Plot::Heatmap(Heatmap { range: Some((first, first)), ..heatmap(text, numbers, y()) }),
     ];
@@ -101,6 +103,17 @@ fn scatter(text: &str, numbers: &[f64]) -> Plot {
         y: Axis::log(text),
         band: 0.1,
         series: vec![Series::new(text, points)],
+    })
+}
+
+fn tradeoff(text: &str, numbers: &[f64], first: f64) -> Plot {
+    let points = pairs(numbers).map(|(x, y)| Point { x, y, label: text.into() });
+    let references = vec![Reference::Upright(first, text.into()), Reference::Level(first, text.into())];
+    Plot::Tradeoff(Tradeoff {
+        x: Axis::log(text),
+        y: Axis::linear(text),
+        series: vec![Series::new(text, points)],
+        references,
     })
 }
 
@@ -146,6 +159,17 @@ fn stacked(text: &str, numbers: &[f64], whole: Whole) -> Plot {
         whole,
         keys: Vec::new(),
         intervals: pairs(numbers).map(Some).take(numbers.len()).collect(),
+    })
+}
+
+fn piled(text: &str, numbers: &[f64], first: f64) -> Plot {
+    let series = Series::new(text, numbers.to_vec());
+    Plot::StackedArea(StackedArea {
+        x: Axis::log(text),
+        y: Axis::linear(text),
+        places: numbers.to_vec(),
+        series: vec![series.clone(), series],
+        references: vec![Reference::Upright(first, text.into()), Reference::Level(first, text.into())],
     })
 }
 
@@ -237,6 +261,30 @@ fn thousands_of_short_spans_take_the_room_of_their_time() {
     let expected = 0.4 * 17.0 * 880.0;
     assert!((a / expected - 1.0).abs() < 0.1, "{a}, expected {expected}");
     assert!(svg.contains("40,000 spans too short to be seen alone"), "the reader is not told");
+}
+
+/// By hand: 100,000 stretches, of which one of the second series is 30 high, where the first lies 10 high throughout; all that is seen of
+/// 100,000 stretches in some 890 pixels is their highest.
+#[test]
+fn the_highest_of_many_stretches_is_seen() {
+    let places = (0..=100_000).map(f64::from).collect();
+    let spike = (0..100_000).map(|i| if i == 70_000 { 30.0 } else { 0.0 });
+    let series = vec![Series::new("a", vec![10.0; 100_000]), Series::new("b", spike)];
+    let (x, y) = (Axis::linear("operation"), Axis::linear("memory"));
+    let svg = svg(Plot::StackedArea(StackedArea { x, y, places, series, references: Vec::new() }));
+    let document = Document::parse(&svg).unwrap();
+    let rects = document.descendants().filter(|node| node.tag_name().name() == "rect" && node.has_children());
+    let told: Vec<(String, [f64; 4])> = rects
+        .map(|node| {
+            let sides = ["x", "y", "width", "height"].map(|side| number(&node, side));
+            (node.first_child().unwrap().text().unwrap().to_string(), sides)
+        })
+        .collect();
+    let [(low, a), (high, b)] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!((low.as_str(), high.as_str()), ("a: at most 10.0", "b: at most 30.0"));
+    // Three times as high, upon the other, at seven tenths of its width.
+    assert!((b[3] / a[3] - 3.0).abs() < 0.01 && (b[1] + b[3] - a[1]).abs() < 0.1, "{told:?}");
+    assert!(((b[0] - a[0]) / a[2] - 0.7).abs() < 0.01 && b[2] < 10.0, "{told:?}");
 }
 
 #[test]
@@ -346,6 +394,29 @@ fn shares_fill_the_bar_and_sums_their_length() {
     assert!((sums[0].1 / sums[1].1 - 3.0).abs() < 0.01 && (sums[1].1 - sums[2].1).abs() < 0.2);
 }
 
+/// By hand: of (1, 5), (2, 3), (3, 4), (4, 1) the third costs more than the second in both ways. The line goes down from the first to where the
+/// second lies, and from there to the last: five places in all.
+#[test]
+fn the_front_joins_what_nothing_betters_in_both() {
+    let points = [(3.0, 4.0), (1.0, 5.0), (4.0, 1.0), (2.0, 3.0)].map(|(x, y)| Point { x, y, label: String::new() });
+    let (x, y) = (Axis::linear("x"), Axis::linear("y"));
+    let plot = Tradeoff { x, y, series: vec![Series::new("a", points)], references: Vec::new() };
+    let svg = svg(Plot::Tradeoff(plot));
+    let document = Document::parse(&svg).unwrap();
+    let line = document.descendants().find(|node| node.attribute("stroke-width") == Some("1.5")).unwrap();
+    let place = |words: &str| -> (f64, f64) {
+        let (x, y) = words.split_once(' ').unwrap();
+        (x.parse().unwrap(), y.parse().unwrap())
+    };
+    let path = line.attribute("d").unwrap();
+    let places: Vec<(f64, f64)> = path.trim_start_matches('M').split('L').map(place).collect();
+    let [a, below_a, b, below_b, c] = places[..] else { panic!("{path}") };
+    assert!(a.1 == below_a.1 && below_a.0 == b.0 && b.1 == below_b.1 && below_b.0 == c.0, "{path}");
+    // From 1 over 2 to 4, and from 5 over 3 to 1.
+    assert!(((b.0 - a.0) / (c.0 - a.0) - 1.0 / 3.0).abs() < 0.01, "{path}");
+    assert!(((b.1 - a.1) / (c.1 - a.1) - 0.5).abs() < 0.01, "{path}");
+}
+
 #[test]
 fn a_line_is_interrupted_where_nothing_is_known() {
     let values = [(1.0, 1.0), (2.0, 2.0), (3.0, f64::NAN), (4.0, 4.0), (5.0, 5.0)];
@@ -384,13 +455,22 @@ fn every_chart_tells_its_numbers() {
         charts.iter().find(|(own, _)| *own == name).unwrap().1.numbers().to_csv()
     };
     let lines = |name: &str| csv(name).lines().count() - 1;
-    // 6 x 20 points; 6 x 7 and 2 x 12 values; 6 categories; 2 x 3 bars; 4 x 5 and 6 x 11 cells.
-    let counts =
-        [("scatter", 120), ("line", 42), ("curve", 24), ("bars", 6), ("shares", 6), ("heatmap", 20), ("map", 66)];
+    // 6 x 20 and 3 x 7 points; 6 x 7 and 2 x 12 values; 6 categories; 2 x 3 bars; 4 x 5 and 6 x 11 cells.
+    let counts = [
+        ("scatter", 120),
+        ("tradeoff", 21),
+        ("line", 42),
+        ("curve", 24),
+        ("bars", 6),
+        ("shares", 6),
+        ("heatmap", 20),
+        ("map", 66),
+    ];
     for (name, count) in counts {
         assert_eq!(lines(name), count, "{name}");
     }
     assert_eq!((lines("flame"), lines("operations")), (200, 2));
+    assert_eq!(lines("stacked_area"), 900);
     assert_eq!(lines("timeline"), 3 + 40 + 2300 + 900 + 2);
     let counted: u64 =
         csv("histogram").lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum();

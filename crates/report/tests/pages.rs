@@ -57,8 +57,8 @@ fn every_tag_is_closed_and_every_drawing_described() {
         assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "<{tag}>");
     }
     let described = html.matches("role=\"img\" aria-label=").count();
-    // The timeline is drawn for wide and for narrow pages.
-    assert_eq!(described, gallery::charts().len() + 2);
+    // The timeline, the flame and the stacked area are drawn for wide and for narrow pages.
+    assert_eq!(described, gallery::charts().len() + 3);
     assert_eq!(html.matches("<svg ").count(), described + html.matches("aria-hidden=\"true\"").count());
 }
 

@@ -9,7 +9,7 @@ use super::query::Query;
 use super::simulated::Simulated;
 use crate::fingerprint::novelty::{Novelty, architecture};
 use crate::fingerprint::prediction::{Band, Basis, Counts, MaxBatch, MemoryLimit, Predictor, Verdict};
-use crate::memory::{Alive, Simulation};
+use crate::memory::{Alive, Course, Simulation};
 use crate::network::Network;
 use crate::units::Bytes;
 use crate::workload::{Accumulate, LARGEST_BATCH, Step};
@@ -106,6 +106,10 @@ impl Predictor for Prepared<'_> {
 
     fn alive(&self, batch: u64) -> Option<Alive> {
         Some(self.simulation.alive(batch))
+    }
+
+    fn course(&self, batch: u64) -> Option<Course> {
+        Some(self.simulation.course(batch))
     }
 
     fn limit(&self) -> Option<MemoryLimit> {

@@ -4,7 +4,7 @@ use super::interval::Band;
 use super::shares::{Shares, TimedOperation};
 use super::verdict::{MaxBatch, MemoryLimit, Verdict};
 use crate::fingerprint::rows::Row;
-use crate::memory::Alive;
+use crate::memory::{Alive, Course};
 
 /// What a fitted model says of one network. Batch sizes are at least 1; of what a model knows nothing it says nothing.
 pub(in crate::fingerprint) trait Predictor {
@@ -43,6 +43,11 @@ pub(in crate::fingerprint) trait Predictor {
 
     /// What is alive when a step needs the most memory.
     fn alive(&self, _batch: u64) -> Option<Alive> {
+        None
+    }
+
+    /// What lies in memory while a step runs.
+    fn course(&self, _batch: u64) -> Option<Course> {
         None
     }
 

@@ -1,13 +1,13 @@
 //! What fingerprints say about one network.
 
-use super::source::Device;
 use crate::error::Result;
 use crate::fingerprint::{
     Call, Expected, MaxBatch, MemoryLimit, Predicted, Prediction, Shares, Verdict, check_understood,
 };
-use crate::memory::Alive;
+use crate::memory::{Alive, Course};
 use crate::network::Network;
 use crate::network::onnx::Dims;
+use crate::sections::source::Device;
 use crate::units::Bytes;
 use crate::workload::Quantity;
 use std::collections::BTreeMap;
@@ -45,6 +45,7 @@ pub(super) struct Breakdown {
     pub batch: u64,
     pub shares: Option<Shares>,
     pub alive: Option<Alive>,
+    pub course: Option<Course>,
 }
 
 /// What is asked about every network.
@@ -58,6 +59,8 @@ pub(super) struct Question<'a> {
     pub dims: &'a Dims,
     /// Whether to break the largest batch size down.
     pub breakdown: bool,
+    /// Whether to tell what lies in memory all along a step of that size, too.
+    pub course: bool,
 }
 
 impl Question<'_> {
@@ -89,11 +92,12 @@ impl Question<'_> {
             verdict: memory.as_ref().and_then(|about| about.verdict(batch)),
         });
         let points = points.collect();
-        let largest = self.batches.iter().copied().max().filter(|_| self.breakdown);
+        let largest = self.batches.iter().copied().max().filter(|_| self.breakdown || self.course);
         let breakdown = largest.map(|batch| Breakdown {
             batch,
             shares: latency.as_ref().and_then(|about| about.shares(batch)),
             alive: memory.as_ref().and_then(|about| about.alive(batch)),
+            course: memory.as_ref().filter(|_| self.course).and_then(|about| about.course(batch)),
         });
         let expected = [(Quantity::Latency, &latency), (Quantity::Memory, &memory)]
             .into_iter()

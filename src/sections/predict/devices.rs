@@ -1,11 +1,12 @@
 //! What is believed of devices that nobody measured: a line a device, and what fits where.
 
 use super::answer::{Answer, Point};
-use super::sentence::{called, step};
+use super::sentence::step;
 use super::tables::ends;
 use super::tell::Answers;
 use crate::fingerprint::{Call, Prediction};
 use crate::report::{Cell, Column, Table};
+use crate::sections::verdict::called;
 use crate::units::Bytes;
 
 /// What all rests on that is said of devices nobody measured.

@@ -103,7 +103,7 @@ pub(super) const TABLE: Table = Table {
             name: "output",
             kind: Kind::List(&Kind::Path),
             default: Literal("[]"),
-            help: "Files to write the predictions to: .csv with a row per network and batch size, .json with everything.",
+            help: "Files to write the predictions to: .csv with a row per network and batch size, .json with everything, .html as a page, of one network with a chart of its memory over the step.",
         },
     ],
 };

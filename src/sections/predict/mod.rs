@@ -5,15 +5,16 @@ mod asked;
 mod devices;
 mod keys;
 mod output;
+mod page;
 mod parse;
 mod sentence;
-mod source;
 mod tables;
 mod tell;
 mod trust;
 
 use super::NETWORKS;
 use super::named::{self, Named, Remarks, is_file};
+use super::source::{Expected, Source};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprints, file_name};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
@@ -27,8 +28,6 @@ use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tell::Told;
-
-pub use source::{EVERY, Source};
 
 /// The section `[predict]`.
 pub static SPEC: Spec =
@@ -57,7 +56,7 @@ pub struct Predict {
     pub dataset: Option<String>,
     /// Sizes of what files leave open.
     pub dims: Dims,
-    /// `.csv` and `.json` files to write as well.
+    /// `.csv`, `.json` and `.html` files to write as well.
     pub output: Vec<PathBuf>,
     /// How the answer is printed.
     pub form: Form,
@@ -85,15 +84,26 @@ impl Verb for Predict {
     /// No fingerprint of that stage, device and dataset; one that cannot be used; a kind of device that nobody knows; a single network that
     /// cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let devices = self.devices()?;
+        let devices = self.source.devices(&Expected {
+            stage: self.stage,
+            changes: self.changes,
+            device: self.device.as_deref(),
+            dataset: self.dataset.as_deref(),
+        })?;
         devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
         let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
         workloads.map(|(step, batch)| Workload { step, batch }).try_for_each(Workload::check)?;
         let words = asked::expand(&self.networks)?;
         let is_page = words.len() == 1 && devices.len() == 1;
         let breakdown = is_page || context.console.mode().is_json();
-        let question =
-            Question { devices: &devices, batches: &self.batches, limit: self.limit, dims: &self.dims, breakdown };
+        let question = Question {
+            devices: &devices,
+            batches: &self.batches,
+            limit: self.limit,
+            dims: &self.dims,
+            breakdown,
+            course: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
+        };
         let answered = ask_all(&words, &question, context);
         let told = Told::collect(words, answered, devices, context)?;
         let files = self.write(&told, context)?;
@@ -102,6 +112,23 @@ impl Verb for Predict {
 }
 
 impl Predict {
+    /// Refuses to require what nothing can tell: that steps fit into what nobody measured.
+    ///
+    /// # Errors
+    /// It is required so.
+    pub fn check(&self) -> Result<()> {
+        match self.source {
+            Source::Targets(_) if self.require_fit && self.limit.is_none() => {
+                Err(Error::usage("nothing says what a step must fit into")
+                    .expected(
+                        "mem_limit (--mem-limit) where require_fit (--require-fit) is asked for with target (--target)",
+                    )
+                    .help("say what a step must fit into, such as 8GiB"))
+            }
+            Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
+        }
+    }
+
     /// Refuses questions about memory that no fingerprint can answer.
     fn check_memory(&self, fingerprints: &Fingerprints) -> Result<()> {
         match fingerprints.memory.is_none() && (self.limit.is_some() || self.require_fit) {
@@ -115,9 +142,10 @@ impl Predict {
 
     fn write(&self, told: &Told, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
         for file in &self.output {
-            let text = match file.extension().is_some_and(|ending| ending == "csv") {
-                true => told.flat().to_csv(),
-                false => format!("{:#}\n", told.json(self.limit, context.warnings())),
+            let text = match file.extension().and_then(|ending| ending.to_str()) {
+                Some("csv") => told.flat().to_csv(),
+                Some("html") => told.page(self.limit).to_html(),
+                _ => format!("{:#}\n", told.json(self.limit, context.warnings())),
             };
             whole_file::save(file, text)?;
         }

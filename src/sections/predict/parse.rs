@@ -1,9 +1,10 @@
 //! The checked values of the section.
 
-use super::{Form, Predict, Source};
+use super::{Form, Predict};
 use crate::config::Values;
 use crate::error::Result;
 use crate::network::onnx::Dims;
+use crate::sections::source::Source;
 use crate::sections::step;
 use crate::workload::{Stage, Step};
 use std::path::PathBuf;
@@ -11,11 +12,13 @@ use std::path::PathBuf;
 impl Predict {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
         let output: Vec<PathBuf> = values.get("output")?;
-        let known = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "csv" || ending == "json");
+        let known = |file: &PathBuf| {
+            file.extension().is_some_and(|ending| ["csv", "json", "html"].iter().any(|known| ending == *known))
+        };
         if let Some(other) = output.iter().find(|file| !known(file)) {
             return Err(values
                 .error("output", format!("{} has an unknown ending", other.display()))
-                .expected("files that end in .csv or .json"));
+                .expected("files that end in .csv, .json or .html"));
         }
         let (batches, stage): (Vec<u64>, Stage) = (values.get("bs")?, values.named("stage", Stage::parse)?);
         let changes = step::changes(values, &[stage])?;

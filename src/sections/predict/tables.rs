@@ -1,10 +1,10 @@
 //! Predictions as tables for people: a page for one network, lines of all networks for many.
 
 use super::answer::{Answer, Breakdown, Point};
-use super::sentence::called;
 use crate::fingerprint::{Interval, Prediction, Share};
-use crate::memory::Alive;
+use crate::memory::{Alive, Role};
 use crate::report::{Cell, Column, Table};
+use crate::sections::verdict::called;
 use crate::units::{Bytes, Percent};
 
 /// How many of the costliest layers are shown.
@@ -111,12 +111,12 @@ impl Breakdown {
 fn components(alive: &Alive) -> [(&'static str, Bytes); 7] {
     let activations = Bytes(alive.activations.iter().map(|layer| layer.bytes.0).fold(0, u64::saturating_add));
     let mut parts = [
-        ("weights", alive.weights),
-        ("gradients", alive.gradients),
-        ("optimizer state", alive.optimizer_state),
-        ("activations", activations),
-        ("gradients of activations", alive.activation_gradients),
-        ("workspace", alive.workspace),
+        (Role::Weights.name(), alive.weights),
+        (Role::WeightGradients.name(), alive.gradients),
+        (Role::OptimizerState.name(), alive.optimizer_state),
+        (Role::Activations.name(), activations),
+        (Role::ActivationGradients.name(), alive.activation_gradients),
+        (Role::Workspace.name(), alive.workspace),
         ("fragmentation", alive.fragmentation),
     ];
     parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));

@@ -2,13 +2,13 @@
 
 use super::answer::Answer;
 use super::sentence::unfit;
-use super::source::Device;
 use super::{Answered, Form, Predict, devices, tables, trust};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
 use crate::frame::{Context, Summary};
 use crate::report::Table;
 use crate::sections::named::Remarks;
+use crate::sections::source::Device;
 use crate::units::{Bytes, counted, grouped};
 use crate::workload::Step;
 use std::path::PathBuf;
@@ -75,14 +75,14 @@ impl Told {
         Summary { files, json, failure: self.failure().or_else(unfit), ..shown }
     }
 
-    fn sentences(&self, asked: Option<Bytes>) -> String {
+    pub fn sentences(&self, asked: Option<Bytes>) -> String {
         match self.devices.as_slice() {
             [device] => device.sentences(asked),
             devices => devices::sentences(devices, asked),
         }
     }
 
-    fn tables(&self) -> Vec<Table> {
+    pub fn tables(&self) -> Vec<Table> {
         match self.devices.as_slice() {
             [device] => device.tables(),
             [Answers { answers, step, .. }, ..] => {
@@ -95,7 +95,7 @@ impl Told {
     }
 
     /// What to make of the numbers.
-    fn headline(&self) -> String {
+    pub fn headline(&self) -> String {
         match self.devices.as_slice() {
             [Answers { answers, fingerprints, step }] => trust::lines(answers, fingerprints, *step).join("\n"),
             devices => devices::basis(devices.len()),

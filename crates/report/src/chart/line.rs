@@ -130,7 +130,7 @@ fn outline(frame: &Frame, band: &[Value]) -> Vec<Point> {
     upper.chain(lower).collect()
 }
 
-fn draw_reference(drawing: &mut Drawing, frame: &Frame, reference: &Reference) {
+pub(super) fn draw_reference(drawing: &mut Drawing, frame: &Frame, reference: &Reference) {
     let (ends, name) = match reference {
         Reference::Upright(at, name) => ([(*at, frame.y.low), (*at, frame.y.high)].map(|(x, y)| frame.at(x, y)), name),
         Reference::Level(at, name) => {

@@ -6,8 +6,10 @@ pub(crate) mod heatmap;
 mod histogram;
 mod line;
 mod scatter;
+mod stacked_area;
 mod stacked_bars;
 mod timeline;
+mod tradeoff;
 
 pub use bars::Bars;
 pub use flame::{Call, Flame};
@@ -15,8 +17,10 @@ pub use heatmap::{Content, HeatCell, Heatmap, Sign};
 pub use histogram::Histogram;
 pub use line::{Line, Reference, Value};
 pub use scatter::{Point, Scatter};
+pub use stacked_area::StackedArea;
 pub use stacked_bars::{Group, StackedBars, Whole};
 pub use timeline::{Span, Timeline};
+pub use tradeoff::Tradeoff;
 
 use crate::drawing::{Area, Drawing, Mark, Texture};
 use crate::table::{Cell, Column, Table};
@@ -38,12 +42,16 @@ pub struct Chart {
 pub enum Plot {
     /// Two values of the same kind against each other.
     Scatter(Scatter),
+    /// Two costs of choices.
+    Tradeoff(Tradeoff),
     /// Values along an axis.
     Line(Line),
     /// Values per category, side by side.
     Bars(Bars),
     /// Parts of a whole per category.
     StackedBars(StackedBars),
+    /// Parts of a whole along an axis.
+    StackedArea(StackedArea),
     /// A grid of numbers.
     Heatmap(Heatmap),
     /// What happened when, side by side.
@@ -194,9 +202,11 @@ impl Plot {
     pub(crate) fn drawn(&self) -> &dyn Draw {
         match self {
             Plot::Scatter(plot) => plot,
+            Plot::Tradeoff(plot) => plot,
             Plot::Line(plot) => plot,
             Plot::Bars(plot) => plot,
             Plot::StackedBars(plot) => plot,
+            Plot::StackedArea(plot) => plot,
             Plot::Heatmap(plot) => plot,
             Plot::Flame(plot) => plot,
             Plot::Histogram(plot) => plot,

@@ -54,17 +54,22 @@ impl Draw for Scatter {
     }
 
     fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        let columns = vec![
-            Column::text("series", "series"),
-            Column::text("label", "label"),
-            Column::number("x", &self.x.label),
-            Column::number("y", &self.y.label),
-        ];
-        let row =
-            |name: &str, point: &Point| vec![name.into(), point.label.as_str().into(), point.x.into(), point.y.into()];
-        let rows = self.series.iter().flat_map(|series| series.data.iter().map(|point| row(&series.name, point)));
-        (columns, rows.collect())
+        numbers([&self.x, &self.y], &self.series)
     }
+}
+
+/// Points of series with their labels.
+pub(super) fn numbers([x, y]: [&Axis; 2], series: &[Series<Point>]) -> (Vec<Column>, Vec<Vec<Cell>>) {
+    let columns = vec![
+        Column::text("series", "series"),
+        Column::text("label", "label"),
+        Column::number("x", &x.label),
+        Column::number("y", &y.label),
+    ];
+    let row =
+        |name: &str, point: &Point| vec![name.into(), point.label.as_str().into(), point.x.into(), point.y.into()];
+    let rows = series.iter().flat_map(|series| series.data.iter().map(|point| row(&series.name, point)));
+    (columns, rows.collect())
 }
 
 impl Scatter {

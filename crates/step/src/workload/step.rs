@@ -276,9 +276,26 @@ impl Step {
 
     /// What of it is not as published, with the word for what it is instead.
     pub fn settings(self) -> impl Iterator<Item = (Setting, String)> {
-        let published = Step::published(self.stage);
+        self.differences(Step::published(self.stage))
+    }
+
+    /// What of it is not as in another step, with the word for what it is instead.
+    pub fn differences(self, other: Step) -> impl Iterator<Item = (Setting, String)> {
         let words = Setting::ALL.map(|setting| (setting, self.word(setting)));
-        words.into_iter().filter(move |(setting, word)| *word != published.word(*setting))
+        words.into_iter().filter(move |(setting, word)| *word != other.word(*setting))
+    }
+
+    /// The same with one setting as in another step.
+    pub fn taking(self, setting: Setting, other: Step) -> Self {
+        match setting {
+            Setting::Optimizer => Step { optimizer: other.optimizer, ..self },
+            Setting::ZeroGrad => Step { zero_grad: other.zero_grad, ..self },
+            Setting::Precision => Step { precision: other.precision, ..self },
+            Setting::Trainable => Step { trainable: other.trainable, ..self },
+            Setting::FrozenNormalisation => Step { frozen_normalisation: other.frozen_normalisation, ..self },
+            Setting::Accumulate => Step { accumulate: other.accumulate, ..self },
+            Setting::Checkpoint => Step { checkpoint: other.checkpoint, ..self },
+        }
     }
 
     /// How rows say what is not as published: `optimizer=adamw; zero_grad=free`, or `published`.

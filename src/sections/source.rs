@@ -1,12 +1,11 @@
 //! What answers: fingerprints of a device that was measured, or what is believed of kinds of devices before that.
 
-use super::Predict;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::Fingerprints;
 use crate::frame::KeyedPath;
 use crate::network::zoo::Dataset;
 use crate::platform::Platform;
-use crate::workload::Step;
+use crate::workload::{Changes, Stage, Step};
 use std::path::PathBuf;
 
 /// What answers.
@@ -28,50 +27,35 @@ pub(super) struct Device {
 /// Stands for all known kinds of devices.
 pub const EVERY: &str = "all";
 
-impl Predict {
-    /// Refuses to require what nothing can tell: that steps fit into what nobody measured.
-    ///
-    /// # Errors
-    /// It is required so.
-    pub fn check(&self) -> Result<()> {
-        match self.source {
-            Source::Targets(_) if self.require_fit && self.limit.is_none() => {
-                Err(Error::usage("nothing says what a step must fit into")
-                    .expected(
-                        "mem_limit (--mem-limit) where require_fit (--require-fit) is asked for with target (--target)",
-                    )
-                    .help("say what a step must fit into, such as 8GiB"))
-            }
-            Source::Targets(_) | Source::Fingerprint(_) => Ok(()),
-        }
-    }
+/// What fingerprints must be of, and what of a step is to be another than in those that were profiled.
+pub(super) struct Expected<'a> {
+    pub stage: Stage,
+    pub changes: Changes,
+    /// The device, where that matters.
+    pub device: Option<&'a str>,
+    /// The dataset, where that matters; of what nobody measured the one whose images networks read.
+    pub dataset: Option<&'a str>,
+}
 
+impl Source {
     /// What answers, of every device asked about, and about which step; at least one.
     ///
     /// # Errors
     /// No fingerprint of that stage, device and dataset; one that cannot be used, or knows nothing of the step; a kind of device that nobody
     /// knows, a file that describes none.
-    pub(super) fn devices(&self) -> Result<Vec<Device>> {
-        match &self.source {
+    pub(super) fn devices(&self, expected: &Expected) -> Result<Vec<Device>> {
+        match self {
             Source::Fingerprint(folder) => {
-                let fingerprints = Fingerprints::load(folder, self.stage)?;
-                fingerprints.check(self.device.as_deref(), self.dataset.as_deref())?;
-                let step = self.changes.of(fingerprints.subject().step);
+                let fingerprints = Fingerprints::load(folder, expected.stage)?;
+                fingerprints.check(expected.device, expected.dataset)?;
+                let step = expected.changes.of(fingerprints.subject().step);
                 fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(step))?;
                 Ok(vec![Device { fingerprints, step }])
             }
-            Source::Targets(words) => each(words).into_iter().map(|word| self.believed(word)).collect(),
+            Source::Targets(words) => each(words).into_iter().map(|word| expected.believed(word)).collect(),
         }
     }
 
-    fn believed(&self, word: &str) -> Result<Device> {
-        let dataset = self.dataset.as_deref().unwrap_or(Dataset::Imagenet.name());
-        let step = self.changes.of(Step::published(self.stage));
-        Ok(Device { fingerprints: Fingerprints::before(word, dataset, step, &Platform::named_or_read(word)?), step })
-    }
-}
-
-impl Source {
     /// Refuses kinds of devices that nobody knows.
     ///
     /// # Errors
@@ -103,6 +87,14 @@ impl Source {
             Source::Fingerprint(folder) => format!("from {}", folder.display()),
             Source::Targets(words) => format!("for {}, of which nothing was measured", words.join(", ")),
         }
+    }
+}
+
+impl Expected<'_> {
+    fn believed(&self, word: &str) -> Result<Device> {
+        let dataset = self.dataset.unwrap_or(Dataset::Imagenet.name());
+        let step = self.changes.of(Step::published(self.stage));
+        Ok(Device { fingerprints: Fingerprints::before(word, dataset, step, &Platform::named_or_read(word)?), step })
     }
 }
 

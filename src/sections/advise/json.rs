@@ -1,0 +1,46 @@
+//! The advice for programs.
+
+use super::Advice;
+use super::search::Judged;
+use serde_json::{Value, json};
+
+impl Advice {
+    /// Everything that was found.
+    pub(super) fn json(&self, warnings: &[String]) -> Value {
+        let fitting = |same: bool| {
+            let rows: Vec<Judged> =
+                self.findings.fitting.iter().filter(|one| one.learns_the_same == same).cloned().collect();
+            self.rows(&rows)
+        };
+        let one = |judged: Option<&Judged>| judged.map(|judged| self.row(judged));
+        let left_out = self.left_out.iter().map(|(change, reason)| json!({ "change": change, "reason": reason }));
+        json!({
+            "network": self.network,
+            "device": self.device,
+            "prior": self.is_prior,
+            "bs": self.asked.batch,
+            "step": self.asked.step.cell(),
+            "limit_bytes": self.limit.map(|limit| limit.bytes.0),
+            "answer": self.sentences(),
+            "asked": self.row(&self.findings.asked),
+            "fits": { "learns_the_same": fitting(true), "learns_otherwise": fitting(false) },
+            "nearest": one(self.findings.nearest.as_ref()),
+            "single": self.rows(&self.findings.single),
+            "helps_most": { "learns_the_same": one(self.most_saving(true)), "learns_otherwise": one(self.most_saving(false)) },
+            "left_out": left_out.collect::<Value>(),
+            "remarks": self.remarks(),
+            "warnings": warnings,
+        })
+    }
+
+    fn rows(&self, rows: &[Judged]) -> Value {
+        rows.iter().map(|one| self.row(one)).collect()
+    }
+
+    /// A row of the flat table, with its changes by key.
+    fn row(&self, one: &Judged) -> Value {
+        let mut row = self.flat(std::slice::from_ref(one)).to_json()[0].take();
+        row["changes"] = self.changes(one).into_iter().map(|(key, word)| (key.to_owned(), Value::from(word))).collect();
+        row
+    }
+}

@@ -1,0 +1,66 @@
+//! What fingerprints say of one workload of one network: what it needs, whether that fits, how long it takes.
+
+use crate::error::Result;
+use crate::fingerprint::{About, Call, Fingerprint, Fingerprints, Predicted, Prediction, Verdict};
+use crate::network::Network;
+use crate::units::Bytes;
+use crate::workload::{Step, Workload};
+
+/// What answers, and what about.
+pub(super) struct Judge<'a> {
+    pub network: &'a Network,
+    pub fingerprints: &'a Fingerprints,
+    pub memory: &'a Fingerprint,
+    /// What a step must fit into, instead of the memory of the device that was profiled.
+    pub limit: Option<Bytes>,
+}
+
+/// Memory of a workload.
+#[derive(Debug, Clone)]
+pub(super) struct Need {
+    /// All that it takes.
+    pub all: Prediction,
+    /// What counts against the limit.
+    pub counted: Predicted,
+    /// None where nothing says what it must fit into.
+    pub verdict: Option<Verdict>,
+}
+
+impl<'a> Judge<'a> {
+    /// Refuses what a step of this network cannot be, or a fingerprint knows nothing of.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub fn check(&self, workload: Workload) -> Result<()> {
+        workload.check()?;
+        self.network.check_step(workload.step)?;
+        self.fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(workload.step))
+    }
+
+    /// What such steps need, at any batch size.
+    pub fn about_memory(&self, step: Step) -> Result<About<'a>> {
+        self.memory.about_step(self.network, step, self.limit)
+    }
+
+    pub fn need(&self, workload: Workload) -> Result<Need> {
+        Ok(Need::of(&self.about_memory(workload.step)?, workload.batch))
+    }
+
+    /// None without a fingerprint of latency.
+    pub fn time(&self, workload: Workload) -> Result<Option<Prediction>> {
+        let latency = self.fingerprints.latency.as_ref();
+        latency.map(|latency| Ok(latency.about_step(self.network, workload.step, None)?.at(workload.batch))).transpose()
+    }
+}
+
+impl Need {
+    pub fn of(about: &About, batch: u64) -> Self {
+        let all = about.at(batch);
+        Need { counted: about.need(batch).unwrap_or(all.value), verdict: about.verdict(batch), all }
+    }
+
+    /// Whether that is called to fit.
+    pub fn fits(&self) -> bool {
+        self.verdict.is_some_and(|verdict| verdict.call == Call::Fits)
+    }
+}

@@ -1,0 +1,158 @@
+//! `perf4sight advise`: what makes a step fit into memory, and what each way costs.
+
+mod json;
+mod judge;
+mod levers;
+mod page;
+mod search;
+mod sentence;
+mod tables;
+
+use super::named::Named;
+use super::source::{Device, Expected, Source};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood, file_name};
+use crate::frame::{Context, Summary, Verb};
+use crate::memory::Course;
+use crate::network::Network;
+use crate::network::onnx::Dims;
+use crate::units::Bytes;
+use crate::whole_file;
+use crate::workload::{Changes, Quantity, Stage, Workload};
+use judge::Judge;
+use levers::{Lever, normalises};
+use search::{Findings, Search};
+use std::path::PathBuf;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advise {
+    /// A known network, `NAME@LEVEL` for one pruned to that percentage, or an ONNX file.
+    pub network: String,
+    /// What answers, of one device.
+    pub source: Source,
+    /// Samples of a step.
+    pub batch: u64,
+    /// Training or inference.
+    pub stage: Stage,
+    /// What of the step is to be another than in those that were profiled.
+    pub changes: Changes,
+    /// The memory that a step must fit into, instead of that of the device that was profiled.
+    pub limit: Option<Bytes>,
+    /// The device that the fingerprints must be of, where that matters.
+    pub device: Option<String>,
+    /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images the network reads.
+    pub dataset: Option<String>,
+    /// Sizes of what a file leaves open.
+    pub dims: Dims,
+    /// A page to write as well.
+    pub html: Option<PathBuf>,
+}
+
+/// What came of it.
+struct Advice {
+    network: String,
+    device: String,
+    is_prior: bool,
+    asked: Workload,
+    asked_limit: Option<Bytes>,
+    limit: Option<MemoryLimit>,
+    findings: Findings,
+    /// Changes that were not tried, and why.
+    left_out: Vec<(String, String)>,
+    /// What memory and latency rest on.
+    basis: Vec<String>,
+    /// Whether the network normalises by what it sees.
+    normalises: bool,
+    /// What lies in memory while the step runs that was asked for.
+    course: Option<Course>,
+}
+
+impl Verb for Advise {
+    /// Tries what may help, and tells what does.
+    ///
+    /// # Errors
+    /// No fingerprint of memory of that stage, device and dataset; several devices; a network or a step that cannot be used.
+    fn run(&self, context: &mut Context) -> Result<Summary> {
+        let Device { fingerprints, step } = self.device()?;
+        let network = Named::sized(&self.network, &fingerprints.subject().dataset, &self.dims)?.told(context);
+        check_understood(&network)?;
+        let asked = Workload { step, batch: self.batch };
+        let advice = self.advice(&fingerprints, &network, asked)?;
+        let files = self.write(&advice)?;
+        Ok(Summary {
+            answer: advice.sentences().join("\n"),
+            headline: advice.remarks().join("\n"),
+            tables: advice.tables(),
+            files,
+            json: advice.json(context.warnings()),
+            ..Summary::default()
+        })
+    }
+}
+
+impl Advise {
+    fn device(&self) -> Result<Device> {
+        let expected = Expected {
+            stage: self.stage,
+            changes: self.changes,
+            device: self.device.as_deref(),
+            dataset: self.dataset.as_deref(),
+        };
+        let mut devices = self.source.devices(&expected)?;
+        match (devices.pop(), devices.is_empty()) {
+            (Some(device), true) => Ok(device),
+            (Some(_) | None, _) => Err(Error::usage("advice is of one device")
+                .expected("one name or file after --target")
+                .help("perf4sight predict --target all tells what fits where")),
+        }
+    }
+
+    fn advice(&self, fingerprints: &Fingerprints, network: &Network, asked: Workload) -> Result<Advice> {
+        let Some(memory) = &fingerprints.memory else { return Err(self.unknown(fingerprints)) };
+        let judge = Judge { network, fingerprints, memory, limit: self.limit };
+        judge.check(asked)?;
+        let (mut levers, mut left_out) = (Lever::all(asked, network), Vec::new());
+        for lever in &mut levers {
+            left_out.extend(lever.refused(asked, |workload| judge.check(workload)));
+        }
+        let about = judge.about_memory(asked.step)?;
+        let findings = Search { judge: &judge, asked, levers: &levers }.run()?;
+        Ok(Advice {
+            network: self.network.clone(),
+            device: fingerprints.subject().device.clone(),
+            is_prior: fingerprints.are_priors(),
+            asked,
+            asked_limit: self.limit,
+            limit: about.limit(),
+            basis: basis(&findings),
+            findings,
+            left_out,
+            normalises: normalises(network),
+            course: self.html.as_ref().and_then(|_| about.course(asked.batch)),
+        })
+    }
+
+    fn unknown(&self, fingerprints: &Fingerprints) -> Error {
+        Error::input("there is no fingerprint of memory here, so nothing says what fits")
+            .file(fingerprints.folder())
+            .expected(file_name(self.stage, Quantity::Memory))
+            .help("fit one ([fingerprint] with memory_model = True), or ask with --target about a kind of device")
+    }
+
+    fn write(&self, advice: &Advice) -> Result<Vec<(&'static str, PathBuf)>> {
+        let Some(file) = &self.html else { return Ok(Vec::new()) };
+        whole_file::save(file, advice.page().to_html())?;
+        Ok(vec![("page", file.clone())])
+    }
+}
+
+/// What the intervals of both quantities rest on.
+fn basis(findings: &Findings) -> Vec<String> {
+    let asked = &findings.asked;
+    let of = |(quantity, prediction): (Quantity, &Prediction)| {
+        prediction.interval.map(|interval| format!("{quantity} intervals: {}", interval.basis))
+    };
+    let latency = asked.time.iter().map(|time| (Quantity::Latency, time));
+    latency.chain([(Quantity::Memory, &asked.need.all)]).filter_map(of).collect()
+}

@@ -1,0 +1,215 @@
+//! Which combinations of turns make a step fit: none more than it takes.
+
+use super::judge::{Judge, Need};
+use super::levers::Lever;
+use crate::error::Result;
+use crate::fingerprint::Prediction;
+use crate::workload::Workload;
+use rayon::prelude::*;
+use std::cmp::Ordering;
+
+/// What can be turned, and who judges it.
+pub(super) struct Search<'a> {
+    pub judge: &'a Judge<'a>,
+    pub asked: Workload,
+    pub levers: &'a [Lever],
+}
+
+/// For every lever which of its turns is taken, counted from one; none is as asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Turned(Vec<Option<usize>>);
+
+/// A combination and what is known of it.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    turned: Turned,
+    pub workload: Workload,
+    pub need: Need,
+    /// None without a fingerprint of latency.
+    pub time: Option<Prediction>,
+    /// Whether it learns what was asked for.
+    pub learns_the_same: bool,
+}
+
+/// What a search finds.
+pub(super) struct Findings {
+    pub asked: Judged,
+    /// Every turn by itself.
+    pub single: Vec<Judged>,
+    /// What fits and turns no more than that takes: first what learns the same, then the quicker for a sample.
+    pub fitting: Vec<Judged>,
+    /// Where nothing fits, what needs the least of all that was tried.
+    pub nearest: Option<Judged>,
+}
+
+/// Of combinations that all learn otherwise in the same way: those that fit, and the one that needs the least.
+#[derive(Default)]
+struct Group {
+    fitting: Vec<Judged>,
+    least: Option<Judged>,
+}
+
+impl Search<'_> {
+    /// Tries everything that may matter.
+    ///
+    /// # Errors
+    /// What fingerprints refuse, which the levers are checked for beforehand.
+    pub fn run(&self) -> Result<Findings> {
+        let none = Turned(vec![None; self.levers.len()]);
+        let asked = self.timed(self.judged(none)?)?;
+        let single: Vec<Judged> =
+            self.singles().into_par_iter().map(|turned| self.timed(self.judged(turned)?)).collect::<Result<_>>()?;
+        let Group { fitting, least } = match asked.need.verdict {
+            None => Group::default(),
+            Some(_) if asked.need.fits() => Group { fitting: vec![asked.clone()], least: None },
+            Some(_) => self.combined(&single)?,
+        };
+        let mut fitting: Vec<Judged> =
+            fitting.into_par_iter().map(|judged| self.timed(judged)).collect::<Result<_>>()?;
+        let all = fitting.clone();
+        fitting.retain(|one| !all.iter().any(|other| self.beats(other, one)));
+        fitting
+            .sort_by(|one, other| one.learns_the_same.cmp(&other.learns_the_same).reverse().then(one.by_cost(other)));
+        let nearest = least.filter(|_| fitting.is_empty()).map(|least| self.timed(least)).transpose()?;
+        Ok(Findings { asked, single, fitting, nearest })
+    }
+
+    fn singles(&self) -> Vec<Turned> {
+        let turns =
+            self.levers.iter().enumerate().flat_map(|(lever, of)| (0..of.turns.len()).map(move |turn| (lever, turn)));
+        let alone = |(lever, turn)| {
+            let mut turned = vec![None; self.levers.len()];
+            turned[lever] = Some(turn);
+            Turned(turned)
+        };
+        turns.map(alone).collect()
+    }
+
+    /// Those that fit. Who can train as asked, or with one change, is told of no two changes of what is learned.
+    fn combined(&self, single: &[Judged]) -> Result<Group> {
+        let changing = self.levers.iter().filter(|lever| !lever.learns_the_same() && !lever.turns.is_empty()).count();
+        let mut found = Group::default();
+        for changes in 0..=changing {
+            if changes > 1 && !found.fitting.is_empty() {
+                break;
+            }
+            let ways = self.ways_to_learn(changes, single);
+            let groups =
+                ways.into_par_iter().map(|way| self.group(&way, &found.fitting)).collect::<Result<Vec<Group>>>()?;
+            for group in groups {
+                found.fitting.extend(group.fitting);
+                found.least = [found.least, group.least].into_iter().flatten().min_by(Judged::by_need);
+            }
+        }
+        let all = found.fitting.clone();
+        found.fitting.retain(|one| !all.iter().any(|other| self.is_less(&other.turned, &one.turned)));
+        Ok(found)
+    }
+
+    /// Combinations of so many levers that change what is learned. Of several together only the most saving turn of each is tried, where one
+    /// saves no more than the others by rule.
+    fn ways_to_learn(&self, changes: usize, single: &[Judged]) -> Vec<Turned> {
+        let choices = self.levers.iter().enumerate().map(|(index, lever)| {
+            let turns = || (0..lever.turns.len()).map(Some);
+            let most =
+                || single.iter().filter(|one| one.turned.0[index].is_some()).min_by(|one, other| one.by_need(other));
+            match lever.learns_the_same() {
+                true => vec![None],
+                false if changes < 2 || lever.is_chain => [None].into_iter().chain(turns()).collect(),
+                false => [None].into_iter().chain(most().map(|one| one.turned.0[index])).collect(),
+            }
+        });
+        let all = product(choices);
+        all.into_iter().filter(|way| way.0.iter().flatten().count() == changes).collect()
+    }
+
+    /// What fits of all that learn in one way; `fitting` fits already, and what turns more than that is passed over.
+    fn group(&self, way: &Turned, fitting: &[Judged]) -> Result<Group> {
+        let choices = self.levers.iter().zip(&way.0).map(|(lever, turn)| match lever.learns_the_same() {
+            true => [None].into_iter().chain((0..lever.turns.len()).map(Some)).collect(),
+            false => vec![*turn],
+        });
+        let mut all = product(choices);
+        all.sort_by_key(Turned::turns);
+        let strongest = all.iter().filter(|one| !all.iter().any(|other| self.is_less(one, other)));
+        let strongest: Vec<Judged> = strongest.map(|turned| self.judged(turned.clone())).collect::<Result<_>>()?;
+        let least = strongest.iter().min_by(|one, other| one.by_need(other)).cloned();
+        let mut group = Group { fitting: Vec::new(), least };
+        if !strongest.iter().any(|strongest| strongest.need.fits()) {
+            return Ok(group);
+        }
+        for turned in all {
+            let mut known = fitting.iter().chain(&group.fitting);
+            if !known.any(|fitting| self.is_less(&fitting.turned, &turned)) {
+                group.fitting.extend(Some(self.judged(turned)?).filter(|judged| judged.need.fits()));
+            }
+        }
+        Ok(group)
+    }
+
+    fn judged(&self, turned: Turned) -> Result<Judged> {
+        let taken = turned.0.iter().zip(self.levers).filter_map(|(turn, lever)| Some((lever, lever.turns[(*turn)?])));
+        let workload = taken.fold(self.asked, |workload, (lever, turn)| lever.taken(workload, turn));
+        let mut turned_levers = turned.0.iter().zip(self.levers).filter(|(turn, _)| turn.is_some());
+        let learns_the_same = turned_levers.all(|(_, lever)| lever.learns_the_same());
+        Ok(Judged { need: self.judge.need(workload)?, turned, workload, time: None, learns_the_same })
+    }
+
+    fn timed(&self, judged: Judged) -> Result<Judged> {
+        Ok(Judged { time: self.judge.time(judged.workload)?, ..judged })
+    }
+
+    /// Whether something turns less than another, and nothing that the other does not.
+    fn is_less(&self, less: &Turned, more: &Turned) -> bool {
+        let within = |((less, more), lever): ((&Option<usize>, &Option<usize>), &Lever)| {
+            less.is_none() || less == more || lever.is_chain && more.is_some() && less < more
+        };
+        less != more && less.0.iter().zip(&more.0).zip(self.levers).all(within)
+    }
+
+    /// Whether something changes nothing of what is learned that another does not, and needs less of memory and of time.
+    fn beats(&self, one: &Judged, other: &Judged) -> bool {
+        let levers = one.turned.0.iter().zip(&other.turned.0).zip(self.levers);
+        let mut changing = levers.filter(|(_, lever)| !lever.learns_the_same());
+        let learns_no_less = changing.all(|((one, other), _)| one.is_none() || one == other);
+        let smaller = one.by_need(other);
+        let quicker = one.by_cost(other);
+        learns_no_less && smaller.is_le() && quicker.is_le() && (smaller.is_lt() || quicker.is_lt())
+    }
+}
+
+impl Turned {
+    /// How many levers are turned, and how far in all: whatever turns less comes before.
+    fn turns(&self) -> (usize, usize) {
+        (self.0.iter().flatten().count(), self.0.iter().flatten().sum())
+    }
+}
+
+impl Judged {
+    /// Milliseconds a sample.
+    pub fn per_sample(&self) -> Option<f64> {
+        self.time.as_ref().map(|time| time.value.value() / self.workload.batch as f64)
+    }
+
+    pub fn by_need(&self, other: &Self) -> Ordering {
+        self.need.counted.value().total_cmp(&other.need.counted.value())
+    }
+
+    /// By the time of a sample; where nobody knows it, by what is turned.
+    fn by_cost(&self, other: &Self) -> Ordering {
+        match (self.per_sample(), other.per_sample()) {
+            (Some(one), Some(other)) => one.total_cmp(&other),
+            _ => self.turned.turns().cmp(&other.turned.turns()),
+        }
+    }
+}
+
+/// One of each of the choices, in every combination.
+fn product(choices: impl Iterator<Item = Vec<Option<usize>>>) -> Vec<Turned> {
+    choices.fold(vec![Turned(Vec::new())], |all, choices| {
+        let longer = |Turned(begun): &Turned| -> Vec<Turned> {
+            choices.iter().map(|choice| Turned(begun.iter().copied().chain([*choice]).collect())).collect()
+        };
+        all.iter().flat_map(longer).collect()
+    })
+}

@@ -1,0 +1,155 @@
+//! `perf4sight advise`: beside `predict`, which asks the same of one step after the other, and beside arithmetic by hand.
+
+use crate::fixtures::{Outcome, Scene};
+use serde_json::Value;
+
+fn advise(arguments: &str) -> Outcome {
+    Scene::new().run(&format!("advise {arguments}"))
+}
+
+/// What was found, with the options that ask for it by themselves.
+fn rows(json: &Value) -> impl Iterator<Item = &Value> {
+    json.as_array().unwrap().iter()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// What `predict` says of a step of 16 samples of resnet18 with AdamW, with changes.
+fn predicted(changes: &[(&str, &str)], limit: &str) -> Value {
+    let asked = [("batch", "16"), ("optimizer", "adamw"), ("zero_grad", "free")];
+    let asked = asked.iter().filter(|(key, _)| !changes.iter().any(|(changed, _)| changed == key));
+    let option = |(key, word): &(&str, &str)| {
+        let option = if *key == "batch" { "--bs".to_owned() } else { format!("--{}", key.replace('_', "-")) };
+        [option, (*word).to_owned()]
+    };
+    let words = ["predict", "resnet18", "--target", "cpu", "--mem-limit", limit, "--json"];
+    let output = Scene::new().command().args(words).args(asked.chain(changes).flat_map(option)).output().unwrap();
+    Outcome::of("predict", output).succeeds().json()["networks"][0]["predictions"][0].take()
+}
+
+fn changes(row: &Value) -> Vec<(&str, &str)> {
+    row["changes"].as_object().unwrap().iter().map(|(key, word)| (key.as_str(), word.as_str().unwrap())).collect()
+}
+
+/// `predict` says the same of each step, and that none of its changes can be left out.
+#[test]
+fn what_is_advised_fits_and_changes_no_more_than_that_takes() {
+    let limit = "450MiB";
+    let json = advise(&format!("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit {limit} --json"))
+        .succeeds()
+        .json();
+    assert_eq!(json["asked"]["verdict"], "does not fit", "{}", json["asked"]);
+    let fits = &json["fits"];
+    let all: Vec<&Value> = rows(&fits["learns_the_same"]).chain(rows(&fits["learns_otherwise"])).collect();
+    assert!(all.len() > 2, "{fits}");
+    for row in all {
+        let changes = changes(row);
+        let told = predicted(&changes, limit);
+        for key in ["memory_bytes", "latency_ms", "verdict", "fits_probability"] {
+            assert_eq!(row[key], told[key], "{key} of {row}");
+        }
+        assert_eq!(row["verdict"], "fits", "{row}");
+        for left_out in 0..changes.len() {
+            let fewer: Vec<(&str, &str)> =
+                (0..changes.len()).filter(|at| *at != left_out).map(|at| changes[at]).collect();
+            assert_ne!(predicted(&fewer, limit)["verdict"], "fits", "{} of {row} is not needed", changes[left_out].0);
+        }
+        let learns = |(key, _): &(&str, &str)| ["zero_grad", "accumulate", "checkpoint"].contains(key);
+        assert_eq!(row["learns"] == "the same", changes.iter().all(learns), "{row}");
+    }
+    // The cheapest first; what it costs is told beside what was asked.
+    for part in ["learns_the_same", "learns_otherwise"] {
+        let costs: Vec<f64> = rows(&fits[part]).map(|row| number(&row["longer_percent"])).collect();
+        assert!(costs.is_sorted(), "{costs:?}");
+    }
+}
+
+/// By hand: AdamW remembers two numbers of each of resnet18's 11,689,512 weights and borrows two of the largest; without momentum nothing is
+/// remembered. While backward begins, with all activations there, both differ by what is remembered: 89.2 MiB.
+#[test]
+fn a_single_change_saves_what_it_no_longer_remembers() {
+    let json = advise("resnet18 --target cpu --batch 64 --optimizer adamw --mem-limit 8GiB --json").succeeds().json();
+    let change = rows(&json["single"]).find(|row| row["change"] == "optimizer = sgd_without_momentum").unwrap();
+    let saved = number(&json["asked"]["need_bytes"]) - number(&change["need_bytes"]);
+    assert!((saved / f64::from(2 * 4 * 11_689_512) - 1.0).abs() < 0.01, "{saved}");
+    // As asked it fits, and no other combination is needed.
+    assert_eq!(
+        (rows(&json["fits"]["learns_the_same"]).count(), rows(&json["fits"]["learns_otherwise"]).count()),
+        (1, 0)
+    );
+    assert_eq!(json["fits"]["learns_the_same"][0]["change"], "as asked");
+    // Half the samples of a pass: half the activations of 16 against 8 of 16 samples, which differ by what a sample takes.
+    let of = |words: &str| number(&rows(&json["single"]).find(|row| row["change"] == words).unwrap()["need_bytes"]);
+    assert!((of("accumulate = 2") / of("batch = 32") - 1.0).abs() < 0.1);
+    assert!(of("accumulate = 2") < of("accumulate = 4") * 2.0 && of("accumulate = 4") < of("accumulate = 2"));
+    let most = &json["helps_most"]["learns_the_same"];
+    let least = rows(&json["single"]).filter(|row| row["learns"] == "the same").map(|row| number(&row["need_bytes"]));
+    assert_eq!(number(&most["need_bytes"]), least.fold(f64::INFINITY, f64::min));
+}
+
+#[test]
+fn people_see_first_what_keeps_training_as_it_is() {
+    let told = advise("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit 450MiB").succeeds();
+    let told = told.prints("as asked, training (optimizer = adamw, zero_grad = free) with 16 samples");
+    let told =
+        told.prints("Fits, and learns the same").prints("Fits, but learns otherwise").prints("Every change by itself");
+    let (text, first) = (told.stdout(), |words: &str| told.stdout().find(words).unwrap());
+    assert!(first("Fits, and learns the same") < first("Fits, but learns otherwise"), "{text}");
+    told.prints("normalisations of batches see the samples of a pass").prints("a prior");
+}
+
+#[test]
+fn where_nothing_fits_the_nearest_is_told_with_what_it_misses_by() {
+    let json = advise("vgg11 --target cpu --batch 8 --mem-limit 300MiB --json").succeeds().json();
+    assert_eq!(json["fits"]["learns_the_same"].as_array().map(Vec::len), Some(0));
+    assert_eq!(json["fits"]["learns_otherwise"].as_array().map(Vec::len), Some(0));
+    // 506.8 MiB of weights alone.
+    let nearest = number(&json["nearest"]["need_bytes"]);
+    assert!(nearest > 506.8 * 1048576.0 && nearest < number(&json["asked"]["need_bytes"]), "{}", json["nearest"]);
+    let told =
+        json["answer"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n");
+    assert!(told.contains("nothing that was tried fits") && told.contains("too much"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_tried_is_left_out_with_a_word() {
+    let json = advise("alexnet --target cpu --batch 4 --mem-limit 2GiB --json").succeeds().json();
+    let left_out: Vec<&str> = rows(&json["left_out"]).map(|change| change["change"].as_str().unwrap()).collect();
+    assert_eq!(left_out, ["trainable = normalisation"]);
+    assert!(json["left_out"][0]["reason"].as_str().unwrap().contains("leaves nothing of alexnet to train"));
+}
+
+#[test]
+fn what_nothing_can_answer_is_refused_with_what_would() {
+    advise("resnet18 --target cpu,orin --batch 4").fails(3).says("cpu,orin");
+    advise("resnet18 --target all --batch 4 --mem-limit 1GiB")
+        .fails(2)
+        .says("advice is of one device")
+        .says("predict --target all");
+    advise("resnet18 --target cpu --batch 4 --accumulate 8")
+        .fails(3)
+        .says("accumulate = 8 leaves passes without a sample");
+    advise("alexnet --target cpu --batch 4 --trainable normalisation")
+        .fails(4)
+        .says("leaves nothing of alexnet to train");
+    advise("resnet18 --batch 4").fails(2).says("--fingerprint");
+    advise("resnet18 --target cpu").fails(2).says("--batch");
+    let told = advise("resnet18 --target cpu --batch 4")
+        .succeeds()
+        .prints("nothing says what it must fit into: give --mem-limit");
+    assert!(!told.stdout().contains("Fits"), "{told}");
+}
+
+/// A page shows time against memory, and what lies in memory over the step.
+#[test]
+fn a_page_shows_what_was_found() {
+    let scene = Scene::new();
+    scene.run("advise resnet18 --target orin --batch 16 --mem-limit 1300MiB --html page.html").succeeds();
+    let page = scene.read("page.html");
+    for words in ["Time against memory", "Simulated memory of resnet18", "The largest tensors at the peak"] {
+        assert!(page.contains(words), "{words} is missing");
+    }
+    assert!(page.matches("role=\"img\"").count() >= 2);
+}
