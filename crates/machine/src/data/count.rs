@@ -4,7 +4,6 @@ use super::files::{Found, Walk, What};
 use crate::Watch;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::units::Bytes;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -37,12 +36,9 @@ impl DataSize {
 /// # Errors
 /// Data that is not there or cannot be looked at, or that is no file and no folder.
 pub fn count(data: &Path, watch: &Watch<'_>, progress: &mut dyn FnMut(&DataSize)) -> Result<Option<DataSize>> {
-    let about = fs::metadata(data).map_err(|cause| Error::io(data, "look at the data", &cause))?;
-    if !about.is_file() {
-        let listed = fs::read_dir(data);
-        listed.map_err(|cause| Error::io(data, "list the data", &cause).expected("a file or a folder"))?;
-    }
-    let found = Walk::of(data).map_err(|cause| Error::io(data, "look at the data", &cause))?;
+    let found = Walk::of(data).map_err(|cause| {
+        Error::io(data, "look at the data", &cause).expected("a file, or a folder that may be listed")
+    })?;
     let (mut size, mut told) = (DataSize::default(), Instant::now());
     for found in found {
         // A folder may hold a million files.
@@ -76,6 +72,7 @@ impl DataSize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
     use std::sync::atomic::AtomicBool;
     use tempfile::TempDir;

@@ -21,7 +21,8 @@ pub fn files(data: &Path) -> io::Result<impl Iterator<Item = (PathBuf, u64)>> {
 /// them. A link back to a folder that it lies in is none to follow.
 #[derive(Debug)]
 pub(super) struct Walk {
-    first: Option<PathBuf>,
+    /// What the data itself is.
+    first: Option<What>,
     /// The folders that are being looked through, each in the one before, by their devices and inodes.
     folders: Vec<((u64, u64), ReadDir)>,
 }
@@ -51,9 +52,15 @@ impl Walk {
     /// From the beginning.
     ///
     /// # Errors
-    /// Data that is not there.
+    /// Data that is not there, that is neither a file nor a folder, or a folder that cannot be listed.
     pub fn of(data: &Path) -> io::Result<Self> {
-        Ok(Walk { first: Some(fs::canonicalize(data)?), folders: Vec::new() })
+        let path = fs::canonicalize(data)?;
+        let about = fs::metadata(&path)?;
+        if about.is_file() {
+            return Ok(Walk { first: Some(What::File(path, about.len())), folders: Vec::new() });
+        }
+        let folders = vec![(identity(&about), fs::read_dir(path)?)];
+        Ok(Walk { first: Some(What::Folder), folders })
     }
 
     fn look(&mut self, path: PathBuf) -> What {
@@ -66,7 +73,7 @@ impl Walk {
     }
 
     fn enter(&mut self, path: &Path, about: &Metadata) -> What {
-        let own = (about.dev(), about.ino());
+        let own = identity(about);
         if self.folders.iter().any(|(folder, _)| *folder == own) {
             return What::Other;
         }
@@ -76,12 +83,17 @@ impl Walk {
     }
 }
 
+/// What tells a folder from others by whatever name.
+fn identity(about: &Metadata) -> (u64, u64) {
+    (about.dev(), about.ino())
+}
+
 impl Iterator for Walk {
     type Item = Found;
 
     fn next(&mut self) -> Option<Found> {
-        if let Some(first) = self.first.take() {
-            return Some(Found { what: self.look(first), linked: false });
+        if let Some(what) = self.first.take() {
+            return Some(Found { what, linked: false });
         }
         loop {
             let (_, folder) = self.folders.last_mut()?;

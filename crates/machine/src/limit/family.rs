@@ -17,13 +17,38 @@ pub(super) struct Family {
     lost: f64,
     cpu_seconds: f64,
     peak: Bytes,
+    marks: Marks,
     read: Bytes,
+}
+
+/// The most memory that each member had held when it was looked at last.
+#[derive(Debug, Default)]
+struct Marks(BTreeMap<i32, Bytes>);
+
+impl Marks {
+    /// How much more than now a member held since the look before, of the one that held the most more: of members with what they hold and the
+    /// most that they ever held. What one held before that was seen then, beside what the others held at that time.
+    fn beyond(&mut self, members: &[(i32, Bytes, Bytes)]) -> u64 {
+        let grown = members.iter().filter(|(process, _, most)| self.0.get(process).is_none_or(|before| before < most));
+        let beyond = grown.map(|(_, now, most)| most.0.saturating_sub(now.0)).max();
+        self.0 = members.iter().map(|(process, _, most)| (*process, *most)).collect();
+        beyond.unwrap_or(0)
+    }
 }
 
 impl Family {
     /// The family of a process; its guard is no part of it.
     pub fn of(first: i32, guard: i32) -> Self {
-        Family { first, guard, members: BTreeMap::new(), lost: 0.0, cpu_seconds: 0.0, peak: Bytes(0), read: Bytes(0) }
+        Family {
+            first,
+            guard,
+            members: BTreeMap::new(),
+            lost: 0.0,
+            cpu_seconds: 0.0,
+            peak: Bytes(0),
+            marks: Marks::default(),
+            read: Bytes(0),
+        }
     }
 
     /// Looks for members, and at what they have used.
@@ -37,10 +62,11 @@ impl Family {
             }
         }
         self.read = self.read.max(Bytes(members.values().map(Entry::bytes_read).sum()));
-        let beyond = members.values().map(|entry| entry.most_resident().0.saturating_sub(entry.resident.0)).max();
+        let held = members.values().map(|entry| (entry.process, entry.resident, entry.most_resident()));
+        let beyond = self.marks.beyond(&held.collect::<Vec<_>>());
         self.count(members);
         // Between two looks the one that held the most more than now held it beside what the others hold.
-        self.peak = self.peak.max(Bytes(self.resident() + beyond.unwrap_or(0)));
+        self.peak = self.peak.max(Bytes(self.resident() + beyond));
     }
 
     /// Looks at those members again that are known.
@@ -95,5 +121,40 @@ impl Family {
     /// What they read from storage; of those that ended as far as somebody in the family waited for them.
     pub fn bytes_read(&self) -> Bytes {
         self.read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One reads 5 and frees 4 of them; then others hold 10 beside the 1 that is left: 11, and not 15. For a moment it holds 3 more beside them.
+    #[test]
+    fn what_was_held_before_others_came_is_not_held_beside_them() {
+        let mut marks = Marks::default();
+        let mut beyond = |members: &[(i32, u64, u64)]| {
+            let members: Vec<_> =
+                members.iter().map(|(process, now, most)| (*process, Bytes(*now), Bytes(*most))).collect();
+            marks.beyond(&members)
+        };
+        assert_eq!(beyond(&[(1, 1, 5)]), 4);
+        assert_eq!(beyond(&[(1, 1, 5), (2, 10, 10)]), 0);
+        assert_eq!(beyond(&[(1, 1, 5), (2, 10, 13)]), 3);
+        assert_eq!(beyond(&[(1, 1, 5), (2, 10, 13)]), 0);
+    }
+
+    /// A process of at most 256 MB that frees them before its child takes as many: never 512 MB at a time.
+    #[test]
+    fn memory_that_two_processes_hold_one_after_the_other_is_not_added_up() {
+        const JOB: &str = "import subprocess, sys, time\nhold = b'x' * (256 * 10**6)\ntime.sleep(0.4)\ndel hold\ntime.sleep(0.4)\n\
+            subprocess.run([sys.executable, '-c', 'import time; hold = bytes([1]) * (256 * 10**6); time.sleep(0.6)'])";
+        let mut job = std::process::Command::new("python3").args(["-c", JOB]).spawn().unwrap();
+        let mut family = Family::of(job.id() as i32, -1);
+        while job.try_wait().unwrap().is_none() {
+            family.look();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let peak = family.peak().0 / 1_000_000;
+        assert!((256..400).contains(&peak), "{peak} MB");
     }
 }

@@ -141,9 +141,12 @@ impl Groups {
             bytes_read: all.bytes_read.or(one.bytes_read),
         })
     }
-}
 
-impl Groups {
+    /// Whether there is none, so that nothing tells for sure what a job has started.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     /// What their processes hold now; none where no group counts memory.
     pub fn holding(&self) -> Option<Holding> {
         self.groups.iter().find_map(Group::holding)
@@ -200,18 +203,19 @@ impl Group {
         if self.folder.join(swap).exists() { self.write(swap, beyond) } else { Ok(()) }
     }
 
-    /// What its processes hold now. Pages of files go where others need the room; memory that processes share counts among files for the
-    /// kernel, and not here.
+    /// What its processes hold now. Pages of files go where others need the room, and so does what the kernel remembers of their names, which
+    /// version 2 tells; memory that processes share counts among files for the kernel, and not here.
     pub fn holding(&self) -> Option<Holding> {
         let (all, files, shared) = match self.version {
-            Version::Two => ("memory.current", "file", "shmem"),
-            Version::One => ("memory.usage_in_bytes", "total_cache", "total_shmem"),
+            Version::Two => ("memory.current", ["file", "slab_reclaimable"].as_slice(), "shmem"),
+            Version::One => ("memory.usage_in_bytes", ["total_cache"].as_slice(), "total_shmem"),
         };
         // The most first: what is read of files meanwhile is not taken for the job's own then.
         let most = self.most();
         let all = self.number(all)?;
         let stat = self.read("memory.stat")?;
-        let files = value(&stat, files)?.saturating_sub(value(&stat, shared).unwrap_or(0));
+        let files: u64 = files.iter().map(|name| value(&stat, name)).sum::<Option<u64>>()?;
+        let files = files.saturating_sub(value(&stat, shared).unwrap_or(0));
         Some(Holding { own: Bytes(all.saturating_sub(files)), files: Bytes(files), most })
     }
 
@@ -309,6 +313,18 @@ pub(super) fn sweep(hierarchies: &[Hierarchy]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::TempDir;
+
+    /// Of 1000 bytes 600 are pages of files, of which 100 are shared by processes, and 150 what the kernel remembers of names.
+    #[test]
+    fn what_goes_where_room_is_needed_is_not_what_a_job_holds() {
+        let folder = TempDir::new().unwrap();
+        let stat = "anon 200\nfile 600\nshmem 100\nslab_reclaimable 150\nslab_unreclaimable 50\nslab 200\n";
+        fs::write(folder.path().join("memory.stat"), stat).unwrap();
+        fs::write(folder.path().join("memory.current"), "1000\n").unwrap();
+        let holding = Group::at(folder.path().to_owned()).holding();
+        assert_eq!(holding, Some(Holding { own: Bytes(350), files: Bytes(650), most: None }));
+    }
 
     #[test]
     fn reads_are_told_from_writes_in_both_versions() {

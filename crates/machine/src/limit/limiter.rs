@@ -3,7 +3,7 @@
 use super::attempts::{Attempts, said};
 use super::delegation::SteppedDown;
 use super::device::Disc;
-use super::group::sweep;
+use super::group::{Groups, sweep};
 use super::hierarchy::Hierarchy;
 use super::owner::Owner;
 use super::survey::{Refused, Survey};
@@ -78,6 +78,13 @@ impl Limiter {
     /// What holds which limit, and why nothing better does.
     pub fn survey(&self) -> &Survey {
         &self.survey
+    }
+
+    /// Whether nothing that a job starts gets away: a group, a scope or a container tells of all of it. Else what leaves its process group and
+    /// empties its environment outlives it.
+    pub fn holds_daemons(&self) -> bool {
+        let wrapped = [Means::SystemdUser, Means::SystemdSystem].into_iter().any(|means| self.uses(means));
+        self.image.is_some() || wrapped || !Groups::make(&self.hierarchies).is_empty()
     }
 
     /// Held back by other machines that the same job runs on: no more CPUs and memory than each of them has, and no axis that any of them

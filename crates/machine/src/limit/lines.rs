@@ -84,6 +84,7 @@ impl Kept {
 
 /// A line as people can read it on a terminal: without what would move about there, cut where it is long.
 fn readable(line: &str) -> String {
+    let line = without_sequences(line);
     let is_none =
         |character: &char| *character == char::REPLACEMENT_CHARACTER || character.is_control() && *character != '\t';
     let (all, none) = (line.chars().count(), line.chars().filter(is_none).count());
@@ -92,6 +93,19 @@ fn readable(line: &str) -> String {
     }
     let text: String = line.chars().filter(|character| !is_none(character)).take(READ).collect();
     if all - none > READ { text + " ..." } else { text }
+}
+
+/// Without what sets colours and moves about on a terminal: ECMA-48, 5.4, control sequences that `ESC [` introduces.
+fn without_sequences(line: &str) -> String {
+    let mut parts = line.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default();
+    // Parameters and intermediate bytes, then one final byte.
+    let behind = |part: &'_ str| {
+        let end = part.find(|character| !(' '..='?').contains(&character));
+        let last = end.and_then(|end| part[end..].chars().next().filter(|last| ('@'..='~').contains(last)));
+        end.map_or("", |end| &part[end + last.map_or(0, char::len_utf8)..]).to_owned()
+    };
+    parts.fold(first.to_owned(), |text, part| text + &behind(part))
 }
 
 /// The next line that says something, cut where it is too long; none at the end of the stream. What a progress bar writes over its last
@@ -130,8 +144,10 @@ mod tests {
     fn what_is_no_text_is_not_shown_and_what_is_long_is_cut() {
         assert_eq!(
             readable("\u{1b}[31merror:\tout of reach and far away\u{1b}[0m"),
-            "[31merror:\tout of reach and far away[0m"
+            "error:\tout of reach and far away"
         );
+        assert_eq!(readable("\u{1b}[91mCUDA error\u{1b}[0m"), "CUDA error");
+        assert_eq!(readable("\u{1b}[2K\u{1b}[1;38;5;9m7 \u{e9}\u{1b}["), "7 \u{e9}");
         assert_eq!(readable("a\u{fffd}\u{1}\u{fffd}"), "(8 bytes that are no text)");
         assert_eq!(readable(&"x".repeat(5000)), "x".repeat(READ) + " ...");
         assert_eq!(readable(&"x".repeat(READ)), "x".repeat(READ));
