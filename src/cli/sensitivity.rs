@@ -23,7 +23,7 @@ else by lines such as {\"step\": 12, \"time\": 3.25, \"wait\": 0.01} that it app
 else by lines of its output (--step-pattern); else its whole run is divided by --iterations.
 
 The folder of --out keeps each point when it is finished, so that the same command goes on where it stopped. It holds profile.json,
-published.json, throughput.csv, curve.csv, matrix.csv and report.html.";
+published.json, throughput.csv, curve.csv, matrix.csv, storage.csv and report.html.";
 
 /// What says how a job is measured, and nothing of a profile that was written.
 const OF_A_JOB: [&str; 30] = [

@@ -72,6 +72,48 @@ fn a_job_that_waits_needs_the_fewest_cpus_and_points_are_never_measured_twice() 
     }
 }
 
+/// A folder holds points of up to 1 CPU, and half of one is asked for: what happened at 1 CPU, out of memory or disturbed every time, is no part of
+/// the answer, and is not run again.
+#[test]
+fn points_of_more_cpus_than_are_asked_for_are_neither_run_again_nor_told_of() {
+    let mut scene = scene(STEPS);
+    sensitivity(&scene, "").succeeds();
+    let measured = json(&scene, "sensitivity/points.json");
+    let kept = |cpus: &[f64], outcome: Value| {
+        let mut kept = measured.clone();
+        let points = kept["points"].as_array_mut().unwrap();
+        points.retain(|point| cpus.contains(&point["cpus"].as_f64().unwrap()));
+        for run in points
+            .iter_mut()
+            .filter(|point| point["cpus"] == 1.0)
+            .flat_map(|point| point["runs"].as_array_mut().unwrap())
+        {
+            run["outcome"] = outcome.clone();
+            if outcome["what"] == "out_of_memory" {
+                run["measured"] = Value::Null;
+            }
+        }
+        kept.to_string()
+    };
+    let half = "sensitivity --cpu 0.5 --cpu-step 0.5 --warm-up 2 --point-time 4s";
+    let lacking = kept(&[1.0], serde_json::json!({"what": "out_of_memory"}));
+    scene = scene.file("sensitivity/points.json", lacking);
+    let told = scene.run(&format!("{half} -- sh job.sh")).succeeds();
+    assert!(told.stdout().contains("1 point measured"), "{}", told.stdout());
+    let disturbed = kept(&[0.5, 1.0], serde_json::json!({"what": "disturbed", "how": "others"}));
+    let runs = |points: &Value| {
+        let at = points["points"].as_array().unwrap().iter().find(|point| point["cpus"] == 1.0);
+        at.unwrap()["runs"].as_array().unwrap().len()
+    };
+    scene = scene.file("sensitivity/points.json", disturbed);
+    let told = scene.run(&format!("{half} --dry-run -- sh job.sh")).succeeds();
+    assert!(told.stdout().contains("1 point of it lies in sensitivity"), "{}", told.stdout());
+    scene.run(&format!("{half} -- sh job.sh")).succeeds();
+    assert_eq!(runs(&json(&scene, "sensitivity/points.json")), runs(&measured));
+    let profile = json(&scene, "sensitivity/profile.json");
+    assert_eq!((&profile["request"]["cpus"], &profile["knees"][0]["cpus"]), (&0.5.into(), &0.5.into()));
+}
+
 #[test]
 fn lines_of_output_tell_of_iterations_too_and_a_whole_run_at_last() {
     let scene = scene("for i in $(seq 300); do sleep 0.02; echo \"step $i\"; done\n");
@@ -234,8 +276,7 @@ fn a_dry_run_says_what_would_run_and_runs_nothing() {
 #[test]
 fn whoever_changes_what_follows_from_points_is_told_what() {
     let scene = scene(STEPS).file("data/one", "1").file("data/two", "2");
-    let told = sensitivity(&scene, "--data data -b 1 --storage-bandwidth 1MB").succeeds();
-    drop(told);
+    sensitivity(&scene, "--data data -b 1 --storage-bandwidth 1MB").succeeds();
     let measured = json(&scene, "sensitivity/profile.json");
     let shown = scene.run("sensitivity sensitivity/profile.json").succeeds();
     assert!(!shown.stderr().contains("does not follow"), "{}", shown.stderr());
@@ -249,7 +290,22 @@ fn whoever_changes_what_follows_from_points_is_told_what() {
     change("request", &|profile| profile["request"]["memory"] = 7.into());
     change("request", &|profile| profile["request"]["slurm"] = "#SBATCH --mem=1M".into());
     change("matrix", &|profile| profile["matrix"][3]["seconds"]["most"] = 1e9.into());
+    change("matrix", &|profile| profile["matrix"][3]["bound"] = "cpu".into());
+    change("matrix", &|profile| profile["matrix"][3]["storage_needed"]["least"] = 7.into());
+    change("storage_matrix", &|profile| profile["storage_matrix"][0]["storage_bandwidth"] = 7.into());
     change("knees", &|profile| profile["knees"][0]["cpus"] = 0.75.into());
+    change("knees", &|profile| profile["knees"][0]["between"] = serde_json::json!([0.25, 4.0]));
+    // A profile that was written before lines said what is not verified.
+    let mut older = measured.clone();
+    for lines in ["kubernetes", "slurm", "docker"] {
+        let line = older["request"][lines].as_str().unwrap();
+        let line = line.lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n");
+        older["request"][lines] = line.into();
+    }
+    older["job"]["cpu_step"] = Value::Null;
+    let older = Scene::new().file("profile.json", older.to_string());
+    let told = older.run("sensitivity profile.json").succeeds();
+    assert!(!told.stderr().contains("does not follow"), "{}", told.stderr());
 }
 
 #[test]

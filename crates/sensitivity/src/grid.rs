@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     cpus: Vec<f64>,
+    step: f64,
 }
 
 /// Up to so many CPUs steps are a quarter of one.
@@ -15,7 +16,7 @@ impl Grid {
     /// All multiples of a step below the most, and the most itself. Both positive; a step beyond the most is the most alone.
     pub fn new(most: f64, step: f64) -> Self {
         let below = (1..).map(|number| f64::from(number) * step).take_while(|cpus| *cpus < most);
-        Grid { cpus: below.chain([most]).collect() }
+        Grid { cpus: below.chain([most]).collect(), step }
     }
 
     /// The step that people ask for: small jobs run on parts of CPUs.
@@ -37,6 +38,11 @@ impl Grid {
     /// From the least to the most.
     pub fn cpus(&self) -> &[f64] {
         &self.cpus
+    }
+
+    /// How close they lie, but for the most.
+    pub fn step(&self) -> f64 {
+        self.step
     }
 
     /// The one before this one; none before the least.

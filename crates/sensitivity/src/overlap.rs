@@ -24,7 +24,7 @@ pub struct MeasuredOverlap {
 }
 
 fn anywhere() -> [f64; 2] {
-    [Overlap::SIDE_BY_SIDE, Overlap::IN_TURN].map(|overlap| overlap.in_turn)
+    Overlap::BOUNDS.map(|overlap| overlap.in_turn)
 }
 
 impl MeasuredOverlap {
@@ -60,6 +60,8 @@ impl Overlap {
     pub const SIDE_BY_SIDE: Overlap = Overlap { in_turn: 0.0 };
     /// One after the other.
     pub const IN_TURN: Overlap = Overlap { in_turn: 1.0 };
+    /// The two that all others lie between.
+    pub const BOUNDS: [Overlap; 2] = [Overlap::SIDE_BY_SIDE, Overlap::IN_TURN];
 
     /// Seconds of an epoch, from those that reading and computing take alone.
     ///
@@ -94,7 +96,7 @@ impl Overlap {
     /// What explains an epoch; beyond the two bounds, the nearer one. None where reading or computing takes so little that both bounds
     /// nearly agree.
     pub fn placed(reading: f64, computing: f64, epoch: f64) -> Option<Self> {
-        let [least, most] = [Overlap::SIDE_BY_SIDE, Overlap::IN_TURN].map(|overlap| overlap.epoch(reading, computing));
+        let [least, most] = Overlap::BOUNDS.map(|overlap| overlap.epoch(reading, computing));
         (most > LONGER * least).then(|| {
             let (mut low, mut high) = (0.0, 1.0);
             for _ in 0..HALVINGS {

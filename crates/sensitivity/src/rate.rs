@@ -25,7 +25,7 @@ pub struct Disturbance {
 
 impl Disturbance {
     /// How many times as fast the job may have been alone, at most: it would not have waited for others, and have used no more than its limit.
-    fn faster(self) -> f64 {
+    pub fn faster(self) -> f64 {
         let without_waiting = 1.0 / (1.0 - self.waited.clamp(0.0, OPEN));
         let up_to_the_limit = self.limit / self.used.max(f64::MIN_POSITIVE);
         without_waiting.min(up_to_the_limit).max(1.0)
@@ -88,6 +88,8 @@ const BLOCKS: usize = 12;
 const FEWEST: usize = 8;
 /// The shortest block in seconds: limits of CPUs let a job run and wait in turns of 0.1 s.
 const SHORTEST: f64 = 0.25;
+/// The shortest run in seconds that a rate may come of.
+pub const LEAST_TIME: f64 = FEWEST as f64 * SHORTEST;
 /// What Student's t of six to eleven degrees of freedom exceeds, to either side, with a probability of 1 %. A point ends when its interval is
 /// narrow, and so more often one that is so by chance: of those that ended points, one in twenty misses at most (see the tests).
 const STUDENT: [f64; 6] = [3.707, 3.499, 3.355, 3.250, 3.169, 3.106];

@@ -1,6 +1,7 @@
 //! Which points are measured, one after another, until the answer is known or the time is up.
 
 use super::Sensitivity;
+use super::plan::Found;
 use super::run::{Goal, Runner};
 use super::store::{Outcome, Place, Point, Store};
 use super::tables;
@@ -22,6 +23,9 @@ const MOSTLY: u64 = 7;
 const EPOCHS: u64 = 2;
 /// How much longer such a run may take than a cache that throws out what was not used for the longest time lets expect.
 const PATIENCE: f64 = 1.5;
+
+/// So far from the share of the data that tells most of a cache, another one tells as good as much.
+const NEAR: f64 = 0.1;
 
 /// Why it came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +62,7 @@ impl Campaign<'_> {
         loop {
             let points: Vec<_> = self.curve_points().filter_map(Point::on_curve).collect();
             let asked = self.runner.asked;
-            if let Some(hopeless) = self.curve_points().find(|point| points.is_empty() && point.is_out_of_memory()) {
+            if let Some(hopeless) = self.hopeless().filter(|_| points.is_empty()) {
                 refuse(hopeless, asked)?;
             }
             let failed = self.curve_points().filter(|point| point.rate().is_none());
@@ -84,6 +88,12 @@ impl Campaign<'_> {
             }
             self.keep(point, &progress)?;
         }
+    }
+
+    /// The point with the most CPUs, where it is known to lack memory.
+    fn hopeless(&self) -> Option<&Point> {
+        let most = self.grid.cpus().last()?;
+        self.curve_points().find(|point| point.place.cpus == *most && point.is_out_of_memory())
     }
 
     /// Measures the epoch that tells most of how the machine keeps what was read; none where nothing is to be told, or nothing can be.
@@ -118,16 +128,20 @@ impl Campaign<'_> {
         self.runner.asked.max_iterations.is_some_and(|most| most < needed)
     }
 
-    /// Where one measurement tells most of the cache, and which share of the data has room there.
+    /// Where one measurement tells most of the cache, and which share of the data has room there: where one was made or begun that tells as good
+    /// as most, there. What the job holds itself differs from run to run, and the place with it.
     pub fn telling_place(&self, model: &Model, own: Bytes) -> Option<(Place, f64)> {
         let cpus = model.curve.best().cpus;
         let shares: Vec<f64> = (1..10).map(|tenth| f64::from(tenth) / 10.0).collect();
-        let cached = model.worth_measuring(cpus, &shares)?;
+        let most = model.worth_measuring(cpus, &shares)?;
         // What holds the residency of the data leaves the job's own memory alone.
         let governed = self.runner.limiter.survey().by(Axis::Memory) == Some(Means::Residency);
         let own = if governed { Bytes(0) } else { own };
-        let memory = Bytes(own.0 + (cached * model.data.bytes) as u64);
-        Some((self.runner.place(cpus, Some(memory)), cached))
+        let wanted = self.runner.place(cpus, Some(Bytes(own.0 + (most * model.data.bytes) as u64)));
+        let known = self.store.places().filter(|place| place.memory != self.runner.asked.memory);
+        let place = nearest(wanted, NEAR * model.data.bytes, known).unwrap_or(wanted);
+        let cached = place.memory.map_or(most, |memory| (memory.0 as f64 - own.0 as f64) / model.data.bytes);
+        Some((place, cached))
     }
 
     /// Nodes that the job runs on.
@@ -135,10 +149,21 @@ impl Campaign<'_> {
         self.runner.team.map_or(1, |team| team.machines().count())
     }
 
+    /// Whether something was measured with what the job may have this time, but for less memory: a folder may hold points of more CPUs.
+    pub fn is_asked(&self, place: Place) -> bool {
+        place.memory == self.runner.asked.memory && self.grid.cpus().last().is_some_and(|most| place.cpus <= *most)
+    }
+
+    /// Points that were found with what is asked for, but for less memory.
+    pub fn known(&self) -> Found {
+        let places = || self.store.points.iter().map(|point| point.place).filter(|place| self.is_asked(*place));
+        Found { points: places().count(), due: places().filter(|place| self.store.is_due(*place)).count() }
+    }
+
     /// The points of the curve.
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
-        let asked = self.runner.asked.memory;
-        self.store.points.iter().filter(move |point| point.place == self.runner.place(point.place.cpus, asked))
+        let of_curve = |place: Place| self.is_asked(place) && place == self.runner.place(place.cpus, place.memory);
+        self.store.points.iter().filter(move |point| of_curve(point.place))
     }
 
     /// The curve as far as it is known.
@@ -202,6 +227,13 @@ impl Campaign<'_> {
     }
 }
 
+/// Of some places the one with the memory that is nearest to a place's, and less than so many bytes beside it; all else is the same.
+fn nearest(wanted: Place, bytes: f64, places: impl Iterator<Item = Place>) -> Option<Place> {
+    let beside = |place: &Place| place.memory.zip(wanted.memory).map(|(a, b)| a.0.abs_diff(b.0));
+    let near = places.filter(|place| Place { memory: wanted.memory, ..*place } == wanted);
+    near.filter(|place| beside(place).is_some_and(|off| (off as f64) < bytes)).min_by_key(beside)
+}
+
 /// A job that nothing comes of with the most CPUs will hardly do better with fewer.
 fn refuse(point: &Point, asked: &Sensitivity) -> Result<()> {
     let Some(run) = point.runs.last().filter(|_| point.rate().is_none()) else { return Ok(()) };
@@ -237,3 +269,22 @@ writes";
 /// What to do where a job tells of no iteration.
 const WAYS: &str = "PyTorch's optimizers and loaders tell by themselves; else have the job append {\"step\": 1, \"time\": 0.5} to the file that PERF4SIGHT_STEPS names, \
 or say what its output matches (--step-pattern), or how many iterations the whole of it makes (--iterations)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a job holds itself differs by some pages from run to run: what was measured for 70 % of 600 MB is measured.
+    #[test]
+    fn an_epoch_that_was_measured_with_nearly_as_much_memory_is_the_one_that_tells() {
+        let place = |cpus: f64, memory: u64| Place { cpus, memory: Some(Bytes(memory)), storage: None };
+        let kept = [place(2.0, 432_004_096), place(2.0, 372_000_000), place(1.0, 432_000_000)];
+        let found = |memory: u64| nearest(place(2.0, memory), 60e6, kept.into_iter());
+        assert_eq!(found(432_000_000), Some(kept[0]));
+        assert_eq!(found(380_000_000), Some(kept[1]));
+        assert_eq!(found(500_000_000), None);
+        assert_eq!(nearest(Place { memory: None, ..kept[0] }, 60e6, kept.into_iter()), None);
+        let held = Place { storage: Some(Bytes(1)), ..kept[0] };
+        assert_eq!(nearest(held, 60e6, kept.into_iter()), None);
+    }
+}

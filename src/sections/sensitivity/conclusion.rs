@@ -2,6 +2,7 @@
 
 use super::campaign::{Campaign, Stop};
 use super::heard::Way;
+use super::plan::DAEMONS;
 use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance, cpus_words};
 use super::store::{Outcome, Point};
 use super::surroundings::Surroundings;
@@ -19,6 +20,9 @@ pub(super) const SLACK: f64 = 0.05;
 /// So many times its CPUs a job may have used, by clocks that tell hundredths of seconds.
 const EXCEEDING: f64 = 1.15;
 
+/// From this share of the time on that something waited while others used the CPUs of a job, they are worth a word.
+const SHARED: f64 = 0.1;
+
 /// What there is to tell of a job, whose curve was measured; none where nothing was.
 pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &Context) -> Option<Profile> {
     let asked = campaign.runner.asked;
@@ -32,6 +36,7 @@ pub(super) fn profile(around: &Surroundings, campaign: &Campaign<'_>, context: &
             gpus: around.gpus,
             batch: asked.batch,
             most_cpus: around.most,
+            cpu_step: Some(around.grid.step()),
             memory: asked.memory,
             storage: campaign.runner.place(around.most, asked.memory).storage,
             data: data.map(|(path, size)| DataFacts { path, bytes: size.bytes(), files: size.files }),
@@ -120,6 +125,7 @@ pub(super) fn of_points(profile: &Profile) -> Vec<String> {
     told.extend(profile.points.iter().filter_map(exceeding));
     told.extend(profile.points.iter().filter_map(incredible));
     told.extend(profile.curve_points().filter_map(changing));
+    told.extend(shared(profile.curve_points()));
     told.extend(ways(profile));
     told.extend(throttled::missed(profile));
     told
@@ -163,8 +169,23 @@ fn disturbed(point: &Point) -> Option<String> {
     let Outcome::Disturbed { how } = &run.outcome else { return None };
     let [low, high] = measured.rate.interval.map(significant);
     Some(format!(
-        ", so that it makes anything from {low} to {high} iterations/s: {how}; the same command measures it once more"
+        ", so that it makes anything from {low} to {high} iterations/s, going by how long it waited: {how}; the same command measures it once more"
     ))
+}
+
+/// Points during which others used the CPUs of the job, had it all its time or not: beside busy neighbours one was seen to lose a third of its rate,
+/// and had every millisecond of its quota.
+fn shared<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String> {
+    let waited = |point: &Point| point.counts().and_then(|(run, _)| run.waited).filter(|waited| *waited >= SHARED);
+    let mut cpus: Vec<f64> = points.filter(|point| waited(point).is_some()).map(|point| point.place.cpus).collect();
+    cpus.sort_by(f64::total_cmp);
+    let words: Vec<String> = cpus.into_iter().map(cpus_words).collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "with {}: other programs used the same CPUs meanwhile; what CPUs do in their time is less then, by what cores and caches share, and rates alone may be above their intervals",
+            words.join(", ")
+        )
+    })
 }
 
 /// What a job told that cannot be.
@@ -212,6 +233,7 @@ fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
     let told = [
         (!by(Axis::Cpus), "CPUs cannot be limited here, so that there is one point"),
         (!by(Axis::Memory) && profile.model.is_some(), memory),
+        (!around.limiter.holds_daemons(), DAEMONS),
     ];
     told.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
 }
@@ -261,4 +283,23 @@ fn unmodelled(around: &Surroundings, asked: &Sensitivity) -> Vec<String> {
         told.push(super::data::unreadable(size.unreadable));
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::sensitivity::store::tests::run;
+    use crate::sections::sensitivity::store::{Place, Run};
+
+    /// With a quarter of a CPU it had all of its quota, and others the rest of the time; with one CPU it was alone.
+    #[test]
+    fn what_others_did_meanwhile_is_told_of_sound_points_too() {
+        let at = |cpus: f64, waited: f64| Point {
+            place: Place { cpus, memory: None, storage: None },
+            runs: vec![Run { waited: Some(waited), ..run(3.1, 20.0) }],
+        };
+        let told = shared([at(1.0, 0.02), at(0.25, 0.74)].iter()).unwrap();
+        assert!(told.starts_with("with 0.25 CPUs: other programs used the same CPUs"), "{told}");
+        assert_eq!(shared([at(1.0, 0.02)].iter()), None);
+    }
 }

@@ -32,7 +32,7 @@ use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section
 use crate::machine::turn::{self, Turn};
 use crate::machine::{Watch, limit};
 use crate::report::{Cell, Column};
-use crate::sensitivity::Knee;
+use crate::sensitivity::{Knee, LEAST_TIME};
 use crate::units::Bytes;
 use campaign::{Campaign, Stop};
 use nodes::Team;
@@ -49,9 +49,6 @@ use surroundings::Surroundings;
 
 /// The closest numbers of CPUs that are told apart: the least that the kernel lets a job have, a thousandth of a second in a tenth.
 const LEAST_STEP: f64 = 0.01;
-
-/// The shortest run that a rate may come of: eight blocks of a quarter of a second.
-const LEAST_TIME: Duration = Duration::from_secs(2);
 
 /// The section `[sensitivity]`.
 pub static SPEC: Spec = Spec {
@@ -153,7 +150,7 @@ impl Verb for Sensitivity {
             if self.leads() {
                 write::could_keep(&self.out)?;
             }
-            let found = self.store(&around)?.points.len();
+            let found = self.campaign(&around, None, watch, context)?.known();
             return Ok(plan::summary(self, &around, found));
         }
         let measured = write::check_room(&self.out).and_then(|()| match &self.nodes {
@@ -282,11 +279,11 @@ impl Sensitivity {
                 Error::usage("no CPUs, or less than none, cannot be given to a job").expected("a number above 0")
             );
         }
-        if self.point_time < LEAST_TIME && self.iterations.is_none() {
+        if self.point_time.as_secs_f64() < LEAST_TIME && self.iterations.is_none() {
             let given = humantime::format_duration(self.point_time);
-            return Err(Error::usage(format!("no rate is known after {given} (--point-time)")).expected(
-                "2 s at the least, and more than the 3 s and the warm-up that a rate takes to be known to 3 %",
-            ));
+            return Err(Error::usage(format!("no rate is known after {given} (--point-time)")).expected(format!(
+                "{LEAST_TIME} s at the least, and more than the 3 s and the warm-up that a rate takes to be known to 3 %"
+            )));
         }
         if self.cpu_step.is_some_and(|step| step < LEAST_STEP) {
             let problem = "numbers of CPUs cannot be told apart that lie so close (--cpu-step)";

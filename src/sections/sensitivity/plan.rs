@@ -11,13 +11,41 @@ use crate::machine::limit::Axis;
 use crate::report::significant;
 use crate::units::{Milliseconds, grouped};
 use serde_json::json;
+use std::path::Path;
 use std::time::Duration;
 
 /// Points that a search takes: both ends at least; seven where a curve bends.
 const POINTS: [u32; 2] = [2, 7];
 
-/// What would be done, where so many points were found.
-pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: usize) -> Summary {
+/// What is to be known where nothing tells for sure what a job has started.
+pub(super) const DAEMONS: &str = "a daemon of the job that leaves its process group and empties its environment outlives it, and takes time of what is measured: no control group here tells of it";
+
+/// Points that were found with what is asked for: how many, and how many of them are run once more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub points: usize,
+    pub due: usize,
+}
+
+impl Found {
+    /// "2 points of it lie in sensitivity: 1 is run once more, for others disturbed it every time, and 1 is not measured again"
+    fn words(self, folder: &Path) -> Option<String> {
+        let is = |count: usize| if count == 1 { "1 is".to_owned() } else { format!("{count} are") };
+        let due = format!("{} run once more, for others disturbed {} every time", is(self.due), it(self.due));
+        let kept = format!("{} not measured again", is(self.points - self.due));
+        let fates = [(self.due, due), (self.points - self.due, kept)];
+        let fates: Vec<String> = fates.into_iter().filter(|(count, _)| *count > 0).map(|(_, fate)| fate).collect();
+        let lie = if self.points == 1 { "point of it lies" } else { "points of it lie" };
+        (self.points > 0).then(|| format!("{} {lie} in {}: {}", self.points, folder.display(), fates.join(", and ")))
+    }
+}
+
+fn it(count: usize) -> &'static str {
+    if count == 1 { "it" } else { "them" }
+}
+
+/// What would be done, where some points were found.
+pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: Found) -> Summary {
     let cpus = around.grid.cpus();
     let first = cpus.first().copied().unwrap_or(around.most);
     let points = POINTS.map(|points| points.min(cpus.len() as u32));
@@ -39,12 +67,11 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: usize) 
     }
     lines.extend(around.size.filter(|size| size.unreadable > 0).map(|size| data::unreadable(size.unreadable)));
     lines.extend(beyond(asked, around));
-    lines.extend(
-        (found > 0).then(|| format!("{found} points of it lie in {} and are not measured again", asked.out.display())),
-    );
+    lines.extend(found.words(&asked.out));
     lines.extend(around.storage.map(|storage| gives(storage, around.storage_between)));
     lines.extend(around.doubts.iter().cloned());
     lines.extend(asked.nodes.iter().map(Nodes::words));
+    lines.extend((!around.limiter.holds_daemons()).then(|| DAEMONS.to_owned()));
     lines.push("limits:".to_owned());
     let survey = around.limiter.survey();
     lines.extend(survey.to_string().lines().map(|line| format!("  {line}")));
@@ -52,7 +79,8 @@ pub(super) fn summary(asked: &Sensitivity, around: &Surroundings, found: usize) 
         "command": around.command.words,
         "cpus": cpus,
         "points": points,
-        "found": found,
+        "found": found.points,
+        "due": found.due,
         "seconds_mostly_below": mostly_below.as_secs_f64(),
         "seconds_of_budget": asked.budget.map(|budget| budget.as_secs_f64()),
         "storage_bandwidth": around.storage,
@@ -112,6 +140,16 @@ fn beyond(asked: &Sensitivity, around: &Surroundings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_found_is_told_with_what_becomes_of_it() {
+        let told = |points, due| Found { points, due }.words(Path::new("out"));
+        assert_eq!(told(0, 0), None);
+        assert_eq!(told(1, 0).unwrap(), "1 point of it lies in out: 1 is not measured again");
+        let all = "3 points of it lie in out: 1 is run once more, for others disturbed it every time, and 2 are not measured again";
+        assert_eq!(told(3, 1).unwrap(), all);
+        assert!(told(2, 2).unwrap().ends_with(": 2 are run once more, for others disturbed them every time"));
+    }
 
     #[test]
     fn numbers_of_cpus_are_told_as_there_are() {

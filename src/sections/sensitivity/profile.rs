@@ -1,15 +1,16 @@
 //! What is known of a job when its points were measured: `profile.json`.
 
-use super::store::{Place, Point};
+use super::store::{Place, Point, one_or_several};
 use crate::error::{Error, Result};
 use crate::input_file;
 use crate::machine::Setting;
 use crate::report::significant;
 use crate::sensitivity::{
-    Bound, Cache, Curve, Data, Estimate, Knee, LONGER, MeasuredOverlap, Model, Oddity, Overlap, Rate, Request, knees,
+    Bound, Cache, Curve, Data, Estimate, Grid, Knee, LONGER, MeasuredOverlap, Model, Oddity, Overlap, Rate, Request,
+    knees,
 };
 use crate::units::{Bytes, Milliseconds, Percent};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The version of the file; the first one had one host.
@@ -23,6 +24,9 @@ const SPARE: f64 = 1.1;
 /// Epochs that differ by no more than this share are the same, computed by another machine.
 const ROUNDING: f64 = 1e-6;
 
+/// So many numbers of CPUs are never tried: hundredths of those of the largest machines.
+const NUMBERS: f64 = 1e6;
+
 /// Everything that came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Profile {
@@ -30,7 +34,7 @@ pub(super) struct Profile {
     pub format: u32,
     /// What was measured.
     pub job: JobFacts,
-    /// What measurements depend on and a run does not change, of each node by rank.
+    /// What measurements depend on and a run does not change, of each node by rank; the first format had one.
     #[serde(alias = "host", deserialize_with = "one_or_several")]
     pub hosts: Vec<Setting>,
     /// What held limits, axis by axis.
@@ -74,6 +78,9 @@ pub(super) struct JobFacts {
     pub batch: Option<u64>,
     /// The most CPUs that were to be tried.
     pub most_cpus: f64,
+    /// How close the numbers of them lie that might be tried; none in files that were written before that was told.
+    #[serde(default)]
+    pub cpu_step: Option<f64>,
     /// The limit on memory of the curve.
     pub memory: Option<Bytes>,
     /// What storage was held to for the curve, in bytes a second.
@@ -227,14 +234,19 @@ impl Profile {
         }
     }
 
-    /// As it is, where its numbers can be.
+    /// As it is, where its numbers can be; what does not follow from its points becomes a warning.
     ///
     /// # Errors
-    /// Numbers that nobody measures, and knees without a point: somebody changed it.
+    /// Numbers that nobody measures, such as CPUs or bandwidths below 0 or rates outside of their intervals; no point of the curve, no machine:
+    /// somebody changed it.
     fn checked(self, file: &Path) -> Result<Self> {
         let wrong = |what: String| {
             Err(Error::input(what).file(file).help("measure it anew, or take the file as it was written"))
         };
+        let JobFacts { most_cpus, cpu_step, .. } = self.job;
+        if !is_positive(most_cpus) || cpu_step.is_some_and(|step| !is_positive(step) || most_cpus > NUMBERS * step) {
+            return wrong(format!("nobody tries up to {most_cpus} CPUs {} apart", cpu_step.unwrap_or(most_cpus)));
+        }
         if let Some(point) = self.points.iter().find(|point| !is_positive(point.place.cpus)) {
             return wrong(format!("a point cannot have {}", cpus_words(point.place.cpus)));
         }
@@ -265,15 +277,13 @@ impl Profile {
     fn contradiction(&self) -> Option<String> {
         let model = self.model();
         let matrix = model.as_ref().map_or(Vec::new(), matrix);
-        let storage: Vec<Epoch> =
-            self.storage_epochs().unwrap_or_default().into_iter().map(|storage| storage.epoch).collect();
-        let said: Vec<Epoch> = self.storage_matrix.iter().map(|storage| storage.epoch).collect();
+        let storage = self.storage_epochs().unwrap_or_default();
         let follows = [
-            ("knees", self.knees.iter().all(|knee| self.is_knee(knee))),
+            ("knees", self.has_its_knees()),
             ("oddities", self.curve().is_none_or(|curve| curve.oddities() == self.oddities)),
             ("own_memory", self.own_memory == self.own_memory_of_points()),
-            ("matrix", are_alike(&self.matrix, &matrix)),
-            ("storage_matrix", are_alike(&said, &storage)),
+            ("matrix", are_alike(&self.matrix, &matrix, Epoch::is_like)),
+            ("storage_matrix", are_alike(&self.storage_matrix, &storage, StorageEpoch::is_like)),
             ("request", self.is_requested()),
         ];
         let other: Vec<&str> = follows.iter().filter(|(_, follows)| !follows).map(|(name, _)| *name).collect();
@@ -283,6 +293,14 @@ impl Profile {
                 other.join(", ")
             )
         })
+    }
+
+    /// Whether its knees are those of its points; where it does not tell which numbers of CPUs might be tried, whether they can be.
+    fn has_its_knees(&self) -> bool {
+        match (self.curve(), self.job.cpu_step) {
+            (Some(curve), Some(step)) => self.knees == self.knees_on(&Grid::new(self.job.most_cpus, step), &curve),
+            (_, None) | (None, _) => self.knees.iter().all(|knee| self.is_knee(knee)),
+        }
     }
 
     /// Whether a knee is where the points have it: with its share of the best rate, and with no fewer CPUs that have it too.
@@ -303,9 +321,11 @@ impl Profile {
         let follows = self.knee().map(|knee| self.requested(knee.cpus));
         let (Some(said), Some(follows)) = (&self.request, &follows) else { return self.request.is_none() };
         let bytes = |requested: &Requested| requested.request.memory.map(|memory| memory.0 as f64);
+        // Comments say what a reader should know of a line, and not what it asks for; profiles that were written before have none.
+        let words = |line: &String| line.lines().filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n");
         let lines = |requested: &Requested| {
-            let Requested { kubernetes, slurm, docker, .. } = requested.clone();
-            [kubernetes, slurm, docker]
+            let Requested { kubernetes, slurm, docker, .. } = requested;
+            [kubernetes, slurm, docker].map(words)
         };
         (said.request.cpus, said.request.gpus) == (follows.request.cpus, follows.request.gpus)
             && is_close(bytes(said), bytes(follows))
@@ -320,9 +340,11 @@ impl Profile {
         runs.filter_map(|(run, _)| run.own_memory.or(run.peak_memory)).max()
     }
 
-    /// The points of the curve.
+    /// The points of the curve: a folder may hold those of more CPUs than were asked for this time.
     pub fn curve_points(&self) -> impl Iterator<Item = &Point> {
-        let of_curve = |place: Place| (place.memory, place.storage) == (self.job.memory, self.job.storage);
+        let of_curve = |place: Place| {
+            (place.memory, place.storage) == (self.job.memory, self.job.storage) && place.cpus <= self.job.most_cpus
+        };
         self.points.iter().filter(move |point| of_curve(point.place))
     }
 
@@ -348,17 +370,22 @@ impl Profile {
     }
 
     /// Fills in what follows from points and model.
-    pub fn conclude(&mut self, grid: &crate::sensitivity::Grid) {
+    pub fn conclude(&mut self, grid: &Grid) {
         let Some(curve) = self.curve() else { return };
-        let mut knees = knees(grid, &curve);
-        for point in self.curve_points().filter(|point| point.is_doubtful()) {
-            knees.iter_mut().for_each(|knee| knee.doubt(grid, point.place.cpus));
-        }
-        self.knees = knees;
+        self.knees = self.knees_on(grid, &curve);
         self.oddities = curve.oddities();
         self.matrix = self.model().map_or(Vec::new(), |model| matrix(&model));
         self.storage_matrix = self.storage_epochs().unwrap_or_default();
         self.request = self.knee().map(|knee| self.requested(knee.cpus));
+    }
+
+    /// The knees of a curve, none of which is verified where others took time of the job.
+    fn knees_on(&self, grid: &Grid, curve: &Curve) -> Vec<Knee> {
+        let mut knees = knees(grid, curve);
+        for point in self.curve_points().filter(|point| point.is_doubtful()) {
+            knees.iter_mut().for_each(|knee| knee.doubt(grid, point.place.cpus));
+        }
+        knees
     }
 
     fn storage_epochs(&self) -> Option<Vec<StorageEpoch>> {
@@ -423,7 +450,9 @@ impl Profile {
     fn storage(&self) -> Option<String> {
         let (model, knee) = (self.model()?, self.knees.last()?);
         let megabytes = |bytes: f64| format!("{} MB/s", significant(bytes / 1e6));
-        let needed = megabytes(number(&model.needed(knee.cpus, 0.0)?));
+        let estimate = model.needed(knee.cpus, 0.0)?;
+        let [low, high] = [estimate.least, estimate.most].map(|bytes| significant(bytes / 1e6));
+        let needed = format!("{} ({low} to {high})", megabytes(number(&estimate)));
         let mut words =
             vec![format!("with {} and no memory for its data it needs {needed} of storage", cpus_words(knee.cpus))];
         words.extend(self.throttled.iter().map(|held| {
@@ -529,20 +558,6 @@ fn together(overlap: MeasuredOverlap) -> Option<String> {
     })
 }
 
-/// The hosts of a profile, of which there was one in the first format.
-fn one_or_several<'a, D: Deserializer<'a>>(hosts: D) -> std::result::Result<Vec<Setting>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Hosts {
-        One(Setting),
-        Several(Vec<Setting>),
-    }
-    Hosts::deserialize(hosts).map(|hosts| match hosts {
-        Hosts::One(host) => vec![host],
-        Hosts::Several(hosts) => hosts,
-    })
-}
-
 /// Whether two numbers differ by no more than rounding does.
 fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
     match (a, b) {
@@ -552,14 +567,32 @@ fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
     }
 }
 
-/// Whether epochs are the same, but for rounding.
-fn are_alike(said: &[Epoch], follows: &[Epoch]) -> bool {
-    let ends = |epoch: &Epoch| [epoch.seconds.likely, Some(epoch.seconds.least), Some(epoch.seconds.most)];
-    let alike = |(said, follows): (&Epoch, &Epoch)| {
-        (said.cpus, said.memory_percent) == (follows.cpus, follows.memory_percent)
-            && ends(said).into_iter().zip(ends(follows)).all(|(said, follows)| is_close(said, follows))
-    };
-    said.len() == follows.len() && said.iter().zip(follows).all(alike)
+/// Whether estimates are the same, but for rounding.
+fn is_estimate(said: Option<Estimate>, follows: Option<Estimate>) -> bool {
+    let number = |of: fn(Estimate) -> Option<f64>| is_close(said.and_then(of), follows.and_then(of));
+    number(|estimate| Some(estimate.least))
+        && number(|estimate| estimate.likely)
+        && number(|estimate| Some(estimate.most))
+}
+
+impl Epoch {
+    /// Whether it is the same, but for rounding.
+    fn is_like(&self, follows: &Epoch) -> bool {
+        (self.cpus, self.memory_percent, self.bound) == (follows.cpus, follows.memory_percent, follows.bound)
+            && is_estimate(Some(self.seconds), Some(follows.seconds))
+            && is_estimate(self.storage_needed, follows.storage_needed)
+    }
+}
+
+impl StorageEpoch {
+    fn is_like(&self, follows: &StorageEpoch) -> bool {
+        is_close(Some(self.storage_bandwidth), Some(follows.storage_bandwidth)) && self.epoch.is_like(&follows.epoch)
+    }
+}
+
+/// Whether there are as many, and each is like the other one of its place.
+fn are_alike<T>(said: &[T], follows: &[T], alike: impl Fn(&T, &T) -> bool) -> bool {
+    said.len() == follows.len() && said.iter().zip(follows).all(|(said, follows)| alike(said, follows))
 }
 
 fn matrix(model: &Model) -> Vec<Epoch> {

@@ -7,7 +7,7 @@ use crate::report::significant;
 use crate::sensitivity::{self, Disturbance, Measured, Rate};
 use crate::units::Bytes;
 use crate::{input_file, whole_file};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The file of points.
@@ -144,10 +144,14 @@ impl Point {
         sound.or_else(disturbed)
     }
 
-    /// What others did to a run, where that was counted.
+    /// What others did to a run, where that was counted; on several nodes, to the one that they may have held back the most: all wait for it.
     fn disturbance(&self, run: &Run) -> Option<Disturbance> {
-        let used = run.cpu_seconds? / run.seconds;
-        Some(Disturbance { limit: self.place.cpus, used, waited: run.waited? })
+        let of = |run: &Run| {
+            let used = run.cpu_seconds? / run.seconds;
+            Some(Disturbance { limit: self.place.cpus, used, waited: run.waited? })
+        };
+        let nodes = run.nodes.iter().filter_map(of);
+        nodes.max_by(|a, b| a.faster().total_cmp(&b.faster())).or_else(|| of(run))
     }
 
     /// Its rate; none where nothing counts.
@@ -189,8 +193,8 @@ pub(super) struct Store {
     job: String,
     /// In the order in which they were measured.
     pub points: Vec<Point>,
-    /// A point whose runs were all disturbed until now.
-    unfinished: Option<Point>,
+    /// Points whose runs were all disturbed until now, and which are to be run again.
+    unfinished: Vec<Point>,
     /// Points that were found here and were disturbed every time: each is run once more.
     due: Vec<Place>,
 }
@@ -202,8 +206,24 @@ struct Contents {
     /// What points of another job do not have in common.
     job: String,
     points: Vec<Point>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    unfinished: Option<Point>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_several")]
+    unfinished: Vec<Point>,
+}
+
+/// Several of what there was one of in files that were written before.
+pub(super) fn one_or_several<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
+    text: D,
+) -> std::result::Result<Vec<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Held<T> {
+        One(T),
+        Several(Vec<T>),
+    }
+    Held::deserialize(text).map(|held| match held {
+        Held::One(one) => vec![one],
+        Held::Several(several) => several,
+    })
 }
 
 impl Store {
@@ -218,7 +238,7 @@ impl Store {
             Store { file: file.clone(), job: job.to_owned(), points, unfinished, due }
         };
         if overwrite || !file.exists() {
-            return Ok(store(Vec::new(), None));
+            return Ok(store(Vec::new(), Vec::new()));
         }
         let text = input_file::text(&file, "read the points that were measured")?;
         let contents: Contents = serde_json::from_str(&text)
@@ -238,11 +258,11 @@ impl Store {
     /// When it cannot be written.
     pub fn add(&mut self, point: Point) -> Result<()> {
         self.due.retain(|place| *place != point.place);
+        self.unfinished.retain(|begun| begun.place != point.place);
         match self.points.iter_mut().find(|known| known.place == point.place) {
             Some(known) => *known = point,
             None => self.points.push(point),
         }
-        self.unfinished = None;
         self.save()
     }
 
@@ -251,19 +271,25 @@ impl Store {
     /// # Errors
     /// When they cannot be written.
     pub fn begin(&mut self, point: &Point) -> Result<()> {
-        self.unfinished = Some(point.clone());
+        self.unfinished.retain(|begun| begun.place != point.place);
+        self.unfinished.push(point.clone());
         self.save()
     }
 
     /// Whether runs are kept of a point that is not finished.
     pub fn has_begun(&self) -> bool {
-        self.unfinished.is_some()
+        !self.unfinished.is_empty()
     }
 
     /// A point with the runs that were kept of it.
     pub fn begun(&self, place: Place) -> Point {
-        let kept = self.unfinished.as_ref().filter(|point| point.place == place);
+        let kept = self.unfinished.iter().find(|point| point.place == place);
         kept.or(self.at(place)).cloned().unwrap_or(Point { place, runs: Vec::new() })
+    }
+
+    /// The places that anything is known of: of points, and of those that are not finished.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.points.iter().chain(&self.unfinished).map(|point| point.place)
     }
 
     /// Whether a point was found here that was disturbed every time, and was not run again since.
@@ -325,6 +351,50 @@ pub(super) mod tests {
         store.add(point.clone()).unwrap();
         let found = open();
         assert_eq!((found.points.len(), found.begun(place).runs.len()), (1, 2));
+    }
+
+    /// 1 CPU was disturbed every time, and 0.25 CPUs are not finished: what is run at 1 CPU meanwhile takes nothing from them, nor does what is
+    /// begun anew there. Files that were written before held one unfinished point.
+    #[test]
+    fn what_is_run_elsewhere_leaves_an_unfinished_point_as_it_is() {
+        let folder = TempDir::new().unwrap();
+        let disturbed = Run { outcome: Outcome::Disturbed { how: "others".to_owned() }, ..run(10.0, 4.0) };
+        let at = |cpus: f64, runs: usize| Point {
+            place: Place { cpus, memory: None, storage: None },
+            runs: vec![disturbed.clone(); runs],
+        };
+        let open = || Store::open(folder.path(), "job", false).unwrap();
+        let mut store = open();
+        store.add(at(1.0, 3)).unwrap();
+        store.begin(&at(0.25, 1)).unwrap();
+        let mut store = open();
+        store.begin(&at(1.0, 4)).unwrap();
+        assert_eq!(open().begun(at(0.25, 0).place), at(0.25, 1));
+        assert_eq!(open().begun(at(1.0, 0).place), at(1.0, 4));
+        store.add(at(1.0, 4)).unwrap();
+        assert_eq!(open().begun(at(0.25, 0).place), at(0.25, 1));
+        assert!(open().has_begun());
+        let file = folder.path().join(FILE);
+        let mut contents: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        contents["unfinished"] = contents["unfinished"][0].clone();
+        std::fs::write(&file, contents.to_string()).unwrap();
+        assert_eq!(open().begun(at(0.25, 0).place), at(0.25, 1));
+    }
+
+    /// Two nodes of 2 CPUs, which both wait for the slower: node 0, which made 10.0 iterations a second, was alone, node 1, which made 10.1, waited
+    /// for others half of the time. Without them it may all have been twice as fast, and what node 0 saw does not tell.
+    #[test]
+    fn of_several_nodes_the_one_that_others_held_back_tells_how_far_a_rate_may_be_off() {
+        let used = |waited: f64, per_second: f64| Run {
+            cpu_seconds: Some(5.0),
+            waited: Some(waited),
+            ..run(per_second, 10.0)
+        };
+        let outcome = Outcome::Disturbed { how: "others on node 1".to_owned() };
+        let all = Run { outcome, nodes: vec![used(0.0, 10.0), used(0.5, 10.1)], ..used(0.0, 10.0) };
+        let point = Point { place: Place { cpus: 2.0, memory: None, storage: None }, runs: vec![all] };
+        let rate = point.rate().unwrap();
+        assert!((rate.interval[1] - 20.0).abs() < 1e-9, "{rate:?}");
     }
 
     /// Runs at 10 and 11 a second that others disturbed, which waited for them a fifth of the time at most.

@@ -47,12 +47,13 @@ impl Campaign<'_> {
 
     /// Those that were measured, the fastest storage first.
     pub fn throttled(&self) -> Vec<&Point> {
-        let usual = |place: Place| self.runner.place(place.cpus, place.memory).storage;
-        let asked = self.runner.asked.memory;
-        let is_throttled = |point: &&Point| point.place.memory == asked && point.place.storage != usual(point.place);
-        let mut points: Vec<&Point> = self.store.points.iter().filter(is_throttled).collect();
+        let mut points: Vec<&Point> = self.store.points.iter().filter(|point| self.is_throttled(point.place)).collect();
         points.sort_by_key(|point| std::cmp::Reverse(point.place.storage));
         points
+    }
+
+    fn is_throttled(&self, place: Place) -> bool {
+        self.is_asked(place) && place != self.runner.place(place.cpus, place.memory)
     }
 
     /// Iterations that count of a first epoch.
