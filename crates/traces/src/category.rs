@@ -31,45 +31,40 @@ pub enum Category {
     Other,
 }
 
-/// Spellings by category, without case: PyTorch up to 1.11 writes `Kernel` and `Runtime`; ROCm and XPU have their own.
-const SPELLINGS: &[(&str, Category)] = &[
-    ("user_annotation", Category::Annotation),
-    ("cpu_op", Category::Operator),
-    ("operator", Category::Operator),
-    ("python_function", Category::Python),
-    ("cuda_runtime", Category::Runtime),
-    ("cuda_driver", Category::Runtime),
-    ("runtime", Category::Runtime),
-    ("hip_runtime", Category::Runtime),
-    ("privateuse1_runtime", Category::Runtime),
-    ("privateuse1_driver", Category::Runtime),
-    ("xpu_runtime", Category::Runtime),
-    ("xpu_driver", Category::Runtime),
-    ("mtia_runtime", Category::Runtime),
-    ("glow_runtime", Category::Runtime),
-    ("kernel", Category::Kernel),
-    ("concurrent_kernel", Category::Kernel),
-    ("mtia_workloadd", Category::Kernel),
-    ("mtia_ccp_events", Category::Kernel),
-    ("hpu_op", Category::Kernel),
-    ("gpu_memcpy", Category::Copy),
-    ("memcpy", Category::Copy),
-    ("gpu_memset", Category::Set),
-    ("memset", Category::Set),
-    ("gpu_user_annotation", Category::DeviceAnnotation),
-    ("cuda_sync", Category::Synchronisation),
-    ("overhead", Category::Overhead),
-    ("fwdbwd", Category::ForwardBackward),
-    ("ac2g", Category::Launch),
-    ("async_cpu_to_gpu", Category::Launch),
-    ("async_gpu", Category::Launch),
-];
+/// No spelling of a category is longer.
+const LONGEST: usize = 24;
 
 impl Category {
-    /// The category of that spelling.
+    /// The category of that spelling, without case: PyTorch up to 1.11 writes `Kernel` and `Runtime`; ROCm and XPU have their own.
     pub(crate) fn of(spelling: &[u8]) -> Self {
-        let known = SPELLINGS.iter().find(|(known, _)| spelling.eq_ignore_ascii_case(known.as_bytes()));
-        known.map_or(Category::Other, |(_, category)| *category)
+        let mut lower = [0; LONGEST];
+        let Some(lower) = lower.get_mut(..spelling.len()) else { return Category::Other };
+        lower.copy_from_slice(spelling);
+        lower.make_ascii_lowercase();
+        match &*lower {
+            b"user_annotation" => Category::Annotation,
+            b"cpu_op" | b"operator" => Category::Operator,
+            b"python_function" => Category::Python,
+            b"cuda_runtime"
+            | b"cuda_driver"
+            | b"runtime"
+            | b"hip_runtime"
+            | b"privateuse1_runtime"
+            | b"privateuse1_driver"
+            | b"xpu_runtime"
+            | b"xpu_driver"
+            | b"mtia_runtime"
+            | b"glow_runtime" => Category::Runtime,
+            b"kernel" | b"concurrent_kernel" | b"mtia_workloadd" | b"mtia_ccp_events" | b"hpu_op" => Category::Kernel,
+            b"gpu_memcpy" | b"memcpy" => Category::Copy,
+            b"gpu_memset" | b"memset" => Category::Set,
+            b"gpu_user_annotation" => Category::DeviceAnnotation,
+            b"cuda_sync" => Category::Synchronisation,
+            b"overhead" => Category::Overhead,
+            b"fwdbwd" => Category::ForwardBackward,
+            b"ac2g" | b"async_cpu_to_gpu" | b"async_gpu" => Category::Launch,
+            _ => Category::Other,
+        }
     }
 
     /// Whether an accelerator works while it lasts.

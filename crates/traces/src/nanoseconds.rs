@@ -1,9 +1,25 @@
 //! Times as traces write them, microseconds with decimals, into whole nanoseconds without rounding through a float.
 
+use crate::raw::unquoted;
+
 /// Nanoseconds of a number of microseconds, `123.456`, `-1`, `1.5e3`; a string in quotes is taken as what is in it. Decimals beyond
 /// nanoseconds are cut off. None where it is no number or none that 64 bits hold.
 pub(crate) fn from_microseconds(text: &[u8]) -> Option<i64> {
-    let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
+    with_three_decimals(text).or_else(|| in_any_form(text))
+}
+
+/// Those of what profilers write nearly always, digits with three decimals; none of anything else.
+fn with_three_decimals(text: &[u8]) -> Option<i64> {
+    let (&[.., b'.', _, _, _], 5..=19) = (text, text.len()) else { return None };
+    let (whole, decimals) = text.split_at(text.len() - 4);
+    let digit = |value: i64, byte: &u8| {
+        Some(10 * value + i64::from(Some(byte.wrapping_sub(b'0')).filter(|digit| *digit < 10)?))
+    };
+    whole.iter().chain(&decimals[1..]).try_fold(0, digit)
+}
+
+fn in_any_form(text: &[u8]) -> Option<i64> {
+    let text = unquoted(text);
     let (negative, digits) = match text.strip_prefix(b"-") {
         Some(digits) => (true, digits),
         None => (false, text),

@@ -1,6 +1,6 @@
 //! The fields of an event as the JSON has them, borrowed from it.
 
-use crate::scan::{Quoted, Scan, Shape, Stop};
+use crate::scan::{Scan, Shape, Stop};
 use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -49,17 +49,20 @@ impl Shape for Events {
     type Of<'a> = RawEvent<'a>;
 
     fn read<'a>(scan: &mut Scan<'a, '_>, event: &mut RawEvent<'a>) -> Result<(), Stop> {
-        scan.members(|scan, key| match key {
-            b"ph" => put(scan, &mut event.ph, text),
-            b"cat" => put(scan, &mut event.cat, text),
-            b"name" => put(scan, &mut event.name, text),
-            b"pid" => put(scan, &mut event.pid, value),
-            b"tid" => put(scan, &mut event.tid, value),
-            b"ts" => put(scan, &mut event.ts, value),
-            b"dur" => put(scan, &mut event.dur, value),
-            b"id" => put(scan, &mut event.id, value),
-            b"args" => args(scan, &mut event.args),
-            _ => scan.value().map(drop),
+        scan.members(|scan, key| {
+            let number = match key {
+                b"ph" => return put(scan, &mut event.ph, text),
+                b"cat" => return put(scan, &mut event.cat, text),
+                b"name" => return put(scan, &mut event.name, text),
+                b"args" => return args(scan, &mut event.args),
+                b"pid" => &mut event.pid,
+                b"tid" => &mut event.tid,
+                b"ts" => &mut event.ts,
+                b"dur" => &mut event.dur,
+                b"id" => &mut event.id,
+                _ => return scan.value().map(drop),
+            };
+            put(scan, number, value)
         })?;
         match event.ph {
             Some(_) => Ok(()),
@@ -72,22 +75,26 @@ fn args<'a>(scan: &mut Scan<'a, '_>, args: &mut Args<'a>) -> Result<(), Stop> {
     if scan.peek()? != b'{' {
         return value(scan).map(drop);
     }
-    scan.members(|scan, key| match key {
-        b"correlation" => put(scan, &mut args.correlation, value),
-        b"External id" => put(scan, &mut args.external, value),
-        b"external id" => put(scan, &mut args.external_of_old, value),
-        b"name" => put(scan, &mut args.name, value),
-        b"Collective name" => put(scan, &mut args.collective, text),
-        b"In msg nelems" => put(scan, &mut args.sent, value),
-        b"Out msg nelems" => put(scan, &mut args.received, value),
-        b"dtype" => put(scan, &mut args.element_type, value),
-        b"Group size" => put(scan, &mut args.group_size, value),
-        b"Process Group Name" => put(scan, &mut args.group, value),
-        _ => scan.value().map(drop),
+    scan.members(|scan, key| {
+        let field = match key {
+            b"Collective name" => return put(scan, &mut args.collective, text),
+            b"correlation" => &mut args.correlation,
+            b"External id" => &mut args.external,
+            b"external id" => &mut args.external_of_old,
+            b"name" => &mut args.name,
+            b"In msg nelems" => &mut args.sent,
+            b"Out msg nelems" => &mut args.received,
+            b"dtype" => &mut args.element_type,
+            b"Group size" => &mut args.group_size,
+            b"Process Group Name" => &mut args.group,
+            _ => return scan.value().map(drop),
+        };
+        put(scan, field, value)
     })
 }
 
 /// Reads a field that stands here, which is wrong where it was read before: two events that ran into each other are none.
+#[inline]
 fn put<'a, 'n, T>(
     scan: &mut Scan<'a, 'n>,
     field: &mut Option<T>,
@@ -106,17 +113,17 @@ fn value<'a>(scan: &mut Scan<'a, '_>) -> Result<Option<&'a [u8]>, Stop> {
 
 fn text<'a>(scan: &mut Scan<'a, '_>) -> Result<Option<Text<'a>>, Stop> {
     match scan.peek()? {
-        b'"' => scan.string().and_then(|string| unescaped(&string).map_or_else(|| scan.wrong(), |text| Ok(Some(text)))),
+        b'"' => scan.string().and_then(|string| unescaped(string).map_or_else(|| scan.wrong(), |text| Ok(Some(text)))),
         b'n' => scan.value().map(|_| None),
         _ => scan.wrong(),
     }
 }
 
-fn unescaped<'a>(string: &Quoted<'a>) -> Option<Text<'a>> {
-    match string.escaped {
-        false => Some(Cow::Borrowed(string.bytes)),
+fn unescaped(string: &[u8]) -> Option<Text<'_>> {
+    match string.contains(&b'\\') {
+        false => Some(Cow::Borrowed(string)),
         true => {
-            let quoted = [b"\"", string.bytes, b"\""].concat();
+            let quoted = [b"\"", string, b"\""].concat();
             serde_json::from_slice::<Unescaped>(&quoted).ok().map(|text| Cow::Owned(text.0))
         }
     }
@@ -168,10 +175,14 @@ impl<T: DeserializeOwned + Default> Shape for Owned<T> {
     }
 }
 
+/// A number that may stand in quotes, without them.
+pub(crate) fn unquoted(number: &[u8]) -> &[u8] {
+    number.strip_prefix(b"\"").and_then(|number| number.strip_suffix(b"\"")).unwrap_or(number)
+}
+
 /// A whole number, bare or in quotes, where it may have sixteen digits behind `0x`; 0 where it is none.
 pub(crate) fn whole(number: Option<&[u8]>) -> u64 {
-    let number = number.unwrap_or_default();
-    let number = number.strip_prefix(b"\"").and_then(|number| number.strip_suffix(b"\"")).unwrap_or(number);
+    let number = unquoted(number.unwrap_or_default());
     let (digits, base) = number.strip_prefix(b"0x").map_or((number, 10), |digits| (digits, 16));
     let more = |value: u64, digit: &u8| {
         value.checked_mul(u64::from(base))?.checked_add(u64::from(char::from(*digit).to_digit(base)?))

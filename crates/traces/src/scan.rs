@@ -13,8 +13,8 @@ pub(crate) trait Shape {
 pub(crate) enum Stop {
     /// The text ends before the value does.
     End,
-    /// It is none of its kind, as so many bytes say.
-    Wrong(usize),
+    /// It is none of its kind, as the byte says that the scan is at.
+    Wrong,
 }
 
 /// A place in a text, which moves on.
@@ -23,13 +23,6 @@ pub(crate) struct Scan<'a, 'n> {
     at: usize,
     /// What closes the lists and objects that it is in. Lent, because one for each event would be a waste.
     nesting: &'n mut Vec<u8>,
-}
-
-/// What stands between quotes.
-pub(crate) struct Quoted<'a> {
-    pub bytes: &'a [u8],
-    /// Whether a backslash is in it.
-    pub escaped: bool,
 }
 
 impl<'a, 'n> Scan<'a, 'n> {
@@ -44,21 +37,51 @@ impl<'a, 'n> Scan<'a, 'n> {
 
     /// What it stands at is not what it should be.
     pub fn wrong<T>(&self) -> Result<T, Stop> {
-        Err(Stop::Wrong(self.at.max(1)))
+        Err(Stop::Wrong)
     }
 
     /// The next byte that is no white space, to which it moves.
+    #[inline]
     pub fn peek(&mut self) -> Result<u8, Stop> {
-        loop {
-            match self.text.get(self.at) {
-                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
-                Some(&byte) => return Ok(byte),
-                None => return Err(Stop::End),
+        match self.text.get(self.at..) {
+            Some(&[byte @ b'!'..=0xff, ..]) => Ok(byte),
+            Some(&[b' ', byte @ b'!'..=0xff, ..]) => {
+                self.at += 1;
+                Ok(byte)
             }
+            _ => self.behind_blanks(),
         }
     }
 
+    /// The same where there may be more white space than the blank behind a comma or a colon.
+    #[inline(never)]
+    fn behind_blanks(&mut self) -> Result<u8, Stop> {
+        let mut next = self.pass_while(|word| not_zero(word ^ each(b' ')) & not_zero(word ^ each(b'\n')));
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = next {
+            self.at += 1;
+            next = self.next();
+        }
+        next.ok_or(Stop::End)
+    }
+
+    /// Moves to the first byte that another one is told of by its highest bit, eight of them at a time, or to the last seven of the text; the
+    /// byte there.
+    #[inline]
+    fn pass_while(&mut self, others: impl Fn(u64) -> u64) -> Option<u8> {
+        while let Some(word) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
+            let word = u64::from_le_bytes(*word);
+            let others = others(word);
+            let passed = others.trailing_zeros() & !7;
+            self.at += passed as usize / 8;
+            if others != 0 {
+                return Some((word >> passed) as u8);
+            }
+        }
+        self.next()
+    }
+
     /// Moves behind a byte, before which white space may be.
+    #[inline]
     fn pass(&mut self, byte: u8) -> Result<(), Stop> {
         match self.peek()? == byte {
             true => self.at += 1,
@@ -84,42 +107,67 @@ impl<'a, 'n> Scan<'a, 'n> {
     }
 
     fn key(&mut self) -> Result<&'a [u8], Stop> {
-        let key = self.string()?.bytes;
+        let key = self.string()?;
         self.pass(b':')?;
         self.peek()?;
         Ok(key)
     }
 
-    /// The string that begins here.
-    pub fn string(&mut self) -> Result<Quoted<'a>, Stop> {
+    /// What stands between the quotes that begin here.
+    #[inline]
+    pub fn string(&mut self) -> Result<&'a [u8], Stop> {
         self.pass(b'"')?;
-        let (begin, mut escaped) = (self.at, false);
-        loop {
-            let rest = self.text.get(self.at..).unwrap_or_default();
-            self.at += plain(rest).ok_or(Stop::End)?;
-            if self.text[self.at] == b'"' {
-                break;
-            }
-            escaped = true;
+        let begin = self.at;
+        while self.quote_or_backslash()? == b'\\' {
             self.at += 2;
         }
         self.at += 1;
-        Ok(Quoted { bytes: &self.text[begin..self.at - 1], escaped })
+        Ok(&self.text[begin..self.at - 1])
+    }
+
+    /// Moves to the next quote or backslash, and says which. Eight bytes at a time, as most strings are shorter than what would make up for
+    /// the call of a function that takes more.
+    #[inline]
+    fn quote_or_backslash(&mut self) -> Result<u8, Stop> {
+        let mut next = self.pass_while(|word| lowest_zero(word ^ each(b'"')) | lowest_zero(word ^ each(b'\\')));
+        loop {
+            match next.ok_or(Stop::End)? {
+                byte @ (b'"' | b'\\') => return Ok(byte),
+                _ => self.at += 1,
+            }
+            next = self.next();
+        }
     }
 
     /// The value that begins here, whatever it is and however deep.
+    #[inline]
     pub fn value(&mut self) -> Result<&'a [u8], Stop> {
+        let first = self.peek()?;
         let begin = self.at;
+        match first {
+            b'[' | b'{' => self.nested()?,
+            _ => self.single(first)?,
+        }
+        Ok(&self.text[begin..self.at])
+    }
+
+    /// Moves behind a value that holds no others, which begins with that byte.
+    fn single(&mut self, first: u8) -> Result<(), Stop> {
+        match first {
+            b'"' => self.string().map(drop),
+            b'-' | b'0'..=b'9' => self.number(),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.wrong(),
+        }
+    }
+
+    /// Moves behind the list or object that begins here.
+    fn nested(&mut self) -> Result<(), Stop> {
         self.nesting.clear();
         loop {
             match self.peek()? {
-                b'"' => {
-                    self.string()?;
-                }
-                b'-' | b'0'..=b'9' => self.number()?,
-                b't' => self.word(b"true")?,
-                b'f' => self.word(b"false")?,
-                b'n' => self.word(b"null")?,
                 open @ (b'[' | b'{') => {
                     self.at += 1;
                     // In ASCII, what closes is two behind what opens.
@@ -131,10 +179,10 @@ impl<'a, 'n> Scan<'a, 'n> {
                         continue;
                     }
                 }
-                _ => return self.wrong(),
+                first => self.single(first)?,
             }
             if self.close()? {
-                return Ok(&self.text[begin..self.at]);
+                return Ok(());
             }
         }
     }
@@ -188,12 +236,15 @@ impl<'a, 'n> Scan<'a, 'n> {
     }
 
     /// Moves behind digits, of which there has to be one.
+    #[inline]
     fn digits(&mut self) -> Result<(), Stop> {
         let begin = self.at;
-        while matches!(self.next(), Some(b'0'..=b'9')) {
+        let mut next = self.pass_while(|word| not_below(word ^ each(b'0'), 10));
+        while let Some(b'0'..=b'9') = next {
             self.at += 1;
+            next = self.next();
         }
-        match self.next() {
+        match next {
             _ if self.at > begin => Ok(()),
             Some(_) => self.wrong(),
             None => Err(Stop::End),
@@ -205,21 +256,6 @@ impl<'a, 'n> Scan<'a, 'n> {
     }
 }
 
-/// How many bytes come before the next quote or backslash. Eight bytes at a time, as most strings are shorter than what would make up for the
-/// call of a function that takes more.
-fn plain(text: &[u8]) -> Option<usize> {
-    let (words, rest) = text.as_chunks::<8>();
-    for (at, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let found = lowest_zero(word ^ each(b'"')) | lowest_zero(word ^ each(b'\\'));
-        if found != 0 {
-            return Some(8 * at + found.trailing_zeros() as usize / 8);
-        }
-    }
-    let at = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-    Some(8 * words.len() + at)
-}
-
 /// Eight times that byte.
 const fn each(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
@@ -228,6 +264,17 @@ const fn each(byte: u8) -> u64 {
 /// The highest bit of the lowest byte that is zero, and perhaps bits above it (Warren, Hacker's Delight, 6-1).
 const fn lowest_zero(word: u64) -> u64 {
     word.wrapping_sub(each(1)) & !word & each(0x80)
+}
+
+/// The highest bit of each byte that is so much or more, which is 128 at most.
+const fn not_below(word: u64, least: u8) -> u64 {
+    // Seven bits and 127 make no carry out of a byte.
+    ((word & each(0x7f)) + each(0x80 - least) | word) & each(0x80)
+}
+
+/// The highest bit of each byte that is not zero.
+const fn not_zero(word: u64) -> u64 {
+    not_below(word, 1)
 }
 
 #[cfg(test)]
@@ -242,7 +289,7 @@ mod tests {
         match scan.value() {
             Ok(_) => Ok(scan.at()),
             Err(Stop::End) => Err(None),
-            Err(Stop::Wrong(at)) => Err(Some(at)),
+            Err(Stop::Wrong) => Err(Some(scan.at())),
         }
     }
 
@@ -280,10 +327,10 @@ mod tests {
                 let mut nesting = Vec::new();
                 let mut scan = Scan::new(text.as_bytes(), &mut nesting);
                 let string = scan.string().ok().unwrap();
-                assert_eq!((string.bytes, string.escaped, scan.at()), (content.as_bytes(), false, content.len() + 2));
+                assert_eq!((string, scan.at()), (content.as_bytes(), content.len() + 2));
                 let text = format!("\"{content}\\\"{content}\\\\\" \"");
                 let string = Scan::new(text.as_bytes(), &mut nesting).string().ok().unwrap();
-                assert_eq!((string.bytes, string.escaped), (&text.as_bytes()[1..text.len() - 3], true));
+                assert_eq!(string, &text.as_bytes()[1..text.len() - 3]);
                 assert!(scanned(&text.as_bytes()[..text.len() - 3]).is_err());
             }
         }

@@ -5,12 +5,12 @@ use flate2::bufread::MultiGzDecoder;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_conventions::input_file;
 use std::cell::Cell;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
 
 /// Bytes read at once.
-pub(crate) const STRIDE: usize = 1 << 20;
+pub(crate) const STRIDE: usize = 1 << 18;
 /// A longer value is none that a profiler writes; names of a megabyte are read.
 const LONGEST: usize = 32 << 20;
 
@@ -35,8 +35,10 @@ pub(crate) enum Parsed<T> {
 /// The part of a file that is in memory.
 pub(crate) struct Window {
     source: Box<dyn Read>,
+    /// What was read lies in it up to `end`, and was handed on up to `start`.
     buffer: Vec<u8>,
     start: usize,
+    end: usize,
     stride: usize,
     /// Room for what a scan notes.
     nesting: Vec<u8>,
@@ -64,6 +66,7 @@ impl Window {
             source,
             buffer: Vec::new(),
             start: 0,
+            end: 0,
             stride,
             nesting: Vec::new(),
             before: 0,
@@ -80,18 +83,18 @@ impl Window {
 
     /// Moves past the mark that some editors put before a text in UTF-8.
     pub fn skip_mark(&mut self) {
-        while self.buffer.len() < MARK.len() && !self.ended {
+        while self.rest().len() < MARK.len() && !self.ended {
             self.fill();
         }
-        if self.buffer.starts_with(MARK) {
-            self.start = MARK.len();
+        if self.rest().starts_with(MARK) {
+            self.skip(MARK.len());
         }
     }
 
     /// The next byte that is no white space; none at the end.
     pub fn peek(&mut self) -> Option<u8> {
         loop {
-            let blank = self.buffer[self.start..].iter().position(|byte| !byte.is_ascii_whitespace());
+            let blank = self.rest().iter().position(|byte| !byte.is_ascii_whitespace());
             match blank {
                 Some(blanks) => {
                     self.start += blanks;
@@ -99,7 +102,7 @@ impl Window {
                 }
                 None if self.ended => return None,
                 None => {
-                    self.start = self.buffer.len();
+                    self.abandon();
                     self.fill();
                 }
             }
@@ -108,14 +111,14 @@ impl Window {
 
     /// Moves past so many bytes that are in memory.
     pub fn skip(&mut self, bytes: usize) {
-        self.start = (self.start + bytes).min(self.buffer.len());
+        self.start = (self.start + bytes).min(self.end);
     }
 
     /// Moves to the next brace that opens; the byte before it that is no white space, or none at the end.
     pub fn next_object(&mut self) -> Option<u8> {
         let mut before = b' ';
         loop {
-            while let Some(&byte) = self.buffer.get(self.start) {
+            while let Some(&byte) = self.rest().first() {
                 match byte {
                     b'{' => return Some(before),
                     _ if byte.is_ascii_whitespace() => {}
@@ -133,7 +136,7 @@ impl Window {
     /// Reads the JSON value that begins here, hands it on and moves behind it; stays where it is if it is none of that kind.
     pub fn value<S: Shape, R>(&mut self, take: impl FnOnce(&S::Of<'_>) -> R) -> Parsed<R> {
         loop {
-            let text = &self.buffer[self.start..];
+            let text = &self.buffer[self.start..self.end];
             let size = text.len();
             {
                 let (mut scan, mut value) = (Scan::new(text, &mut self.nesting), S::Of::default());
@@ -143,7 +146,7 @@ impl Window {
                         self.start += scan.at();
                         return Parsed::Value(take(&value));
                     }
-                    Err(Stop::Wrong(bytes)) => return Parsed::Wrong(bytes),
+                    Err(Stop::Wrong) => return Parsed::Wrong(scan.at().max(1)),
                     Ok(()) | Err(Stop::End) => {}
                 }
             }
@@ -165,27 +168,40 @@ impl Window {
 
     /// Leaves out all that is in memory.
     pub fn abandon(&mut self) {
-        self.start = self.buffer.len();
+        self.start = self.end;
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
     }
 
     /// Reads on: as much again as there is, so that a long value is not read over and over.
     fn fill(&mut self) {
         self.before += self.start as u64;
-        self.buffer.drain(..self.start);
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
         self.start = 0;
-        let more = self.buffer.len().max(self.stride) as u64;
-        match (&mut self.source).take(more).read_to_end(&mut self.buffer) {
-            Ok(read) => self.ended = (read as u64) < more,
-            Err(cause) => {
-                self.ended = true;
-                self.broken = Some(cause.to_string());
+        let full = self.end + self.end.max(self.stride);
+        if self.buffer.len() < full {
+            self.buffer.resize(full, 0);
+        }
+        while self.end < full && !self.ended {
+            match self.source.read(&mut self.buffer[self.end..full]) {
+                Ok(0) => self.ended = true,
+                Ok(read) => self.end += read,
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) => self.stop(cause.to_string()),
             }
         }
-        let (unpacked, (times, most)) = (self.before + self.buffer.len() as u64, UNPACKED);
+        let (unpacked, (times, most)) = (self.before + self.end as u64, UNPACKED);
         if self.packed.as_ref().is_some_and(|packed| unpacked > most.max(times * packed.get())) {
-            self.ended = true;
-            self.broken = Some(format!("it unpacks to more than {times} times its size, which no trace does"));
+            self.stop(format!("it unpacks to more than {times} times its size, which no trace does"));
         }
+    }
+
+    fn stop(&mut self, why: String) {
+        self.ended = true;
+        self.broken = Some(why);
     }
 }
 
