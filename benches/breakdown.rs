@@ -1,5 +1,5 @@
-//! The whole verb `breakdown`, from its start to its end, everything written: the trace of the repository, and one of 100 MB that is made up
-//! here, which may take 1 GB resident at most.
+//! The whole verb `breakdown`, from its start to its end, everything written: the trace of the repository, the traces of 256 ranks, and one of
+//! 100 MB, which may take 1 GB resident at most. All but the first are made up here.
 //!
 //! `cargo bench --bench breakdown`.
 
@@ -12,8 +12,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Bytes of the made-up trace.
+/// Bytes of the large trace, and of that of each of many ranks.
 const LARGE: usize = 100_000_000;
+const SMALL: usize = 250_000;
+/// How many ranks those are.
+const RANKS: usize = 256;
 
 fn run(trace: &str, out: &Path) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_perf4sight"));
@@ -28,11 +31,11 @@ fn peak() -> f64 {
 }
 
 /// Steps of functions of Python, operators, launches and kernels, with what PyTorch 2.11 writes of each.
-fn write_large(file: &Path) -> std::io::Result<usize> {
+fn write_trace(file: &Path, size: usize) -> std::io::Result<usize> {
     let mut out = BufWriter::new(File::create(file)?);
     out.write_all(b"{\"schemaVersion\": 1, \"traceEvents\": [\n")?;
     let (mut bytes, mut events, mut step) = (0, 0, 0u64);
-    while bytes < LARGE {
+    while bytes < size {
         let begin = step * 20_000;
         let mut add = |text: String| {
             bytes += text.len();
@@ -76,11 +79,17 @@ fn write_large(file: &Path) -> std::io::Result<usize> {
 
 fn breaks_down(criterion: &mut Criterion) {
     let folder = TempDir::new().expect("a temporary folder");
-    let (out, large) = (folder.path().join("out"), folder.path().join("large.json"));
+    let [out, large, ranks] = ["out", "large.json", "ranks"].map(|name| folder.path().join(name));
     let ours = "examples/training/before";
     run(ours, &out);
     println!("{ours}: {:.1} MB resident at most", peak());
-    let events = write_large(&large).expect("a writable folder");
+    fs::create_dir(&ranks).expect("a writable folder");
+    let of_rank = |rank| write_trace(&ranks.join(format!("rank{rank}.json")), SMALL).expect("a writable folder");
+    let events: usize = (0..RANKS).map(of_rank).sum();
+    let ranks = ranks.to_str().expect("a path of letters");
+    run(ranks, &out);
+    println!("{RANKS} ranks, {events} events: {:.1} MB resident at most", peak());
+    let events = write_trace(&large, LARGE).expect("a writable folder");
     let large = large.to_str().expect("a path of letters");
     run(large, &out);
     let bytes = fs::metadata(large).expect("it is there").len() as f64 / 1e6;
@@ -88,6 +97,7 @@ fn breaks_down(criterion: &mut Criterion) {
     criterion.bench_function(ours, |bencher| bencher.iter(|| run(ours, &out)));
     let mut group = criterion.benchmark_group("large");
     group.sample_size(10).measurement_time(Duration::from_secs(20));
+    group.bench_function("256 ranks", |bencher| bencher.iter(|| run(ranks, &out)));
     group.bench_function("100 MB", |bencher| bencher.iter(|| run(large, &out)));
     group.finish();
 }

@@ -5,6 +5,7 @@ use crate::device::{Device, DeviceTime};
 use crate::drift::Drift;
 use crate::idle::{Causes, IdleTime};
 use crate::iterations::{self, Mark, Markers};
+use crate::latecomers;
 use crate::main_thread;
 use crate::operations::{self, Operation};
 use crate::overhead::Overhead;
@@ -107,7 +108,8 @@ impl Breakdown {
         let broken_down: Vec<RankBreakdown> =
             ranks.iter().map(|ranked| RankBreakdown::of(ranked, options, ranks.len() > 1)).collect::<Result<_>>()?;
         let mut run = Breakdown { ranks: broken_down, warnings: Vec::new() };
-        run.warnings = warnings::apart(ranks).into_iter().chain(warnings::uneven(&run)).collect();
+        let latecomers = if ranks.len() > 1 { latecomers::told(ranks, &run) } else { None };
+        run.warnings = warnings::apart(ranks).into_iter().chain(warnings::uneven(&run)).chain(latecomers).collect();
         Ok(run)
     }
 

@@ -1,15 +1,17 @@
 //! Waiting for other ranks while a backward pass ends: threads of a library exchange gradients, and the engine, which has nothing left to
 //! run, waits for them in a call that leaves no event of its own.
 
-use crate::device::during;
+use crate::device::{Work, during};
 use crate::state::State;
 use crate::threads::Stretch;
 use perf4sight_traces::intervals::{Interval, union};
-use perf4sight_traces::{Category, Event, Trace, TrackId};
+use perf4sight_traces::{Category, Event, Ranked, Trace, TrackId};
 use std::sync::Arc;
 
 /// How PyTorch calls the ranges of exchanges that processors make; those of GPUs are kernels.
 const EXCHANGES: [&str; 3] = ["gloo:", "mpi:", "ucc:"];
+/// What the names of exchanges hold that two ranks make: NCCL's kernels, gloo's and MPI's ranges.
+const PAIRS: [&str; 3] = ["SendRecv", ":send", ":recv"];
 /// The nodes that the engine of backward passes runs.
 const NODE: &str = "autograd::engine::evaluate_function";
 
@@ -37,10 +39,26 @@ fn is_node(trace: &Trace, event: &Event) -> bool {
     event.category == Category::Operator && trace.name(event).starts_with(NODE)
 }
 
+/// Whether a processor exchanges something while it lasts.
+fn is_range(trace: &Trace, event: &Event) -> bool {
+    event.category == Category::Annotation && EXCHANGES.iter().any(|known| trace.name(event).starts_with(known))
+}
+
+/// Exchanges among all of so many ranks, of processors and accelerators, by their beginnings: those of which a trace tells that fewer take
+/// part, and those of two, are of some only.
+pub(crate) fn among_all(ranked: &Ranked, ranks: usize) -> Vec<&Event> {
+    let trace = &ranked.trace;
+    let exchanges = |event: &&Event| is_range(trace, event) || Work::of(trace, event) == Some(Work::Collective);
+    let of_all = |event: &&Event| {
+        let size = trace.collective(event).map_or(0, |collective| collective.group_size as usize);
+        (size == 0 || size == ranks) && !PAIRS.iter().any(|pair| trace.name(event).contains(pair))
+    };
+    trace.events.iter().filter(exchanges).filter(of_all).collect()
+}
+
 /// When other threads exchange something with other ranks.
 fn exchanges(trace: &Trace, main: TrackId) -> Vec<Interval> {
-    let ranges = trace.events.iter().filter(|event| event.category == Category::Annotation && event.track != main);
-    let ranges = ranges.filter(|event| EXCHANGES.iter().any(|known| trace.name(event).starts_with(known)));
+    let ranges = trace.events.iter().filter(|event| event.track != main && is_range(trace, event));
     union(ranges.map(|event| (event.start, event.end())))
 }
 

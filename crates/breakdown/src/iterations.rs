@@ -113,7 +113,7 @@ fn unknown(trace: &Trace, name: &str) -> Error {
         ),
         false => format!("has no event named {name:?}"),
     };
-    let error = Error::input(problem).file(&trace.file);
+    let error = Error::usage(problem).file(&trace.file);
     match annotations.as_slice() {
         [] => error.expected("the name of a function, an operator or a range; the trace has no ranges"),
         known => error.one_of(name, known.iter().copied().take(20)),
@@ -196,7 +196,7 @@ impl<'a> Ranges<'a> {
             }
             marks.push(Mark::new(label(trace.name(event)), (event.start, event.end())));
         }
-        marks.retain(|mark| mark.window.0 < mark.window.1);
+        marks.retain(|mark| is_window(&mark.window));
         behind += marks.len().saturating_sub(MOST);
         marks.truncate(MOST);
         Found { markers, marks, track: Some(self.track), overlapping, inside, behind, unsettled: 0 }
@@ -223,7 +223,7 @@ pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Foun
 }
 
 /// Whether it has a length that can be counted.
-fn is_window(window: &Interval) -> bool {
+pub(crate) fn is_window(window: &Interval) -> bool {
     window.1.checked_sub(window.0).is_some_and(|length| length > 0)
 }
 

@@ -23,6 +23,7 @@ mod drift;
 mod exchange;
 mod idle;
 mod iterations;
+mod latecomers;
 mod long;
 mod longest;
 mod main_thread;

@@ -1,6 +1,6 @@
 //! Iterations that nothing marks: the name of an event that begins stretches of a thread's time that are alike.
 
-use crate::iterations::{Found, Markers, between};
+use crate::iterations::{Found, Markers, between, is_window};
 use perf4sight_traces::{Category, Event, NameId, Phase, Trace, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,7 +21,7 @@ pub(crate) fn find(trace: &Trace, track: TrackId) -> Option<Found> {
     let tried = candidates(&events).into_iter().map(|name| (certainty(&events, name), name));
     let (certainty, name) = tried.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(certainty, _)| *certainty >= CERTAIN)?;
     let begins: Vec<i64> = events.iter().filter(|event| event.name == name).map(|event| event.start).collect();
-    let times = begins.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    let times = begins.windows(2).filter(|pair| is_window(&(pair[0], pair[1]))).count();
     let certainty = (certainty * of_repeats(times)).min(MOST_CERTAIN);
     let markers = Markers::Period { event: trace.names.get(name).to_owned(), certainty };
     Some(between(&begins, markers, track))

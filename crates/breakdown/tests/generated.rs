@@ -23,6 +23,31 @@ fn sets(rank: &RankBreakdown, iteration: usize) -> Vec<(Class, bool, i64)> {
     rank.iterations[iteration].sets.parts().filter(|(_, _, time)| *time > 0).collect()
 }
 
+/// By hand: of two ranks' exchanges the first takes 30 on rank 0 and 10 on rank 1, the second 12 and 17, so that rank 0 waits 20 for rank 1
+/// and rank 1 waits 5 for rank 0: 25 of 2 times 100, 80 % of it for rank 1. Their clocks differ by 7.
+#[test]
+fn it_is_told_for_which_rank_the_others_wait() {
+    let rank = |rank: u32, clock: i64, times: [i64; 2]| {
+        let mut trace = Invented::default();
+        for iteration in 0..3 {
+            let at = |moment: i64| 1_000_000 * (clock + 100 * iteration + moment);
+            trace
+                .main(("user_annotation", &format!("ProfilerStep#{iteration}")), [at(0), at(100)])
+                .main(("cpu_op", "aten::linear"), [at(0), at(99)])
+                .event([9, 10], ("user_annotation", "gloo:all_reduce"), [at(10), at(10 + times[0])])
+                .event([9, 10], ("user_annotation", "gloo:all_reduce"), [at(60), at(60 + times[1])]);
+        }
+        trace.read(rank)
+    };
+    let told = broken_down(&[rank(0, 0, [30, 12]), rank(1, 7, [10, 17])]).warnings;
+    let expected = "where ranks exchange something, one waits 12.500 ms of an iteration's 100.000 ms on average until all are there: 80 % of \
+                    it for rank 1, 20 % for rank 0";
+    assert!(told.iter().any(|warning| warning == expected), "{told:?}");
+    // Where all are there at once nobody waits.
+    let told = broken_down(&[rank(0, 0, [10, 12]), rank(1, 7, [10, 12])]).warnings;
+    assert!(!told.iter().any(|warning| warning.contains("until all are there")), "{told:?}");
+}
+
 /// 5 s of Python, 5 s of C++, and 5 s of the GPU in each iteration: one second of those behind Python, two behind C++, one while the CUDA
 /// call waits for it, and one after the call when nothing is recorded.
 #[test]

@@ -150,7 +150,7 @@ impl Trace {
 }
 
 fn twice(rank: u32, file: &Path, other: &Path) -> Error {
-    Error::input(format!("is of rank {rank}, as is {}", other.display()))
+    Error::usage(format!("is of rank {rank}, as is {}", other.display()))
         .file(file)
         .help("name one trace of each rank; several of one rank are broken down one by one")
 }

@@ -35,7 +35,7 @@ impl Sides<'_> {
         let earlier = |side: &[&Run], at: usize| side[..at].iter().any(|earlier| earlier.is_same_as(side[at]));
         let again = self.0.iter().find_map(|side| (0..side.len()).find(|at| earlier(side, *at)).map(|at| side[at]));
         match again.and_then(|run| run.traces.first()) {
-            Some(ranked) => Err(Error::input("holds the same events as another recording of its side")
+            Some(ranked) => Err(Error::usage("holds the same events as another recording of its side")
                 .file(&ranked.trace.file)
                 .expected("recordings made one by one")
                 .help("name it once")),
