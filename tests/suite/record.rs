@@ -132,6 +132,21 @@ fn a_recording_is_not_replaced_unasked() {
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
 }
 
+/// What was set aside is back where nothing new came, and goes where something did.
+#[test]
+fn what_a_killed_recording_had_set_aside_is_settled() {
+    let scene =
+        Scene::new().file("recording/replaced.a1b2/rank0.json.gz", "older").file("recording/replaced.c3/my", "own");
+    record(&scene, "", "true").fails(2).says("rank0.json.gz: a recording lies here already");
+    assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "replaced.c3"]);
+    let told = include_str!("../../examples/training/before/rank0.recording.json");
+    let scene = Scene::new().file("recording/rank0.json.gz", "new").file("recording/rank0.recording.json", told);
+    let scene = scene.file("recording/replaced.a1b2/rank0.json.gz", "older");
+    record(&scene, "--overwrite", "true").fails(5).says("nothing was recorded");
+    assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
+    assert_eq!(std::fs::read_to_string(scene.path("recording/rank0.json.gz")).unwrap(), "new");
+}
+
 /// Files of two at once would lie side by side as those of two ranks.
 #[test]
 fn a_folder_takes_one_recording_at_a_time() {

@@ -18,6 +18,7 @@ use crate::sections::python::Python;
 use crate::sections::time::time;
 use crate::units::counted;
 use outcome::Outcome;
+use perf4sight_breakdown::Recording;
 use serde_json::json;
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -62,7 +63,8 @@ impl Verb for Record {
         self.check_room()?;
         fs::create_dir_all(&self.out).map_err(|cause| Error::io(&self.out, "make this folder", &cause))?;
         let _held = hold(&self.out, Duration::ZERO, "wait until it has ended, or choose another folder (out)")?;
-        // Another one may have ended meanwhile.
+        Replaced::recover(&self.out)?;
+        // Another one may have ended meanwhile, or was killed and is back.
         self.check_room()?;
         let recorded = self.record(context).and_then(|outcome| outcome.summary(context));
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
@@ -117,10 +119,7 @@ impl Record {
         let replaced = Replaced::set_aside(&out)?;
         let ended = self.run_command(&out, &python, context);
         let recordings = told::recordings(&out);
-        match recordings.as_ref().is_ok_and(|recordings| !recordings.is_empty()) {
-            true => replaced.remove()?,
-            false => replaced.put_back(&out)?,
-        }
+        replaced.settle(&out, &recordings)?;
         Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings: recordings? })
     }
 
@@ -147,13 +146,36 @@ impl Record {
 /// The folder of an older recording while it may be replaced; it goes only when a new one is there, whatever fails.
 struct Replaced(Option<PathBuf>);
 
+/// What the folder of an older recording is called, up to letters that nobody can guess.
+const REPLACED: &str = "replaced.";
+
 impl Replaced {
+    /// Finds what a `record` that was killed had set aside.
+    fn recover(out: &Path) -> Result<()> {
+        let entries = fs::read_dir(out).map_err(|cause| Error::io(out, "look for recordings", &cause))?;
+        // One that holds anything else is somebody's own.
+        let is_set_aside = |path: &PathBuf| {
+            let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(REPLACED);
+            named && fs::read_dir(path).is_ok_and(|files| files.count() == told::files(path).len())
+        };
+        let set_aside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_set_aside).collect();
+        set_aside.into_iter().try_for_each(|folder| Replaced(Some(folder)).settle(out, &told::recordings(out)))
+    }
+
+    /// Where there are new recordings the older one goes; else it is back.
+    fn settle(self, out: &Path, recordings: &Result<Vec<Recording>>) -> Result<()> {
+        match recordings.as_ref().is_ok_and(|recordings| !recordings.is_empty()) {
+            true => self.remove(),
+            false => self.put_back(out),
+        }
+    }
+
     fn set_aside(out: &Path) -> Result<Self> {
         let files = told::files(out);
         if files.is_empty() {
             return Ok(Replaced(None));
         }
-        let folder = tempfile::Builder::new().prefix("replaced.").tempdir_in(out);
+        let folder = tempfile::Builder::new().prefix(REPLACED).tempdir_in(out);
         let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?.keep();
         let set_aside = move_into(&folder, files);
         let replaced = Replaced(Some(folder));
