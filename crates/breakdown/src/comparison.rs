@@ -4,7 +4,7 @@ use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
 use crate::drift::Drift;
 use crate::metrics::{Metric, Unit};
 use crate::state::Class;
-use crate::summary::{MISSES, Summary, independent, is_rounding, quantile};
+use crate::summary::{MISSES, Spread, Summary, is_rounding, quantile};
 use crate::without_recording::WithoutRecording;
 use std::collections::BTreeSet;
 
@@ -122,10 +122,9 @@ impl Measure {
 impl Comparison {
     /// Of two runs, each recorded once or several times, by the iterations that count on all of each recording's ranks.
     ///
-    /// The intervals are Welch's (Biometrika 34, 1947). Several recordings are as many values, their means. Of one, iterations are: with
-    /// fewer than there are where neighbours are alike: of `n` with a correlation `r` of neighbours, `n (1 - r) / (1 + r)` count (Zwiers and
-    /// von Storch, Journal of Climate 8, 1995; `r` without its bias, Kendall, Biometrika 41, 1954), and with what periods without the
-    /// profiler differ by. Intervals are so wide that all hold together (Bonferroni), for among twenty numbers one or the other strays;
+    /// The intervals are Welch's (Biometrika 34, 1947). Several recordings are as many values, their means. Of one, iterations are, less
+    /// sure where neighbours are alike ([`Summary::interval`]), and with what periods without the profiler differ by. Intervals are so
+    /// wide that all hold together (Bonferroni), for among twenty numbers one or the other strays;
     /// what is the same by two names counts once. Where Python's calls are recorded of some ranks of some recordings only, what rests on them is
     /// left out.
     pub fn of(before: &[&Breakdown], after: &[&Breakdown]) -> Self {
@@ -210,8 +209,7 @@ impl Sample {
 
     fn of_iterations(values: Vec<f64>, drift: Option<Drift>) -> Option<Self> {
         let summary = Summary::of(&values)?;
-        let count = independent(&values, summary.mean);
-        let among = summary.spread.map(|spread| Spread { square: spread.powi(2) / count, freedom: count - 1.0 });
+        let among = Spread::of_mean(&values, summary.mean);
         let spread = among.map(|among| drift.map_or(among, |drift| among.and(drift.of_mean(summary.mean))));
         Some(Sample { values, summary, spread })
     }
@@ -253,25 +251,6 @@ fn welch(before: &Sample, after: &Sample, misses: f64) -> Option<[f64; 2]> {
     }
     let half = quantile(both.freedom, misses)? * both.square.sqrt();
     Some([change - half, change + half])
-}
-
-/// How sure a mean is.
-#[derive(Clone, Copy)]
-struct Spread {
-    /// The square of its standard deviation.
-    square: f64,
-    /// By how many values that is told, less one.
-    freedom: f64,
-}
-
-impl Spread {
-    /// Of the sum or the difference of two, or of one that varies in two ways (Welch-Satterthwaite).
-    fn and(self, other: Self) -> Self {
-        let square = self.square + other.square;
-        let parts: f64 = [self, other].iter().map(|one| one.square.powi(2) / one.freedom).sum();
-        let freedom = if parts > 0.0 { square.powi(2) / parts } else { self.freedom };
-        Spread { square, freedom }
-    }
 }
 
 #[cfg(test)]

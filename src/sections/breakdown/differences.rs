@@ -80,20 +80,23 @@ fn without_recording([before, after]: [WithoutRecording; 2]) -> String {
 
 /// How many recordings a comparison rests on, and what so many do not cover.
 fn told_by(comparison: &Comparison) -> String {
-    let covers = comparison.recordings.iter().all(|count| *count > 1);
-    let uncovered = if covers { "" } else { ", which does not cover how one start of a script differs from the next" };
-    format!("{}{uncovered}", recordings(comparison))
+    let [before, after] = comparison.recordings;
+    let uncovered = match is_of_starts(comparison) {
+        true => "",
+        false => ", which does not cover how one start of a script differs from the next",
+    };
+    format!("{before} recording{} before and {after} after{uncovered}", if before == 1 { "" } else { "s" })
 }
 
-fn recordings(comparison: &Comparison) -> String {
-    let [before, after] = comparison.recordings;
-    format!("{before} recording{} before and {after} after", if before == 1 { "" } else { "s" })
+/// Whether noise is what starts of a script differ by, which a single recording does not tell.
+fn is_of_starts(comparison: &Comparison) -> bool {
+    comparison.recordings.iter().all(|count| *count > 1)
 }
 
 /// Every number before and after.
 pub(super) fn table(comparison: &Comparison) -> Table {
     let gpu = comparison.has_gpu();
-    let title = format!("What changed, by {}; all intervals hold together with 95 %", recordings(comparison));
+    let title = format!("What changed, by {}; all intervals hold together with 95 %", told_by(comparison));
     let mut table = Table::new(
         title,
         [
@@ -102,7 +105,7 @@ pub(super) fn table(comparison: &Comparison) -> Table {
             Column::number("after", "after"),
             Column::number("change", "change"),
             Column::number("interval", "95 %"),
-            Column::text("verdict", "verdict"),
+            Column::text("verdict", if is_of_starts(comparison) { "verdict" } else { "between these recordings" }),
         ],
     );
     let busier = comparison.busier();
