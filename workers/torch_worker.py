@@ -35,6 +35,7 @@ TASK = "step"  # the only one that this worker knows
 SETTINGS = ["optimizer", "zero_grad", "precision", "trainable", "frozen_normalisation", "accumulate", "checkpoint"]  # what of a step it does otherwise than the published profiler where it is asked to
 if "use_reentrant" not in inspect.signature(checkpoint).parameters:
     SETTINGS.remove("checkpoint")  # before PyTorch 1.11
+PRECISIONS = ("fp32", "amp_bf16", "amp_fp16", "bf16")
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.1, 0.9, 5e-4  # the published optimizer
 RUNNING_MOMENTUM, EPSILON = 0.1, 1e-5  # PyTorch's defaults, and those of the published networks
 TOLERATED_LOSS = 0.05  # share of a step's processor time that others may take: crates/step/src/sampling.rs
@@ -341,12 +342,12 @@ class Network(object):
     def __init__(self, graph, request, device):
         training = request["stage"] == "training"
         self.graph, self.training = graph, training
-        setting(request, "precision", ("fp32",), "fp32")
+        self.numbers = held(request)
         self.overwriting = in_place(graph)
         self.segments = segments(graph, request.get("cuts", []) if training else [])
         if training and (len(self.segments) == 1) != (request.get("checkpoint", "none") == "none"):
             raise Refused("checkpoint = %s without the nodes that the network is cut behind, or the other way round" % request.get("checkpoint"))
-        self.values = {name: weight(name, dims, device) for name, dims in graph.weights.items()}
+        self.values = {name: weight(name, dims, device, self.numbers) for name, dims in graph.weights.items()}
         running = {name for node in graph.nodes if node.kind == "BatchNormalization" for name in node.inputs[3:]}
         kept = {name for name in self.values if name in running or name.endswith(".buffer")}
         kept |= {name for name in self.values if name.endswith(".places")}
@@ -532,7 +533,7 @@ class Network(object):
         # Of what comparisons say torch tells numbers from truth where it matters: see number and truth.
         if node.inputs[0].endswith("/said"):
             return x
-        return x.to({7: torch.int64, 9: torch.bool}.get(node.attributes["to"], torch.float32))
+        return x.to({7: torch.int64, 9: torch.bool}.get(node.attributes["to"], self.numbers))
 
     def op_Not(self, node, x):
         return ~truth(x)
@@ -593,7 +594,8 @@ class Network(object):
     def op_PRelu(self, node, x, slopes):
         # What prelu calls itself, whose slopes are a vector.
         x, slopes = alike(x, slopes)
-        return torch._prelu_kernel(x, slopes if isinstance(slopes, torch.Tensor) else torch.full((1,), slopes, device=x.device))
+        # Autocast knows prelu alone: what it would do to the slopes.
+        return torch._prelu_kernel(x, slopes.to(x.dtype) if isinstance(slopes, torch.Tensor) else x.new_full((1,), slopes))
 
     def op_MaxPool(self, node, x):
         attributes = node.attributes
@@ -742,22 +744,22 @@ class Network(object):
         return functional.dropout(x, rate, self.training)
 
 
-def weight(name, dims, device):
+def weight(name, dims, device, numbers):
     """Values such as PyTorch starts from; which ones does not change what a step costs."""
     if name.endswith(".places"):  # the file does not tell which rows: the first ones
         return torch.empty(dims, dtype=torch.int64, device=device).flatten().fill_(1).cumsum(0).sub_(1).reshape(dims)
-    value = torch.empty(dims, device=device)
+    value = torch.empty(dims, dtype=numbers, device=device)
     if len(dims) > 1:
         bound = 1 / math.sqrt(max(1, value[0].numel()))
         return value.uniform_(-bound, bound)
     return value.fill_(0 if name.endswith((".bias", ".running_mean")) else 1)
 
 
-def filled(graph, name, batch, device):
+def filled(graph, name, batch, device, numbers):
     """A batch of an input: numbers at random, ids within the smallest table, masks that keep everything."""
     (_, *dims), kind = graph.inputs[name]
     if kind == torch.float32:
-        return torch.rand([batch] + dims, device=device)
+        return torch.rand([batch] + dims, dtype=numbers, device=device)
     rows = smallest_table(graph, name) if kind == torch.int64 else None
     return torch.ones([batch] + dims, dtype=kind, device=device) if rows is None else torch.randint(rows, [batch] + dims, device=device)
 
@@ -781,6 +783,34 @@ OPTIMIZERS = {
 }
 
 
+def held(request):
+    """What weights and data are held in."""
+    return torch.bfloat16 if request.get("precision") == "bf16" else torch.float32
+
+
+class FullPrecision(object):
+    """No autocast, which keeps nothing and scales nothing."""
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *failure):
+        pass
+
+
+def casting(request, device):
+    """Makes what forward and loss run within: PyTorch's autocast, whose casts of weights go when it ends."""
+    low = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}.get(request.get("precision"))
+    return (lambda: torch.autocast(device.type, low)) if low else FullPrecision
+
+
+def scaler(request, device):
+    """What keeps gradients within the range of half precision, as PyTorch's users have it; None where nothing has to."""
+    if request.get("precision") != "amp_fp16":
+        return None
+    return torch.amp.GradScaler(device.type) if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler()
+
+
 class Step(object):
     """A step, on random data that is already in place: what crates/worker/src/step.rs does."""
 
@@ -791,7 +821,8 @@ class Step(object):
         self.samples = request["batch"]
         batch = -(-self.samples // self.passes)  # of the largest pass
         self.network = Network(graph, request, device)
-        self.batch = {name: filled(graph, name, batch, device) for name in graph.inputs}
+        self.casting, self.scaler = casting(request, device), None
+        self.batch = {name: filled(graph, name, batch, device, self.network.numbers) for name in graph.inputs}
         if self.training:
             # Classes lie on the first axis, those of a sequence on the last: the rule of crates/step/src/network/graph.rs.
             result = graph.result[1:]
@@ -800,11 +831,12 @@ class Step(object):
             self.classes = torch.randint(classes, [batch] + places, device=device)
             self.optimizer = OPTIMIZERS[setting(request, "optimizer", OPTIMIZERS, "sgd")](self.network.parameters)
             self.frees = setting(request, "zero_grad", ("keep", "free"), "keep") == "free"
+            self.scaler = scaler(request, device)
 
     def run(self, watch=lambda: None):
         """One step; `watch` is called after every operation forward, and before and after the optimizer."""
         if not self.training:
-            with torch.no_grad():
+            with torch.no_grad(), self.casting():
                 self.network.forward(self.batch, watch)
             return
         if self.frees:  # by hand, for zero_grad fills them in older versions
@@ -814,26 +846,36 @@ class Step(object):
             # As in a program's loop, a loss goes when the next one is there.
             loss = self.backward(watch, number)
         watch()
-        self.optimizer.step()
+        self.optimize()
         watch()
+
+    def optimize(self):
+        if self.scaler is None:
+            self.optimizer.step()
+            return
+        self.scaler.step(self.optimizer)  # not where a gradient is no number
+        self.scaler.update()
 
     def backward(self, watch, number):
         """Forward and backward of a pass; before the first backward gradients that are kept are filled with zeros."""
         samples = self.samples // self.passes + (number < self.samples % self.passes)  # the first have one more where some are left
-        result = self.network.forward({name: batch[:samples] for name, batch in self.batch.items()}, watch)
-        classes = self.classes[:samples]
-        if result.dim() == 3:  # of a sequence every place counts as a sample
-            result, classes = result.flatten(0, 1), classes.flatten()
-        loss = functional.cross_entropy(result, classes)
-        del result
+        with self.casting():
+            loss = self.loss(samples, watch)
         if self.passes > 1:  # gradients add up to those of the mean over all samples
             loss = loss / self.passes
         # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
         for parameter in self.network.parameters if number == 0 else []:
             if parameter.grad is not None:
                 parameter.grad.zero_()  # none where they were freed
-        loss.backward()
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
         return loss
+
+    def loss(self, samples, watch):
+        result = self.network.forward({name: batch[:samples] for name, batch in self.batch.items()}, watch)
+        classes = self.classes[:samples]
+        if result.dim() == 3:  # of a sequence every place counts as a sample
+            result, classes = result.flatten(0, 1), classes.flatten()
+        return functional.cross_entropy(result, classes)
 
 
 def setting(request, key, known, published):
@@ -1158,6 +1200,8 @@ def prepare(request):
     if name not in places():
         raise Refused("PyTorch %s cannot run networks on %s; expected: %s" % (torch.__version__, name, ", ".join(places())))
     device = torch.device(name)
+    setting(request, "precision", PRECISIONS, "fp32")
+    setting(request, "precision", precisions(device), "fp32")
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = request.get("cudnn_benchmark", False)
         if hasattr(torch.backends.cuda.matmul, "allow_tf32"):
@@ -1235,8 +1279,23 @@ def about():
     """What runs networks here, and what this worker can do."""
     software = {"python": platform.python_version(), "torch": torch.__version__}
     known = {"protocol": PROTOCOL, "software": software, "places": places(), "tasks": [TASK], "settings": SETTINGS,
-             "layers": False, "gpus": gpus()}
+             "precisions": {place: precisions(torch.device(place)) for place in places()}, "layers": False, "gpus": gpus()}
     return known if known["gpus"] else dict(known, no_gpu=no_gpu())
+
+
+def precisions(device):
+    """What numbers steps can compute with there."""
+    if not hasattr(torch, "autocast"):  # before PyTorch 1.10
+        return PRECISIONS[:1]
+    if device.type == "cuda":
+        # Brain floats came with compute capability 8.0; PyTorch would emulate them before, at a fraction of the speed.
+        knows = {"fp32": True, "amp_fp16": True}.get
+        brain = torch.cuda.get_device_capability(device) >= (8, 0)
+    else:
+        # Autocast on processors knew bfloat16 alone at first; the scaler came in PyTorch 2.3.
+        knows = {"fp32": True, "amp_fp16": hasattr(torch.amp, "GradScaler") if hasattr(torch, "amp") else False}.get
+        brain = True
+    return [precision for precision in PRECISIONS if knows(precision, brain)]
 
 
 def gpus():

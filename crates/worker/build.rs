@@ -14,7 +14,8 @@ fn main() {
 }
 
 fn compile_shim(root: &Path) {
-    const SHIM: [&str; 4] = ["src/allocator.cpp", "src/checkpoint.cpp", "src/gpu.cpp", "src/tape.cpp"];
+    const SHIM: [&str; 5] =
+        ["src/allocator.cpp", "src/autocast.cpp", "src/checkpoint.cpp", "src/gpu.cpp", "src/tape.cpp"];
     println!("cargo::rerun-if-changed=src/attempt.h");
     SHIM.iter().for_each(|file| println!("cargo::rerun-if-changed={file}"));
     cc::Build::new()

@@ -18,7 +18,7 @@ pub(super) struct StepArguments {
     #[arg(long, value_parser = ZeroGrad::ALL.map(ZeroGrad::name))]
     zero_grad: Option<String>,
 
-    /// What numbers the step computes with
+    /// What numbers the step computes with: fp32, under autocast (amp_bf16, amp_fp16), or with weights in bfloat16 too
     #[arg(long, value_parser = Precision::ALL.map(Precision::name))]
     precision: Option<String>,
 

@@ -83,6 +83,7 @@ impl Device for Hardware {
 
     fn check(&self, job: &Job) -> Result<()> {
         self.worker.check_step(job.workload.step)?;
+        self.worker.check_precision(&self.place(), job.workload.step.precision)?;
         if job.layers && !self.worker.about.layers {
             return Err(Error::device(format!("the worker `{}` does not time single operations", self.worker))
                 .help("take layers out of profile_variables"));

@@ -3,7 +3,7 @@
 use super::protocol::{self, About, PROTOCOL};
 use crate::error::{Error, Result};
 use crate::machine::{End, Invocation, Machine, Output, Watch};
-use crate::workload::Step;
+use crate::workload::{Precision, Step};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -102,6 +102,22 @@ impl Program {
                 .expected("a worker that runs such steps")
                 .help(format!("use a worker of this version of perf4sight, or leave {} out", unknown.join(" and ")))),
         }
+    }
+
+    /// Refuses numbers that it cannot compute with at a place.
+    ///
+    /// # Errors
+    /// What it can compute with there.
+    pub fn check_precision(&self, place: &str, precision: Precision) -> Result<()> {
+        let known = self.about.precisions.get(place).map_or(&[][..], Vec::as_slice);
+        if precision == Precision::Fp32 || known.iter().any(|known| known == precision.name()) {
+            return Ok(());
+        }
+        let known = if known.is_empty() { Precision::Fp32.name().to_owned() } else { known.join(", ") };
+        let problem = format!("the worker `{self}` runs no steps with precision = {} on {place}", precision.name());
+        Err(Error::device(problem)
+            .expected(known)
+            .help("ask for one of these, or use a worker whose PyTorch and device have it"))
     }
 
     /// Refuses a place that it cannot run networks on.

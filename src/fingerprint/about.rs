@@ -13,6 +13,10 @@ use crate::network::Network;
 use crate::units::Bytes;
 use crate::workload::Step;
 
+/// By how much intervals are wider either way, in logarithms, for a precision that nobody profiled: as far as simulated tensors were off at worst
+/// (`docs/accuracy/simulated-memory.md`), of which a device's own readings tell nothing.
+const OTHER_PRECISION: f64 = 0.06;
+
 /// One network before a fingerprint.
 pub struct About<'a> {
     fingerprint: &'a Fingerprint,
@@ -44,7 +48,8 @@ impl Fingerprint {
     /// otherwise, which takes what physics says.
     ///
     /// # Errors
-    /// Another stage; another step where the published method was fitted, which knows no physics.
+    /// Another stage; another step where the published method was fitted, which knows no physics; a precision that the device lacks, or of
+    /// which nothing was timed.
     pub fn about_step<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> Result<About<'a>> {
         self.check_step(step)?;
         Ok(self.prepared(network, step, limit))
@@ -56,6 +61,7 @@ impl Fingerprint {
     /// As [`Fingerprint::about_step`].
     pub fn check_step(&self, step: Step) -> Result<()> {
         let Subject { step: own, quantity, .. } = &self.subject;
+        self.fitted.check_precision(&self.subject, step.precision)?;
         let (same, same_stage) = (*own == step, own.stage == step.stage);
         if same || same_stage && self.recipe().method == Method::Hybrid {
             return Ok(());
@@ -66,7 +72,12 @@ impl Fingerprint {
     }
 
     fn prepared<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> About<'a> {
-        let (novelty, unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
+        let (mut novelty, mut unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
+        let [asked, profiled] = [step.precision, self.subject.step.precision];
+        if asked != profiled {
+            novelty.ignorance += OTHER_PRECISION;
+            unlike.push(Unlike::Precision { asked, profiled });
+        }
         let predictor = self.fitted.about((&self.subject, step), network, &novelty, limit);
         About { fingerprint: self, unlike, novelty, is_own_step: step == self.subject.step, predictor }
     }

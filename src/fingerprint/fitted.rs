@@ -15,7 +15,7 @@ use crate::records::Variant;
 use crate::stats::mean;
 use crate::trees::PUBLISHED_TREES;
 use crate::units::Bytes;
-use crate::workload::{Quantity, Step};
+use crate::workload::{Precision, Quantity, Step};
 use serde::{Deserialize, Serialize};
 
 /// A fitted model.
@@ -77,6 +77,24 @@ impl Fitted {
             Fitted::Latency(latency) => latency.about([subject.step, step], network, novelty),
             Fitted::Memory(memory) => Box::new(memory.about(step, network, novelty).within(limit)),
         }
+    }
+
+    /// Refuses a step at another precision than its subject's where it knows nothing of that: the device does not compute with it, or nothing
+    /// measured says how fast it does. What is believed before anything is measured is of single precision.
+    pub(super) fn check_precision(&self, subject: &Subject, asked: Precision) -> Result<()> {
+        let latency = match self {
+            Fitted::Published(_) => return Ok(()),
+            Fitted::Memory(memory) => return memory.platform().check_precision(asked),
+            Fitted::Latency(latency) => latency,
+        };
+        latency.platform().check_precision(asked)?;
+        let known = if latency.is_belief() { Precision::Fp32 } else { subject.step.precision };
+        if asked == known {
+            return Ok(());
+        }
+        Err(Error::input(format!("how long a step takes with precision = {} is not known here", asked.name()))
+            .expected(format!("steps with precision = {}, which the latency rests on", known.name()))
+            .help("profile steps of that precision and fit a fingerprint to their rows; memory is simulated without"))
     }
 
     /// How it was made, with the seed of the fit.

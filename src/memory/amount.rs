@@ -51,6 +51,11 @@ impl Amount {
         Amount { once, per_sample, ..self }
     }
 
+    /// One of so many equal parts of it.
+    pub fn divided_by(self, parts: u64) -> Self {
+        Amount { once: self.once / parts, per_sample: self.per_sample / parts, ..self }
+    }
+
     /// Nothing for smaller batches than this.
     pub fn starting_at(self, least_batch: u64) -> Self {
         Amount { least_batch, ..self }

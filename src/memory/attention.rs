@@ -5,7 +5,7 @@ use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, Take};
 use super::rule::{Rule, Saved};
 use crate::network::{Beside, Facts, Node, Op};
-use crate::workload::Step;
+use crate::workload::{Number, Step};
 
 /// The rule of an attention.
 pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
@@ -25,7 +25,7 @@ pub(super) fn is_apart(node: &Node, step: Step, tracked: &[bool]) -> bool {
 /// `_scaled_dot_product_flash_attention_for_cpu`: it saves what it reads, its result and a logarithm for every query.
 fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let sums = match facts.beside {
-        Some(Beside::Sums(queries)) => Some(Keep(Amount::per_sample(product([operation.step.activation(), queries])))),
+        Some(Beside::Sums(queries)) => Some(Keep(Amount::per_sample(product([Number::Fp32.bytes(), queries])))),
         None | Some(Beside::Statistics(_) | Beside::Indices | Beside::Draw) => None,
     };
     let read = (0..operation.node.inputs.len()).map(Saved::Input);
@@ -48,5 +48,5 @@ fn apart(rule: Rule, operation: Operation) -> Rule {
 fn scores(operation: Operation) -> Amount {
     let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
     let sides = [query.channels(), query.image()[0], key.image()[0]].map(|side| side as u64);
-    Amount::per_sample(product([operation.step.activation()].into_iter().chain(sides)))
+    Amount::per_sample(product([operation.number()].into_iter().chain(sides)))
 }

@@ -43,13 +43,16 @@ impl Steps<'_> {
     /// From the loss to the network's result: through nll_loss, then through log_softmax.
     fn loss_backward(&mut self, loss: &Loss) -> TensorId {
         let output = self.plan.network.output();
-        let scores = self.plan.tensor(self.plan.network.output_shape());
+        let scores = self.plan.scores();
         let of_log_softmax = self.gradient(scores, output);
         self.recorder.release(loss.total_weight);
         let of_result = self.gradient(scores, output);
         self.recorder.release(of_log_softmax);
         self.recorder.release(loss.log_softmax);
-        of_result
+        match self.plan.casts_result() {
+            true => self.cast_back(of_result, self.plan.gradient(output), (Role::ActivationGradients, output)),
+            false => of_result,
+        }
     }
 
     /// One node's backward.
@@ -62,19 +65,21 @@ impl Steps<'_> {
         let (mut of_inputs, mut of_weights, mut borrowed) = (Vec::new(), Vec::new(), Vec::new());
         // What a library makes beside what it is asked for.
         let mut unasked = Vec::new();
-        for step in &plan.rules[id.index()].backward {
+        let rule = &plan.rules[id.index()];
+        for step in &rule.backward {
             match *step {
                 Move::InputGradient(index) => of_inputs.extend(wanted(index).map(|input| {
-                    let amount = plan.tensor(&plan.network.node(input).shape);
-                    (input, self.gradient(amount, input))
+                    let amount = rule.casts.input(index).unwrap_or_else(|| plan.gradient(input));
+                    (index, input, self.gradient(amount, input))
                 })),
                 Move::PassGradient(index) => {
-                    of_inputs.extend(wanted(index).map(|input| (input, self.recorder.hold(gradient))));
+                    of_inputs.extend(wanted(index).map(|input| (index, input, self.recorder.hold(gradient))));
                 }
                 Move::WeightGradient(index) => {
                     // Of what nobody trains there is none.
-                    let amount = plan.rules[owner.index()].weights.get(index);
-                    let gradient = amount.map(|&amount| self.recorder.allocate(amount, Role::WeightGradients, owner));
+                    let own = plan.rules[owner.index()].weights.get(index).copied();
+                    let amount = own.map(|own| rule.casts.weight(index).unwrap_or(own));
+                    let gradient = amount.map(|amount| self.recorder.allocate(amount, Role::WeightGradients, owner));
                     match gradient.map(|gradient| (index, gradient)) {
                         Some(gradient) if plan.network.learns(node, index) => of_weights.push(gradient),
                         gradient => unasked.extend(gradient.map(|(_, gradient)| gradient)),
@@ -90,8 +95,30 @@ impl Steps<'_> {
         self.recorder.release(gradient);
         unasked.into_iter().for_each(|tensor| self.recorder.release(tensor));
         kept.into_iter().for_each(|tensor| self.recorder.release(tensor));
-        of_inputs.into_iter().for_each(|(input, gradient)| self.meet(input, gradient, waiting));
-        of_weights.into_iter().for_each(|(index, gradient)| self.accumulate(owner, index, gradient));
+        for (index, input, gradient) in of_inputs {
+            let gradient = match rule.casts.input(index) {
+                Some(_) => self.cast_back(gradient, plan.gradient(input), (Role::ActivationGradients, input)),
+                None => gradient,
+            };
+            self.meet(input, gradient, waiting);
+        }
+        for (index, gradient) in of_weights {
+            let gradient = match rule.casts.weight(index) {
+                Some(_) => {
+                    let amount = plan.rules[owner.index()].weights[index];
+                    self.cast_back(gradient, amount, (Role::WeightGradients, owner))
+                }
+                None => gradient,
+            };
+            self.accumulate(owner, index, gradient);
+        }
+    }
+
+    /// A gradient in the numbers that were cast, as one in those that they were cast from (`ToCopyBackward`).
+    fn cast_back(&mut self, gradient: TensorId, amount: Amount, (role, node): (Role, NodeId)) -> TensorId {
+        let cast = self.recorder.allocate(amount, role, node);
+        self.recorder.release(gradient);
+        cast
     }
 
     /// A gradient reaches the node it belongs to, where another may wait already.
@@ -101,7 +128,7 @@ impl Steps<'_> {
             waiting[node.index()] = Some(first);
             return self.recorder.release(gradient);
         }
-        let sum = self.gradient(self.plan.tensor(&self.plan.network.node(node).shape), node);
+        let sum = self.gradient(self.plan.gradient(node), node);
         waiting[node.index()] = Some(sum);
         self.recorder.release(first);
         self.recorder.release(gradient);

@@ -94,6 +94,9 @@ impl Blocked<'_> {
         if self.kernel.reach.is_some_and(|reach| !reach.runs_forward()) {
             return self.forward_by_columns();
         }
+        if self.sums_apart() && self.kernel.is_point() {
+            return self.forward_of_point();
+        }
         let [filters, result] = [self.filters(), self.result()].map(Take);
         if self.reads_plain_image() {
             return vec![filters, result, Drop(1), Output, Drop(0)];
@@ -105,12 +108,17 @@ impl Blocked<'_> {
         }
     }
 
+    /// Whether the library sums up in other numbers than it reads.
+    fn sums_apart(&self) -> bool {
+        self.operation.is_low()
+    }
+
     /// What each thread gathers of an image first that a 1x1 kernel reads with a stride (`rtus_prepare_space_info` of oneDNN's
     /// jit_uni_1x1_conv_utils.hpp): all of it that is read. Left out where there are more channels than a block: that is half a MiB in
     /// networks that have less elsewhere.
     fn gathered(&self) -> Option<Amount> {
         let few = self.seen() <= self.block && self.kernel.groups == 1;
-        let each = product([self.operation.step.activation(), self.block, pixels(&self.operation.node.shape)]);
+        let each = product([self.operation.number(), self.block, pixels(&self.operation.node.shape)]);
         (self.kernel.is_point() && self.kernel.strided && few)
             .then(|| self.unless_kept(Amount::once(self.threads * each)))
     }
@@ -135,11 +143,15 @@ impl Blocked<'_> {
             return self.input_gradient_by_columns();
         }
         let filters = Take(self.filters());
-        if self.kernel.strided && self.kernel.groups == 1 {
+        if self.kernel.strided && (self.kernel.groups == 1 || self.sums_apart() && self.is_depthwise()) {
+            let filters = Take(self.filters_of_strided());
             // The batched-GEMM kernel works channels-last, and the gradient is copied once more on its way back.
             let [result, source] =
                 [self.operation.output(), self.operation.input(0)].map(|image| Take(self.unless_kept(image)));
             return vec![result, filters, source, Drop(1), Drop(1), InputGradient(0), source, Drop(0), Drop(0)];
+        }
+        if self.sums_apart() && self.kernel.is_point() && self.kernel.groups == 1 {
+            return self.input_gradient_of_point();
         }
         vec![Take(self.result()), filters, Take(self.source()), Drop(1), Drop(1), InputGradient(0), Drop(0)]
     }
@@ -148,6 +160,8 @@ impl Blocked<'_> {
         let [result, source, filters] = [self.result(), self.source(), self.filters()].map(Take);
         if self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient()) {
             self.weight_gradient_by_columns()
+        } else if self.sums_apart() {
+            self.summed_weight_gradient()
         } else if self.in_small_groups() {
             vec![filters, WeightGradient(0), Drop(0)]
         } else if self.reads_rgb() {
@@ -167,46 +181,64 @@ impl Blocked<'_> {
     }
 
     /// The weight gradient does so for three channels at most.
-    fn reads_rgb(&self) -> bool {
+    pub fn reads_rgb(&self) -> bool {
         self.reads_plain_image() && self.seen() <= 3
     }
 
     /// Grouped kernels without a blocked weight gradient: depthwise ones past 3x3, and groups narrower than a block.
-    fn in_small_groups(&self) -> bool {
+    pub fn in_small_groups(&self) -> bool {
         let (groups, width) = (self.kernel.groups as u64, self.seen() / self.kernel.groups as u64);
-        let depthwise = width == 1 && self.kernel.out_channels as u64 == groups;
-        groups > 1 && if depthwise { self.kernel.height() > 3 } else { width < self.block }
+        groups > 1 && if self.is_depthwise() { self.kernel.height() > 3 } else { width < self.block }
     }
 
-    fn source(&self) -> Amount {
+    fn is_depthwise(&self) -> bool {
+        let groups = self.kernel.groups as u64;
+        self.seen() == groups && self.kernel.out_channels as u64 == groups
+    }
+
+    pub fn source(&self) -> Amount {
         self.padded(self.operation.network.input_of(self.operation.node, 0))
     }
 
-    fn result(&self) -> Amount {
+    pub fn result(&self) -> Amount {
         self.padded(&self.operation.node.shape)
     }
 
     /// Images whose channels fill whole blocks.
     fn padded(&self, image: &Shape) -> Amount {
         let channels = (image.channels() as u64).next_multiple_of(self.block);
-        self.unless_kept(Amount::per_sample(product([self.operation.step.activation(), channels, pixels(image)])))
+        self.unless_kept(Amount::per_sample(product([self.operation.number(), channels, pixels(image)])))
     }
 
-    /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both.
+    /// Filters as forward and the input's gradient read them; of plain images in pairs of channels where numbers are halves.
     pub fn filters(&self) -> Amount {
+        let pairs = if self.sums_apart() { 2 } else { 1 };
+        self.filters_of(self.seen().next_multiple_of(pairs))
+    }
+
+    /// Filters as their gradient has them.
+    pub fn filters_of_gradient(&self) -> Amount {
+        self.filters_of(self.seen())
+    }
+
+    /// Filters whose inputs and outputs both fill whole blocks, where the layout has blocks of both; `plain` channels of plain images.
+    fn filters_of(&self, plain: u64) -> Amount {
         let (inputs, outputs, groups) = (self.seen(), self.kernel.out_channels as u64, self.kernel.groups as u64);
         let whole = |channels: u64| channels.next_multiple_of(self.block);
         let [inputs, outputs] = match groups {
-            1 if self.reads_plain_image() => [inputs, whole(outputs)],
+            1 if self.reads_plain_image() => [plain, whole(outputs)],
             1 => [whole(inputs), whole(outputs)],
             _ if inputs == groups => [1, whole(outputs)],
             _ => [inputs / groups, outputs],
         };
-        self.unless_kept(Amount::once(product([self.operation.step.activation(), inputs, outputs, self.kernel.area()])))
+        self.unless_kept(Amount::once(product([self.operation.number(), inputs, outputs, self.kernel.area()])))
     }
 
-    /// Nothing is copied where PyTorch computes it itself.
+    /// Nothing is copied where PyTorch computes it itself: never in fewer bits than single precision has (`use_mkldnn`).
     pub fn unless_kept(&self, amount: Amount) -> Amount {
+        if self.sums_apart() {
+            return amount;
+        }
         amount.starting_at(self.kept.library_from(&self.kernel.asked))
     }
 }

@@ -41,7 +41,7 @@ impl Blocked<'_> {
         let each = self.kernel.groups > 1 && self.kernel.height() > 3;
         let elements = [self.kernel.groups as u64, self.kernel.area(), self.block, self.block];
         match each {
-            true => Amount::once(product([self.operation.step.activation()].into_iter().chain(elements))),
+            true => Amount::once(product([self.operation.number()].into_iter().chain(elements))),
             false => self.filters(),
         }
     }

@@ -64,7 +64,8 @@ impl Steps<'_> {
             let inputs = inputs(&plan.network.nodes()[again.end], &results);
             let noted = plan.rules[again.end].saves.iter().filter_map(|saved| match *saved {
                 Saved::Input(index) => Some(inputs[index]),
-                Saved::Output => None,
+                // Segments run again without autocast alone (`Network::check_step`).
+                Saved::Cast(_) | Saved::Output => None,
             });
             saved[again.end] = noted.map(|tensor| self.recorder.hold(tensor)).collect();
         }

@@ -156,14 +156,14 @@ impl Blocked<'_> {
 
     /// Bytes of the columns of one image: all that every window sees.
     fn columns(&self) -> u64 {
-        let element = self.operation.step.activation();
+        let element = self.operation.number();
         product([element, self.seen(), self.kernel.area(), pixels(&self.operation.node.shape)])
     }
 
     /// Filters as they lie in PyTorch.
     fn plain_filters(&self) -> Amount {
         let elements = [self.seen(), self.kernel.out_channels as u64, self.kernel.area()];
-        Amount::once(product([self.operation.step.activation()].into_iter().chain(elements)))
+        Amount::once(product([self.operation.number()].into_iter().chain(elements)))
     }
 }
 

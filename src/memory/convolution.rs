@@ -10,7 +10,7 @@ use crate::platform::{Kept, Pass, Workspace};
 
 /// The rule of a convolution, whose weights are known already.
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
-    let rule = rule.saves([Saved::Input(0)]);
+    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
         Some(blocked) if operation.layout(0).is_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
@@ -24,7 +24,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
 
 /// The rule of a convolution of volumes; what cuDNN borrows for one is not known.
 pub(super) fn of_volumes(rule: Rule, operation: Operation, conv: &Conv<Volume>) -> Rule {
-    let rule = rule.saves([Saved::Input(0)]);
+    let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_volumes(&operation, conv)) {
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => {
@@ -79,7 +79,7 @@ fn winograd(output_tile: u64, operation: Operation, conv: &Conv) -> Amount {
     let tiles = product(input.image().map(|side| (side as u64).div_ceil(output_tile)));
     let transformed = Amount::per_sample(product([tiles, inputs + outputs]));
     let point = transformed.and(Amount::once(product([inputs, outputs])));
-    point.times(operation.step.activation() * (output_tile + 2).pow(2))
+    point.times(operation.number() * (output_tile + 2).pow(2))
 }
 
 /// Copies of both operands and the result of whichever pass, which are the same three tensors in all of them.
@@ -88,11 +88,10 @@ fn channels_last(block: u64, operation: Operation, conv: &Conv) -> Option<Amount
     let filled = |channels: usize| (channels as u64).next_multiple_of(block);
     let image = |shape: &Shape| {
         let sides = shape.image().map(|side| side as u64);
-        Amount::per_sample(product([operation.step.activation(), filled(shape.channels())].into_iter().chain(sides)))
+        Amount::per_sample(product([operation.number(), filled(shape.channels())].into_iter().chain(sides)))
     };
     let kernel = conv.window.kernel.map(|side| side as u64);
-    let filters = product(
-        [operation.step.activation(), filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel),
-    );
+    let filters =
+        product([operation.number(), filled(input.channels()), conv.out_channels as u64].into_iter().chain(kernel));
     (conv.groups == 1).then(|| image(input).and(image(&operation.node.shape)).and(Amount::once(filters)))
 }

@@ -26,6 +26,7 @@ mod rule;
 mod rules;
 mod schedule;
 mod step;
+mod sums;
 
 pub use course::{Course, Leg, Live};
 pub use event::{Phase, Role};

@@ -2,10 +2,10 @@
 
 use super::amount::Amount;
 use super::layout::Layout;
-use super::rule::Move;
-use crate::network::{Conv, Network, Node, NodeId};
+use super::rule::{Casts, Move};
+use crate::network::{Conv, Element, Network, Node, NodeId, Numbers};
 use crate::platform::{Asked, Platform};
-use crate::workload::Step;
+use crate::workload::{Number, Step};
 
 /// One operation of a network, on a device, within a step.
 #[derive(Clone, Copy)]
@@ -21,13 +21,40 @@ pub(super) struct Operation<'a> {
     pub tracked: &'a [bool],
     /// For every node, how its result lies.
     pub layouts: &'a [Layout],
+    /// For every node, what it computes with.
+    pub numbers: &'a [Numbers],
 }
 
 impl Operation<'_> {
-    /// Bytes of one of the inputs.
+    /// Bytes of one of the inputs, as it is read.
     pub fn input(&self, index: usize) -> Amount {
         let input = self.network.node(self.node.inputs[index]);
-        Amount::tensor(&input.shape, input.element.bytes(self.step.activation()))
+        Amount::tensor(&input.shape, input.element.bytes(self.number()))
+    }
+
+    /// Bytes of one of the numbers that it computes with.
+    pub fn number(&self) -> u64 {
+        self.numbers[self.id.index()].result.bytes()
+    }
+
+    /// Whether it computes with fewer bits than single precision has.
+    pub fn is_low(&self) -> bool {
+        self.number() < Number::Fp32.bytes()
+    }
+
+    /// What autocast makes of its operands; `weights` are their elements.
+    pub fn casts(&self, weights: &[u64]) -> Casts {
+        let own = self.numbers[self.id.index()];
+        let input = |(index, input): (usize, &NodeId)| {
+            let is_cast = self.numbers[input.index()].result != own.result;
+            (is_cast && self.network.node(*input).element == Element::Number).then(|| self.input(index))
+        };
+        let is_cast = own.weights != self.step.precision.held();
+        let weight = |elements: &u64| is_cast.then(|| Amount::once(own.weights.bytes().saturating_mul(*elements)));
+        Casts {
+            inputs: self.node.inputs.iter().enumerate().map(input).collect(),
+            weights: weights.iter().map(weight).collect(),
+        }
     }
 
     /// How the result lies.
@@ -58,7 +85,7 @@ impl Operation<'_> {
 
     /// Bytes of the result.
     pub fn output(&self) -> Amount {
-        Amount::result(self.node, self.step.activation())
+        Amount::result(self.node, self.number())
     }
 
     /// What libraries are asked for, where it is this convolution.

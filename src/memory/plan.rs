@@ -5,7 +5,7 @@ use super::layouts::layouts;
 use super::operation::Operation;
 use super::rule::{Move, Rule};
 use super::rules::rule;
-use crate::network::{Network, Node, NodeId, Segment, Shape};
+use crate::network::{Network, NodeId, Numbers, Segment};
 use crate::platform::Platform;
 use crate::workload::Step;
 
@@ -14,6 +14,8 @@ pub(super) struct Plan<'a> {
     pub network: &'a Network,
     pub platform: &'a Platform,
     pub step: Step,
+    /// Per node, what it computes with.
+    pub numbers: Vec<Numbers>,
     /// Per node.
     pub rules: Vec<Rule>,
     /// For every weight of a node, how many nodes give it a gradient: those it is shared with too.
@@ -33,6 +35,7 @@ impl<'a> Plan<'a> {
         let tracked = network.gradients();
         let in_place = network.in_place();
         let layouts = layouts(network, step, &tracked, batch);
+        let numbers = network.numbers(step.precision, platform.lists());
         let operations = network.iter().zip(in_place).map(|((id, node), in_place)| Operation {
             network,
             id,
@@ -42,13 +45,14 @@ impl<'a> Plan<'a> {
             in_place,
             tracked: &tracked,
             layouts: &layouts,
+            numbers: &numbers,
         });
         let rules: Vec<Rule> = operations.map(rule).collect();
         let users = users(network, &rules);
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
         let segments = network.segments(cuts);
-        Plan { network, platform, step, rules, users, tracked, reads, segments }
+        Plan { network, platform, step, numbers, rules, users, tracked, reads, segments }
     }
 
     /// The segment that a node lies in, where it is one that runs again.
@@ -56,19 +60,30 @@ impl<'a> Plan<'a> {
         self.segments.iter().position(|segment| segment.nodes.contains(&id.index()))
     }
 
-    /// Bytes of an activation of that shape, or of its gradient.
-    pub fn tensor(&self, shape: &Shape) -> Amount {
-        Amount::tensor(shape, self.step.activation())
+    /// Bytes of the gradient of what an operation gives.
+    pub fn gradient(&self, id: NodeId) -> Amount {
+        Amount::tensor(&self.network.node(id).shape, self.numbers[id.index()].result.bytes())
     }
 
     /// Bytes of what an operation gives.
-    pub fn result(&self, node: &Node) -> Amount {
-        Amount::result(node, self.step.activation())
+    pub fn result(&self, id: NodeId) -> Amount {
+        Amount::result(self.network.node(id), self.numbers[id.index()].result.bytes())
     }
 
-    /// Bytes of a single number.
+    /// Bytes of the network's result, or of its gradient, as the loss reads it: autocast casts it back (`cross_entropy_loss`; `log_softmax`
+    /// and `nll_loss` on CUDA).
+    pub fn scores(&self) -> Amount {
+        Amount::tensor(self.network.output_shape(), self.step.precision.held().bytes())
+    }
+
+    /// Whether the loss reads a cast of it.
+    pub fn casts_result(&self) -> bool {
+        self.numbers[self.network.output().index()].result != self.step.precision.held()
+    }
+
+    /// Bytes of the loss.
     pub fn number(&self) -> Amount {
-        Amount::once(self.step.activation())
+        Amount::once(self.step.precision.held().bytes())
     }
 }
 

@@ -13,7 +13,9 @@ use crate::network::Facts;
 pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let copied = (!operation.layout(0).folds_before(1)).then(|| operation.input(0));
     // What is read is needed for the gradient of the weight alone.
+    let weight = operation.tracked(0).then_some(Saved::Cast(0));
     reading(rule, operation, vec![(copied, operation.learns(0))])
+        .saves(weight)
         .backward([InputGradient(0)])
         .backward(operation.learned(facts.weights.len()))
 }
@@ -27,7 +29,7 @@ pub(super) fn matmul(rule: Rule, operation: Operation) -> Rule {
         let same = stack(layout.sizes()) == stretched;
         let matrix: u64 = layout.sizes().iter().rev().take(2).product();
         let matrices: u64 = stretched[1..].iter().product();
-        let whole = Amount::per_sample(operation.step.activation().saturating_mul(matrices).saturating_mul(matrix));
+        let whole = Amount::per_sample(operation.number().saturating_mul(matrices).saturating_mul(matrix));
         let copied = (!same || !layout.folds_before(2)).then_some(whole);
         // Each is needed for the gradient of the other.
         (copied, operation.tracked(1 - index))

@@ -9,6 +9,8 @@ pub(super) struct Rule {
     pub weights: Vec<Amount>,
     /// Tensors it keeps between steps that are not trained.
     pub buffers: Vec<Amount>,
+    /// What autocast makes of its operands before it runs.
+    pub casts: Casts,
     /// What its forward does.
     pub forward: Vec<Move>,
     /// What autograd saves until its backward ran.
@@ -45,8 +47,31 @@ pub(super) enum Move {
 pub(super) enum Saved {
     /// One of the inputs.
     Input(usize),
+    /// What one of the weights was cast to; a weight that was not lies there anyway.
+    Cast(usize),
     /// The result.
     Output,
+}
+
+/// Copies of operands in other numbers, made before an operation runs; gradients come in these, and are cast back.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Casts {
+    /// Of each input, if any.
+    pub inputs: Vec<Option<Amount>>,
+    /// Of each weight, if any.
+    pub weights: Vec<Option<Amount>>,
+}
+
+impl Casts {
+    /// What an input is cast to.
+    pub fn input(&self, index: usize) -> Option<Amount> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// What a weight is cast to.
+    pub fn weight(&self, index: usize) -> Option<Amount> {
+        self.weights.get(index).copied().flatten()
+    }
 }
 
 impl Rule {

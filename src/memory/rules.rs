@@ -15,11 +15,13 @@ use crate::network::{
     Storage, TopK,
 };
 use crate::platform::{Mask, Rectifier};
+use crate::workload::{Lists, Number};
 
 /// What an operation does to memory.
 pub(super) fn rule(operation: Operation) -> Rule {
     let facts = operation.network.facts(operation.node);
-    let rule = held(operation, &facts);
+    let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();
+    let rule = Rule { casts: operation.casts(&weights), ..held(operation, &facts) };
     match facts.nature {
         Nature::Convolution(conv) => convolution::rule(rule, operation, conv),
         Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, &facts),
@@ -36,7 +38,8 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::Normalisation | Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
         Nature::Activation(_) => plain(rule, operation, &facts),
         Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
-        Nature::Transposed(_) | Nature::Choice => plain(rule, operation, &facts),
+        Nature::Transposed(_) => plain(rule, operation, &facts).saves([Saved::Cast(0)]),
+        Nature::Choice => plain(rule, operation, &facts),
         Nature::Pooling(_) => found(rule, operation, &facts),
         Nature::Unknown(_) => plain(rule, operation, &facts),
     }
@@ -85,6 +88,12 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         rule.forward([integers, Output, Drop(0)])
     } else if let Op::TopK(TopK { places: true, .. }) = operation.node.op {
         rule.forward([result, integers, Output, Drop(0), Drop(0)])
+    } else if averages_cast(operation) {
+        let wide = |elements: u64| Take(Amount::per_sample(Number::Fp32.bytes().saturating_mul(elements)));
+        let [sums, copy] =
+            [operation.node.shape.elements(), operation.network.input_of(operation.node, 0).elements()].map(wide);
+        let rule = plain(rule, operation, facts);
+        rule.forward([sums, copy, Drop(0), Drop(0)])
     } else if let Op::CumSum { .. } = operation.node.op {
         rule.forward([Output]).backward([result, result, Drop(1), InputGradient(0), Drop(0)])
     } else if let Op::Reduce { reduction: Reduction::LogSumExp, .. } = operation.node.op {
@@ -95,6 +104,14 @@ fn found(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     } else {
         plain(rule, operation, facts)
     }
+}
+
+/// Whether a mean casts all that it reads: on processors, of numbers of fewer bits than single precision has (`mean_out` in ReduceOps.cpp); the
+/// mean of an image is one too (`adaptive_avg_pool2d`).
+fn averages_cast(operation: Operation) -> bool {
+    let op = &operation.node.op;
+    let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
+    is_mean && operation.is_low() && operation.platform.lists() == Lists::Processor
 }
 
 /// What normalises rows copies an input that does not lie in rows (`expect_contiguous` in layer_norm.cpp, `contiguous` in SoftMax.cpp); groups
@@ -132,7 +149,7 @@ fn beside(operation: Operation, facts: &Facts) -> Vec<Move> {
         // Attention and dropout have rules of their own.
         None | Some(Beside::Sums(_) | Beside::Draw) => Vec::new(),
         Some(Beside::Statistics(rows)) => {
-            vec![Keep(Amount::per_sample(times([operation.step.activation(), rows]))); 2]
+            vec![Keep(Amount::per_sample(times([operation.step.weight(), rows]))); 2]
         }
         Some(Beside::Indices) => {
             // max_pool2d_with_indices also where nobody asks for the indices (aten/src/ATen/native/Pooling.cpp).
@@ -196,7 +213,7 @@ fn dropout(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         return rule.forward([Reuse]);
     }
     let mask = match operation.platform.framework.dropout {
-        _ if facts.beside == Some(Beside::Draw) => Amount::per_sample(operation.step.activation()),
+        _ if facts.beside == Some(Beside::Draw) => Amount::per_sample(operation.number()),
         Mask::Floats => operation.output(),
         Mask::Bytes => Amount::per_sample(operation.node.shape.elements()),
     };

@@ -21,6 +21,8 @@ pub(super) struct Steps<'a> {
     /// Tensors that a node's result is between steps: the batch, free-standing parameters.
     resident: Vec<Option<TensorId>>,
     has_state: bool,
+    /// Casts of each node's weights that autocast keeps until it ends.
+    cast: Vec<Vec<Option<TensorId>>>,
 }
 
 /// Gradients of a weight on their way: of how many of its users, and their sum where not all have given theirs.
@@ -51,7 +53,8 @@ impl<'a> Steps<'a> {
         let gradients = plan.rules.iter().map(|rule| vec![None; rule.weights.len()]).collect();
         let given = plan.rules.iter().map(|rule| vec![Given::default(); rule.weights.len()]).collect();
         let resident = vec![None; plan.rules.len()];
-        Steps { plan, recorder: Recorder::default(), gradients, given, resident, has_state: false }
+        let cast = plan.rules.iter().map(|rule| vec![None; rule.weights.len()]).collect();
+        Steps { plan, recorder: Recorder::default(), gradients, given, resident, has_state: false, cast }
     }
 
     /// Weights, running statistics and data.
@@ -65,8 +68,8 @@ impl<'a> Steps<'a> {
                 }
             }
         }
-        for (id, node) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
-            let batch = self.recorder.allocate(self.plan.result(node), Role::Activations, id);
+        for (id, _) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
+            let batch = self.recorder.allocate(self.plan.result(id), Role::Activations, id);
             self.resident[id.index()] = Some(batch);
         }
         if self.plan.step.trains() {
@@ -80,6 +83,7 @@ impl<'a> Steps<'a> {
     pub fn step(&mut self) {
         if !self.plan.step.trains() {
             let result = self.forward().result;
+            self.end_autocast();
             return self.recorder.release(result);
         }
         if self.plan.step.zero_grad == ZeroGrad::Free {
@@ -100,6 +104,7 @@ impl<'a> Steps<'a> {
     fn pass(&mut self) -> Vec<TensorId> {
         let tape = self.forward();
         let loss = self.loss();
+        self.end_autocast();
         let (held, result) = (self.plan.platform.framework.holds_result, tape.result);
         if !held {
             self.recorder.release(result);
@@ -138,14 +143,78 @@ impl<'a> Steps<'a> {
 
     /// One node's forward: its result and what backward keeps of it.
     pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, Vec<TensorId>) {
+        let weights = self.cast_weights(id);
+        let inputs = self.cast_inputs(id, inputs);
+        let (result, mut kept) = self.compute(id, &inputs);
+        let rule = &self.plan.rules[id.index()];
+        if self.plan.step.trains() && self.plan.tracked[id.index()] {
+            kept.extend(rule.saves.iter().filter_map(|saved| {
+                let saved = match *saved {
+                    Saved::Input(index) => inputs[index],
+                    Saved::Cast(index) => weights[index]?,
+                    Saved::Output => result,
+                };
+                Some(self.recorder.hold(saved))
+            }));
+        }
+        inputs.into_iter().chain(weights.into_iter().flatten()).for_each(|tensor| self.recorder.release(tensor));
+        (result, kept)
+    }
+
+    /// The weights of a node in the numbers that it reads, where these are others: those that learn are cast once until autocast ends
+    /// (`cached_cast`), the others whenever they are read. The last one first, as compilers put arguments together.
+    fn cast_weights(&mut self, id: NodeId) -> Vec<Option<TensorId>> {
+        let plan = self.plan;
+        let (node, casts) = (plan.network.node(id), &plan.rules[id.index()].casts.weights);
+        let owner = node.shares.unwrap_or(id);
+        let mut weights = vec![None; casts.len()];
+        for (index, cast) in casts.iter().enumerate().rev() {
+            let Some(amount) = *cast else { continue };
+            let kept = self.cast[owner.index()].get_mut(index).filter(|_| plan.network.learns(node, index));
+            weights[index] = Some(match kept {
+                Some(Some(known)) => self.recorder.hold(*known),
+                Some(none) => {
+                    let cast = self.recorder.allocate(amount, Role::Weights, owner);
+                    *none = Some(cast);
+                    self.recorder.hold(cast)
+                }
+                None => self.recorder.allocate(amount, Role::Weights, owner),
+            });
+        }
+        weights
+    }
+
+    /// Holds the inputs of a node, those that are cast as that.
+    fn cast_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> Vec<TensorId> {
+        let casts = &self.plan.rules[id.index()].casts;
+        let mut read: Vec<TensorId> = inputs
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(index, &input)| match casts.input(index) {
+                Some(amount) => self.recorder.allocate(amount, Role::Activations, id),
+                None => self.recorder.hold(input),
+            })
+            .collect();
+        read.reverse();
+        read
+    }
+
+    /// What was cast of weights goes, but for what backward needs.
+    fn end_autocast(&mut self) {
+        let cast = self.cast.iter_mut().flatten().filter_map(Option::take);
+        cast.for_each(|tensor| self.recorder.release(tensor));
+    }
+
+    /// The result of a node, and what it makes beside it for backward.
+    fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, Vec<TensorId>) {
         let (plan, recorder) = (self.plan, &mut self.recorder);
         let rule = &plan.rules[id.index()];
         let (mut result, mut kept, mut borrowed) = (None, Vec::new(), Vec::new());
         for step in &rule.forward {
             match *step {
                 Move::Output => {
-                    let amount = plan.result(plan.network.node(id));
-                    result = Some(recorder.allocate(amount, Role::Activations, id));
+                    result = Some(recorder.allocate(plan.result(id), Role::Activations, id));
                 }
                 Move::Reuse => result = Some(recorder.hold(inputs[0])),
                 Move::Resident => {
@@ -164,12 +233,7 @@ impl<'a> Steps<'a> {
         // Where no gradient is asked for nothing is kept.
         if !plan.step.trains() || !plan.tracked[id.index()] {
             kept.drain(..).for_each(|tensor| recorder.release(tensor));
-            return (result, kept);
         }
-        kept.extend(rule.saves.iter().map(|saved| match *saved {
-            Saved::Input(index) => recorder.hold(inputs[index]),
-            Saved::Output => recorder.hold(result),
-        }));
         (result, kept)
     }
 
@@ -177,10 +241,14 @@ impl<'a> Steps<'a> {
     fn loss(&mut self) -> Loss {
         let output = self.plan.network.output();
         self.recorder.begin(Phase::Loss, output);
-        let scores = self.plan.tensor(self.plan.network.output_shape());
+        let scores = self.plan.scores();
         let mut allocate = |amount| self.recorder.allocate(amount, Role::Activations, output);
+        let cast = self.plan.casts_result().then(|| allocate(scores));
         let log_softmax = allocate(scores);
-        Loss { value: allocate(self.plan.number()), log_softmax, total_weight: allocate(self.plan.number()) }
+        let loss =
+            Loss { value: allocate(self.plan.number()), log_softmax, total_weight: allocate(self.plan.number()) };
+        cast.into_iter().for_each(|cast| self.recorder.release(cast));
+        loss
     }
 
     fn free_gradients(&mut self) {

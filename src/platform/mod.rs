@@ -13,7 +13,7 @@ pub use speed::{Depthwise, Parameter, Prior, Speed};
 
 use crate::error::{Error, Result, suggestion};
 use crate::input_file;
-use crate::workload::LARGEST_BATCH;
+use crate::workload::{LARGEST_BATCH, Lists, Number, Precision};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,6 +40,9 @@ pub struct Platform {
     pub readings: Readings,
     /// How fast it is taken to be before anything is measured.
     pub speed: Speed,
+    /// What it cannot compute with; not written where that is nothing that precisions know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<Precision>,
 }
 
 /// The memory tensors live in.
@@ -53,6 +56,9 @@ pub enum Memory {
     /// One memory that processor and accelerator share.
     Unified,
 }
+
+/// Floats in a vector of 512 bits.
+const WIDE: u64 = 16;
 
 /// The embedded files, by name.
 const KNOWN: [(&str, &str); 7] = [
@@ -139,6 +145,45 @@ impl Platform {
             Workspace::BlockedCopies { one_thread, .. } => Some(Kept::on(*one_thread)),
             Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
         })
+    }
+
+    /// Refuses numbers that it does not compute with, or of which it is not known what it does with them.
+    ///
+    /// # Errors
+    /// Such numbers.
+    pub fn check_precision(&self, precision: Precision) -> Result<()> {
+        if self.computes_with(precision) {
+            return Ok(());
+        }
+        let usable = Precision::ALL.into_iter().filter(|other| self.computes_with(*other));
+        let usable: Vec<&str> = usable.map(Precision::name).collect();
+        let Platform { name, title, .. } = self;
+        Err(Error::input(format!("nothing is known of precision = {} on {name}: {title}", precision.name()))
+            .expected(usable.join(", "))
+            .help("ask for another precision, or for a device that computes with it"))
+    }
+
+    /// Processors have convolutions in bfloat16 where they have vectors of 512 bits (`mkldnn_bf16_device_check` of
+    /// aten/src/ATen/native/mkldnn/Utils.h), and in half precision next to none.
+    fn computes_with(&self, precision: Precision) -> bool {
+        let wide = self.workspaces.iter().all(|workspace| match workspace {
+            Workspace::BlockedCopies { channels, .. } => *channels >= WIDE,
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => true,
+        });
+        let known = match (precision.autocast().unwrap_or(precision.held()), self.memory) {
+            (Number::Fp32, _) | (Number::Fp16 | Number::Bf16, Memory::Dedicated | Memory::Unified) => true,
+            (Number::Bf16, Memory::Host) => wide,
+            (Number::Fp16, Memory::Host) => false,
+        };
+        known && !self.lacks.contains(&precision)
+    }
+
+    /// Whose lists of functions autocast goes by there.
+    pub fn lists(&self) -> Lists {
+        match self.memory {
+            Memory::Host => Lists::Processor,
+            Memory::Dedicated | Memory::Unified => Lists::Accelerator,
+        }
     }
 
     /// A device described in a file of the user's.

@@ -1,8 +1,8 @@
 //! What answers: fingerprints of a device that was measured, or what is believed of kinds of devices before that.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
-use crate::frame::KeyedPath;
+use crate::frame::{Context, KeyedPath};
 use crate::network::zoo::Dataset;
 use crate::platform::Platform;
 use crate::workload::{Changes, Stage, Step};
@@ -43,16 +43,15 @@ impl Source {
     /// # Errors
     /// No fingerprint of that stage, device and dataset; one that cannot be used, or knows nothing of the step; a kind of device that nobody
     /// knows, a file that describes none.
-    pub(super) fn devices(&self, expected: &Expected) -> Result<Vec<Device>> {
+    pub(super) fn devices(&self, expected: &Expected, context: &mut Context) -> Result<Vec<Device>> {
         match self {
             Source::Fingerprint(folder) => {
                 let fingerprints = Fingerprints::load(folder, expected.stage)?;
                 fingerprints.check(expected.device, expected.dataset)?;
                 let step = expected.changes.of(fingerprints.subject().step);
-                fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(step))?;
-                Ok(vec![Device { fingerprints, step }])
+                Ok(vec![told(fingerprints, step, context)?])
             }
-            Source::Targets(words) => each(words).into_iter().map(|word| expected.believed(word)).collect(),
+            Source::Targets(words) => expected.of_kinds(&each(words), context),
         }
     }
 
@@ -91,11 +90,38 @@ impl Source {
 }
 
 impl Expected<'_> {
-    fn believed(&self, word: &str) -> Result<Device> {
+    /// Where several kinds are asked about, those that do not compute with the numbers of the step are named and left out.
+    fn of_kinds(&self, words: &[&str], context: &mut Context) -> Result<Vec<Device>> {
+        let mut devices = Vec::new();
+        for word in words {
+            match self.believed(word, context) {
+                Ok(device) => devices.push(device),
+                Err(refusal) if words.len() > 1 && self.changes.precision.is_some() => {
+                    context.warn(refusal.to_string())
+                }
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        match devices.is_empty() {
+            true => Err(Error::input("none of these devices can be asked about such steps")),
+            false => Ok(devices),
+        }
+    }
+
+    fn believed(&self, word: &str, context: &mut Context) -> Result<Device> {
         let dataset = self.dataset.unwrap_or(Dataset::Imagenet.name());
         let step = self.changes.of(Step::published(self.stage));
-        Ok(Device { fingerprints: Fingerprints::before(word, dataset, step, &Platform::named_or_read(word)?), step })
+        told(Fingerprints::before(word, dataset, step, &Platform::named_or_read(word)?), step, context)
     }
+}
+
+/// What can be said of a step; what cannot is noted.
+fn told(fingerprints: Fingerprints, step: Step, context: &mut Context) -> Result<Device> {
+    let (fingerprints, refusal) = fingerprints.answering(step)?;
+    if let Some(refusal) = refusal {
+        context.warn(refusal.to_string());
+    }
+    Ok(Device { fingerprints, step })
 }
 
 /// Every kind of device once, in the order asked for.

@@ -14,7 +14,8 @@ use perf4sight::network::{
 };
 use perf4sight::records::Variant;
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Checkpoint, Stage, Step, Workload};
+use perf4sight::workload::{Checkpoint, Precision, Stage, Step, Workload};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -135,6 +136,7 @@ pub(crate) fn conforms_as_worker(device: &Hardware) {
     conforms(device, &job(&path));
     what_it_says_of_itself_is_in_the_setting(device);
     memory_repeats(device, &job(&path));
+    it_computes_with_what_it_says(device, &job(&path));
     layers_are_timed_or_refused(device, &job(&path));
     a_limit_makes_running_out_of_memory_real(device);
     what_cannot_run_is_refused_by_name(device);
@@ -169,6 +171,22 @@ fn memory_repeats(device: &Hardware, job: &Job) {
         assert!(first.used as f64 > 0.9 * first.allocated as f64, "the kernel saw less than was allocated: {first:?}");
         assert!(first.free <= first.available, "{first:?}");
     }
+}
+
+/// Brain floats take less than single precision; autocast holds both.
+fn it_computes_with_what_it_says(device: &Hardware, job: &Job) {
+    let known = device.worker.about.precisions.get("cpu").cloned().unwrap_or_default();
+    let of = |precision| {
+        let step = Step { precision, ..Step::published(Stage::Training) };
+        memory_of(device, &Job { workload: Workload { step, batch: 16 }, ..job.clone() }).allocated
+    };
+    let precisions = Precision::ALL.into_iter().filter(|precision| known.iter().any(|word| word == precision.name()));
+    let allocated: BTreeMap<Precision, u64> = precisions.map(|precision| (precision, of(precision))).collect();
+    let single = allocated[&Precision::Fp32] as f64;
+    let share = |precision| allocated.get(&precision).map(|&bytes| bytes as f64 / single);
+    assert!(share(Precision::Bf16).is_none_or(|share| (0.45..0.7).contains(&share)), "{allocated:?}");
+    let autocast = [Precision::AmpBf16, Precision::AmpFp16].into_iter().filter_map(share);
+    assert!(autocast.into_iter().all(|share| (0.5..1.0).contains(&share)), "{allocated:?}");
 }
 
 fn layers_are_timed_or_refused(device: &Hardware, job: &Job) {

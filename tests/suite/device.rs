@@ -13,7 +13,7 @@ use perf4sight::machine::{LocalMachine, Setting, Watch};
 use perf4sight::network::{Conv, NetworkBuilder, Op, Shape, Window, onnx};
 use perf4sight::records::Outcome;
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Accumulate, Checkpoint, Stage, Step, Trainable, Workload, ZeroGrad};
+use perf4sight::workload::{Accumulate, Checkpoint, Precision, Stage, Step, Trainable, Workload, ZeroGrad};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,6 +35,7 @@ pub(crate) fn script_worker(script: String) -> Program {
         places: BTreeMap::new(),
         tasks: vec![Task::STEP.to_owned()],
         settings: Vec::new(),
+        precisions: BTreeMap::new(),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,
@@ -60,6 +61,20 @@ fn scripted(script: &str) -> Hardware {
 #[test]
 fn a_local_device_conforms() {
     conforms(&scripted(&format!("read request; echo '{MEASURED}'")), &job(Path::new("Cargo.toml")));
+}
+
+#[test]
+fn numbers_that_a_place_lacks_are_refused_before_anything_runs() {
+    let mut device = scripted("exit 3");
+    device.worker.about.settings = vec!["precision".into()];
+    device.worker.about.precisions = BTreeMap::from([("cpu".into(), vec!["fp32".into(), "amp_bf16".into()])]);
+    let asked = |precision| {
+        let step = Step { precision, ..Step::published(Stage::Training) };
+        device.check(&Job { workload: Workload { step, batch: 2 }, ..job(Path::new("Cargo.toml")) })
+    };
+    assert!(asked(Precision::Fp32).is_ok() && asked(Precision::AmpBf16).is_ok());
+    let problem = asked(Precision::AmpFp16).unwrap_err().to_string();
+    assert!(problem.contains("precision = amp_fp16 on cpu") && problem.contains("fp32, amp_bf16"), "{problem}");
 }
 
 #[test]

@@ -44,6 +44,32 @@ fn tensors_take_what_a_counting_allocator_counted() {
     }
 }
 
+#[test]
+fn steps_in_brain_floats_take_what_pytorch_counted() {
+    // MiB that workers/torch_worker.py counted with PyTorch 2.11, batch 4, training.
+    let counted = [("resnet18", "amp_bf16", 217.0), ("alexnet", "amp_bf16", 930.6), ("resnet18", "bf16", 126.5)];
+    for (network, precision, mib) in counted {
+        let outcome = predict(&format!("{network} --target cpu --precision {precision} --bs 4 --json")).succeeds();
+        let told = point(&outcome.json()).clone();
+        let tensors = number(&told["tensors_bytes"]) / 1048576.0;
+        assert!((tensors / mib - 1.0).abs() < 0.02, "{network}, {precision}: {tensors} MiB, counted {mib}");
+        // Nothing is believed of how fast a device is at another precision.
+        assert!(told["latency_ms"].is_null(), "{told}");
+    }
+}
+
+#[test]
+fn what_a_kind_of_device_does_not_compute_with_is_refused_by_name() {
+    for (device, precision, usable) in [
+        ("tx2", "bf16", "fp32, amp_fp16"),
+        ("cpu", "amp_fp16", "fp32, amp_bf16, bf16"),
+        ("cpu_avx2", "amp_bf16", "fp32"),
+    ] {
+        let refused = predict(&format!("resnet18 --target {device} --precision {precision} --bs 4")).fails(4);
+        refused.says(&format!("precision = {precision} on {device}")).says(usable);
+    }
+}
+
 /// The rows of a quantity below a folder of profiles, beside what is believed of a device.
 fn rows(folder: &Path, models: PathBuf, step: Step, quantity: Quantity) -> Vec<Row> {
     let names = ["alexnet", "googlenet", "mnasnet", "mobilenetv2", "resnet18", "resnet50", "squeezenet"];

@@ -50,11 +50,12 @@
 //! use perf4sight_step::protocol::About;
 //! let line = r#"{"protocol":2,"software":{"python":"3.6.9","torch":"1.10.0"},
 //!                "places":{"cpu":{},"cuda:0":{"gpu":"NVIDIA Tegra X2","cuda":"10.2"}},"layers":false,
-//!                "settings":["optimizer","zero_grad"],
+//!                "settings":["optimizer","zero_grad","precision"],"precisions":{"cpu":["fp32"],"cuda:0":["fp32","amp_fp16"]},
 //!                "gpus":{"cuda:0":{"name":"NVIDIA Tegra X2","memory":8232402944,"unified":true}}}"#;
 //! let about = serde_json::from_str::<About>(line)?;
 //! assert!(about.places.contains_key("cuda:0"));
-//! // A worker that does not say otherwise measures steps; one without `settings` the published ones only.
+//! // A worker that does not say otherwise measures steps; one without `settings` the published ones only, and places without
+//! // `precisions` compute with fp32.
 //! assert_eq!(about.tasks, ["step"]);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -196,6 +197,9 @@ pub struct About {
     /// What of a step it does otherwise than the published profiler where a request says so, by the keys of requests.
     #[serde(default)]
     pub settings: Vec<String>,
+    /// What numbers steps can compute with at a place, by their words in requests; fp32 alone at places that are not named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub precisions: BTreeMap<String, Vec<String>>,
     /// Whether it times single operations.
     pub layers: bool,
     /// The GPUs among the places.
@@ -223,6 +227,9 @@ pub struct Gpu {
     /// Its address on the bus, such as `0000:3B:00.0`, by which NVIDIA's management library knows it; may be empty.
     #[serde(default)]
     pub bus: String,
+    /// The major version of its compute capability; 0 where nobody asked.
+    #[serde(default)]
+    pub capability: u64,
     /// The processes that compute on it already, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,

@@ -3,8 +3,8 @@
 use super::cuda::Cuda;
 use perf4sight_conventions::error::{Error, Result};
 use perf4sight_machine::nvml;
-use perf4sight_step::protocol::{About, PROTOCOL, Task};
-use perf4sight_step::workload::Setting;
+use perf4sight_step::protocol::{About, Gpu, PROTOCOL, Task};
+use perf4sight_step::workload::{Precision, Setting};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -24,6 +24,7 @@ pub(super) fn tell(mut output: impl Write, cuda: Option<Option<&Path>>) -> Resul
         places: BTreeMap::from([("cpu".to_owned(), BTreeMap::new())]),
         tasks: vec![Task::STEP.to_owned()],
         settings: Setting::ALL.map(|setting| setting.key().to_owned()).into(),
+        precisions: BTreeMap::from([("cpu".to_owned(), words(&Precision::ALL))]),
         layers: true,
         gpus: BTreeMap::new(),
         no_gpu: None,
@@ -48,8 +49,21 @@ fn add_gpus(about: &mut About, libtorch_cuda: Option<&Path>) {
                 let own = own.map(|(name, fact)| (name.to_owned(), fact));
                 let facts = software.clone().into_iter().chain(driver.clone()).chain(own).collect();
                 about.places.insert(format!("cuda:{index}"), facts);
+                about.precisions.insert(format!("cuda:{index}"), precisions(&gpu));
                 about.gpus.insert(format!("cuda:{index}"), gpu);
             }
         }
     }
+}
+
+/// What a GPU computes with: brain floats from compute capability 8.0 on, which libtorch would emulate before.
+fn precisions(gpu: &Gpu) -> Vec<String> {
+    match gpu.capability {
+        0..8 => words(&[Precision::Fp32, Precision::AmpFp16]),
+        8.. => words(&Precision::ALL),
+    }
+}
+
+fn words(precisions: &[Precision]) -> Vec<String> {
+    precisions.iter().map(|precision| precision.name().to_owned()).collect()
 }

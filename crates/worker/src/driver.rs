@@ -13,6 +13,8 @@ const NAME: &str = "libcuda.so.1";
 
 /// `CUdevice_attribute` of a GPU that shares main memory (cuda.h).
 const INTEGRATED: c_int = 18;
+/// That of its compute capability's major version.
+const CAPABILITY: c_int = 75;
 /// Longest name or bus address asked for.
 const TEXT: usize = 256;
 
@@ -70,18 +72,20 @@ impl Driver {
     }
 
     fn gpu(&self, index: c_int) -> Result<Gpu> {
-        let (mut device, mut memory, mut integrated) = (0, 0usize, 0);
+        let (mut device, mut memory, mut integrated, mut capability) = (0, 0usize, 0, 0);
         type Get = extern "C" fn(&mut c_int, c_int) -> c_int;
         self.call("cuDeviceGet", |function: Get| function(&mut device, index))?;
         type Memory = extern "C" fn(&mut usize, c_int) -> c_int;
         self.call("cuDeviceTotalMem_v2", |function: Memory| function(&mut memory, device))?;
         type Attribute = extern "C" fn(&mut c_int, c_int, c_int) -> c_int;
         self.call("cuDeviceGetAttribute", |function: Attribute| function(&mut integrated, INTEGRATED, device))?;
+        self.call("cuDeviceGetAttribute", |function: Attribute| function(&mut capability, CAPABILITY, device))?;
         Ok(Gpu {
             name: self.text("cuDeviceGetName", device)?,
             memory: memory as u64,
             unified: integrated != 0,
             bus: self.text("cuDeviceGetPCIBusId", device)?,
+            capability: u64::try_from(capability).unwrap_or_default(),
             others: Vec::new(),
         })
     }

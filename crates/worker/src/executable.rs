@@ -1,7 +1,7 @@
 //! A network with weights in libtorch, run node by node.
 
 use super::checkpoint::checkpointed;
-use super::ops::Call;
+use super::ops::{Call, kind_of_number};
 use super::weights::WeightStore;
 use perf4sight_step::network::{Network, Node, NodeId, Segment};
 use perf4sight_step::workload::Step;
@@ -39,7 +39,7 @@ impl Executable {
     pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let mut uses: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         uses[network.output().index()] += 1;
-        let weights = WeightStore::new(network, step.trains(), device)?;
+        let weights = WeightStore::new(network, kind_of_number(step.precision.held()), device)?;
         let (segments, in_place) = (network.segments(cuts), network.in_place());
         let parts = Rc::new(Parts { network: network.clone(), weights, step, in_place, uses });
         Ok(Executable { parts, segments, device })
@@ -106,8 +106,8 @@ impl Parts {
 
     fn run_node(&self, id: NodeId, node: &Node, inputs: Vec<Tensor>, samples: i64) -> Result<Tensor, TchError> {
         let (weights, in_place) = (self.weights.of(id, node), self.in_place[id.index()]);
-        Call { node, weights, inputs, samples, training: self.network.works_as_in_training(node, self.step), in_place }
-            .run()
+        let (held, training) = (self.step.precision.held(), self.network.works_as_in_training(node, self.step));
+        Call { node, weights, inputs, samples, held, training, in_place }.run()
     }
 }
 

@@ -3,6 +3,7 @@
 mod about;
 mod allocator;
 mod answer;
+mod autocast;
 mod checkpoint;
 mod clock;
 mod cuda;

@@ -5,6 +5,7 @@ use perf4sight_step::network::{
     Activation, Binary, Conv, ConvTranspose, Element, Embedding, Fill, Interpolation, Node, Op, Pick, Reduction, Shape,
     Volume, Window,
 };
+use perf4sight_step::workload::Number;
 use tch::{Kind, TchError, Tensor};
 
 /// Momentum of a batch-norm's running statistics and its epsilon; PyTorch's defaults, and those of the published networks.
@@ -18,6 +19,8 @@ pub(super) struct Call<'a> {
     pub inputs: Vec<Tensor>,
     /// Samples of the batch.
     pub samples: i64,
+    /// What weights and data are held in.
+    pub held: Number,
     /// Batch statistics and dropout as in training.
     pub training: bool,
     /// Whether the result may overwrite the input.
@@ -31,7 +34,7 @@ impl Call<'_> {
         match &self.node.op {
             Op::Input(_) => Err(TchError::Shape(format!("{} was not given", self.node.name))),
             Op::Embedding(embedding) => self.looked_up(embedding),
-            Op::Cast(element) => self.inputs[0].f_to_kind(kind_of(*element)),
+            Op::Cast(element) => self.inputs[0].f_to_kind(kind_of(*element, self.held)),
             Op::Parameter(_) => self.weights()?.weight.f_expand(self.sized(shape), false),
             Op::Conv(conv) => self.conv(conv),
             Op::Conv3d(conv) => self.conv_3d(conv),
@@ -341,7 +344,7 @@ impl Call<'_> {
             Binary::And => a.f_logical_and(&b),
             Binary::Or => a.f_logical_or(&b),
             Binary::Xor => a.f_logical_xor(&b),
-            Binary::PRelu => a.f_internal_prelu_kernel(&b),
+            Binary::PRelu => a.f_internal_prelu_kernel(&b.f_to_kind(a.kind())?),
         }
     }
 
@@ -372,11 +375,20 @@ impl Call<'_> {
 }
 
 /// How libtorch calls elements.
-pub(super) fn kind_of(element: Element) -> Kind {
+pub(super) fn kind_of(element: Element, held: Number) -> Kind {
     match element {
-        Element::Number => Kind::Float,
+        Element::Number => kind_of_number(held),
         Element::Integer => Kind::Int64,
         Element::Truth => Kind::Bool,
+    }
+}
+
+/// Numbers as libtorch names them.
+pub(super) fn kind_of_number(number: Number) -> Kind {
+    match number {
+        Number::Fp32 => Kind::Float,
+        Number::Fp16 => Kind::Half,
+        Number::Bf16 => Kind::BFloat16,
     }
 }
 

@@ -1,12 +1,13 @@
 //! A step: what is timed and counted for one network at one batch size.
 
+use super::autocast::{Scaler, casting};
 use super::executable::Executable;
 use super::laps::Stopwatch;
 use super::ops::kind_of;
 use super::tape::Tape;
 use super::weights::sizes;
 use perf4sight_step::network::{Contents, Input, Network, NodeId};
-use perf4sight_step::workload::{self, Optimizer, Stage, Workload, ZeroGrad};
+use perf4sight_step::workload::{self, Number, Optimizer, Precision, Stage, Workload, ZeroGrad};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
 /// The published optimizer: stochastic gradient descent with momentum and weight decay.
@@ -19,6 +20,8 @@ pub(super) struct Step {
     executable: Executable,
     batch: Vec<Tensor>,
     training: Option<Training>,
+    precision: Precision,
+    device: Device,
 }
 
 struct Training {
@@ -29,6 +32,7 @@ struct Training {
     passes: u64,
     /// Samples of all of them.
     samples: u64,
+    scaler: Option<Scaler>,
 }
 
 impl Step {
@@ -36,33 +40,37 @@ impl Step {
     pub fn new(network: &Network, workload: Workload, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
         let executable = Executable::new(network, workload.step, cuts, device)?;
         let samples = workload.step.accumulate.samples(workload.batch);
-        let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, samples, device));
+        let precision = workload.step.precision;
+        let held = (precision.held(), device);
+        let inputs = network.inputs().map(|(id, _, input)| filled(network.contents(id), input, samples, held));
         let batch = inputs.collect::<Result<_, _>>()?;
         let training = match workload.step.stage {
             Stage::Training => Some(Training::new(network, workload, &executable, device)?),
             Stage::Inference => None,
         };
-        Ok(Step { executable, batch, training })
+        Ok(Step { executable, batch, training, precision, device })
     }
 
     /// One step: forward, cross-entropy, zero_grad unless that came first, backward, as often as is asked for; optimizer. Or forward
     /// without gradients.
     pub fn run(&mut self) -> Result<(), TchError> {
+        let (precision, device) = (self.precision, self.device);
         let Some(training) = &mut self.training else {
-            return tch::no_grad(|| self.executable.forward(&self.batch)).map(drop);
+            return tch::no_grad(|| casting(precision, device, || self.executable.forward(&self.batch))).map(drop);
         };
         training.free_gradients()?;
         // As in a program's loop, a loss goes when the next one is there.
         let mut loss = None;
         for pass in 0..training.passes {
             let batch = training.batch(&self.batch, pass)?;
-            let loss = loss.insert(training.loss(&self.executable.forward(&batch)?)?);
+            let found = casting(precision, device, || training.loss(&self.executable.forward(&batch)?))?;
+            let loss = loss.insert(training.of_all_passes(found)?);
             if pass == 0 {
                 training.fill_gradients(&self.executable)?;
             }
-            loss.f_backward()?;
+            training.scaled(loss)?.f_backward()?;
         }
-        training.optimizer.step()
+        training.optimize(&self.executable)
     }
 
     /// The same step, with a look at the clock after every operation of either pass.
@@ -74,7 +82,7 @@ impl Step {
             self.pass_in_laps(pass, watch)?;
         }
         let Some(training) = &mut self.training else { return Ok(()) };
-        training.optimizer.step()?;
+        training.optimize(&self.executable)?;
         watch.optimizer()
     }
 
@@ -82,12 +90,15 @@ impl Step {
     fn pass_in_laps(&self, pass: u64, watch: &mut Stopwatch) -> Result<(), TchError> {
         let Some(training) = &self.training else { return Ok(()) };
         let mut tape = Tape::new();
-        let output = self.executable.forward_watched(&training.batch(&self.batch, pass)?, |result| {
-            tape.record(result)?;
-            watch.forward()
+        let batch = training.batch(&self.batch, pass)?;
+        let loss = casting(self.precision, self.device, || {
+            let output = self.executable.forward_watched(&batch, |result| {
+                tape.record(result)?;
+                watch.forward()
+            })?;
+            training.loss(&output)
         })?;
-        let loss = training.loss(&output)?;
-        drop(output);
+        let loss = training.scaled(&training.of_all_passes(loss)?)?;
         tape.record(&loss)?;
         watch.loss()?;
         if pass == 0 {
@@ -109,13 +120,13 @@ impl Step {
 
     fn infer_in_laps(&self, watch: &mut Stopwatch) -> Result<(), TchError> {
         let forward = || self.executable.forward_watched(&self.batch, |_| watch.forward());
-        tch::no_grad(forward).map(drop)
+        tch::no_grad(|| casting(self.precision, self.device, forward)).map(drop)
     }
 }
 
 impl Training {
     fn new(network: &Network, workload: Workload, executable: &Executable, device: Device) -> Result<Self, TchError> {
-        let Workload { step: workload::Step { optimizer, zero_grad, accumulate, .. }, batch } = workload;
+        let Workload { step: workload::Step { optimizer, zero_grad, accumulate, precision, .. }, batch } = workload;
         let mut optimizer = created(optimizer)?;
         executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
         let (classes, places) = network.labels();
@@ -124,13 +135,30 @@ impl Training {
             batch_of(accumulate.samples(batch), places.dims()),
             (Kind::Int64, device),
         )?;
-        Ok(Training { classes, optimizer, zero_grad, passes: accumulate.passes(), samples: batch })
+        let (scaler, passes) = (Scaler::new(precision, device)?, accumulate.passes());
+        Ok(Training { classes, optimizer, zero_grad, passes, samples: batch, scaler })
     }
 
     /// What a pass works on: all samples are divided evenly, and the first passes have one more where some are left.
     fn batch(&self, largest: &[Tensor], pass: u64) -> Result<Vec<Tensor>, TchError> {
         let samples = self.samples / self.passes + u64::from(pass < self.samples % self.passes);
         largest.iter().map(|tensor| first(tensor, samples as i64)).collect()
+    }
+
+    /// The update of the weights, left out where a scaled gradient is no number.
+    fn optimize(&mut self, executable: &Executable) -> Result<(), TchError> {
+        let Some(scaler) = &mut self.scaler else { return self.optimizer.step() };
+        let gradients = executable.parameters().map(Tensor::f_grad).collect::<Result<Vec<_>, _>>()?;
+        let defined: Vec<Tensor> = gradients.into_iter().filter(Tensor::defined).collect();
+        if scaler.unscale(&defined)? {
+            self.optimizer.step()?;
+        }
+        scaler.update()
+    }
+
+    /// The loss that backward begins at.
+    fn scaled(&self, loss: &Tensor) -> Result<Tensor, TchError> {
+        self.scaler.as_ref().map_or_else(|| Ok(loss.shallow_clone()), |scaler| scaler.scaled(loss))
     }
 
     /// As PyTorch's users do it, before the step begins.
@@ -160,8 +188,11 @@ impl Training {
             3 => (output.f_flatten(0, 1)?, classes.f_flatten(0, -1)?),
             _ => (output.shallow_clone(), classes),
         };
-        let loss = output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)?;
-        // Gradients add up to those of the mean over all samples.
+        output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)
+    }
+
+    /// Gradients of several passes add up to those of the mean over all samples.
+    fn of_all_passes(&self, loss: Tensor) -> Result<Tensor, TchError> {
         if self.passes > 1 { loss.f_div_scalar(self.passes as f64) } else { Ok(loss) }
     }
 }
@@ -188,9 +219,9 @@ fn created(optimizer: Optimizer) -> Result<COptimizer, TchError> {
 }
 
 /// A batch of one of the inputs.
-fn filled(contents: Contents, input: &Input, batch: u64, device: Device) -> Result<Tensor, TchError> {
+fn filled(contents: Contents, input: &Input, batch: u64, (held, device): (Number, Device)) -> Result<Tensor, TchError> {
     let size = batch_of(batch, input.shape.dims());
-    let kind = kind_of(input.element);
+    let kind = kind_of(input.element, held);
     match contents {
         Contents::Numbers => Tensor::f_rand(size, (kind, device)),
         Contents::Below(rows) => Tensor::f_randint(rows as i64, size, (kind, device)),

@@ -17,15 +17,16 @@ pub(super) struct Weights {
 pub(super) struct WeightStore(Vec<Option<Weights>>);
 
 impl WeightStore {
-    /// Weights for every node on a device; `trained` ones collect gradients.
-    pub fn new(network: &Network, trained: bool, device: Device) -> Result<Self, TchError> {
-        let maker = Maker((Kind::Float, device));
+    /// Weights for every node on a device. Those that learn ask for gradients in inference too, as those of PyTorch's modules: autocast
+    /// keeps its casts of these alone.
+    pub fn new(network: &Network, kind: Kind, device: Device) -> Result<Self, TchError> {
+        let maker = Maker((kind, device));
         let weights = network.nodes().iter().map(|node| match node.shares {
             Some(_) => Ok(None),
             None => maker.weights_of(network, node),
         });
         let store = WeightStore(weights.collect::<Result<_, _>>()?);
-        store.parameters().try_for_each(|parameter| parameter.f_set_requires_grad(trained).map(drop))?;
+        store.parameters().try_for_each(|parameter| parameter.f_set_requires_grad(true).map(drop))?;
         Ok(store)
     }
 
@@ -44,7 +45,7 @@ impl WeightStore {
     }
 }
 
-/// How tensors are made: fp32, in the memory of one device.
+/// How tensors are made: of which numbers, in the memory of one device.
 #[derive(Clone, Copy)]
 struct Maker((Kind, Device));
 

@@ -1,7 +1,7 @@
 //! One node of a network on its way through a step: it gathers its kernels.
 
 use super::kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
-use crate::network::{Activation, Network, Node, NodeId, Shape};
+use crate::network::{Activation, Network, Node, NodeId, Numbers, Shape};
 use crate::workload::Step;
 
 /// One node of a network on its way through a step; gathers its kernels.
@@ -9,6 +9,8 @@ pub(super) struct Layer<'a> {
     pub network: &'a Network,
     pub node: &'a Node,
     pub step: Step,
+    /// What it computes with.
+    pub numbers: Numbers,
     /// Whether a gradient flows to each of its inputs.
     pub gradients: Vec<bool>,
     /// The geometry its kernels share, where it is a convolution.
@@ -36,11 +38,16 @@ impl Layer<'_> {
 
     /// Bytes of so many elements of activations.
     pub fn bytes(&self, elements: f64) -> f64 {
-        self.step.activation() as f64 * elements
+        self.numbers.result.bytes() as f64 * elements
     }
 
-    /// Bytes of so many elements of weights.
+    /// Bytes of so many elements of weights, as they are read.
     pub fn weight_bytes(&self, elements: f64) -> f64 {
+        self.numbers.weights.bytes() as f64 * elements
+    }
+
+    /// Bytes of so many elements of weights, as they are held.
+    pub fn held_bytes(&self, elements: f64) -> f64 {
         self.step.weight() as f64 * elements
     }
 
@@ -87,7 +94,7 @@ impl Layer<'_> {
             pass,
             product: None,
             filter: self.filter.filter(|_| pass != Pass::Fork && pass != Pass::Update),
-            element: self.step.activation() as f64,
+            element: self.bytes(1.0),
             traffic,
             windows: Amount::default(),
             access: Access::Contiguous,
@@ -111,9 +118,8 @@ impl Layer<'_> {
             Pass::Forward if self.in_place => Amount::default(),
             Pass::Forward => Amount::per_sample(self.bytes(self.outputs())),
             Pass::InputGradient => Amount::per_sample(self.bytes(self.inputs())),
-            Pass::WeightGradient | Pass::Update => {
-                Amount::fixed(self.weight_bytes(self.network.parameters_of(self.node) as f64))
-            }
+            Pass::WeightGradient => Amount::fixed(self.weight_bytes(self.network.parameters_of(self.node) as f64)),
+            Pass::Update => Amount::fixed(self.held_bytes(self.network.parameters_of(self.node) as f64)),
             Pass::Loss | Pass::Fork => Amount::default(),
         }
     }

@@ -21,6 +21,7 @@
 //! # Ok::<(), perf4sight::error::Error>(())
 //! ```
 
+mod casts;
 mod convolution;
 mod kernel;
 mod layer;

@@ -3,9 +3,9 @@
 use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
 use super::update::Effort;
-use super::{convolution, movement, product, unknown};
+use super::{casts, convolution, movement, product, unknown};
 use crate::network::{Beside, Coupling, Facts, Nature, Network, NodeId};
-use crate::workload::{Accumulate, Step};
+use crate::workload::{Accumulate, Lists, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
 /// pass only.
@@ -13,15 +13,31 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
     let (cuts, network) = (network.cuts(step.checkpoint), &*network.trained_in(step.trainable));
     let (readers, in_place) = (network.readers(), network.in_place());
     let (held, asked) = (held(network, step), network.gradients());
+    // What accelerators compute in single precision beside, softmax and normalisations of rows, is little of any step.
+    let numbers = network.numbers(step.precision, Lists::Processor);
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
     for (id, node) in network.iter() {
         let training = step.trains();
         let gradients: Vec<bool> = node.inputs.iter().map(|input| training && asked[input.index()]).collect();
         let in_place = in_place[id.index()];
         let (row, function) = (0.0, None);
-        let mut layer =
-            Layer { network, node, step, gradients, filter: None, row, function, in_place, held, id, kernels };
+        let own = numbers[id.index()];
+        let mut layer = Layer {
+            network,
+            node,
+            step,
+            numbers: own,
+            gradients,
+            filter: None,
+            row,
+            function,
+            in_place,
+            held,
+            id,
+            kernels,
+        };
         layer.operation();
+        casts::add(&mut layer, &numbers);
         if training {
             layer.forks(readers[id.index()].len(), asked[id.index()]);
             layer.update(&network.learned_of(node));
@@ -98,7 +114,7 @@ impl Layer<'_> {
         let weights = tensors.iter().sum::<u64>() as f64;
         if weights > 0.0 {
             let Effort { moved, started } = Effort::of(self.step);
-            let traffic = Amount::fixed(self.weight_bytes(moved * weights));
+            let traffic = Amount::fixed(self.held_bytes(moved * weights));
             self.moves(Pass::Update, Class::Update, Access::Contiguous, traffic);
             self.launched(started * tensors.len() as f64);
         }
@@ -130,7 +146,7 @@ fn repeat(kernels: &mut [Kernel], accumulate: Accumulate) {
 
 /// Cross-entropy over the classes and its gradient: log-softmax and the pick of one class, there and back.
 fn loss(network: &Network, step: Step, held: f64) -> Vec<Kernel> {
-    let element = step.activation() as f64;
+    let element = step.precision.held().bytes() as f64;
     let kernel = Kernel {
         node: network.output(),
         class: Class::Loss,

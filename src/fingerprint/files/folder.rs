@@ -54,6 +54,24 @@ impl Fingerprints {
         Fingerprints { folder: PathBuf::new(), latency: of(Quantity::Latency), memory: of(Quantity::Memory) }
     }
 
+    /// Those that can say something of a step, and why another one cannot.
+    ///
+    /// # Errors
+    /// None of them can.
+    pub fn answering(self, step: Step) -> Result<(Self, Option<Error>)> {
+        let refused = |one: &Option<Fingerprint>| one.as_ref().and_then(|one| one.check_step(step).err());
+        match (refused(&self.latency), refused(&self.memory)) {
+            (None, None) => Ok((self, None)),
+            (Some(refusal), None) if self.memory.is_some() => {
+                Ok((Fingerprints { latency: None, ..self }, Some(refusal)))
+            }
+            (None, Some(refusal)) if self.latency.is_some() => {
+                Ok((Fingerprints { memory: None, ..self }, Some(refusal)))
+            }
+            (Some(refusal), _) | (None, Some(refusal)) => Err(refusal),
+        }
+    }
+
     /// Where they lie; nowhere where nothing was measured.
     pub fn folder(&self) -> &Path {
         &self.folder

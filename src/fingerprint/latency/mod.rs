@@ -168,6 +168,16 @@ impl LatencyModel {
         Believed::new(&self.platform, physics, strangeness)
     }
 
+    /// What it is of.
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// Whether it rests on no rows.
+    pub fn is_belief(&self) -> bool {
+        !self.residual.is_taught()
+    }
+
     /// How uncertain the device's parameters are.
     fn doubt(&self) -> Option<Cholesky> {
         self.belief.doubt(&Belief::before(&self.platform))

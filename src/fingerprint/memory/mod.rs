@@ -58,6 +58,11 @@ pub(super) struct MemoryModel {
 }
 
 impl MemoryModel {
+    /// What it is of.
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
     pub fn fit(step: Step, seed: u64, observations: &Observations) -> Result<Self> {
         let capacity = observations.rows.iter().filter_map(|row| capacity(&row.record)).reduce(f64::min);
         let known = digest(step, observations);

@@ -1,6 +1,7 @@
 //! Reasons to trust a prediction less.
 
 use crate::units::grouped;
+use crate::workload::Precision;
 use std::fmt;
 
 /// One reason to trust a prediction less.
@@ -31,6 +32,13 @@ pub enum Unlike {
         /// The largest profiled.
         largest: u64,
     },
+    /// Steps that compute with numbers that nobody profiled.
+    Precision {
+        /// Those asked about.
+        asked: Precision,
+        /// Those profiled.
+        profiled: Precision,
+    },
     /// Operations that are not understood and therefore not counted.
     NotUnderstood {
         /// How many.
@@ -52,6 +60,9 @@ impl fmt::Display for Unlike {
             }
             Unlike::Batch { batch, largest } => {
                 write!(f, "batch size {} is beyond the {} profiled", grouped(*batch), grouped(*largest))
+            }
+            Unlike::Precision { asked, profiled } => {
+                write!(f, "steps with precision = {}, profiled {}", asked.name(), profiled.name())
             }
             Unlike::NotUnderstood { unknown, operations } => {
                 write!(f, "{unknown} of {operations} operations are not understood")

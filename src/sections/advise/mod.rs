@@ -74,7 +74,7 @@ impl Verb for Advise {
     /// # Errors
     /// No fingerprint of memory of that stage, device and dataset; several devices; a network or a step that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let Device { fingerprints, step } = self.device()?;
+        let Device { fingerprints, step } = self.device(context)?;
         let network = Named::sized(&self.network, &fingerprints.subject().dataset, &self.dims)?.told(context);
         check_understood(&network)?;
         let asked = Workload { step, batch: self.batch };
@@ -92,14 +92,14 @@ impl Verb for Advise {
 }
 
 impl Advise {
-    fn device(&self) -> Result<Device> {
+    fn device(&self, context: &mut Context) -> Result<Device> {
         let expected = Expected {
             stage: self.stage,
             changes: self.changes,
             device: self.device.as_deref(),
             dataset: self.dataset.as_deref(),
         };
-        let mut devices = self.source.devices(&expected)?;
+        let mut devices = self.source.devices(&expected, context)?;
         match (devices.pop(), devices.is_empty()) {
             (Some(device), true) => Ok(device),
             (Some(_) | None, _) => Err(Error::usage("advice is of one device")

@@ -76,6 +76,7 @@ impl FingerprintSection {
         let facts = self.platform(source)?;
         facts.tell(self.step, &gathered.rows, context);
         let platform = facts.platform;
+        platform.check_precision(self.step.precision)?;
         let fitted = Fingerprint::fit(subject, self.recipe, &gathered.observations(&platform));
         let mut fingerprint = fitted.map_err(|failure| context.explained(failure))?;
         fingerprint.settings = profiles(source.fit.iter())?.into_iter().map(|profile| profile.setting).collect();

@@ -46,7 +46,7 @@ pub(super) const TABLE: Table = Table {
             name: "precision",
             kind: Kind::Text,
             default: Literal("{profile.precision}"),
-            help: "Which rows to fit, likewise.",
+            help: "Which rows to fit, likewise: fp32, amp_bf16, amp_fp16 or bf16.",
         },
         Key {
             name: "trainable",

@@ -54,7 +54,7 @@ pub(super) const TABLE: Table = Table {
             name: "precision",
             kind: Kind::Text,
             default: Unset,
-            help: "What numbers the step computes with; only fp32 so far.",
+            help: "What numbers the step computes with: fp32, amp_bf16, amp_fp16 or bf16; by default as in the steps that were profiled. Memory is simulated for all that the device computes with, latency is told at the precision that was profiled alone.",
         },
         Key {
             name: "trainable",

@@ -84,12 +84,13 @@ impl Verb for Predict {
     /// No fingerprint of that stage, device and dataset; one that cannot be used; a kind of device that nobody knows; a single network that
     /// cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let devices = self.source.devices(&Expected {
+        let expected = Expected {
             stage: self.stage,
             changes: self.changes,
             device: self.device.as_deref(),
             dataset: self.dataset.as_deref(),
-        })?;
+        };
+        let devices = self.source.devices(&expected, context)?;
         devices.iter().try_for_each(|device| self.check_memory(&device.fingerprints))?;
         let workloads = devices.iter().flat_map(|device| self.batches.iter().map(|&batch| (device.step, batch)));
         workloads.map(|(step, batch)| Workload { step, batch }).try_for_each(Workload::check)?;

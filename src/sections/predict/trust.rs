@@ -168,7 +168,8 @@ fn teachable(answers: &[Answer]) -> Option<String> {
     let unseen: BTreeSet<&String> = unlike
         .filter_map(|unlike| match unlike {
             Unlike::Operation(what) => Some(what),
-            Unlike::Input { .. } | Unlike::Size { .. } | Unlike::Batch { .. } | Unlike::NotUnderstood { .. } => None,
+            Unlike::Input { .. } | Unlike::Size { .. } | Unlike::Batch { .. } => None,
+            Unlike::Precision { .. } | Unlike::NotUnderstood { .. } => None,
         })
         .collect();
     if unseen.is_empty() {

@@ -227,7 +227,7 @@ pub(super) const TABLE: Table = Table {
             name: "precision",
             kind: Kind::Text,
             default: Literal("fp32"),
-            help: "What numbers a step computes with; only fp32 so far.",
+            help: "What numbers a step computes with: fp32; amp_bf16 or amp_fp16, which run forward and loss under PyTorch's autocast (half precision with a gradient scaler); or bf16, which holds weights, gradients and optimizer states in bfloat16 too.",
         },
         Key {
             name: "trainable",

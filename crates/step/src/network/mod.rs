@@ -1,5 +1,6 @@
 //! The layer graph of a network: operations, shapes, parameters, MACs and bytes for any batch size.
 
+mod autocast;
 mod canonical;
 mod checkpoint;
 mod contents;
@@ -14,6 +15,7 @@ mod op;
 mod shape;
 pub mod zoo;
 
+pub use autocast::Numbers;
 pub use checkpoint::Segment;
 pub use contents::Contents;
 pub use coverage::{Coverage, Missed};

@@ -2,12 +2,14 @@
 
 mod checkpoint;
 mod optimizer;
+mod precision;
 mod step;
 mod trainable;
 
 pub use checkpoint::Checkpoint;
 pub use optimizer::{Optimizer, ZeroGrad};
-pub use step::{Accumulate, Changes, Precision, Setting, Step};
+pub use precision::{Lists, Number, Precision};
+pub use step::{Accumulate, Changes, Setting, Step};
 pub use trainable::{FrozenNormalisation, Patterns, Trainable};
 
 use perf4sight_conventions::error::{Error, Result};

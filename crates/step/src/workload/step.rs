@@ -1,18 +1,9 @@
 //! What one step does: a value that says all that changes its cost, and how it is written.
 
-use super::{Checkpoint, FrozenNormalisation, Optimizer, Stage, Trainable, ZeroGrad, parse};
+use super::{Checkpoint, FrozenNormalisation, Optimizer, Precision, Stage, Trainable, ZeroGrad};
 use perf4sight_conventions::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// What numbers a step computes with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// Single precision throughout.
-    #[default]
-    Fp32,
-}
 
 /// What one step does, to however many samples: with the network and the device all that says what it costs.
 ///
@@ -107,33 +98,6 @@ const BETWEEN: &str = "; ";
 
 /// What a step is called that differs from the published one in nothing.
 const PUBLISHED: &str = "published";
-
-impl Precision {
-    /// All of them, in the order they are listed to people.
-    pub const ALL: [Precision; 1] = [Precision::Fp32];
-
-    /// The word in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::Fp32 => "fp32",
-        }
-    }
-
-    /// The precision of that name.
-    ///
-    /// # Errors
-    /// An unknown word, with the nearest known one.
-    pub fn parse(word: &str) -> Result<Self> {
-        parse("precision", word, &Self::ALL, Self::name)
-    }
-
-    /// Bytes of one element.
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Precision::Fp32 => 4,
-        }
-    }
-}
 
 impl Accumulate {
     /// More passes than anybody waits for.
@@ -244,14 +208,15 @@ impl Step {
         }
     }
 
-    /// Bytes of one element of what operations hand on, of its gradient and of what is computed on the way.
-    pub const fn activation(self) -> u64 {
-        self.precision.bytes()
+    /// Bytes of one element of what most operations hand on: under autocast of what products give, which the others mostly pass on. Which
+    /// operation hands on what, [`Network::numbers`](crate::network::Network::numbers) says.
+    pub fn activation(self) -> u64 {
+        self.precision.autocast().unwrap_or(self.precision.held()).bytes()
     }
 
     /// Bytes of one element of a weight, of its gradient and of what the optimizer remembers of it.
     pub const fn weight(self) -> u64 {
-        self.precision.bytes()
+        self.precision.held().bytes()
     }
 
     /// Whether it has a backward pass and changes weights.

@@ -5,7 +5,9 @@ use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, worker};
 use perf4sight::device::hardware::Hardware;
 use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::workload::{Accumulate, Checkpoint, FrozenNormalisation, Optimizer, Stage, Step, Trainable, ZeroGrad};
+use perf4sight::workload::{
+    Accumulate, Checkpoint, FrozenNormalisation, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad,
+};
 
 /// Every optimizer, with gradients kept and freed.
 fn optimizers() -> impl Iterator<Item = Step> {
@@ -45,6 +47,9 @@ const TRAINABLE: [&str; 5] = ["last 10", "classifier", "bias", "normalisation", 
 fn part(trainable: &str) -> Step {
     Step { trainable: Trainable::parse(trainable).unwrap(), ..Step::published(Stage::Training) }
 }
+
+/// What the steps of a grid compute with.
+const PRECISIONS: [Precision; 2] = [Precision::Fp32, Precision::AmpBf16];
 
 /// Shown, so that a failure says of what.
 fn told(network: &Network, step: Step, batch: u64) -> Pair {
@@ -96,11 +101,27 @@ fn segments_that_run_again_take_what_is_simulated() {
     check(&pairs);
 }
 
-/// Networks x optimizers x what is trained x passes and segments x batch sizes, of which every seventh, a stride that meets all of each.
+/// Steps that compute in bfloat16, under autocast and with weights in it: all of the network trained or its end, in one pass or several.
+#[test]
+fn brain_floats_take_what_is_simulated() {
+    let accumulate = Accumulate::new(4).unwrap();
+    for name in ["resnet18", "mobilenetv2"] {
+        let network = zoo::build(name, Dataset::Cifar10).unwrap();
+        let pairs = [Precision::AmpBf16, Precision::Bf16].into_iter().flat_map(|precision| {
+            let inference = Step { precision, ..Step::published(Stage::Inference) };
+            let steps = [part("all"), part("last 10"), Step { accumulate, ..part("all") }];
+            let steps = steps.map(|step| Step { precision, ..step });
+            steps.into_iter().chain([inference]).map(|step| told(&network, step, 16)).collect::<Vec<_>>()
+        });
+        check(&pairs.collect::<Vec<_>>());
+    }
+}
+
+/// Networks x optimizers x precisions x what is trained x passes and segments x batch sizes, of which every eleventh, a stride that meets all of each.
 #[test]
 #[ignore = "takes an hour; run with: cargo test -p perf4sight-worker grid_of_steps -- --ignored --nocapture"]
 fn grid_of_steps() {
-    grid(&worker(), 7);
+    grid(&worker(), 11);
 }
 
 /// The same, fewer, as the first Python with PyTorch runs them.
@@ -111,6 +132,14 @@ fn grid_in_python() {
     grid(&counting(worker), 23);
 }
 
+/// The precisions that steps of segments are simulated at.
+fn precisions(checkpoint: Checkpoint) -> &'static [Precision] {
+    match checkpoint {
+        Checkpoint::None => &[Precision::Fp32, Precision::AmpBf16],
+        Checkpoint::Segments(_) | Checkpoint::EveryBlock => &[Precision::Fp32],
+    }
+}
+
 /// Every so manieth of the grid.
 fn grid(device: &Hardware, stride: usize) {
     let networks = ["alexnet", "resnet18", "mobilenetv2", "squeezenet", "googlenet", "mnasnet"];
@@ -118,17 +147,19 @@ fn grid(device: &Hardware, stride: usize) {
     for network in networks {
         for optimizer in Optimizer::ALL {
             for trainable in ["all", "last 10", "classifier", "bias"] {
-                let checkpointed = (1, Checkpoint::Segments(4));
-                for how in [(1, Checkpoint::None), (4, Checkpoint::None), checkpointed] {
-                    cells.extend([4, 16].map(|batch| (network, optimizer, trainable, how, batch)));
+                let [checkpointed, accumulated] = [(1, Checkpoint::Segments(4)), (4, Checkpoint::None)];
+                for how in [(1, Checkpoint::None), accumulated, checkpointed] {
+                    for precision in precisions(how.1) {
+                        cells.extend([4, 16].map(|batch| (network, optimizer, trainable, how, *precision, batch)));
+                    }
                 }
             }
         }
     }
     let mut all = Vec::new();
-    for (name, optimizer, trainable, (passes, checkpoint), batch) in cells.into_iter().step_by(stride) {
+    for (name, optimizer, trainable, (passes, checkpoint), precision, batch) in cells.into_iter().step_by(stride) {
         let (accumulate, zero_grad) = (Accumulate::new(passes).unwrap(), optimizer.zero_grad());
-        let step = Step { optimizer, zero_grad, accumulate, checkpoint, ..part(trainable) };
+        let step = Step { optimizer, zero_grad, accumulate, checkpoint, precision, ..part(trainable) };
         all.push(told_by(device, &zoo::build(name, Dataset::Imagenet).unwrap(), step, batch));
     }
     println!("{} cells: {:?}", all.len(), check(&all));

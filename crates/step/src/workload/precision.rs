@@ -1,0 +1,90 @@
+//! What numbers a step computes with, and what it holds its weights in.
+
+use super::parse;
+use perf4sight_conventions::error::Result;
+use serde::{Deserialize, Serialize};
+
+/// What numbers a step computes with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// Single precision throughout.
+    #[default]
+    Fp32,
+    /// Weights in single precision; forward and loss under PyTorch's autocast, which casts the operands of products to bfloat16.
+    AmpBf16,
+    /// The same with half precision, whose gradients a scaler keeps within range.
+    AmpFp16,
+    /// Brain floats throughout: weights, gradients and what the optimizer remembers too.
+    Bf16,
+}
+
+/// A kind of number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Number {
+    /// Single precision.
+    Fp32,
+    /// Half precision (IEEE 754 binary16).
+    Fp16,
+    /// The upper half of single precision.
+    Bf16,
+}
+
+/// Whose lists of functions autocast goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lists {
+    /// A processor's.
+    Processor,
+    /// CUDA's.
+    Accelerator,
+}
+
+impl Precision {
+    /// All of them, in the order they are listed to people.
+    pub const ALL: [Precision; 4] = [Precision::Fp32, Precision::AmpBf16, Precision::AmpFp16, Precision::Bf16];
+
+    /// The word in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::AmpBf16 => "amp_bf16",
+            Precision::AmpFp16 => "amp_fp16",
+            Precision::Bf16 => "bf16",
+        }
+    }
+
+    /// The precision of that name.
+    ///
+    /// # Errors
+    /// An unknown word, with the nearest known one.
+    pub fn parse(word: &str) -> Result<Self> {
+        parse("precision", word, &Self::ALL, Self::name)
+    }
+
+    /// What weights and data are held in.
+    pub const fn held(self) -> Number {
+        match self {
+            Precision::Fp32 | Precision::AmpBf16 | Precision::AmpFp16 => Number::Fp32,
+            Precision::Bf16 => Number::Bf16,
+        }
+    }
+
+    /// What autocast turns operands of products into, where it is on.
+    pub const fn autocast(self) -> Option<Number> {
+        match self {
+            Precision::Fp32 | Precision::Bf16 => None,
+            Precision::AmpBf16 => Some(Number::Bf16),
+            Precision::AmpFp16 => Some(Number::Fp16),
+        }
+    }
+}
+
+impl Number {
+    /// Bytes of one.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Number::Fp32 => 4,
+            Number::Fp16 | Number::Bf16 => 2,
+        }
+    }
+}
