@@ -269,7 +269,7 @@ const fn lowest_zero(word: u64) -> u64 {
 /// The highest bit of each byte that is so much or more, which is 128 at most.
 const fn not_below(word: u64, least: u8) -> u64 {
     // Seven bits and 127 make no carry out of a byte.
-    ((word & each(0x7f)) + each(0x80 - least) | word) & each(0x80)
+    (((word & each(0x7f)) + each(0x80 - least)) | word) & each(0x80)
 }
 
 /// The highest bit of each byte that is not zero.

@@ -48,9 +48,6 @@ fn part(trainable: &str) -> Step {
     Step { trainable: Trainable::parse(trainable).unwrap(), ..Step::published(Stage::Training) }
 }
 
-/// What the steps of a grid compute with.
-const PRECISIONS: [Precision; 2] = [Precision::Fp32, Precision::AmpBf16];
-
 /// Shown, so that a failure says of what.
 fn told(network: &Network, step: Step, batch: u64) -> Pair {
     told_by(&worker(), network, step, batch)
