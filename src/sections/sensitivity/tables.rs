@@ -177,8 +177,9 @@ fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
     let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
     let mut table = Table::new(title, [of].into_iter().chain(heads));
     for row in epochs.chunk_by(|(a, _), (b, _)| a == b) {
-        let shown = row.iter().filter(|(_, epoch)| SHOWN.contains(&epoch.memory_percent));
-        let cells: Vec<Cell> = shown.map(|(_, epoch)| Cell::Text(estimate(&epoch.seconds))).collect();
+        // A profile that somebody changed may lack some.
+        let shown = SHOWN.map(|percent| row.iter().find(|(_, epoch)| epoch.memory_percent == percent));
+        let cells = shown.map(|found| Cell::from(found.map(|(_, epoch)| Cell::Text(estimate(&epoch.seconds)))));
         table.row([Cell::from(row[0].0)].into_iter().chain(cells));
     }
     (!epochs.is_empty()).then_some(table)
