@@ -167,6 +167,11 @@ mod tests {
         Window { padding, ..Window::square(kernel, stride, 0) }
     }
 
+    /// As a program that sets weights does it: autograd is not to know.
+    fn fill(executable: &Executable, value: f64) {
+        tch::no_grad(|| executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(value))));
+    }
+
     fn values(tensor: &Tensor) -> Vec<f64> {
         Vec::try_from(tensor.flatten(0, -1).to_kind(tch::Kind::Double)).unwrap()
     }
@@ -184,7 +189,7 @@ mod tests {
         let linear = builder.add("linear", Op::Linear(Linear { out_features: 1, bias: true }), &[flat]).unwrap();
         let network = builder.finish(linear);
         let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
-        executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(1.0)));
+        fill(&executable, 1.0);
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
         // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
         // Sums over 2x2 plus a bias of 1: 4 3 / 11 7. Clipped at 6: 4 3 / 6 6. Largest 6, mean 4.75, sum plus bias 11.75.
@@ -314,7 +319,7 @@ mod tests {
         builder.share(second, first).unwrap();
         let network = builder.finish(second);
         let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
-        executable.parameters().for_each(|parameter| drop(parameter.shallow_clone().fill_(2.0)));
+        fill(&executable, 2.0);
         // 5 x 2 + 2, then times 2.
         assert_eq!(values(&executable.forward(&[Tensor::from_slice(&[5f32]).view([1, 1])]).unwrap()), [24.0]);
     }
