@@ -39,13 +39,7 @@ impl Draw for Scatter {
         let values = || self.series.iter().flat_map(|series| &series.data).flat_map(|point| [point.x, point.y]);
         let frame = Frame::new(&mut drawing, Ruler::around(&self.x, values()), Ruler::around(&self.y, values()));
         self.draw_band(&mut drawing, &frame);
-        for (i, series) in self.series.iter().enumerate() {
-            for point in &series.data {
-                if let Some(at) = frame.at(point.x, point.y) {
-                    drawing.add(Mark::marker(at, i, series.ink(i)).tip(&point.label));
-                }
-            }
-        }
+        draw_points(&mut drawing, &frame, &self.series);
         drawing
     }
 
@@ -55,6 +49,17 @@ impl Draw for Scatter {
 
     fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
         numbers([&self.x, &self.y], &self.series)
+    }
+}
+
+/// Marks every point that lies on the frame, each series in its own way, with its label under the pointer.
+pub(super) fn draw_points(drawing: &mut Drawing, frame: &Frame, series: &[Series<Point>]) {
+    for (i, series) in series.iter().enumerate() {
+        for point in &series.data {
+            if let Some(at) = frame.at(point.x, point.y) {
+                drawing.add(Mark::marker(at, i, series.ink(i)).tip(&point.label));
+            }
+        }
     }
 }
 

@@ -61,13 +61,7 @@ impl Draw for Tradeoff {
         let frame = self.frame(&mut drawing);
         self.references.iter().for_each(|reference| draw_reference(&mut drawing, &frame, reference));
         drawing.add(Mark::lines(vec![self.front(&frame)], Ink::MUTED, 1.5));
-        for (i, series) in self.series.iter().enumerate() {
-            for point in &series.data {
-                if let Some(at) = frame.at(point.x, point.y) {
-                    drawing.add(Mark::marker(at, i, series.ink(i)).tip(&point.label));
-                }
-            }
-        }
+        scatter::draw_points(&mut drawing, &frame, &self.series);
         drawing
     }
 
