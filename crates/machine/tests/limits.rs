@@ -479,6 +479,11 @@ fn other_programs_that_use_the_cpus_are_told() {
 /// back then, but not all of the time.
 #[test]
 fn other_programs_that_use_the_cpu_of_a_quota_now_and_then_are_told() {
+    // What a profiler uses itself counts for no other program, wherever it does: the tests beside this one would be that profiler.
+    if std::env::var_os(PART).is_none() {
+        let mut alone = part("other_programs_that_use_the_cpu_of_a_quota_now_and_then_are_told", Path::new("."));
+        return assert!(alone.status().unwrap().success(), "in a process of its own");
+    }
     let limiter = open(None);
     let ours = sched_getaffinity(Pid::from_raw(0)).unwrap();
     let first = (0..CpuSet::count()).find(|cpu| ours.is_set(*cpu).unwrap()).unwrap().to_string();
