@@ -103,7 +103,7 @@ class Prediction(Shown):
         rows = tuple((
             str(one.batch), tables.memory(one.tensors_bytes), tables.memory(one.memory_bytes),
             tables.ends(one.memory_low_bytes, one.memory_high_bytes, tables.memory), tables.time(one.latency_ms),
-            tables.ends(one.latency_low_ms, one.latency_high_ms, tables.time), _verdict(one)) for one in self.points)
+            tables.ends(one.latency_low_ms, one.latency_high_ms, tables.time), tables.verdict(one.verdict, one.fits_probability)) for one in self.points)
         largest = max(one.batch for one in self.points)
         parts = [
             _parts("memory at its peak, batch size %d" % largest, "component", self.components, tables.memory),
@@ -135,7 +135,7 @@ class Devices(Shown):
         heads = ("device", "batch size", "tensors", "memory up to", "latency", "verdict", "safe batch")
         rows = tuple((
             one.device, str(point.batch), tables.memory(point.tensors_bytes), tables.memory(point.memory_high_bytes),
-            tables.ends(point.latency_low_ms, point.latency_high_ms, tables.time), _verdict(point),
+            tables.ends(point.latency_low_ms, point.latency_high_ms, tables.time), tables.verdict(point.verdict, point.fits_probability),
             "–" if one.safe_batch is None else str(one.safe_batch)) for one in self.predictions for point in one.points)
         first = self.predictions[0]
         return [Table("%s of %s: a prior of every device" % (first.stage, first.network), heads, rows)]
@@ -199,9 +199,3 @@ def _shares(parts: Mapping[str, Sequence[Mapping[str, Any]]], kind: str, unit: s
 def _parts(title: str, kind: str, shares: Sequence[Share], show: Any) -> Table:
     rows = tuple((one.name, show(one.amount), "%.1f %%" % (100 * one.share)) for one in shares)
     return Table(title, (kind, "amount", "share"), rows)
-
-
-def _verdict(point: Point) -> str:
-    if point.verdict is None:
-        return "–"
-    return "%s (%.0f %%)" % (point.verdict, 100 * (point.fits_probability or 0.0))

@@ -43,12 +43,10 @@ def predict(
 
     Raises `NetworkError` where the module cannot be read, `ProgramError` where the program refuses what was asked.
     """
-    if (fingerprint is None) == (target is None):
-        raise Error("predict asks either a fingerprint or a target\n  expected: fingerprint=\"fingerprinting/orin/imagenet\", for example, or target=\"orin\"")
+    asked = source("predict", fingerprint, target)
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
-    words = [*_source(fingerprint, target), *_step(module, stage, optimizer, settings), *_batches(network, batch_sizes)]
-    told = network.ask("predict", *words, *(["--mem-limit=%s" % amount(mem_limit)] if mem_limit is not None else []))
+    told = network.ask("predict", *asked, *step(module, stage, optimizer, settings), *_batches(network, batch_sizes), *limit(mem_limit))
     devices = tuple(Prediction._told(network.name, device, [*network.warnings, *told["warnings"]]) for device in told.get("devices", [told]))
     return Devices(devices) if _is_list(target) else devices[0]
 
@@ -65,17 +63,14 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Memory of a step of `model` on `inputs`, simulated: nothing runs, and no device is needed.
 
-    `target` is the kind of device, by default `"cuda"` where the model lies on a GPU, else `"cpu"`. Gradients are freed before each step, as
-    `zero_grad()` does, unless `zero_grad="keep"` is said. The other arguments are those of `predict`.
+    `target` is the kind of device, by default `"cuda"` where the model lies on a GPU, else `"cpu"`. The other arguments are those of `predict`.
 
     Raises as `predict` does.
     """
     module = _network.unwrapped(model)
     network = _network.read(module, inputs, stage, name)
     target = os.fspath(target) if target is not None else _place(module)
-    if stage == "training":
-        settings.setdefault("zero_grad", "free")
-    words = ("--target=%s" % target, *_step(module, stage, optimizer, settings), *_batches(network, None))
+    words = ("--target=%s" % target, *step(module, stage, optimizer, settings), *_batches(network, None))
     told = network.ask("predict", *words)
     answer = told["networks"][0]
     point = answer["predictions"][0]
@@ -86,18 +81,27 @@ def estimate_memory(
         _network=network, _words=words)
 
 
-def _source(fingerprint: Any, target: Any) -> List[str]:
+def source(verb: str, fingerprint: Any, target: Any) -> List[str]:
+    """What answers, as options of the program."""
+    if (fingerprint is None) == (target is None):
+        raise Error("%s asks either a fingerprint or a target\n  expected: fingerprint=\"fingerprinting/orin/imagenet\", for example, or target=\"orin\"" % verb)
     if fingerprint is not None:
         return ["--fingerprint=%s" % os.fspath(fingerprint)]
     return ["--target=%s" % (",".join(map(os.fspath, target)) if _is_list(target) else os.fspath(target))]
 
 
+def step(module: Any, stage: str, optimizer: Any, settings: Dict[str, Any]) -> List[str]:
+    """What the step does, likewise."""
+    return ["--stage=%s" % stage, *_settings.words(_settings.of(module, stage, optimizer, settings))]
+
+
+def limit(memory: Optional[Amount]) -> List[str]:
+    """What it must fit into, likewise."""
+    return [] if memory is None else ["--mem-limit=%s" % amount(memory)]
+
+
 def _is_list(target: Any) -> bool:
     return target is not None and not isinstance(target, (str, os.PathLike))
-
-
-def _step(module: Any, stage: str, optimizer: Any, settings: Dict[str, Any]) -> List[str]:
-    return ["--stage=%s" % stage, *_settings.words(_settings.of(module, stage, optimizer, settings))]
 
 
 def _batches(network: Any, asked: Optional[Sequence[int]]) -> List[str]:

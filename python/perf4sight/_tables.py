@@ -8,7 +8,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 @dataclass(frozen=True)
 class Table:
-    """Cells under headings; those that begin with a digit stand to the right."""
+    """Cells under headings; numbers stand to the right."""
 
     title: str
     columns: Tuple[str, ...]
@@ -26,7 +26,7 @@ class Table:
     def _numbers(self) -> List[bool]:
         def is_number(place: int) -> bool:
             cells = [row[place] for row in self.rows if row[place] not in ("", "–")]
-            return bool(cells) and all(cell[0].isdigit() for cell in cells)
+            return bool(cells) and all(cell.lstrip("+-")[:1].isdigit() for cell in cells)
         return [is_number(place) for place in range(len(self.columns))]
 
     def html(self) -> str:
@@ -78,3 +78,8 @@ def time(value: Optional[float]) -> str:
 def ends(low: Optional[float], high: Optional[float], show: Callable[[Optional[float]], str]) -> str:
     """Both ends of an interval."""
     return "–" if low is None or high is None else "%s – %s" % (show(low), show(high))
+
+
+def verdict(word: Optional[str], probability: Optional[float]) -> str:
+    """Whether it fits, and how sure that it does is."""
+    return "–" if word is None else "%s (%.0f %%)" % (word, 100 * (probability or 0.0))

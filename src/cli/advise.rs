@@ -71,7 +71,7 @@ impl Advise {
             device: self.device,
             dataset: self.dataset,
             dims: onnx::dims(self.dims)?,
-            html: self.html,
+            output: self.html.into_iter().collect(),
         })
     }
 }

@@ -55,7 +55,9 @@ impl Inspect {
             None if self.memory => Stage::Training,
             None => Stage::Inference,
         };
-        let workload = Workload { step: self.step.changes(stage)?.of(Step::published(stage)), batch: self.bs };
+        // Layers cost the same whatever becomes of gradients.
+        let asked = if self.memory { Step::usual(stage) } else { Step::published(stage) };
+        let workload = Workload { step: self.step.changes(stage)?.of(asked), batch: self.bs };
         workload.check()?;
         let device = self.target.unwrap_or_else(|| "cpu".to_owned());
         Ok(inspect::Inspect {

@@ -13,8 +13,8 @@ pub(super) struct StepArguments {
     #[arg(long, value_parser = Optimizer::ALL.map(Optimizer::name))]
     optimizer: Option<String>,
 
-    /// What becomes of gradients; by default as in the steps that were profiled, with another optimizer free, as PyTorch does, but keep
-    /// with sgd, as published
+    /// What becomes of gradients; by default free, as PyTorch does; where steps were profiled as in these, and with sgd instead of their
+    /// optimizer keep, as published
     #[arg(long, value_parser = ZeroGrad::ALL.map(ZeroGrad::name))]
     zero_grad: Option<String>,
 

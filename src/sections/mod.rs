@@ -4,6 +4,7 @@
 //! that is a [`Verb`](crate::frame::Verb), and a file in `cli/` with its arguments, which one variant of `cli::Command` names.
 
 pub mod advise;
+mod asking_keys;
 pub mod breakdown;
 pub mod calibrate;
 mod course;
@@ -36,6 +37,7 @@ pub static SPECS: &[&Spec] = &[
     &profile::SPEC,
     &fingerprint::SPEC,
     &predict::SPEC,
+    &advise::SPEC,
     &record::SPEC,
     &breakdown::SPEC,
     &sensitivity::SPEC,

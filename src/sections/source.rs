@@ -1,5 +1,6 @@
 //! What answers: fingerprints of a device that was measured, or what is believed of kinds of devices before that.
 
+use crate::config::Values;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
 use crate::frame::{Context, KeyedPath};
@@ -38,6 +39,28 @@ pub(super) struct Expected<'a> {
 }
 
 impl Source {
+    /// What the keys `fingerprint`, `target` and `device_name` of a section say: fingerprints, or what is believed of the targets; never both.
+    ///
+    /// # Errors
+    /// Both, or kinds of devices that nobody knows, with their place.
+    pub(super) fn parse(values: &Values<'_>, targets: Option<Vec<String>>) -> Result<Self> {
+        // An empty list names no device, as if the key were not there.
+        let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
+            return Ok(Source::Fingerprint(values.get("fingerprint")?));
+        };
+        match ["fingerprint", "device_name"].into_iter().find(|key| values.writes(key)) {
+            Some(key) => Err(values
+                .error("target", format!("{key} is there, too"))
+                .expected("either fingerprints of a device that was measured, or target")
+                .help(format!("leave out {key}, or target"))),
+            None => {
+                let source = Source::Targets(targets);
+                source.check().map_err(|error| values.placed("target", error))?;
+                Ok(source)
+            }
+        }
+    }
+
     /// What answers, of every device asked about, and about which step; at least one.
     ///
     /// # Errors
@@ -66,6 +89,14 @@ impl Source {
                 let mut names = each(words).into_iter().filter(|word| !Platform::is_file(word));
                 names.try_for_each(|word| Platform::named(word).map(drop))
             }
+        }
+    }
+
+    /// Whether it is of one device.
+    pub(super) fn is_one(&self) -> bool {
+        match self {
+            Source::Fingerprint(_) => true,
+            Source::Targets(words) => each(words).len() == 1,
         }
     }
 
@@ -110,7 +141,7 @@ impl Expected<'_> {
 
     fn believed(&self, word: &str, context: &mut Context) -> Result<Device> {
         let dataset = self.dataset.unwrap_or(Dataset::Imagenet.name());
-        let step = self.changes.of(Step::published(self.stage));
+        let step = self.changes.of(Step::usual(self.stage));
         told(Fingerprints::before(word, dataset, step, &Platform::named_or_read(word)?), step, context)
     }
 }

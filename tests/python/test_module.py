@@ -107,6 +107,40 @@ class Predictions(unittest.TestCase):
         self.assertEqual(plain, wrapped)
 
 
+class Advice(unittest.TestCase):
+    def test_what_fits_is_told_with_what_it_changes(self):
+        asked = dict(target="cpu", optimizer="adamw")
+        need = perf4sight.predict(Images(), IMAGES, batch_sizes=[256], mem_limit="64GiB", **asked).at(256).need_bytes
+        limit = need * 2 // 3
+        advice = perf4sight.advise(Images(), IMAGES, batch=256, mem_limit=limit, **asked)
+        self.assertEqual((advice.fits, advice.asked.need_bytes, advice.limit_bytes, advice.prior), (False, need, limit, True))
+        self.assertTrue(advice.fitting[0].learns_the_same)
+        for way in advice.fitting:
+            changes = dict(way.changes)
+            again = perf4sight.predict(Images(), IMAGES, batch_sizes=[int(changes.pop("batch", 256))], mem_limit=limit, **dict(asked, **changes))
+            self.assertEqual((again.fits, again.points[0].memory_bytes), (True, way.memory_bytes), way.change)
+        self.assertEqual({way.learns_the_same for way in advice.helps_most}, {True, False})
+        self.assertTrue(all(way.need_bytes < need for way in advice.helps_most))
+        for told in (str(advice), advice._repr_html_()):
+            for words in ("fits, and learns the same", "every change by itself", "checkpoint = 4 segments"):
+                self.assertIn(words, told)
+
+    def test_what_fits_as_asked_needs_no_change(self):
+        advice = perf4sight.advise(Images(), IMAGES, fingerprint=FINGERPRINT, mem_limit="8GiB")
+        self.assertEqual((advice.fits, advice.asked.batch, len(advice.fitting), advice.nearest), (True, 4, 1, None))
+        with self.assertRaisesRegex(perf4sight.Error, "advise asks either a fingerprint or a target"):
+            perf4sight.advise(Images(), IMAGES)
+        with self.assertRaisesRegex(perf4sight.ProgramError, "orin,cpu"):
+            perf4sight.advise(Images(), IMAGES, target=["orin", "cpu"])
+
+    def test_gradients_are_freed_where_nobody_profiled_what_becomes_of_them(self):
+        # torch.optim.Optimizer.zero_grad: set_to_none=True by default.
+        ways = [perf4sight.advise(Images(), IMAGES, target="cpu").asked, perf4sight.predict(Images(), IMAGES, target="cpu"),
+                perf4sight.estimate_memory(Images(), IMAGES)]
+        self.assertEqual({way.step for way in ways}, {"zero_grad=free"})
+        self.assertEqual(perf4sight.predict(Images(), IMAGES, fingerprint=FINGERPRINT).step, "published")
+
+
 class Untouched(unittest.TestCase):
     def test_the_module_stays_as_it_is(self):
         model = Images().eval()

@@ -158,3 +158,40 @@ fn a_page_shows_what_was_found() {
     }
     assert!(page.matches("role=\"img\"").count() >= 2);
 }
+
+/// A section says what the verb does, in a chain that ends with it.
+#[test]
+fn a_section_advises_as_the_verb_does() {
+    let config = "[advise]\nnetwork = resnet18\ntarget = cpu\nbs = 16\noptimizer = adamw\nmem_limit = 450MiB\noutput = ['told.json', 'told.html']\n";
+    let scene = Scene::new().file("config.ini", config);
+    scene
+        .run("--config-file config.ini --check")
+        .succeeds()
+        .prints("advises on training of resnet18 for cpu, of which nothing was measured");
+    scene.run("--config-file config.ini").succeeds().prints("Fits, and learns the same");
+    let told: Value = serde_json::from_str(&scene.read("told.json")).unwrap();
+    let verb = advise("resnet18 --target cpu --batch 16 --optimizer adamw --mem-limit 450MiB --json").succeeds().json();
+    for key in ["asked", "fits", "single", "helps_most", "left_out", "answer"] {
+        assert_eq!(told[key], verb[key], "{key}");
+    }
+    assert!(scene.read("told.html").contains("Time against memory"));
+    let wrong = |set: &str| scene.run(&format!("--config-file config.ini --set advise.{set}")).fails(3);
+    wrong("fingerprint=somewhere").says("config.ini:3: [advise] target: fingerprint is there, too");
+    wrong("target=all").says("advise.target=all: advice is of one device");
+    wrong("network=resnet19").says("did you mean \"resnet18\"?");
+    wrong("bs=0").says("[advise] bs");
+    wrong("accumulate=32").says("accumulate = 32 leaves passes without a sample");
+    wrong("output=told.csv").says("told.csv has an unknown ending");
+}
+
+/// Who profiled nothing is told of what PyTorch does by default: gradients that are freed (`zero_grad(set_to_none=True)`).
+#[test]
+fn without_a_profile_gradients_are_freed_by_default() {
+    let step =
+        |arguments: &str| advise(&format!("resnet18 --target cpu --batch 4 {arguments} --json")).succeeds().json();
+    assert_eq!(step("")["step"], "zero_grad=free");
+    assert_eq!(step("--zero-grad keep")["step"], "published");
+    let fingerprint =
+        format!("resnet18 --fingerprint {}/fingerprinting/epyc-1-core/imagenet --batch 4 --json", crate::ROOT);
+    assert_eq!(advise(&fingerprint).succeeds().json()["step"], "published");
+}

@@ -73,7 +73,8 @@ fn memory_over_a_step_is_what_paper_and_pencil_say() {
     let linear = Op::Linear(Linear { out_features: 6, bias: true });
     let output = builder.add("fc", linear, &[builder.input()]).unwrap();
     let scene = Scene::new().file("small.onnx", onnx::to_bytes(&builder.finish(output)));
-    let json = scene.run("inspect small.onnx --memory --bs 2 --json --html page.html").succeeds().json();
+    let json =
+        scene.run("inspect small.onnx --memory --zero-grad keep --bs 2 --json --html page.html").succeeds().json();
     let memory = &json["memory"];
     let operations = memory["operations"].as_array().unwrap();
     let told: Vec<(&str, u64)> = operations

@@ -35,7 +35,10 @@ fn tensors_take_what_a_counting_allocator_counted() {
         ("alexnet", "inference", [237.7, 241.4, 265.9]),
     ];
     for (network, stage, mib) in counted {
-        let json = predict(&format!("{network} --target cpu --stage {stage} --bs 1,4,16 --json")).succeeds().json();
+        // What was counted kept its gradients.
+        let kept = if stage == "training" { "--zero-grad keep" } else { "" };
+        let json = predict(&format!("{network} --target cpu --stage {stage} {kept} --bs 1,4,16 --json"));
+        let json = json.succeeds().json();
         for (told, counted) in json["networks"][0]["predictions"].as_array().unwrap().iter().zip(mib) {
             let tensors = number(&told["tensors_bytes"]) / 1048576.0;
             assert!((tensors - counted).abs() < 0.051, "{network}: {tensors} MiB, counted {counted}");
@@ -49,7 +52,8 @@ fn steps_in_brain_floats_take_what_pytorch_counted() {
     // MiB that workers/torch_worker.py counted with PyTorch 2.11, batch 4, training.
     let counted = [("resnet18", "amp_bf16", 217.0), ("alexnet", "amp_bf16", 930.6), ("resnet18", "bf16", 126.5)];
     for (network, precision, mib) in counted {
-        let outcome = predict(&format!("{network} --target cpu --precision {precision} --bs 4 --json")).succeeds();
+        let asked = format!("{network} --target cpu --zero-grad keep --precision {precision} --bs 4 --json");
+        let outcome = predict(&asked).succeeds();
         let told = point(&outcome.json()).clone();
         let tensors = number(&told["tensors_bytes"]) / 1048576.0;
         assert!((tensors / mib - 1.0).abs() < 0.02, "{network}, {precision}: {tensors} MiB, counted {mib}");
@@ -159,8 +163,10 @@ fn tensors_take_what_the_published_board_reserved() {
 fn a_device_that_nobody_measured_says_so_everywhere() {
     let prior = "a prior: nothing was measured on this device";
     let page = predict("resnet18 --target orin --bs 4,16").succeeds();
-    let page =
-        page.prints(prior).prints("training of resnet18 on orin: a prior").prints("Simulated memory at its peak");
+    let page = page
+        .prints(prior)
+        .prints("training (zero_grad = free) of resnet18 on orin: a prior")
+        .prints("Simulated memory at its peak");
     // What a module of this kind has differs, from 4 GB to 64: it is asked for.
     let page = page.prints(" in all; nothing says what a step must fit into: give --mem-limit (mem_limit)");
     assert!(!page.stdout().contains("verdict") && !page.stdout().contains("Latency by class"), "{page}");
@@ -263,7 +269,7 @@ fn fingerprints_and_targets_exclude_each_other() {
 #[test]
 fn another_step_is_asked_of_what_is_believed_too() {
     let asked = |more: &str| predict(&format!("vgg11 --target cpu --bs 64 --json {more}")).succeeds().json();
-    let [plain, adam] = ["", "--optimizer adam --zero-grad keep"].map(asked);
+    let [plain, adam] = ["--zero-grad keep", "--optimizer adam --zero-grad keep"].map(asked);
     // Two numbers are remembered of each of the 132,863,336 weights instead of one; so large a batch needs most in its backward pass.
     let more = number(&point(&adam)["tensors_bytes"]) - number(&point(&plain)["tensors_bytes"]);
     assert_eq!(more, 4.0 * 132_863_336.0);

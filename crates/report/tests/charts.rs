@@ -287,6 +287,34 @@ fn the_highest_of_many_stretches_is_seen() {
     assert!(((b[0] - a[0]) / a[2] - 0.7).abs() < 0.01 && b[2] < 10.0, "{told:?}");
 }
 
+/// Letters upon a filling are hard to read, and letters upon letters not at all.
+#[test]
+fn names_of_places_stand_above_what_is_piled_up_and_apart() {
+    let places = (0..=100).map(f64::from).collect();
+    let references = [(50.0, "backward"), (51.0, "peak"), (99.0, "update")];
+    let plot = StackedArea {
+        x: Axis::linear("operation"),
+        y: Axis::linear("memory"),
+        places,
+        series: vec![Series::new("a", vec![10.0; 100])],
+        references: references.map(|(at, name)| Reference::Upright(at, name.into())).into(),
+    };
+    let svg = svg(Plot::StackedArea(plot));
+    let document = Document::parse(&svg).unwrap();
+    let text = |name: &str| {
+        let node = document.descendants().find(|node| node.is_text() && node.text() == Some(name)).unwrap();
+        let node = node.ancestors().find(|node| node.has_tag_name("text")).unwrap();
+        (number(&node, "x"), number(&node, "y"), node.attribute("text-anchor").map(str::to_owned))
+    };
+    let [backward, peak, update] = references.map(|(_, name)| text(name));
+    let filled = document.descendants().find(|node| node.tag_name().name() == "rect" && node.has_children()).unwrap();
+    let top = number(&filled, "y");
+    assert!([&backward, &peak, &update].iter().all(|place| place.1 < top), "{backward:?} {peak:?} {update:?} {top}");
+    // A hundredth of the width is no room for eight letters.
+    assert!((peak.1 - backward.1).abs() > 12.0, "{backward:?} {peak:?}");
+    assert_eq!((update.1, update.2.as_deref()), (backward.1, Some("end")), "what is at the edge stands to its left");
+}
+
 #[test]
 fn spans_lie_below_those_they_begin_in_and_what_is_too_deep_is_counted() {
     let nested =

@@ -1,18 +1,21 @@
-//! `perf4sight advise`: what makes a step fit into memory, and what each way costs.
+//! `[advise]` and `perf4sight advise`: what makes a step fit into memory, and what each way costs.
 
 mod json;
 mod judge;
+mod keys;
 mod levers;
 mod page;
+mod parse;
 mod search;
 mod sentence;
 mod tables;
 
-use super::named::Named;
+use super::NETWORKS;
+use super::named::{self, Named, is_file};
 use super::source::{Device, Expected, Source};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood, file_name};
-use crate::frame::{Context, Summary, Verb};
+use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::memory::Course;
 use crate::network::Network;
 use crate::network::onnx::Dims;
@@ -22,7 +25,11 @@ use crate::workload::{Changes, Quantity, Stage, Workload};
 use judge::Judge;
 use levers::{Lever, normalises};
 use search::{Findings, Search};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The section `[advise]`.
+pub static SPEC: Spec =
+    Spec { table: keys::TABLE, subject: NETWORKS, parse: |values| Ok(Box::new(Advise::parse(values)?)) };
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +52,8 @@ pub struct Advise {
     pub dataset: Option<String>,
     /// Sizes of what a file leaves open.
     pub dims: Dims,
-    /// A page to write as well.
-    pub html: Option<PathBuf>,
+    /// `.json` and `.html` files to write as well.
+    pub output: Vec<PathBuf>,
 }
 
 /// What came of it.
@@ -79,7 +86,7 @@ impl Verb for Advise {
         check_understood(&network)?;
         let asked = Workload { step, batch: self.batch };
         let advice = self.advice(&fingerprints, &network, asked)?;
-        let files = self.write(&advice)?;
+        let files = self.write(&advice, context)?;
         Ok(Summary {
             answer: advice.sentences().join("\n"),
             headline: advice.remarks().join("\n"),
@@ -99,11 +106,20 @@ impl Advise {
             device: self.device.as_deref(),
             dataset: self.dataset.as_deref(),
         };
-        let mut devices = self.source.devices(&expected, context)?;
-        match (devices.pop(), devices.is_empty()) {
-            (Some(device), true) => Ok(device),
-            (Some(_) | None, _) => Err(Error::usage("advice is of one device")
-                .expected("one name or file after --target")
+        self.check()?;
+        // Of one device that is asked about there is one answer.
+        Ok(self.source.devices(&expected, context)?.swap_remove(0))
+    }
+
+    /// Refuses several devices.
+    ///
+    /// # Errors
+    /// They are asked about.
+    fn check(&self) -> Result<()> {
+        match self.source.is_one() {
+            true => Ok(()),
+            false => Err(Error::usage("advice is of one device")
+                .expected("one name or file as target")
                 .help("perf4sight predict --target all tells what fits where")),
         }
     }
@@ -129,7 +145,7 @@ impl Advise {
             findings,
             left_out,
             normalises: normalises(network),
-            course: self.html.as_ref().and_then(|_| about.course(asked.batch)),
+            course: self.output.iter().any(is_page).then(|| about.course(asked.batch)).flatten(),
         })
     }
 
@@ -140,11 +156,36 @@ impl Advise {
             .help("fit one ([fingerprint] with memory_model = True), or ask with --target about a kind of device")
     }
 
-    fn write(&self, advice: &Advice) -> Result<Vec<(&'static str, PathBuf)>> {
-        let Some(file) = &self.html else { return Ok(Vec::new()) };
-        whole_file::save(file, advice.page().to_html())?;
-        Ok(vec![("page", file.clone())])
+    fn write(&self, advice: &Advice, context: &Context) -> Result<Vec<(&'static str, PathBuf)>> {
+        for file in &self.output {
+            let text = match is_page(file) {
+                true => advice.page().to_html(),
+                false => format!("{:#}\n", advice.json(context.warnings())),
+            };
+            whole_file::save(file, text)?;
+        }
+        Ok(self.output.iter().map(|file| ("advice", file.clone())).collect())
     }
+}
+
+impl Section for Advise {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+        // What an earlier section will have written by then is no name.
+        let network = Some(&self.network).filter(|word| !foreseen.exists(Path::new(word)));
+        network.map_or(Ok(()), |word| named::check(word)).map_err(Error::configured)?;
+        let absent = network.filter(|word| is_file(word)).map(|word| KeyedPath { key: "network", path: word.into() });
+        Ok(Outline {
+            steps: vec![format!("advises on {} of {} {}", self.stage, self.network, self.source.told())],
+            reads: absent.into_iter().chain(self.source.reads()).collect(),
+            writes: self.output.iter().map(|file| KeyedPath { key: "output", path: file.clone() }).collect(),
+            ..Outline::default()
+        })
+    }
+}
+
+/// Whether people look at that file.
+fn is_page(file: &PathBuf) -> bool {
+    file.extension().is_some_and(|ending| ending == "html")
 }
 
 /// What the intervals of both quantities rest on.

@@ -10,9 +10,11 @@ impl Advice {
     pub(super) fn page(&self) -> Page {
         let mut page =
             Page::new(format!("What makes {} fit", self.network), format!("{} on {}", self.asked_words(), self.device));
-        let verdict = self.sentences().into_iter().map(|line| Block::Verdict(self.tone(), sentence(&line)));
+        let asked = Block::Verdict(self.tone_as_asked(), sentence(&self.as_asked()));
+        let found = self.fitting().into_iter().map(|line| Block::Verdict(self.tone(), sentence(&line)));
+        let helping = self.helps_most().into_iter().map(|line| Block::Text(sentence(&line)));
         let chart = self.findings.asked.time.is_some().then(|| Block::Chart(self.chart()));
-        page.chapter("Answer", verdict.chain(chart));
+        page.chapter("Answer", [asked].into_iter().chain(found).chain(helping).chain(chart));
         page.chapter("What fits, and what changes do", self.tables().into_iter().map(Block::Table));
         if let Some(course) = &self.course {
             let what = format!("{} on {}, as asked, batch size {}", self.network, self.device, self.asked.batch);
@@ -23,14 +25,18 @@ impl Advice {
         page
     }
 
+    fn tone_as_asked(&self) -> Tone {
+        match self.findings.asked.need.fits() {
+            true => Tone::Good,
+            false => Tone::Caution,
+        }
+    }
+
+    /// Of what makes it fit: well is what learns the same.
     fn tone(&self) -> Tone {
-        let fits = |same: bool| self.findings.fitting.iter().any(|one| one.learns_the_same == same);
-        if fits(true) {
-            Tone::Good
-        } else if fits(false) {
-            Tone::Caution
-        } else {
-            Tone::Bad
+        match self.findings.fitting.iter().any(|one| one.learns_the_same) {
+            true => Tone::Good,
+            false => Tone::Caution,
         }
     }
 
@@ -54,7 +60,7 @@ impl Advice {
                 .into_iter()
                 .collect(),
         };
-        let caption = "Left takes less time, below needs less memory: the line joins what nothing else betters in both. Under the pointer, which change it is.";
+        let caption = "Left takes less time, below needs less memory: each line joins what of its kind nothing betters in both. Under the pointer, which change it is.";
         Chart::new("Time against memory", caption, Plot::Tradeoff(plot))
     }
 

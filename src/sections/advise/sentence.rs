@@ -20,7 +20,7 @@ impl Advice {
         sentences
     }
 
-    fn as_asked(&self) -> String {
+    pub(super) fn as_asked(&self) -> String {
         let asked = &self.findings.asked;
         let needs = format!("as asked, {}, it needs {}", self.asked_words(), asked.need.counted);
         let place = self.place();
@@ -51,7 +51,7 @@ impl Advice {
     }
 
     /// What makes it fit, where it does not.
-    fn fitting(&self) -> Vec<String> {
+    pub(super) fn fitting(&self) -> Vec<String> {
         let asked = &self.findings.asked;
         if asked.need.verdict.is_none() || asked.need.fits() {
             return Vec::new();
@@ -92,7 +92,7 @@ impl Advice {
     }
 
     /// The single change that saves the most, and the one that does of those that learn the same.
-    fn helps_most(&self) -> Vec<String> {
+    pub(super) fn helps_most(&self) -> Vec<String> {
         let told = |one: &Judged| {
             let saved = Bytes::from_mib(self.findings.asked.need.counted.value() - one.need.counted.value());
             format!("{}: {saved} less{}", self.words(one), self.cost(one))

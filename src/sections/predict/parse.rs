@@ -26,7 +26,7 @@ impl Predict {
         step::check_batches(values, changes.of(Step::published(stage)), &batches)?;
         let predict = Predict {
             networks: values.get("networks")?,
-            source: source(values)?,
+            source: Source::parse(values, values.get("target")?)?,
             batches,
             stage,
             changes,
@@ -40,24 +40,5 @@ impl Predict {
         };
         predict.check().map_err(|error| values.placed("require_fit", error))?;
         Ok(predict)
-    }
-}
-
-/// Fingerprints, or what is believed of devices; never both.
-fn source(values: &Values<'_>) -> Result<Source> {
-    // An empty list names no device, as if the key were not there.
-    let Some(targets) = values.get::<Option<Vec<String>>>("target")?.filter(|targets| !targets.is_empty()) else {
-        return Ok(Source::Fingerprint(values.get("fingerprint")?));
-    };
-    match ["fingerprint", "device_name"].into_iter().find(|key| values.writes(key)) {
-        Some(key) => Err(values
-            .error("target", format!("{key} is there, too"))
-            .expected("either fingerprints of a device that was measured, or target")
-            .help(format!("leave out {key}, or target"))),
-        None => {
-            let source = Source::Targets(targets);
-            source.check().map_err(|error| values.placed("target", error))?;
-            Ok(source)
-        }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::line::draw_reference;
 use super::{Axis, COLUMN, Draw, Entry, Reference, Series, filled_legend, named};
-use crate::drawing::{Area, Drawing, Frame, Ruler};
+use crate::drawing::{Anchor, Area, Drawing, FONT, Frame, Mark, Ruler, text_width};
 use crate::table::{Cell, Column, significant};
+use crate::theme::Ink;
 
 /// Heights stacked upon each other, at places that ascend.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +25,9 @@ const HEIGHT: f64 = 380.0;
 
 /// Stretches narrower than this are drawn as one, as high as the highest of them, in pixels.
 const SEEN: f64 = 3.0;
+
+/// A line of names in pixels, and the share of the height above what is drawn that is left free for it.
+const NAMES: (f64, f64) = (16.0, 0.07);
 
 /// Edges that lie no further apart are one, in pixels.
 const SAME: f64 = 0.5;
@@ -52,8 +56,39 @@ impl StackedArea {
             }
         }
         up.extend(self.stretches().map(|stretch| self.sum(stretch)));
+        let highest = up.iter().copied().fold(0.0, f64::max);
+        up.push(highest * (1.0 + NAMES.1 * self.uprights().count() as f64));
         let x = Axis::linear(&self.x.label);
         Frame::new(drawing, Ruler::within(&x, across.into_iter()), Ruler::from_zero(&self.y, up.into_iter()))
+    }
+
+    fn uprights(&self) -> impl Iterator<Item = (f64, &str)> {
+        self.references.iter().filter_map(|reference| match reference {
+            Reference::Upright(at, name) => Some((*at, name.as_str())),
+            Reference::Level(..) => None,
+        })
+    }
+
+    /// Where something changes, with its name above what is drawn: each in the first line where it touches none of those to its left.
+    fn draw_uprights(&self, drawing: &mut Drawing, frame: &Frame) {
+        let mut uprights: Vec<(f64, &str)> = self.uprights().collect();
+        uprights.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let mut ends: Vec<f64> = Vec::new();
+        for (at, name) in uprights {
+            let [Some(from), Some(to)] = [frame.y.low, frame.y.high].map(|y| frame.at(at, y)) else { continue };
+            drawing.add(Mark::dashed(vec![from, to], Ink::MUTED));
+            let wide = text_width(name, FONT) + 10.0;
+            // What has no room to its right stands to the left.
+            let is_right = to.0 + wide <= frame.area.right;
+            let (left, anchor) = if is_right { (to.0, Anchor::Start) } else { (to.0 - wide, Anchor::End) };
+            let line = ends.iter().position(|end| *end <= left).unwrap_or(ends.len());
+            match ends.get_mut(line) {
+                Some(end) => *end = left + wide,
+                None => ends.push(left + wide),
+            }
+            let across = if is_right { to.0 + 5.0 } else { to.0 - 5.0 };
+            drawing.add(Mark::text(name, (across, to.1 + NAMES.0 * (line as f64 + 0.5)), anchor, Ink::TEXT));
+        }
     }
 
     /// Stretches that are wide enough to be seen, from left to right: where one begins and ends, and which of those it is drawn for is the
@@ -108,7 +143,9 @@ impl Draw for StackedArea {
             let tip = format!("{}: at most {}", series.name, significant(most));
             self.areas(&frame, i).into_iter().for_each(|area| drawing.fill(area, series.filling(i), &tip));
         }
-        self.references.iter().for_each(|reference| draw_reference(&mut drawing, &frame, reference));
+        let levels = self.references.iter().filter(|reference| matches!(reference, Reference::Level(..)));
+        levels.for_each(|reference| draw_reference(&mut drawing, &frame, reference));
+        self.draw_uprights(&mut drawing, &frame);
         drawing
     }
 

@@ -1,10 +1,9 @@
-//! Two costs of many choices against each other, and those that nothing betters in both.
+//! Two costs of many choices against each other, and those of each group that nothing else of it betters in both.
 
 use super::line::draw_reference;
 use super::{Axis, Draw, Entry, Point, Reference, Series, marker_legend, scatter};
 use crate::drawing::{Drawing, Frame, Mark, Point as Place, Ruler};
 use crate::table::{Cell, Column};
-use crate::theme::Ink;
 
 /// Choices by what each costs in two ways; of either less is better.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,22 +36,6 @@ impl Tradeoff {
         let (x, y) = (Ruler::around(&self.x, across.into_iter()), Ruler::around(&self.y, up.into_iter()));
         Frame::new(drawing, x, y)
     }
-
-    /// Those that no other betters in both, from left to right, as steps: between two of them nothing is better than the left one.
-    fn front(&self, frame: &Frame) -> Vec<Place> {
-        let mut places: Vec<Place> = self.points().filter_map(|point| frame.at(point.x, point.y)).collect();
-        // On the drawing what is less lies lower, which is further from its top.
-        places.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
-        let mut steps: Vec<Place> = Vec::new();
-        for place in places {
-            match steps.last() {
-                Some(&(_, lowest)) if place.1 <= lowest => {}
-                Some(&(_, lowest)) => steps.extend([(place.0, lowest), place]),
-                None => steps.push(place),
-            }
-        }
-        steps
-    }
 }
 
 impl Draw for Tradeoff {
@@ -60,7 +43,9 @@ impl Draw for Tradeoff {
         let mut drawing = Drawing::new(width, HEIGHT);
         let frame = self.frame(&mut drawing);
         self.references.iter().for_each(|reference| draw_reference(&mut drawing, &frame, reference));
-        drawing.add(Mark::lines(vec![self.front(&frame)], Ink::MUTED, 1.5));
+        for (i, series) in self.series.iter().enumerate() {
+            drawing.add(Mark::lines(vec![front(&series.data, &frame)], series.ink(i), 1.5));
+        }
         scatter::draw_points(&mut drawing, &frame, &self.series);
         drawing
     }
@@ -72,4 +57,20 @@ impl Draw for Tradeoff {
     fn numbers(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
         scatter::numbers([&self.x, &self.y], &self.series)
     }
+}
+
+/// Those that no other betters in both, from left to right, as steps: between two of them nothing is better than the left one.
+fn front(points: &[Point], frame: &Frame) -> Vec<Place> {
+    let mut places: Vec<Place> = points.iter().filter_map(|point| frame.at(point.x, point.y)).collect();
+    // On the drawing what is less lies lower, which is further from its top.
+    places.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
+    let mut steps: Vec<Place> = Vec::new();
+    for place in places {
+        match steps.last() {
+            Some(&(_, lowest)) if place.1 <= lowest => {}
+            Some(&(_, lowest)) => steps.extend([(place.0, lowest), place]),
+            None => steps.push(place),
+        }
+    }
+    steps
 }

@@ -208,6 +208,16 @@ impl Step {
         }
     }
 
+    /// The step that is meant where nobody profiled any: as published, but for what PyTorch does by default, whose `zero_grad()` frees gradients
+    /// since 2.0.
+    pub const fn usual(stage: Stage) -> Self {
+        let published = Step::published(stage);
+        match stage {
+            Stage::Training => Step { zero_grad: ZeroGrad::Free, ..published },
+            Stage::Inference => published,
+        }
+    }
+
     /// Bytes of one element of what most operations hand on: under autocast of what products give, which the others mostly pass on. Which
     /// operation hands on what, [`Network::numbers`](crate::network::Network::numbers) says.
     pub fn activation(self) -> u64 {
@@ -370,5 +380,10 @@ mod tests {
         let kept = Step { zero_grad: ZeroGrad::Keep, ..adam.of(published) };
         assert_eq!(adam.of(kept), kept);
         assert_eq!(adam.of(Step::published(Stage::Inference)), Step::published(Stage::Inference));
+        // torch/optim/optimizer.py: `def zero_grad(self, set_to_none: bool = True)`, whatever the optimizer.
+        let sgd = Changes { optimizer: Some(Optimizer::Sgd), ..Changes::default() };
+        for asked in [Changes::default(), sgd, adam] {
+            assert_eq!(asked.of(Step::usual(Stage::Training)).zero_grad, ZeroGrad::Free);
+        }
     }
 }
