@@ -1,9 +1,9 @@
-//! Everything a fingerprint says about one network: prepared once, asked for any batch size.
+//! Everything a fingerprint says about one network: prepared once, asked for any step and batch size.
 
 use super::novelty::{Novelty, Unlike};
 use super::prediction::{
-    Band, Basis, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, TimedOperation,
-    Verdict,
+    Band, Basis, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, Steps,
+    TimedOperation, Verdict,
 };
 use super::rows::Row;
 use super::{Fingerprint, Method, Subject};
@@ -17,7 +17,15 @@ use crate::workload::Step;
 /// (`docs/accuracy/simulated-memory.md`), of which a device's own readings tell nothing.
 const OTHER_PRECISION: f64 = 0.06;
 
-/// One network before a fingerprint.
+/// One network before a fingerprint, to be asked about its steps; what these have in common is found once.
+pub struct Acquainted<'a> {
+    fingerprint: &'a Fingerprint,
+    unlike: Vec<Unlike>,
+    novelty: Novelty,
+    steps: Steps<'a>,
+}
+
+/// One step of a network before a fingerprint.
 pub struct About<'a> {
     fingerprint: &'a Fingerprint,
     unlike: Vec<Unlike>,
@@ -41,7 +49,7 @@ impl Fingerprint {
 
     /// The same, where a step must fit into `limit` instead of the memory of the device that was profiled.
     pub fn about_within<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> About<'a> {
-        self.prepared(network, self.subject.step, limit)
+        self.acquainted(network, limit).prepared(self.subject.step)
     }
 
     /// The same of another step than those that were profiled: its memory is simulated, and of its time all is as fitted but what it does
@@ -51,8 +59,14 @@ impl Fingerprint {
     /// Another stage; another step where the published method was fitted, which knows no physics; a precision that the device lacks, or of
     /// which nothing was timed.
     pub fn about_step<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> Result<About<'a>> {
-        self.check_step(step)?;
-        Ok(self.prepared(network, step, limit))
+        self.acquainted(network, limit).about(step)
+    }
+
+    /// What it says of any step of a network, which must fit into `limit` instead of the memory of the device that was profiled.
+    pub fn acquainted<'a>(&'a self, network: &'a Network, limit: Option<Bytes>) -> Acquainted<'a> {
+        let (novelty, unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
+        let steps = self.fitted.steps(&self.subject, network, &novelty, limit);
+        Acquainted { fingerprint: self, unlike, novelty, steps }
     }
 
     /// Refuses a step that it can say nothing of.
@@ -70,16 +84,28 @@ impl Fingerprint {
             .expected("a fingerprint of that stage, fitted with method = hybrid")
             .help("fit one to rows of that step, or ask for the step that was profiled"))
     }
+}
 
-    fn prepared<'a>(&'a self, network: &'a Network, step: Step, limit: Option<Bytes>) -> About<'a> {
-        let (mut novelty, mut unlike) = (self.profiled.novelty(network), self.profiled.unlike(network));
-        let [asked, profiled] = [step.precision, self.subject.step.precision];
+impl<'a> Acquainted<'a> {
+    /// Its fingerprint says this of one of the steps, or refuses it as [`Fingerprint::about_step`] does.
+    ///
+    /// # Errors
+    /// As [`Fingerprint::about_step`].
+    pub fn about(&self, step: Step) -> Result<About<'a>> {
+        self.fingerprint.check_step(step)?;
+        Ok(self.prepared(step))
+    }
+
+    fn prepared(&self, step: Step) -> About<'a> {
+        let (mut novelty, mut unlike) = (self.novelty.clone(), self.unlike.clone());
+        let own = self.fingerprint.subject.step;
+        let [asked, profiled] = [step.precision, own.precision];
         if asked != profiled {
             novelty.ignorance += OTHER_PRECISION;
             unlike.push(Unlike::Precision { asked, profiled });
         }
-        let predictor = self.fitted.about((&self.subject, step), network, &novelty, limit);
-        About { fingerprint: self, unlike, novelty, is_own_step: step == self.subject.step, predictor }
+        let predictor = (self.steps)(step, &novelty);
+        About { fingerprint: self.fingerprint, unlike, novelty, is_own_step: step == own, predictor }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::latency::LatencyModel;
 use super::memory::MemoryModel;
 use super::novelty::Novelty;
-use super::prediction::Predictor;
+use super::prediction::Steps;
 use super::published::PublishedModel;
 use super::recipe::{Method, Recipe};
 use super::rows::{Attempt, Observations, Row};
@@ -63,19 +63,23 @@ impl Fitted {
         }
     }
 
-    /// What it says of such steps of a network, of which `novelty` tells what nobody has profiled; a step must fit into `limit`, or into the
+    /// What it says of the steps of a network, of which `novelty` tells what nobody has profiled; a step must fit into `limit`, or into the
     /// memory of the device that was profiled.
-    pub(super) fn about<'a>(
+    pub(super) fn steps<'a>(
         &'a self,
-        (subject, step): (&Subject, Step),
+        subject: &'a Subject,
         network: &'a Network,
         novelty: &Novelty,
         limit: Option<Bytes>,
-    ) -> Box<dyn Predictor + 'a> {
+    ) -> Steps<'a> {
         match self {
-            Fitted::Published(published) => Box::new(published.about(subject, network)),
-            Fitted::Latency(latency) => latency.about([subject.step, step], network, novelty),
-            Fitted::Memory(memory) => Box::new(memory.about(step, network, novelty).within(limit)),
+            // It knows the profiled one alone.
+            Fitted::Published(published) => Box::new(move |_, _| Box::new(published.about(subject, network))),
+            Fitted::Latency(latency) => latency.steps(subject.step, network, novelty),
+            Fitted::Memory(memory) => {
+                let acquainted = memory.acquainted(network);
+                Box::new(move |step, novelty| Box::new(acquainted.about(step, novelty).within(limit)))
+            }
         }
     }
 

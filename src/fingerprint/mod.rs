@@ -20,7 +20,7 @@ mod recipe;
 mod rows;
 mod subject;
 
-pub use about::About;
+pub use about::{About, Acquainted};
 pub use calibrate::MOST_ROWS;
 pub use files::{Fingerprints, file_name};
 pub use fitted::left_out_error;

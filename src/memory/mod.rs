@@ -25,20 +25,23 @@ mod replay;
 mod rule;
 mod rules;
 mod schedule;
+mod simulations;
 mod step;
 mod sums;
 
 pub use course::{Course, Leg, Live};
 pub use event::{Phase, Role};
 pub use peak::{Alive, Layer, Peak};
+pub use simulations::Simulations;
 
 use crate::network::Network;
 use crate::platform::Platform;
-use crate::workload::{Accumulate, Step};
+use crate::workload::Step;
 use layout::Layout;
 use layouts::layouts;
 use plan::Plan;
 use schedule::Schedule;
+use std::sync::{Arc, OnceLock};
 
 /// Any batch of more than one: layouts are the same for all.
 const SEVERAL: u64 = 2;
@@ -73,24 +76,35 @@ pub fn channels_last(network: &Network, step: Step) -> Vec<[bool; 2]> {
 pub struct Simulation<'a> {
     network: &'a Network,
     platform: &'a Platform,
-    accumulate: Accumulate,
+    step: Step,
+    schedules: Arc<Schedules>,
+}
+
+/// What happens in steps that are alike but for their samples, each made when it is first asked for.
+#[derive(Debug, Default)]
+struct Schedules {
     /// Of a single sample, whose tensors have views that those of several have not.
-    single: Schedule,
-    schedule: Schedule,
+    single: OnceLock<Schedule>,
+    several: OnceLock<Schedule>,
 }
 
 impl<'a> Simulation<'a> {
     /// Prepares the steps.
     pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
-        let (trained, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
-        let [single, schedule] =
-            [1, SEVERAL].map(|batch| Schedule::new(&Plan::new(&trained, step, platform, batch, &cuts)));
-        Simulation { network, platform, accumulate: step.accumulate, single, schedule }
+        Simulation { network, platform, step, schedules: Arc::default() }
     }
 
     /// What happens to so many samples, and how many of them lie there at a time.
     fn schedule(&self, batch: u64) -> (&Schedule, u64) {
-        let samples = self.accumulate.samples(batch);
-        (if samples == 1 { &self.single } else { &self.schedule }, samples)
+        let samples = self.step.accumulate.samples(batch);
+        let (schedule, least) =
+            if samples == 1 { (&self.schedules.single, 1) } else { (&self.schedules.several, SEVERAL) };
+        (schedule.get_or_init(|| self.scheduled(least)), samples)
+    }
+
+    fn scheduled(&self, batch: u64) -> Schedule {
+        let &Simulation { network, platform, step, .. } = self;
+        let (trained, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
+        Schedule::new(&Plan::new(&trained, step, platform, batch, &cuts))
     }
 }

@@ -2,7 +2,6 @@
 //! parameters are fitted to measured steps, and trees correct, within bounds, what is left. How close it comes stands in `docs/accuracy/latency.md`.
 
 mod accelerator;
-mod changed;
 mod cholesky;
 mod effects;
 mod fit;
@@ -16,23 +15,24 @@ mod posterior;
 mod prepared;
 mod prior;
 mod processor;
+mod promise;
 mod residual;
 mod rules;
 mod sample;
 mod step;
+mod stepped;
 mod term;
 mod terms;
 
 use super::cross_validation::{Folds, Residuals, WIDEST, leave_out, widths};
 use super::novelty::{Novelty, architecture};
-use super::prediction::Predictor;
+use super::prediction::Steps;
 use super::rows::{Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::platform::{Parameter, Platform};
 use crate::records::Variant;
 use crate::workload::Step;
-use changed::Changed;
 use cholesky::Cholesky;
 use effects::Effects;
 use fit::Belief;
@@ -41,12 +41,15 @@ use normal::Normal;
 use observed::{observed, operations, steps};
 use physics::Physics;
 use prepared::{Prepared, strangeness};
-use prior::Believed;
+use prior::{Believed, Drawn};
+use promise::Promise;
 use rayon::prelude::*;
 use residual::Residual;
 use sample::Sample;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use stepped::Stepped;
 use terms::Rules;
 
 /// The fitted latency of one device and stage.
@@ -145,27 +148,30 @@ impl LatencyModel {
         LatencyModel { calibrated, ..self.clone() }
     }
 
-    /// What it says of a network and a step, the second of the two; the first is that which was profiled, if anything was.
-    pub fn about<'a>(
-        &'a self,
-        [own, asked]: [Step; 2],
-        network: &'a Network,
-        novelty: &Novelty,
-    ) -> Box<dyn Predictor + 'a> {
+    /// What it says of the steps of a network, of which `profiled` was, if anything was.
+    pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, novelty: &Novelty) -> Steps<'a> {
         if !self.residual.is_taught() {
-            return Box::new(self.believed(asked, network, novelty));
+            let devices = prior::draw(&self.platform);
+            return Box::new(move |step, novelty| Box::new(self.believed(step, network, novelty, &devices)));
         }
-        let prepared = |step| Prepared::new(self, network, self.physics(step, network), novelty);
-        match own == asked {
-            true => Box::new(prepared(own)),
-            false => Box::new(Changed { own: prepared(own), asked: prepared(asked) }),
-        }
+        let promise = move |step| Promise::new(self, network, step);
+        let own = Arc::new(Prepared::new(self, promise(profiled), novelty));
+        Box::new(move |step, _| {
+            let asked = (step != profiled).then(|| promise(step));
+            Box::new(Stepped { profiled: Arc::clone(&own), asked })
+        })
     }
 
-    fn believed<'a>(&'a self, step: Step, network: &'a Network, novelty: &Novelty) -> Believed<'a> {
+    fn believed<'a>(
+        &'a self,
+        step: Step,
+        network: &'a Network,
+        novelty: &Novelty,
+        devices: &Arc<[Drawn]>,
+    ) -> Believed<'a> {
         let physics = self.physics(step, network);
         let strangeness = strangeness(network, &physics, &self.corrections, 1.0, novelty);
-        Believed::new(&self.platform, physics, strangeness)
+        Believed::new(Arc::clone(devices), physics, strangeness)
     }
 
     /// What it is of.
@@ -208,7 +214,7 @@ impl LatencyModel {
     /// A row beside what is predicted for networks of which nothing is known.
     fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
-        let unknown = Prepared::new(self, &row.network, self.physics(step, &row.network), &Novelty::default());
+        let unknown = Prepared::new(self, Promise::new(self, &row.network, step), &Novelty::default());
         Sample {
             residual: (row.measured / unknown.at(batch)).ln(),
             coordinates: unknown.coordinates(batch),

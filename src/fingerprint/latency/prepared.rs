@@ -1,21 +1,18 @@
-//! One network before the fitted latency of a device, ready to be asked about any batch size.
+//! One network before the fitted latency of a device, ready to be asked about any batch size of the step that was profiled.
 
 use super::LatencyModel;
 use super::cholesky::Cholesky;
-use super::layers::{self, Corrections};
+use super::layers::Corrections;
 use super::mixture::Mixture;
 use super::physics::Physics;
 use super::posterior::Posterior;
+use super::promise::Promise;
 use super::residual::Curve;
 use super::sample::{Coordinates, Sample};
-use crate::features::physical::{Class, Pass};
 use crate::fingerprint::novelty::Novelty;
 use crate::fingerprint::novelty::level;
-use crate::fingerprint::prediction::{Band, Basis, Predictor, Share, Shares, TimedOperation};
-use crate::fingerprint::rows::Row;
-use crate::network::{Network, NodeId, Op};
-use crate::units::Milliseconds;
-use std::collections::BTreeMap;
+use crate::fingerprint::prediction::{Band, Basis};
+use crate::network::{Network, Op};
 
 /// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
 /// have of their own, nine tenths lie within a factor of 2.4.
@@ -38,9 +35,7 @@ pub(super) const WORST_TWENTIETH: f64 = 1.645;
 
 /// One network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
-    network: &'a Network,
-    corrections: &'a Corrections,
-    physics: Physics<'a>,
+    pub(super) promise: Promise<'a>,
     curve: Curve,
     widths: Widths,
     own: Own<'a>,
@@ -65,102 +60,51 @@ struct Widths {
 }
 
 impl<'a> Prepared<'a> {
-    pub(super) fn new(
-        latency: &'a LatencyModel,
-        network: &'a Network,
-        physics: Physics<'a>,
-        novelty: &Novelty,
-    ) -> Self {
+    pub(super) fn new(latency: &'a LatencyModel, promise: Promise<'a>, novelty: &Novelty) -> Self {
+        let Promise { network, corrections, ref physics } = promise;
         let samples = novelty.family.as_ref().and_then(|family| latency.calibrated.get(family));
         let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
         let profiled = novelty.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
         let batches = latency.residual.batches();
-        let strangeness = strangeness(network, &physics, &latency.corrections, batches[1], novelty);
+        let strangeness = strangeness(network, physics, corrections, batches[1], novelty);
         let own = Own {
             level: level(network),
             doubt: latency.doubt().expect("a fit only adds to what was known before, and no other file is loaded"),
             posterior: latency.effects.posterior(strangeness, samples),
         };
-        let mut curve = latency.residual.curve(&physics, &latency.corrections);
+        let mut curve = latency.residual.curve(physics, corrections);
         if !samples.is_empty() {
             let knots = latency.residual.knots(samples.iter().map(|sample| sample.coordinates.samples())).into_iter();
-            curve = curve.shifted(knots.map(|batch| (physics.time(batch), own.at(&physics, batch).mean())));
+            curve = curve.shifted(knots.map(|batch| (physics.time(batch), own.at(physics, batch).mean())));
         }
         let widths = match (samples, profiled) {
             ([], Some(width)) => Widths { profiled: Some(width), basis: Basis::Levels, batches },
             ([], None) => Widths { profiled: None, basis: Basis::Networks, batches },
             _ => Widths { profiled: None, basis: Basis::Rows, batches },
         };
-        Prepared { network, corrections: &latency.corrections, physics, curve, widths, own }
-    }
-
-    /// Milliseconds that the device promises, operation by operation corrected.
-    pub(super) fn promised(&self, batch: u64) -> f64 {
-        self.physics.spent(self.corrections, batch as f64).corrected
-    }
-
-    /// Milliseconds of every pass of every operation, as they were corrected.
-    pub(super) fn passes(&self, batch: u64) -> BTreeMap<(NodeId, Pass), f64> {
-        self.physics.passes(self.corrections, batch as f64)
-    }
-
-    /// Where the time of a step goes that takes so many milliseconds.
-    pub(super) fn shares_of(&self, batch: u64, milliseconds: f64) -> Option<Shares> {
-        let batch = batch as f64;
-        let classes = self.physics.spent(self.corrections, batch).classes;
-        let scale = milliseconds / classes.iter().sum::<f64>();
-        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
-        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
-        let nodes = self.physics.nodes(self.corrections, batch).into_iter();
-        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
-        let costliest_first = |mut shares: Vec<Share>| {
-            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
-            shares
-        };
-        Some(Shares {
-            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
-            layers: costliest_first(nodes.collect()),
-        })
+        Prepared { promise, curve, widths, own }
     }
 
     /// Where a row of this network lies among all rows.
     pub(super) fn coordinates(&self, batch: u64) -> Coordinates {
-        self.own.coordinates(&self.physics, batch as f64)
-    }
-}
-
-impl Predictor for Prepared<'_> {
-    fn at(&self, batch: u64) -> f64 {
-        self.curve.at(self.physics.time(batch as f64))
+        self.own.coordinates(&self.promise.physics, batch as f64)
     }
 
-    fn band(&self, batch: u64) -> Option<Band> {
+    /// Milliseconds of a step of so many samples.
+    pub(super) fn at(&self, batch: u64) -> f64 {
+        self.curve.at(self.promise.physics.time(batch as f64))
+    }
+
+    /// How far measurements may lie from that.
+    pub(super) fn band(&self, batch: u64) -> Option<Band> {
         let Widths { profiled, basis, batches: [low, high] } = self.widths;
         let batch = batch as f64;
         let outside = BEYOND * (batch / batch.clamp(low, high)).ln().abs();
         if let Some(width) = profiled {
             return Some(Band::even(width.hypot(WORST_TWENTIETH * outside), basis));
         }
-        let own = self.own.at(&self.physics, batch).blurred(outside);
+        let own = self.own.at(&self.promise.physics, batch).blurred(outside);
         Some(Band { ends: [0.05, 0.95].map(|share| own.quantile(share) - own.mean()), basis })
-    }
-
-    fn operations(&self, row: &Row) -> Vec<TimedOperation> {
-        let batch = row.record.workload.batch as f64;
-        let timed = |sample: layers::Sample| {
-            let physical = self.physics.part(sample.kernels, batch);
-            let operation = self.physics.operation(sample.kernels, batch, physical);
-            TimedOperation {
-                class: sample.kernels[0].class.name(),
-                measured: Milliseconds(sample.milliseconds),
-                predicted: Milliseconds(physical * self.corrections.factor(operation)),
-            }
-        };
-        layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
-    }
-
-    fn shares(&self, batch: u64) -> Option<Shares> {
-        self.shares_of(batch, self.at(batch))
     }
 }
 

@@ -16,6 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many devices are drawn: quantiles then stay where they are within a few percent.
 const DRAWS: usize = 256;
@@ -29,7 +30,7 @@ type Quantiles = [f64; 3];
 /// One network, ready to be asked about.
 pub(super) struct Believed<'a> {
     physics: Physics<'a>,
-    devices: Vec<Drawn>,
+    devices: Arc<[Drawn]>,
     /// Standard deviation, in logarithms, of what no parameter explains.
     unexplained: f64,
     /// What was asked already: value and interval of a batch size share it.
@@ -37,7 +38,7 @@ pub(super) struct Believed<'a> {
 }
 
 /// A device as the priors allow it.
-struct Drawn {
+pub(super) struct Drawn {
     values: Values,
     /// What a measurement on it has of its own, in standard deviations.
     own: f64,
@@ -45,9 +46,9 @@ struct Drawn {
 
 impl<'a> Believed<'a> {
     /// A network of which operations known by price alone leave it open by so many standard deviations, in logarithms.
-    pub(super) fn new(platform: &Platform, physics: Physics<'a>, strangeness: f64) -> Self {
+    pub(super) fn new(devices: Arc<[Drawn]>, physics: Physics<'a>, strangeness: f64) -> Self {
         let unexplained = NOISE.hypot(strangeness);
-        Believed { physics, devices: draw(platform), unexplained, known: RefCell::default() }
+        Believed { physics, devices, unexplained, known: RefCell::default() }
     }
 
     fn quantiles(&self, batch: u64) -> Quantiles {
@@ -72,7 +73,7 @@ impl Predictor for Believed<'_> {
 }
 
 /// Devices spread evenly over every prior, whatever the others are (a Latin hypercube: M. McKay, R. Beckman, W. Conover, 1979).
-fn draw(platform: &Platform) -> Vec<Drawn> {
+pub(super) fn draw(platform: &Platform) -> Arc<[Drawn]> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut deviations = || {
         let mut strata: Vec<usize> = (0..DRAWS).collect();
@@ -123,7 +124,7 @@ mod tests {
             let (built, step) = (build(network, Dataset::Imagenet).unwrap(), Step::published(Stage::Training));
             let values = Belief::before(&platform).values();
             let physics = Physics::new(Rules { speed: &platform.speed, platform: &platform }, values, &built, step);
-            let believed = Believed::new(&platform, physics, 0.0).quantiles(8);
+            let believed = Believed::new(draw(&platform), physics, 0.0).quantiles(8);
             let expected = drawn(&platform, network, 8.0);
             for (believed, expected) in believed.iter().zip(expected) {
                 assert!((believed / expected).ln().abs() < 0.2, "{name}: {believed} ms where {expected} are drawn");

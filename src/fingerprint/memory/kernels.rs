@@ -57,7 +57,11 @@ type Is<'a> = &'a dyn Fn(&Node) -> bool;
 /// MiB of code, every kind of operation once.
 fn code(network: &Network, step: Step, platform: &Platform) -> f64 {
     let any = |is: Is| network.nodes().iter().any(is);
-    let general = kernels(network, step).iter().any(|kernel| is_general(kernel, platform.speed.depthwise));
+    let is_depthwise =
+        |node: &Node| matches!(&node.op, Op::Conv(conv) if conv.is_depthwise(network.input_of(node, 0).channels()));
+    // Only these have kernels that may be missing; all of a step are many.
+    let general =
+        any(&is_depthwise) && kernels(network, step).iter().any(|kernel| is_general(kernel, platform.speed.depthwise));
     let kinds: [(f64, Is); 10] = [
         (BATCH_NORM, &|node| matches!(node.op, Op::BatchNorm { .. })),
         (LINEAR, &|node| matches!(node.op, Op::Linear(_) | Op::MatMul | Op::Attention)),

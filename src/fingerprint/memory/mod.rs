@@ -22,7 +22,6 @@ pub use boundary::{Boundary, Tried};
 pub use likelier::{Likelier, likelier};
 
 use super::cross_validation::{Folds, Residuals, Spread, leave_out};
-use super::novelty::Novelty;
 use super::rows::{Attempt, Observations, Row};
 use crate::error::{Error, Result};
 use crate::network::Network;
@@ -35,7 +34,7 @@ use digest::{Known, capacity, digest, of_variants};
 use doubt::Doubts;
 use edge::Edge;
 use model::Model;
-use prepared::Prepared;
+use prepared::Acquainted;
 use prior::Beside;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -110,8 +109,9 @@ impl MemoryModel {
         Ok(MemoryModel { model, edge, doubts, spread: spread(&known, allocator, self.seed)?, known, ..self.clone() })
     }
 
-    pub fn about<'a>(&'a self, step: Step, network: &'a Network, novelty: &Novelty) -> Prepared<'a> {
-        Prepared::new(self, step, network, novelty)
+    /// One network before it.
+    pub fn acquainted<'a>(&'a self, network: &'a Network) -> Acquainted<'a> {
+        Acquainted::new(self, network)
     }
 
     /// Refuses a file that no fit can have written.

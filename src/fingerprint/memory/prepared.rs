@@ -9,12 +9,13 @@ use super::query::Query;
 use super::simulated::Simulated;
 use crate::fingerprint::novelty::{Novelty, architecture};
 use crate::fingerprint::prediction::{Band, Basis, Counts, MaxBatch, MemoryLimit, Predictor, Verdict};
-use crate::memory::{Alive, Course, Simulation};
+use crate::memory::{Alive, Course, Simulation, Simulations};
 use crate::network::Network;
 use crate::units::Bytes;
 use crate::workload::{Accumulate, LARGEST_BATCH, Step};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How sure it must be that the safe batch size fits, where a limit is known.
 const SAFE: f64 = 0.95;
@@ -22,11 +23,20 @@ const SAFE: f64 = 0.95;
 /// MiB that any step takes: a page.
 const LEAST: f64 = 4096.0 / (1 << 20) as f64;
 
-/// One network, ready to be asked about.
+/// One network: what all of its steps have in common.
+pub(in crate::fingerprint) struct Acquainted<'a> {
+    memory: &'a MemoryModel,
+    network: &'a Network,
+    architecture: Arc<str>,
+    parameters: u64,
+    simulations: Simulations<'a>,
+}
+
+/// One step of a network, ready to be asked about.
 pub(in crate::fingerprint) struct Prepared<'a> {
     memory: &'a MemoryModel,
     passes: Accumulate,
-    architecture: String,
+    architecture: Arc<str>,
     parameters: u64,
     kernels: Kernels,
     simulation: Simulation<'a>,
@@ -38,17 +48,29 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     simulated: RefCell<BTreeMap<u64, Simulated>>,
 }
 
-impl<'a> Prepared<'a> {
-    pub(super) fn new(memory: &'a MemoryModel, step: Step, network: &'a Network, novelty: &Novelty) -> Self {
+impl<'a> Acquainted<'a> {
+    pub(super) fn new(memory: &'a MemoryModel, network: &'a Network) -> Self {
+        Acquainted {
+            memory,
+            network,
+            architecture: architecture(network).into(),
+            parameters: network.parameters(),
+            simulations: Simulations::new(network, &memory.platform),
+        }
+    }
+
+    /// One of its steps, of which nobody has profiled so much.
+    pub fn about(&self, step: Step, novelty: &Novelty) -> Prepared<'a> {
+        let &Acquainted { memory, network, ref architecture, parameters, ref simulations } = self;
         let band = memory.spread.as_ref().map(|spread| spread.band(novelty.family.as_deref()));
         let above = band.map_or(0.0, |band| band.ends[1]);
         Prepared {
             memory,
             passes: step.accumulate,
-            architecture: architecture(network),
-            parameters: network.parameters(),
+            architecture: Arc::clone(architecture),
+            parameters,
             kernels: Kernels::of(network, step, &memory.platform),
-            simulation: Simulation::new(network, step, &memory.platform),
+            simulation: simulations.of(step),
             curve: memory.model.curve,
             edge: memory.edge,
             doubts: memory.doubts.at_least_as_unsure(above).wider(novelty.ignorance),
@@ -56,7 +78,9 @@ impl<'a> Prepared<'a> {
             simulated: RefCell::default(),
         }
     }
+}
 
+impl Prepared<'_> {
     /// The same asked about another limit than the device's, which all that a step uses must keep.
     pub fn within(mut self, limit: Option<Bytes>) -> Self {
         if let Some(bytes) = limit {

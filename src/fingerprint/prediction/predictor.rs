@@ -1,12 +1,17 @@
-//! A fitted model before one network: asked about any batch size, it says what it knows.
+//! A fitted model before one network: asked about any step and batch size, it says what it knows.
 
 use super::interval::Band;
 use super::shares::{Shares, TimedOperation};
 use super::verdict::{MaxBatch, MemoryLimit, Verdict};
+use crate::fingerprint::novelty::Novelty;
 use crate::fingerprint::rows::Row;
 use crate::memory::{Alive, Course};
+use crate::workload::Step;
 
-/// What a fitted model says of one network. Batch sizes are at least 1; of what a model knows nothing it says nothing.
+/// A fitted model before one network: what it says of any of its steps, of which nobody has profiled so much.
+pub(in crate::fingerprint) type Steps<'a> = Box<dyn Fn(Step, &Novelty) -> Box<dyn Predictor + 'a> + Send + Sync + 'a>;
+
+/// What a fitted model says of one step of a network. Batch sizes are at least 1; of what a model knows nothing it says nothing.
 pub(in crate::fingerprint) trait Predictor {
     /// Milliseconds or MiB of a step of `batch` samples.
     fn at(&self, batch: u64) -> f64;

@@ -1,18 +1,17 @@
 //! What fingerprints say of one workload of one network: what it needs, whether that fits, how long it takes.
 
 use crate::error::Result;
-use crate::fingerprint::{About, Call, Fingerprint, Fingerprints, Predicted, Prediction, Verdict};
+use crate::fingerprint::{About, Acquainted, Call, Fingerprints, Predicted, Prediction, Verdict};
 use crate::network::Network;
-use crate::units::Bytes;
 use crate::workload::{Step, Workload};
 
 /// What answers, and what about.
 pub(super) struct Judge<'a> {
     pub network: &'a Network,
     pub fingerprints: &'a Fingerprints,
-    pub memory: &'a Fingerprint,
-    /// What a step must fit into, instead of the memory of the device that was profiled.
-    pub limit: Option<Bytes>,
+    pub memory: Acquainted<'a>,
+    /// None without a fingerprint of latency.
+    pub latency: Option<Acquainted<'a>>,
 }
 
 /// Memory of a workload.
@@ -39,7 +38,7 @@ impl<'a> Judge<'a> {
 
     /// What such steps need, at any batch size.
     pub fn about_memory(&self, step: Step) -> Result<About<'a>> {
-        self.memory.about_step(self.network, step, self.limit)
+        self.memory.about(step)
     }
 
     pub fn need(&self, workload: Workload) -> Result<Need> {
@@ -48,8 +47,8 @@ impl<'a> Judge<'a> {
 
     /// None without a fingerprint of latency.
     pub fn time(&self, workload: Workload) -> Result<Option<Prediction>> {
-        let latency = self.fingerprints.latency.as_ref();
-        latency.map(|latency| Ok(latency.about_step(self.network, workload.step, None)?.at(workload.batch))).transpose()
+        let latency = self.latency.as_ref();
+        latency.map(|latency| Ok(latency.about(workload.step)?.at(workload.batch))).transpose()
     }
 }
 

@@ -126,7 +126,12 @@ impl Advise {
 
     fn advice(&self, fingerprints: &Fingerprints, network: &Network, asked: Workload) -> Result<Advice> {
         let Some(memory) = &fingerprints.memory else { return Err(self.unknown(fingerprints)) };
-        let judge = Judge { network, fingerprints, memory, limit: self.limit };
+        let judge = Judge {
+            network,
+            fingerprints,
+            memory: memory.acquainted(network, self.limit),
+            latency: fingerprints.latency.as_ref().map(|latency| latency.acquainted(network, None)),
+        };
         judge.check(asked)?;
         let (mut levers, mut left_out) = (Lever::all(asked, network), Vec::new());
         for lever in &mut levers {

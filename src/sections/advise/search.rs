@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use std::cmp::Ordering;
 
 /// What can be turned, and who judges it.
-pub(super) struct Search<'a> {
-    pub judge: &'a Judge<'a>,
+pub(super) struct Search<'a, 'n> {
+    pub judge: &'a Judge<'n>,
     pub asked: Workload,
     pub levers: &'a [Lever],
 }
@@ -49,7 +49,7 @@ struct Group {
     least: Option<Judged>,
 }
 
-impl Search<'_> {
+impl Search<'_, '_> {
     /// Tries everything that may matter.
     ///
     /// # Errors

@@ -1,0 +1,69 @@
+//! One step of one network: what the device promises of it, operation by operation corrected.
+
+use super::LatencyModel;
+use super::layers::{self, Corrections};
+use super::physics::Physics;
+use crate::features::physical::{Class, Pass};
+use crate::fingerprint::prediction::{Share, Shares, TimedOperation};
+use crate::fingerprint::rows::Row;
+use crate::network::{Network, NodeId};
+use crate::units::Milliseconds;
+use crate::workload::Step;
+use std::collections::BTreeMap;
+
+/// One step of one network.
+pub(in crate::fingerprint) struct Promise<'a> {
+    pub(super) network: &'a Network,
+    pub(super) corrections: &'a Corrections,
+    pub(super) physics: Physics<'a>,
+}
+
+impl<'a> Promise<'a> {
+    pub(super) fn new(latency: &'a LatencyModel, network: &'a Network, step: Step) -> Self {
+        Promise { network, corrections: &latency.corrections, physics: latency.physics(step, network) }
+    }
+
+    /// Milliseconds that the device promises, operation by operation corrected.
+    pub(super) fn promised(&self, batch: u64) -> f64 {
+        self.physics.spent(self.corrections, batch as f64).corrected
+    }
+
+    /// Milliseconds of every pass of every operation, as they were corrected.
+    pub(super) fn passes(&self, batch: u64) -> BTreeMap<(NodeId, Pass), f64> {
+        self.physics.passes(self.corrections, batch as f64)
+    }
+
+    /// Where the time of a step goes that takes so many milliseconds.
+    pub(super) fn shares_of(&self, batch: u64, milliseconds: f64) -> Shares {
+        let batch = batch as f64;
+        let classes = self.physics.spent(self.corrections, batch).classes;
+        let scale = milliseconds / classes.iter().sum::<f64>();
+        let share = |name: &str, time: f64| Share { name: name.to_owned(), latency: Milliseconds(time * scale) };
+        let classes = Class::ALL.into_iter().zip(classes).filter(|(_, time)| *time > 0.0);
+        let nodes = self.physics.nodes(self.corrections, batch).into_iter();
+        let nodes = nodes.map(|(node, time)| share(&self.network.node(node).name, time));
+        let costliest_first = |mut shares: Vec<Share>| {
+            shares.sort_by(|a, b| b.latency.0.total_cmp(&a.latency.0));
+            shares
+        };
+        Shares {
+            classes: costliest_first(classes.map(|(class, time)| share(class.name(), time)).collect()),
+            layers: costliest_first(nodes.collect()),
+        }
+    }
+
+    /// The operations of a row that were timed one by one, measured and promised.
+    pub(super) fn operations(&self, row: &Row) -> Vec<TimedOperation> {
+        let batch = row.record.workload.batch as f64;
+        let timed = |sample: layers::Sample| {
+            let physical = self.physics.part(sample.kernels, batch);
+            let operation = self.physics.operation(sample.kernels, batch, physical);
+            TimedOperation {
+                class: sample.kernels[0].class.name(),
+                measured: Milliseconds(sample.milliseconds),
+                predicted: Milliseconds(physical * self.corrections.factor(operation)),
+            }
+        };
+        layers::samples(row, self.physics.parts()).into_iter().map(timed).collect()
+    }
+}
