@@ -6,14 +6,16 @@ use crate::whole_file;
 use std::path::{Path, PathBuf};
 
 /// Its files. What lies in `last` is found where no such module is installed: the package perf4sight holds its `Profiler` too.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 14] = [
     ("sitecustomize.py", include_str!("../../workers/recorder/sitecustomize.py")),
     ("last/perf4sight.py", include_str!("../../workers/recorder/perf4sight.py")),
     ("perf4sight_recorder/__init__.py", include_str!("../../workers/recorder/perf4sight_recorder/__init__.py")),
     ("perf4sight_recorder/account.py", include_str!("../../workers/recorder/perf4sight_recorder/account.py")),
+    ("perf4sight_recorder/calls.py", include_str!("../../workers/recorder/perf4sight_recorder/calls.py")),
     ("perf4sight_recorder/hooks.py", include_str!("../../workers/recorder/perf4sight_recorder/hooks.py")),
     ("perf4sight_recorder/late.py", include_str!("../../workers/recorder/perf4sight_recorder/late.py")),
     ("perf4sight_recorder/marks.py", include_str!("../../workers/recorder/perf4sight_recorder/marks.py")),
+    ("perf4sight_recorder/operators.py", include_str!("../../workers/recorder/perf4sight_recorder/operators.py")),
     ("perf4sight_recorder/pace.py", include_str!("../../workers/recorder/perf4sight_recorder/pace.py")),
     ("perf4sight_recorder/profiler.py", include_str!("../../workers/recorder/perf4sight_recorder/profiler.py")),
     ("perf4sight_recorder/recorder.py", include_str!("../../workers/recorder/perf4sight_recorder/recorder.py")),

@@ -91,7 +91,7 @@ impl Outcome<'_> {
         });
         let poor = self.recordings.iter().filter(|one| !one.kineto).map(|one| {
             format!(
-                "rank {}: this PyTorch was built without Kineto, so its trace has operators alone: no GPU, no Python",
+                "rank {}: this PyTorch was built without Kineto, so its trace has nothing of GPUs, and of Python the thread of the iterations alone",
                 one.rank
             )
         });

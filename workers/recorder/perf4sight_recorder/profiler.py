@@ -2,10 +2,11 @@
 
 import contextlib
 import os
+import threading
 import time
 import warnings
 
-from perf4sight_recorder import late, trace
+from perf4sight_recorder import calls, late, operators, trace
 
 
 class Profiler(object):
@@ -16,8 +17,10 @@ class Profiler(object):
         self.scratch = scratch
         self.pieces = []
         self.profiler = None
-        # Whether what starts and stops now is this one.
-        self.ours = False
+        # The calls that are heard beside it, where it does not hear them.
+        self.calls = calls.Calls()
+        # The thread in which what starts and stops now is this one; another thread's is the script's.
+        self.ours_in = None
         # Whether one of the script's own has been prepared or started, and not stopped.
         self.other = False
 
@@ -26,9 +29,9 @@ class Profiler(object):
         return self.profiler is not None
 
     @property
-    def joins(self):
-        """Whether what is recorded by and by can be put together: without Kineto a trace's clock begins with it."""
-        return has_kineto()
+    def ours(self):
+        """Whether what starts and stops in this thread now is this one."""
+        return self.ours_in == threading.get_ident()
 
     def meets_another(self):
         """Whether a profiler of the script's own runs."""
@@ -39,7 +42,9 @@ class Profiler(object):
 
         with self.quietly():
             # PyTorch 1.8 has no start() and stop().
-            self.profiler = torch.profiler.profile(with_stack=self.stacks).__enter__()
+            self.profiler = torch.profiler.profile(with_stack=self.stacks and has_kineto()).__enter__()
+        if self.stacks and not has_kineto():
+            self.calls.start()
 
     def stop(self, renamed):
         """Stops it, if it runs; some names of what it recorded are not what they became in the end."""
@@ -49,15 +54,26 @@ class Profiler(object):
             stopped = self.halt()
             piece = trace.Piece(os.path.join(self.scratch, "%d.%d.trace.json" % (os.getpid(), len(self.pieces))), renamed)
             with self.quietly():
-                stopped.export_chrome_trace(piece.path)
+                self.export(stopped, piece.path)
             self.pieces.append(piece)
 
     def halt(self):
-        """Stops it; gives what knows what it recorded."""
-        stopped, self.profiler = self.profiler, None
-        with self.quietly():
-            stopped.__exit__(None, None, None)
+        """Stops it; gives what knows what it recorded. It runs until it has stopped, for another one waits for that."""
+        stopped = self.profiler
+        self.calls.stop()
+        try:
+            with self.quietly():
+                stopped.__exit__(None, None, None)
+        finally:
+            self.profiler = None
         return stopped
+
+    def export(self, stopped, path):
+        """Writes what was recorded."""
+        if has_kineto():
+            stopped.export_chrome_trace(path)
+        else:
+            operators.export(stopped, self.calls.take(), path)
 
     def wait_until_it_rests(self, seconds):
         """Waits until another thread has stopped it."""
@@ -74,13 +90,13 @@ class Profiler(object):
     @contextlib.contextmanager
     def quietly(self):
         """What it warns of is its own business: the script's output stays as it is."""
-        self.ours = True
+        self.ours_in = threading.get_ident()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
         finally:
-            self.ours = False
+            self.ours_in = None
 
 
 def profiler_runs():
@@ -92,7 +108,7 @@ def profiler_runs():
 
 
 def has_kineto():
-    """Whether the profiler tells of threads, GPUs and Python, as Kineto does; without it a trace has operators alone."""
+    """Whether the profiler tells of GPUs and Python, as Kineto does; without it, of operators and ranges alone."""
     import torch
 
     return bool(torch.autograd.kineto_available())

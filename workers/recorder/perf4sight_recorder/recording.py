@@ -18,9 +18,9 @@ LEAST, SEVERAL, MOST = 2, 5, 10
 as there are. Between plain ones they meet what the machine does meanwhile as those do; but each costs those that settle, twice."""
 
 
-def turns(asked, several):
+def turns(asked):
     """The periods and their iterations: as many plain ones as recorded ones in all, the first and the last of them half as long."""
-    periods = max(1, min(asked // LEAST, max(SEVERAL, min(MOST, asked // MOST)))) if several else 1
+    periods = max(1, min(asked // LEAST, max(SEVERAL, min(MOST, asked // MOST))))
     # How many iterations there were at the end of each; plain ones end where the next recorded one is at its middle.
     recorded = [asked * number // periods for number in range(periods + 1)]
     plain = [0] + [(begin + end + 1) // 2 for begin, end in zip(recorded, recorded[1:])] + [asked]
@@ -36,7 +36,7 @@ class Recording(object):
     """Counts iterations; the profiler runs in some of them. What it does itself lies between two iterations."""
 
     def __init__(self, settings, profiler, tell):
-        self.turns = turns(settings["iterations"], profiler.joins)
+        self.turns = turns(settings["iterations"])
         self.profiler = profiler
         self.tell = tell
         self.all = sum(count for _, count in self.turns)
