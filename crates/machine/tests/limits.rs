@@ -243,23 +243,43 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
     }
 }
 
-#[test]
-fn a_daemon_without_a_trace_of_us_ends_with_the_job() {
-    let limiter = open(None);
-    if !grouped(&limiter, Axis::Cpus) {
-        return;
-    }
+/// Runs a job that starts a daemon, which leaves session, group, parents and environment, and works; whether it has ended with the job.
+fn ends_a_daemon(limiter: &Limiter, limits: Limits) -> Ended {
     let folder = TempDir::new().unwrap();
     let told = folder.path().join("daemon");
-    // It leaves session, group, parents and environment.
     let lines = format!(
-        "env -i setsid -f /bin/sh -c 'echo $$ > {0}; exec sleep 60'; while [ ! -s {0} ]; do sleep 0.02; done",
+        "env -i setsid -f /bin/sh -c 'echo $$ > {0}; while :; do :; done'; while [ ! -s {0} ]; do sleep 0.02; done; sleep 2",
         told.display()
     );
-    let ended = shell(&limiter, &lines, Limits::default(), None);
+    let ended = shell(limiter, &lines, limits, None);
     assert_eq!(ended.end, JobEnd::Exited(ExitStatus::default()), "{ended:?}");
     let daemon = fs::read_to_string(&told).unwrap();
     wait_for("the end of the daemon", || (!runs(&daemon)).then_some(()));
+    ended
+}
+
+#[test]
+fn a_daemon_without_a_trace_of_us_ends_with_the_job() {
+    let limiter = open(None);
+    if grouped(&limiter, Axis::Cpus) {
+        ends_a_daemon(&limiter, Limits::default());
+    }
+}
+
+/// It is held to the limits of the job too, and counts for it: half of a CPU, of the two seconds that it works.
+#[test]
+fn without_privileges_too_a_daemon_without_a_trace_of_us_ends_with_the_job() {
+    if unprivileged("without_privileges_too_a_daemon_without_a_trace_of_us_ends_with_the_job") {
+        let limiter = open(None);
+        assert_eq!(limiter.survey().by(Axis::Cpus), Some(Means::DutyCycle), "{}", limiter.survey());
+        let ended = ends_a_daemon(&limiter, cpus(0.5));
+        let share = ended.cpu_seconds.unwrap() / ended.wall.as_secs_f64();
+        println!("{share:.3} CPUs, {}", ended.verdict());
+        assert!(share < 0.55, "{ended:?}");
+        if ended.pressure.others.is_some_and(|others| others < 0.05) {
+            assert!(share > 0.4, "{ended:?}");
+        }
+    }
 }
 
 /// A profiler that runs a job until it is killed.
@@ -318,7 +338,7 @@ fn without_privileges_too_nothing_runs_on_when_the_profiler_is_killed() {
         return;
     }
     let folder = TempDir::new().unwrap();
-    // The daemon that shed its environment only a control group tells.
+    // Of the daemon that shed its environment nobody but a control group or the profiler knows.
     let (_, processes) = killed_profiler(folder.path(), 1);
     wait_for("the end of the job", || processes.iter().all(|process| !runs(process)).then_some(()));
 }
@@ -415,15 +435,12 @@ fn spike_part() {
 }
 
 /// What a job that is this part holds at most.
-fn spiked(limiter: &Limiter) -> Ended {
-    let spike = part("spike_part", Path::new("."));
-    let words: Vec<String> = [spike.get_program()]
-        .into_iter()
-        .chain(spike.get_args())
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+fn spiked(limiter: &Limiter, read: &Path, limits: Limits) -> Ended {
+    let program = std::env::current_exe().unwrap().display().to_string();
+    let lines = format!("cat {} > /dev/null; exec {program} --exact spike_part --nocapture", read.display());
+    let words = ["/bin/sh".to_owned(), "-c".to_owned(), lines];
     let environment = [(PART.to_owned(), ".".into())];
-    let job = Job { words: &words, environment: &environment, ..Job::default() };
+    let job = Job { words: &words, environment: &environment, limits, ..Job::default() };
     limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap()
 }
 
@@ -431,8 +448,22 @@ fn spiked(limiter: &Limiter) -> Ended {
 fn memory_that_is_held_between_two_looks_counts() {
     let limiter = open(None);
     if grouped(&limiter, Axis::Memory) {
-        let own = spiked(&limiter).own_memory.unwrap().0 as f64 / 1e6;
+        let own = spiked(&limiter, Path::new("/dev/null"), Limits::default()).own_memory.unwrap().0 as f64 / 1e6;
         println!("{own:.1} MB of its own");
+        assert!((200.0..230.0).contains(&own), "{own}");
+    }
+}
+
+/// Pages of files fill 300 MB before: the most that the kernel counted for all says nothing then.
+#[test]
+fn at_a_limit_too_memory_that_is_held_between_two_looks_counts() {
+    let folder = on_disc();
+    let data = data(folder.path(), 400);
+    let limiter = open(Some(&data));
+    if grouped(&limiter, Axis::Memory) {
+        let ended = spiked(&limiter, &data, Limits { memory: Some(Bytes(300_000_000)), ..Limits::default() });
+        let own = ended.own_memory.unwrap().0 as f64 / 1e6;
+        println!("{own:.1} MB of its own, {} in all", ended.peak_memory.unwrap());
         assert!((200.0..230.0).contains(&own), "{own}");
     }
 }
@@ -440,7 +471,7 @@ fn memory_that_is_held_between_two_looks_counts() {
 #[test]
 fn without_privileges_too_memory_that_is_held_between_two_looks_counts() {
     if unprivileged("without_privileges_too_memory_that_is_held_between_two_looks_counts") {
-        let peak = spiked(&open(None)).peak_memory.unwrap().0 as f64 / 1e6;
+        let peak = spiked(&open(None), Path::new("/dev/null"), Limits::default()).peak_memory.unwrap().0 as f64 / 1e6;
         println!("{peak:.1} MB");
         assert!((200.0..230.0).contains(&peak), "{peak}");
     }
@@ -479,11 +510,6 @@ fn other_programs_that_use_the_cpus_are_told() {
 /// back then, but not all of the time.
 #[test]
 fn other_programs_that_use_the_cpu_of_a_quota_now_and_then_are_told() {
-    // What a profiler uses itself counts for no other program, wherever it does: the tests beside this one would be that profiler.
-    if std::env::var_os(PART).is_none() {
-        let mut alone = part("other_programs_that_use_the_cpu_of_a_quota_now_and_then_are_told", Path::new("."));
-        return assert!(alone.status().unwrap().success(), "in a process of its own");
-    }
     let limiter = open(None);
     let ours = sched_getaffinity(Pid::from_raw(0)).unwrap();
     let first = (0..CpuSet::count()).find(|cpu| ours.is_set(*cpu).unwrap()).unwrap().to_string();

@@ -2,7 +2,6 @@
 
 use super::campaign::{Campaign, Stop};
 use super::heard::Way;
-use super::plan::DAEMONS;
 use super::profile::{DataFacts, FORMAT, JobFacts, Limit, ModelFacts, Profile, Provenance, cpus_words};
 use super::store::{Outcome, Point};
 use super::surroundings::Surroundings;
@@ -233,7 +232,6 @@ fn unlimited(around: &Surroundings, profile: &Profile) -> Vec<String> {
     let told = [
         (!by(Axis::Cpus), "CPUs cannot be limited here, so that there is one point"),
         (!by(Axis::Memory) && profile.model.is_some(), memory),
-        (!around.limiter.holds_daemons(), DAEMONS),
     ];
     told.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words.to_owned()).collect()
 }

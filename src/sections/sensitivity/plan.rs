@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Points that a search takes: both ends at least; seven where a curve bends.
 const POINTS: [u32; 2] = [2, 7];
 
-/// What is to be known where nothing tells for sure what a job has started.
-pub(super) const DAEMONS: &str = "a daemon of the job that leaves its process group and empties its environment outlives it, and takes time of what is measured: no control group here tells of it";
+/// What is to be known where nothing but us tells for sure what a job has started.
+const DAEMONS: &str = "what the job starts ends with it, but should the profiler be killed (kill -9), a daemon of the job that has left its process group and emptied its environment runs on: no control group here tells of it";
 
 /// Points that were found with what is asked for: how many, and how many of them are run once more.
 #[derive(Debug, Clone, Copy)]

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 /// Share of the CPU time that its limit allows from which on a job had all of it, so that nothing but the limit slowed it down.
 const ALL: f64 = 0.97;
-/// Share of the time that somebody had to wait for a CPU from which on the host counts as under pressure.
-const PRESSED: f64 = 0.10;
-/// Share of its CPUs' time that others must have taken meanwhile: threads of the job wait for each other too.
-const OTHERS: f64 = 0.05;
+/// Share of the time that somebody had to wait for a CPU, and of its CPUs' time that others took meanwhile, from which on they count: each alone
+/// tells little, for threads of a job wait for each other too, and others may use what it leaves.
+const COUNTS: f64 = 0.05;
 
 /// What became of a job; what the means could not tell is missing.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +61,7 @@ pub struct Pressure {
     pub io: Option<f64>,
     /// Time that something waited for memory (PSI, memory some).
     pub memory: Option<f64>,
-    /// CPU time of those CPUs that the job might run on which other programs used, or a hypervisor took.
+    /// CPU time of those CPUs that the job might run on which anything but the job used, or a hypervisor took.
     pub others: Option<f64>,
     /// CPU time of those CPUs that a hypervisor took.
     pub stolen: Option<f64>,
@@ -113,10 +112,10 @@ impl Ended {
         if self.cpu_seconds.is_some_and(|used| used >= ALL * allowed) {
             return None;
         }
-        let others = self.pressure.others.filter(|others| *others >= OTHERS)?;
+        let others = self.pressure.others.filter(|others| *others >= COUNTS)?;
         let said = format!("others used {} of the time of its CPUs", Percent(100.0 * others));
         match self.pressure.cpu {
-            Some(pressure) if pressure < PRESSED => None,
+            Some(pressure) if pressure < COUNTS => None,
             Some(pressure) => {
                 Some(format!("{said}, and {} of the time something waited for a CPU", Percent(100.0 * pressure)))
             }
@@ -180,7 +179,7 @@ mod tests {
         );
         let stolen = |cpu: f64| Pressure { cpu: Some(cpu), stolen: Some(0.1), ..ended(4.4, 3.0, 0.5).pressure };
         assert!((Ended { pressure: stolen(0.2), ..ended(4.4, 3.0, 0.5) }.waited().unwrap() - 0.3).abs() < 1e-9);
-        let idle = Pressure { cpu: Some(0.05), ..ended(4.4, 3.0, 0.5).pressure };
+        let idle = Pressure { cpu: Some(0.04), ..ended(4.4, 3.0, 0.5).pressure };
         assert_eq!(Ended { pressure: idle, ..ended(4.4, 3.0, 0.5) }.verdict(), Verdict::Sound);
     }
 }

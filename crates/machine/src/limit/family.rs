@@ -1,5 +1,7 @@
 //! A process and all that it started, and that these started, also when those between have ended: as /proc tells, without privileges.
 
+use super::marks::{Mark, Marks};
+use super::orphans::Orphans;
 use super::process_table::Entry;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,6 +14,7 @@ pub(super) struct Family {
     first: i32,
     /// Of its process group, but of ours.
     guard: i32,
+    orphans: Orphans,
     members: BTreeMap<i32, Entry>,
     /// Seconds of CPU time of those that have ended and nobody in the family waited for.
     lost: f64,
@@ -21,27 +24,13 @@ pub(super) struct Family {
     read: Bytes,
 }
 
-/// The most memory that each member had held when it was looked at last.
-#[derive(Debug, Default)]
-struct Marks(BTreeMap<i32, Bytes>);
-
-impl Marks {
-    /// How much more than now a member held since the look before, of the one that held the most more: of members with what they hold and the
-    /// most that they ever held. What one held before that was seen then, beside what the others held at that time.
-    fn beyond(&mut self, members: &[(i32, Bytes, Bytes)]) -> u64 {
-        let grown = members.iter().filter(|(process, _, most)| self.0.get(process).is_none_or(|before| before < most));
-        let beyond = grown.map(|(_, now, most)| most.0.saturating_sub(now.0)).max();
-        self.0 = members.iter().map(|(process, _, most)| (*process, *most)).collect();
-        beyond.unwrap_or(0)
-    }
-}
-
 impl Family {
     /// The family of a process; its guard is no part of it.
     pub fn of(first: i32, guard: i32) -> Self {
         Family {
             first,
             guard,
+            orphans: Orphans::ours(),
             members: BTreeMap::new(),
             lost: 0.0,
             cpu_seconds: 0.0,
@@ -57,13 +46,12 @@ impl Family {
         for entry in Entry::all() {
             let known = self.members.get(&entry.process).is_some_and(|known| known.started == entry.started);
             let born = members.contains_key(&entry.parent) || entry.process == self.first || entry.group == self.guard;
-            if (known || born) && entry.process != self.guard && !entry.is_over() {
+            if (known || born || self.orphans.has(&entry)) && entry.process != self.guard && !entry.is_over() {
                 members.insert(entry.process, entry);
             }
         }
         self.read = self.read.max(Bytes(members.values().map(Entry::bytes_read).sum()));
-        let held = members.values().map(|entry| (entry.process, entry.resident, entry.most_resident()));
-        let beyond = self.marks.beyond(&held.collect::<Vec<_>>());
+        let beyond = self.marks.beyond(&members.values().map(Mark::of).collect::<Vec<_>>());
         self.count(members);
         // Between two looks the one that held the most more than now held it beside what the others hold.
         self.peak = self.peak.max(Bytes(self.resident() + beyond));
@@ -127,21 +115,6 @@ impl Family {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// One reads 5 and frees 4 of them; then others hold 10 beside the 1 that is left: 11, and not 15. For a moment it holds 3 more beside them.
-    #[test]
-    fn what_was_held_before_others_came_is_not_held_beside_them() {
-        let mut marks = Marks::default();
-        let mut beyond = |members: &[(i32, u64, u64)]| {
-            let members: Vec<_> =
-                members.iter().map(|(process, now, most)| (*process, Bytes(*now), Bytes(*most))).collect();
-            marks.beyond(&members)
-        };
-        assert_eq!(beyond(&[(1, 1, 5)]), 4);
-        assert_eq!(beyond(&[(1, 1, 5), (2, 10, 10)]), 0);
-        assert_eq!(beyond(&[(1, 1, 5), (2, 10, 13)]), 3);
-        assert_eq!(beyond(&[(1, 1, 5), (2, 10, 13)]), 0);
-    }
 
     /// A process of at most 256 MB that frees them before its child takes as many: never 512 MB at a time.
     #[test]

@@ -1,8 +1,10 @@
 //! The control groups of one job, one in each hierarchy that limits or counts something; gone with the job.
 
 use super::hierarchy::{Hierarchy, Version, controller};
+use super::marks::Mark;
 use super::own_memory::Holding;
 use super::owner::Owner;
+use super::process_table::Entry;
 use super::{Axis, Limits};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -151,6 +153,11 @@ impl Groups {
     pub fn holding(&self) -> Option<Holding> {
         self.groups.iter().find_map(Group::holding)
     }
+
+    /// What each of their processes holds, and held at most.
+    pub fn marks(&self) -> Vec<Mark> {
+        self.groups.first().map_or(Vec::new(), Group::marks)
+    }
 }
 
 impl Drop for Groups {
@@ -217,6 +224,12 @@ impl Group {
         let files: u64 = files.iter().map(|name| value(&stat, name)).sum::<Option<u64>>()?;
         let files = files.saturating_sub(value(&stat, shared).unwrap_or(0));
         Some(Holding { own: Bytes(all.saturating_sub(files)), files: Bytes(files), most })
+    }
+
+    /// What each of its processes holds, and held at most.
+    pub fn marks(&self) -> Vec<Mark> {
+        let processes = super::hierarchy::words(&self.folder.join("cgroup.procs"));
+        processes.iter().filter_map(|process| Some(Mark::of(&Entry::read(process.parse().ok()?)?))).collect()
     }
 
     /// The most memory that it held at a time.

@@ -80,8 +80,8 @@ impl Limiter {
         &self.survey
     }
 
-    /// Whether nothing that a job starts gets away: a group, a scope or a container tells of all of it. Else what leaves its process group and
-    /// empties its environment outlives it.
+    /// Whether nothing that a job starts gets away when we are killed: a group, a scope or a container tells of all of it. Else what leaves its
+    /// process group and empties its environment is known to us alone, and outlives us.
     pub fn holds_daemons(&self) -> bool {
         let wrapped = [Means::SystemdUser, Means::SystemdSystem].into_iter().any(|means| self.uses(means));
         self.image.is_some() || wrapped || !Groups::make(&self.hierarchies).is_empty()

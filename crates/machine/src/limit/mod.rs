@@ -34,6 +34,8 @@ mod hierarchy;
 mod job;
 mod limiter;
 mod lines;
+mod marks;
+mod orphans;
 mod own_memory;
 mod owner;
 mod pressure;

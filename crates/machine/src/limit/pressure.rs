@@ -1,7 +1,6 @@
 //! Whether a host had more to do than it could while a job ran: the kernel's pressure stall information, and who used the CPUs.
 
 use super::Pressure;
-use super::process_table::Entry;
 use crate::linux;
 use std::fs;
 use std::path::Path;
@@ -17,8 +16,6 @@ pub(super) struct Host {
     busy: Option<f64>,
     /// Seconds that a hypervisor took of them.
     stolen: Option<f64>,
-    /// Those that we used.
-    own: f64,
     /// How many CPUs that is of.
     cpus: usize,
 }
@@ -29,22 +26,19 @@ impl Host {
         let root = Path::new("/");
         let waited = ["cpu", "io", "memory"]
             .map(|what| waited(&fs::read_to_string(root.join("proc/pressure").join(what)).ok()?));
-        let own = Entry::read(std::process::id() as i32).map_or(0.0, |entry| entry.own_cpu_seconds);
         let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
         let (busy, stolen) = worked(&stat, of).map(|(busy, stolen)| (busy + stolen, stolen)).unzip();
-        Host { at: Instant::now(), waited, busy, stolen, own, cpus: of.len() }
+        Host { at: Instant::now(), waited, busy, stolen, cpus: of.len() }
     }
 
-    /// What it was like since an earlier moment, while a job used so many seconds of CPU time.
+    /// What it was like since an earlier moment, while a job used so many seconds of CPU time. What we used ourselves on its CPUs counts among
+    /// what others did: it held the job back just as much.
     pub fn since(&self, start: &Host, job: Option<f64>) -> Pressure {
         let wall = self.at.duration_since(start.at).as_secs_f64();
         let share = |seconds: f64, whole: f64| (whole > 0.0).then(|| (seconds / whole).clamp(0.0, 1.0));
         let [cpu, io, memory] = [0, 1, 2].map(|what| share(self.waited[what]? - start.waited[what]?, wall));
         let busy = self.busy.zip(start.busy).map(|(end, start)| end - start);
-        let others = busy.zip(job).and_then(|(busy, job)| {
-            let others = busy - job - (self.own - start.own);
-            share(others, wall * self.cpus as f64)
-        });
+        let others = busy.zip(job).and_then(|(busy, job)| share(busy - job, wall * self.cpus as f64));
         let stolen = self.stolen.zip(start.stolen).and_then(|(end, start)| share(end - start, wall * self.cpus as f64));
         Pressure { cpu, io, memory, others, stolen }
     }
@@ -75,20 +69,18 @@ mod tests {
         let text = "some avg10=0.24 avg60=2.91 avg300=6.29 total=28511774468\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
         assert_eq!(waited(text), Some(28_511.774_468));
         let at = Instant::now();
-        let start =
-            Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), stolen: Some(2.0), own: 1.0, cpus: 4 };
+        let start = Host { at, waited: [Some(10.0), None, Some(1.0)], busy: Some(100.0), stolen: Some(2.0), cpus: 4 };
         let later = at + Duration::from_secs(10);
         let end = Host {
             at: later,
             waited: [Some(14.0), Some(3.0), Some(1.0)],
             busy: Some(126.0),
             stolen: Some(6.0),
-            own: 2.0,
             cpus: 4,
         };
-        // Of 40 seconds of four CPUs 26 were used: 9 by the job, 1 by us.
+        // Of 40 seconds of four CPUs 26 were used, 10 by the job.
         let expected = Pressure { cpu: Some(0.4), io: None, memory: Some(0.0), others: Some(0.4), stolen: Some(0.1) };
-        assert_eq!(end.since(&start, Some(9.0)), expected);
+        assert_eq!(end.since(&start, Some(10.0)), expected);
         assert_eq!(end.since(&start, None).others, None);
     }
 

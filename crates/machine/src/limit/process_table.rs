@@ -16,10 +16,9 @@ pub(super) struct Entry {
     pub state: char,
     pub parent: i32,
     pub group: i32,
+    pub session: i32,
     /// Seconds of CPU time, its own and that of the children it waited for.
     pub cpu_seconds: f64,
-    /// Seconds of CPU time of its own.
-    pub own_cpu_seconds: f64,
     /// In ticks since the machine was started.
     pub started: u64,
     /// Memory that it holds.
@@ -53,8 +52,8 @@ impl Entry {
             state: fields.first()?.chars().next()?,
             parent: number(4)? as i32,
             group: number(5)? as i32,
+            session: number(6)? as i32,
             cpu_seconds: ticks(14..=17)? as f64 / TICKS,
-            own_cpu_seconds: ticks(14..=15)? as f64 / TICKS,
             started: number(22)? as u64,
             resident: Bytes(number(24)?.max(0) as u64 * PAGE),
         })
@@ -93,8 +92,8 @@ mod tests {
             state: 'S',
             parent: 12,
             group: 13,
+            session: 14,
             cpu_seconds: 3.0,
-            own_cpu_seconds: 2.0,
             started: 4_648_496,
             resident: Bytes(413 * 4096),
         };

@@ -6,6 +6,8 @@ use super::ended::{Ended, JobEnd};
 use super::group::{Counts, Group, Groups, new_name};
 use super::limiter::{Limiter, Surroundings, remove_container};
 use super::lines::Lines;
+use super::marks::Mark;
+use super::orphans::Orphans;
 use super::own_memory::{Holding, OwnMemory};
 use super::owner::Owner;
 use super::pressure::Host;
@@ -55,6 +57,8 @@ struct Holds {
 /// Where a job runs, and who counts for it.
 enum Place {
     Groups(Groups),
+    /// In no group at all: who counts sees who started whom, and what loses its parents comes to us.
+    Loose(Orphans),
     Scope,
     Container,
 }
@@ -125,7 +129,10 @@ impl Limiter {
         } else {
             let groups = Groups::make(&self.hierarchies);
             groups.limit(&self.held_by_groups(limits), disc.map(|disc| disc.numbers))?;
-            (groups.prefix(), groups.farewell(), Place::Groups(groups))
+            match groups.is_empty() {
+                true => (Vec::new(), Vec::new(), Place::Loose(Orphans::adopt()?)),
+                false => (groups.prefix(), groups.farewell(), Place::Groups(groups)),
+            }
         };
         Ok(Holds { prefix, farewell, name, place, _governor: self.governor(limits)? })
     }
@@ -166,6 +173,7 @@ impl Drop for Holds {
         match self.place {
             // They end by themselves.
             Place::Groups(_) => {}
+            Place::Loose(orphans) => orphans.end(),
             // Where it is gone already, nothing is left to end.
             Place::Scope | Place::Container => drop(said(&self.farewell, &Watch::quiet(&AtomicBool::new(false)))),
         }
@@ -208,6 +216,7 @@ impl Running {
         let share = job.limits.cpus.filter(|_| limiter.survey.by(Axis::Cpus) == Some(Means::DutyCycle));
         let counted = match &held.place {
             Place::Groups(groups) => groups.counts().cpu_seconds.is_some(),
+            Place::Loose(_) => false,
             Place::Scope | Place::Container => true,
         };
         let first = guarded.child.id() as i32;
@@ -243,7 +252,11 @@ impl Running {
             let ended = ended.map_err(|cause| Error::io(&self.program, "wait for this command", &cause))?;
             self.wall = self.begun.elapsed();
             self.scope = self.scope.or_else(|| scope_of(self.guarded.child.id()));
-            self.holding(held).into_iter().for_each(|now| self.own_memory.see(now));
+            if let Some(now) = self.holding(held) {
+                // Looking at each process takes time, and elsewhere the kernel tells it of all.
+                let marks = job.limits.memory.map_or(Vec::new(), |_| self.marks(held));
+                self.own_memory.see(now, &marks);
+            }
             let seen = Seen { after: self.wall, lines: self.lines.take() };
             stopped = if self.is_stopped() { stopped + 1 } else { 0 };
             let end = match ended {
@@ -274,7 +287,16 @@ impl Running {
         match &held.place {
             Place::Groups(groups) => groups.holding(),
             Place::Scope => Group::at(self.scope.clone()?).holding(),
-            Place::Container => None,
+            Place::Loose(_) | Place::Container => None,
+        }
+    }
+
+    /// What each of its processes holds and held at most, as far as its groups tell of them.
+    fn marks(&self, held: &Holds) -> Vec<Mark> {
+        match &held.place {
+            Place::Groups(groups) => groups.marks(),
+            Place::Scope => self.scope.clone().map_or(Vec::new(), |folder| Group::at(folder).marks()),
+            Place::Loose(_) | Place::Container => Vec::new(),
         }
     }
 
@@ -282,6 +304,7 @@ impl Running {
     fn counts(&mut self, held: &Holds, watch: &Watch<'_>) -> Counts {
         let counted = match &held.place {
             Place::Groups(groups) => groups.counts(),
+            Place::Loose(_) => Counts::default(),
             Place::Scope => self.scope.clone().map_or_else(Counts::default, |folder| Group::at(folder).counts()),
             Place::Container => {
                 let words = ["docker", "inspect", "--format", "{{.State.OOMKilled}}", &held.name].map(str::to_owned);
