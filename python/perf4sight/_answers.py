@@ -173,7 +173,7 @@ class MemoryEstimate(Shown):
     def limited(self, limit: "str | int") -> Prediction:
         """All that is predicted of the step where it must fit into that memory."""
         told = self._network.ask("predict", *self._words, "--mem-limit=%s" % amount(limit))
-        return Prediction._told(self.network, told, told["warnings"])
+        return Prediction._told(self.network, told, [*self._network.warnings, *told["warnings"]])
 
     def _sentence(self) -> str:
         return "%s of %s at batch size %d needs %s for its tensors, of %s in all" % (
@@ -187,9 +187,9 @@ class MemoryEstimate(Shown):
         return ["simulated for %s" % self.target, *step, *("warning: %s" % warning for warning in self.warnings)]
 
 
-def amount(memory: "str | int") -> str:
-    """An amount of memory in the program's words."""
-    return "%dB" % memory if isinstance(memory, int) else str(memory)
+def amount(memory: "str | float") -> str:
+    """An amount of memory in the program's words: what is no text with a unit is a number of bytes."""
+    return memory if isinstance(memory, str) else "%dB" % memory
 
 
 def _shares(parts: Mapping[str, Sequence[Mapping[str, Any]]], kind: str, unit: str) -> Tuple[Share, ...]:

@@ -48,7 +48,7 @@ def predict(
     network = _network.read(module, inputs, stage, name)
     told = network.ask("predict", *asked, *step(module, stage, optimizer, settings), *_batches(network, batch_sizes), *limit(mem_limit))
     devices = tuple(Prediction._told(network.name, device, [*network.warnings, *told["warnings"]]) for device in told.get("devices", [told]))
-    return Devices(devices) if _is_list(target) else devices[0]
+    return Devices(devices) if _is_list(target) or "devices" in told else devices[0]
 
 
 def estimate_memory(
@@ -72,6 +72,8 @@ def estimate_memory(
     target = os.fspath(target) if target is not None else _place(module)
     words = ("--target=%s" % target, *step(module, stage, optimizer, settings), *_batches(network, None))
     told = network.ask("predict", *words)
+    if "devices" in told:
+        raise Error("estimate_memory tells of one kind of device, and %s are several\n  expected: one of them\n  help: predict(..., target=%r) tells of all" % (target, target))
     answer = told["networks"][0]
     point = answer["predictions"][0]
     return MemoryEstimate(

@@ -17,6 +17,8 @@ from ._tables import Shown, Table
 WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_worker.py")
 # The folder's name of networks of which nothing else is known.
 DATASET = "imagenet"
+# What a network is called while it is measured: by the names of its own networks the program knows more than was asked.
+ASKED = "asked_network"
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def profile(
         settings.setdefault("zero_grad", "free")
     device, gpu = _place(module, device)
     keys = dict(
-        network=[network.name], bs=list(batch_sizes or [network.batch]), profile_variables=list(variables), stage=stage, device=device, gpu_id=gpu, worker=[sys.executable, WORKER],
+        network=[ASKED], bs=list(batch_sizes or [network.batch]), profile_variables=list(variables), stage=stage, device=device, gpu_id=gpu, worker=[sys.executable, WORKER],
         threads=threads, timeout=timeout, mem_limit=None if mem_limit is None else amount(mem_limit))
     keys.update(_settings.of(module, stage, optimizer, settings))
     told = _measured(network, keys)
@@ -111,17 +113,18 @@ def profile(
 
 
 def _measured(network: Any, keys: Mapping[str, Any]) -> Any:
-    """What the program says of a run that leaves nothing behind."""
+    """What the program says of a run that leaves nothing behind.
+    """
     with tempfile.TemporaryDirectory(prefix="perf4sight.") as folder:
-        with open(os.path.join(folder, network.name + ".onnx"), "wb") as file:
+        with open(os.path.join(folder, ASKED + ".onnx"), "wb") as file:
             file.write(network.onnx)
-        written = dict(networks=[network.name], model_desc_dir=folder, model_path=os.path.join(folder, "networks"), dataset=DATASET, pruning_perc=[0])
+        written = dict(networks=[ASKED], model_desc_dir=folder, model_path=os.path.join(folder, "networks"), dataset=DATASET, pruning_perc=[0])
         rows = os.path.join(folder, "rows")
         config = os.path.join(folder, "config.ini")
         with open(config, "w") as file:
             for section, said in (("create_network_dataset", written), ("profile", dict(keys, log_dir=rows))):
                 file.write("\n".join(["[%s]" % section, *_settings.keys(said), ""]))
-        return ask("--config-file", config, known_as={folder + os.sep: ""})
+        return ask("--config-file", config, known_as={folder + os.sep: "", ASKED: network.name})
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> List[Measurement]:

@@ -1,12 +1,20 @@
 """What a step does beside its stage: from keywords, an optimizer and the module itself to the options of the program."""
 from __future__ import annotations
 
+import itertools
 from typing import Any, Dict, List, Mapping
 
 from ._errors import NetworkError
 
-# Those whose memory and time depend on more than their kind, and the values for which they are what the program knows by the name.
-PLAIN: Dict[str, Dict[str, Any]] = {"Adam": {"amsgrad": False}, "AdamW": {"amsgrad": False}, "RMSprop": {"momentum": 0, "centered": False}, "SGD": {}}
+# The values for which optimizers are what the program knows by the name; others keep more between steps, or borrow more during one.
+PLAIN: Dict[str, Dict[str, Any]] = {
+    "Adam": {"amsgrad": False, "weight_decay": 0},
+    "AdamW": {"amsgrad": False},
+    "RMSprop": {"momentum": 0, "centered": False, "weight_decay": 0},
+    "SGD": {"nesterov": False},
+    "SGD without momentum": {"weight_decay": 0},
+}
+BY_NAME = "give the optimizer by its name, such as optimizer=\"adam\", to be told of it as it is by default"
 
 
 def words(settings: Mapping[str, Any]) -> List[str]:
@@ -39,8 +47,8 @@ def of(module: Any, stage: str, optimizer: Any, settings: Mapping[str, Any]) -> 
         told.setdefault("zero_grad", "free")
     if told.get("trainable") is None:
         told["trainable"] = trainable(module)
-    if told.get("frozen_normalisation") is None and _keeps_statistics(module):
-        told["frozen_normalisation"] = "eval"
+    if told.get("frozen_normalisation") is None:
+        told["frozen_normalisation"] = "eval" if _keeps_statistics(module) else "train"
     return told
 
 
@@ -60,16 +68,18 @@ def _optimizer(optimizer: Any) -> Any:
     """The program's word for an optimizer; for one that it does not know the optimizer's own, which it refuses."""
     if optimizer is None or isinstance(optimizer, str):
         return optimizer
-    kind = optimizer if isinstance(optimizer, type) else type(optimizer)
-    chosen = getattr(optimizer, "defaults", {}) if _is_optimizer(optimizer) else {}
-    plain = PLAIN.get(kind.__name__, {})
-    for name, value in plain.items():
-        if chosen.get(name, value) != value:
-            raise NetworkError("%s with %s = %r keeps more than %s\n  expected: %s = %r" % (kind.__name__, name, chosen[name], kind.__name__.lower(), name, value))
+    kind = (optimizer if isinstance(optimizer, type) else type(optimizer)).__name__
+    groups = optimizer.param_groups if _is_optimizer(optimizer) else [{}]
     # PyTorch's own default of momentum is none.
-    if kind.__name__ == "SGD" and not chosen.get("momentum"):
-        return "sgd_without_momentum"
-    return kind.__name__.lower()
+    momenta = {bool(group.get("momentum")) for group in groups}
+    if kind == "SGD" and len(momenta) > 1:
+        raise NetworkError("some groups of SGD have momentum and others have none\n  expected: all of them, or none\n  help: %s" % BY_NAME)
+    plain = "SGD without momentum" if kind == "SGD" and momenta == {False} else kind
+    for (name, value), group in itertools.product(PLAIN.get(plain, {}).items(), groups):
+        if group.get(name, value) != value:
+            raise NetworkError("%s with %s = %r needs more memory than %s without\n  expected: %s = %r\n  help: %s" % (
+                plain, name, group[name], plain, name, value, BY_NAME))
+    return plain.lower().replace(" ", "_")
 
 
 def _check_complete(module: Any, optimizer: Any) -> None:
@@ -81,11 +91,11 @@ def _check_complete(module: Any, optimizer: Any) -> None:
                            "give the optimizer by its name" % _some(left))
 
 
-def trainable(module: Any) -> "str | None":
-    """Which weights require gradients, as the program says it; None where all do, and where nothing was ever asked for."""
+def trainable(module: Any) -> str:
+    """Which weights require gradients, as the program says it."""
     trained = {name: weight.requires_grad for name, weight in module.named_parameters()}
     if all(trained.values()):
-        return None
+        return "all"
     if not any(trained.values()):
         raise NetworkError("no weight requires a gradient\n  expected: some that are trained\n  help: ask for stage=\"inference\", or say trainable=\"all\"")
     if all(name.endswith("bias") == learns for name, learns in trained.items()):

@@ -62,6 +62,8 @@ class Estimates(unittest.TestCase):
         self.assertTrue(estimate.fits("8GiB"))
         self.assertTrue(estimate.fits(estimate.high_bytes * 2))
         self.assertFalse(estimate.fits(estimate.tensors_bytes))
+        # A number is one of bytes, whole or not.
+        self.assertFalse(estimate.fits(0.5 * estimate.tensors_bytes))
         self.assertGreater(estimate.largest_batch("8GiB"), estimate.largest_batch("1GiB"))
 
     def test_more_samples_need_more(self):
@@ -213,6 +215,12 @@ class Refusals(unittest.TestCase):
         model, row = nn.Linear(8, 8), torch.ones(4, 8)
         self.refuses("adagrad", model, row, perf4sight.ProgramError, optimizer=torch.optim.Adagrad)
         self.refuses("amsgrad", model, row, optimizer=torch.optim.Adam(model.parameters(), amsgrad=True))
+        # Decay borrows a copy of what it is added to.
+        self.refuses("weight_decay", model, row, optimizer=torch.optim.Adam(model.parameters(), weight_decay=1e-4))
+        self.refuses("weight_decay", model, row, optimizer=torch.optim.SGD(model.parameters(), lr=1, weight_decay=1e-4))
+        self.refuses("nesterov", model, row, optimizer=torch.optim.SGD(model.parameters(), lr=1, momentum=0.9, nesterov=True))
+        groups = [{"params": [model.weight], "momentum": 0.9}, {"params": [model.bias]}]
+        self.refuses("some groups", model, row, optimizer=torch.optim.SGD(groups, lr=1))
         self.refuses("none of bias", model, row, optimizer=torch.optim.Adam([model.weight]))
         self.refuses("--banana", model, row, perf4sight.ProgramError, banana=3)
         self.refuses("orin", model, row, perf4sight.ProgramError, target="orino")
