@@ -252,11 +252,6 @@ def padded(x, attributes, value, pools):
     return functional.pad(x, sides, value=value), (0, 0)
 
 
-def number(x):
-    """What a comparison says as numbers, which torch subtracts none of."""
-    return x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bool else x
-
-
 def truth(x):
     """Which numbers are not zero."""
     if not isinstance(x, torch.Tensor):
@@ -621,20 +616,27 @@ class Network(object):
     def op_AdaptiveAveragePool(self, node, x):
         return functional.adaptive_avg_pool2d(x, node.attributes["output_size"])
 
+    def number(self, x, other):
+        """What a comparison says, of which torch subtracts none, as numbers like those of the other operand, or as they are held."""
+        if not (isinstance(x, torch.Tensor) and x.dtype == torch.bool):
+            return x
+        is_number = isinstance(other, torch.Tensor) and other.is_floating_point()
+        return x.to(other.dtype if is_number else self.numbers)
+
     def op_Add(self, node, x, other):
-        x, other = alike(number(x), number(other))
+        x, other = alike(self.number(x, other), self.number(other, x))
         return x + other
 
     def op_Sub(self, node, x, other):
-        x, other = alike(number(x), number(other))
+        x, other = alike(self.number(x, other), self.number(other, x))
         return x - other
 
     def op_Mul(self, node, x, other):
-        x, other = alike(number(x), number(other))
+        x, other = alike(self.number(x, other), self.number(other, x))
         return x * other
 
     def op_Div(self, node, x, other):
-        x, other = alike(number(x), number(other))
+        x, other = alike(self.number(x, other), self.number(other, x))
         return x / other
 
     def op_Concat(self, node, *inputs):
@@ -801,14 +803,15 @@ class FullPrecision(object):
 def casting(request, device):
     """Makes what forward and loss run within: PyTorch's autocast, whose casts of weights go when it ends."""
     low = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}.get(request.get("precision"))
-    return (lambda: torch.autocast(device.type, low)) if low else FullPrecision
+    return (lambda: torch.autocast(device.type, dtype=low)) if low else FullPrecision
 
 
 def scaler(request, device):
     """What keeps gradients within the range of half precision, as PyTorch's users have it; None where nothing has to."""
     if request.get("precision") != "amp_fp16":
         return None
-    return torch.amp.GradScaler(device.type) if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler()
+    amp = getattr(torch, "amp", None)  # before 1.12 there is none
+    return amp.GradScaler(device.type) if hasattr(amp, "GradScaler") else torch.cuda.amp.GradScaler()
 
 
 class Step(object):
@@ -832,6 +835,18 @@ class Step(object):
             self.optimizer = OPTIMIZERS[setting(request, "optimizer", OPTIMIZERS, "sgd")](self.network.parameters)
             self.frees = setting(request, "zero_grad", ("keep", "free"), "keep") == "free"
             self.scaler = scaler(request, device)
+
+    MOST_LEFT_OUT = 40  # halvings of a scale that leave nothing of it
+
+    def begin(self, watch=lambda: None):
+        """The first step that changes the weights, from which on the optimizer holds its state: a scaler begins where gradients may be no
+        numbers, and leaves updates out until they are."""
+        for _ in range(self.MOST_LEFT_OUT):
+            before = self.scaler.get_scale() if self.scaler else 1.0
+            self.run(watch)
+            if self.scaler is None or self.scaler.get_scale() >= before:
+                return
+        raise RuntimeError("after %d steps gradients are still no numbers in half precision" % self.MOST_LEFT_OUT)
 
     def run(self, watch=lambda: None):
         """One step; `watch` is called after every operation forward, and before and after the optimizer."""
@@ -861,7 +876,7 @@ class Step(object):
         samples = self.samples // self.passes + (number < self.samples % self.passes)  # the first have one more where some are left
         with self.casting():
             loss = self.loss(samples, watch)
-        if self.passes > 1:  # gradients add up to those of the mean over all samples
+        if self.passes > 1:  # gradients add up to those of the mean of the losses
             loss = loss / self.passes
         # In place, as the published tool's PyTorch did; later ones free gradients unless told otherwise.
         for parameter in self.network.parameters if number == 0 else []:
@@ -1215,7 +1230,7 @@ def readings(graph, request, device, memory):
 
     def first_steps():
         steps.append(Step(graph, request, device))
-        steps[0].run(memory.watch)
+        steps[0].begin(memory.watch)
         steps[0].run(memory.watch)
 
     if request["memory"]:

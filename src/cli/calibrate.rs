@@ -5,7 +5,7 @@ use super::words;
 use crate::device::kind::DeviceKind;
 use crate::error::Result;
 use crate::sections::calibrate::{self, Source};
-use crate::workload::Stage;
+use crate::workload::{Precision, Stage};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -39,6 +39,11 @@ pub(super) struct Calibrate {
     #[arg(long, default_value = "training", value_parser = Stage::ALL.map(Stage::name))]
     stage: String,
 
+    /// What numbers the steps that are measured compute with; by default those of the profile. Rows of another precision tell the latency
+    /// of such steps, of any network
+    #[arg(long, value_parser = Precision::ALL.map(Precision::name))]
+    precision: Option<String>,
+
     /// Store the refitted fingerprints in this folder; without it they are only shown
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
@@ -59,6 +64,7 @@ impl Calibrate {
             network: self.network,
             fingerprints: self.fingerprint,
             stage: Stage::parse(&self.stage)?,
+            precision: self.precision.as_deref().map(Precision::parse).transpose()?,
             source,
             batches: Sizes::all(self.bs),
             force: self.force,

@@ -77,12 +77,20 @@ impl Abilities {
 
     /// Milliseconds of one step, without noise.
     fn milliseconds(&self, network: &Network, workload: Workload) -> f64 {
-        let accumulate = workload.step.accumulate;
-        let pass = Workload { batch: accumulate.samples(workload.batch), ..workload };
-        let seconds: f64 = network
+        let (samples, passes) = (workload.batch, workload.step.accumulate.passes());
+        // The first passes have one more sample where some are left.
+        let longer = samples % passes;
+        let pass = |samples| 1e3 * self.seconds(network, Workload { batch: samples, ..workload });
+        let whole = if longer > 0 { longer as f64 * pass(samples / passes + 1) } else { 0.0 };
+        whole + (passes - longer) as f64 * pass(samples / passes)
+    }
+
+    /// Seconds of a pass of so many samples.
+    fn seconds(&self, network: &Network, pass: Workload) -> f64 {
+        network
             .nodes()
             .iter()
-            .zip(Course::of(network, workload.step).runs)
+            .zip(Course::of(network, pass.step).runs)
             .map(|(node, runs)| {
                 let macs = network.macs_of(node) as f64 * pass.batch as f64;
                 let bytes = network.bytes_in(node, pass) as f64 + network.bytes_out(node, pass) as f64;
@@ -90,8 +98,7 @@ impl Abilities {
                 let once = self.start_microseconds * 1e-6 + arithmetic.max(bytes / (self.gigabytes_per_second * 1e9));
                 runs * once
             })
-            .sum();
-        accumulate.passes() as f64 * seconds * 1e3
+            .sum()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Alive, Course};
 use crate::network::Network;
 use crate::units::Bytes;
-use crate::workload::Step;
+use crate::workload::{Quantity, Step};
 
 /// By how much intervals are wider either way, in logarithms, for a precision that nobody profiled: as far as simulated tensors were off at worst
 /// (`docs/accuracy/simulated-memory.md`), of which a device's own readings tell nothing.
@@ -100,7 +100,8 @@ impl<'a> Acquainted<'a> {
         let (mut novelty, mut unlike) = (self.novelty.clone(), self.unlike.clone());
         let own = self.fingerprint.subject.step;
         let [asked, profiled] = [step.precision, own.precision];
-        if asked != profiled {
+        // How long such steps take was measured, or is not answered.
+        if asked != profiled && self.fingerprint.subject.quantity == Quantity::Memory {
             novelty.ignorance += OTHER_PRECISION;
             unlike.push(Unlike::Precision { asked, profiled });
         }

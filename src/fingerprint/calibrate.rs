@@ -15,17 +15,22 @@ const CONTRADICTION: f64 = 10.0;
 impl Fingerprint {
     /// The same fingerprint with rows of a new network beside those it was fitted on. Memory is fitted once more, the new network
     /// weighing as much as every other; of latency the rows tell what this network has of its own, at the level measured and, as far
-    /// as levels of a network are alike, at its others. Steps that did not fit move the limit of memory; of latency they say nothing.
+    /// as levels of a network are alike, at its others. Rows of latency at another precision tell how fast the device is with such numbers,
+    /// of whatever network. Steps that did not fit move the limit of memory; of latency they say nothing.
     ///
     /// # Errors
-    /// Nothing measured, or more than [`MOST_ROWS`]; what contradicts the fingerprint tenfold; a method that keeps nothing to refit with.
+    /// Nothing measured, or more than [`MOST_ROWS`]; what contradicts the fingerprint tenfold; steps that it learns nothing from; a method
+    /// that keeps nothing to refit with.
     pub fn calibrate(&self, rows: &[Row], failed: &[Attempt]) -> Result<Fingerprint> {
         self.check_count(rows.len() + failed.len())?;
+        rows.iter().try_for_each(|row| self.fitted.check_teaches(&self.subject, row.record.workload.step))?;
         rows.iter().try_for_each(|row| self.check_plausible(row))?;
         failed.iter().try_for_each(|attempt| self.check_failed(attempt))?;
+        // Rows of another precision tell of the device, and not what their networks have of their own.
+        let own: Vec<Row> = rows.iter().filter(|row| row.record.workload.step == self.subject.step).cloned().collect();
         let mut profiled = self.profiled.clone();
-        profiled.calibrate(rows);
-        let fitted_on = self.fitted_on.iter().cloned().chain(count(rows)).collect();
+        profiled.calibrate(&own);
+        let fitted_on = self.fitted_on.iter().cloned().chain(count(&own)).collect();
         let fitted = self.fitted.calibrate(&self.subject, rows, failed)?;
         Ok(Fingerprint { profiled, fitted_on, fitted, scores: None, left_out: BTreeMap::new(), ..self.clone() })
     }

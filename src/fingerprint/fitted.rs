@@ -93,12 +93,29 @@ impl Fitted {
         };
         latency.platform().check_precision(asked)?;
         let known = if latency.is_belief() { Precision::Fp32 } else { subject.step.precision };
-        if asked == known {
+        if asked == known || latency.knows(asked) {
             return Ok(());
         }
         Err(Error::input(format!("how long a step takes with precision = {} is not known here", asked.name()))
             .expected(format!("steps with precision = {}, which the latency rests on", known.name()))
-            .help("profile steps of that precision and fit a fingerprint to their rows; memory is simulated without"))
+            .help(format!(
+                "measure up to four such rows on the device and calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
+                asked.name()
+            )))
+    }
+
+    /// Refuses rows of a step that it learns nothing from: anything but its own, and latency in numbers narrower than the single precision
+    /// that was profiled.
+    pub(super) fn check_teaches(&self, subject: &Subject, step: Step) -> Result<()> {
+        let own = subject.step;
+        let is_taught = matches!(self, Fitted::Latency(latency) if !latency.is_belief());
+        let narrows = own.precision == Precision::Fp32 && Step { precision: own.precision, ..step } == own;
+        if step == own || is_taught && narrows {
+            return Ok(());
+        }
+        Err(Error::input(format!("rows of {step} do not tell this {} fingerprint of {own} anything", subject.quantity))
+            .expected("rows of the same steps, or for latency of the same steps but for a precision other than the fp32 of the profile")
+            .help("profile such steps and fit a fingerprint of their own"))
     }
 
     /// How it was made, with the seed of the fit.

@@ -69,8 +69,8 @@ impl Blocked<'_> {
     fn sums_of_filters(&self) -> [Amount; 2] {
         let (filters, number) = (self.filters_of_gradient(), self.operation.number());
         let sums = filters.times(Number::Fp32.bytes()).divided_by(number);
-        let is_depthwise = self.kernel.groups > 1;
-        let turned = match (is_depthwise, self.kernel.is_point()) {
+        let in_groups = self.kernel.groups > 1;
+        let turned = match (in_groups, self.kernel.is_point()) {
             (true, _) => Amount::once(0),
             (false, true) => self.gathered_by_threads().divided_by(self.threads),
             (false, false) => Amount::once(number.saturating_mul(self.turned())),
@@ -78,7 +78,7 @@ impl Blocked<'_> {
         let each = sums.and(turned);
         let read = self.image().elements().saturating_mul(if self.kernel.is_point() { 1 } else { 4 });
         let enough = (filters.bytes(1) / number / read.max(1)).saturating_add(1);
-        let others = if is_depthwise { 0 } else { self.threads - 1 };
+        let others = if in_groups { 0 } else { self.threads - 1 };
         [each, each.times(others).starting_at(enough)]
     }
 

@@ -36,7 +36,7 @@ pub(super) const PRECISION: Key = Key {
     name: "precision",
     kind: Kind::Text,
     default: Unset,
-    help: "What numbers the step computes with: fp32, amp_bf16, amp_fp16 or bf16; by default as in the steps that were profiled. Memory is simulated for all that the device computes with, latency is told at the precision that was profiled alone.",
+    help: "What numbers the step computes with: fp32, amp_bf16, amp_fp16 or bf16; by default as in the steps that were profiled. Memory is simulated for all that the device computes with, latency is told at the precision that was profiled, and at those that it was calibrated with (perf4sight calibrate --precision).",
 };
 
 pub(super) const TRAINABLE: Key = Key {

@@ -70,6 +70,43 @@ fn rows_pull_the_predictions_towards_them_and_the_original_stays() {
     calibrate(&scene, "--rows rows.csv --save mine --overwrite").succeeds();
 }
 
+/// Milliseconds of a step in bfloat16 under autocast, by a fingerprint; none where it has no answer.
+fn autocast(scene: &Scene, fingerprint: &str, network: &str, batch: u32) -> Option<f64> {
+    let arguments = format!("predict {network} --fingerprint {fingerprint} --precision amp_bf16 --bs {batch} --json");
+    scene.run(&arguments).succeeds().json()["networks"][0]["predictions"][0]["latency_ms"].as_f64()
+}
+
+#[test]
+fn rows_of_another_precision_tell_how_long_such_steps_of_any_network_take() {
+    let scene = Scene::new();
+    let before = [2, 8].map(|batch| predicted(&scene, batch));
+    let folder = simulated_fingerprint().display().to_string();
+    assert_eq!(autocast(&scene, &folder, "resnet18", 8), None, "nothing was measured yet");
+    // A device that takes 0.6 times as long in bfloat16, at both batch sizes.
+    let text = latency(&[(2, 0.6 * before[0]), (8, 0.6 * before[1])]);
+    let cell =
+        |(index, line): (usize, &str)| format!("{line}|{}\n", if index == 0 { "step" } else { "precision=amp_bf16" });
+    let scene = scene.file("rows.csv", text.lines().enumerate().map(cell).collect::<String>());
+    calibrate(&scene, "--rows rows.csv").fails(4).says("no usable training rows");
+    let told = calibrate(&scene, "--precision amp_bf16 --rows rows.csv --save mine").succeeds();
+    told.prints("training (precision = amp_bf16) latency of mnasnet");
+    for (batch, before) in [2, 8].into_iter().zip(before) {
+        let after = autocast(&scene, "mine", "mnasnet", batch).unwrap();
+        assert!((after / before / 0.6 - 1.0).abs() < 0.1, "{after} of {before}");
+    }
+    // Of other networks it is told too; those of the profile's precision stay what they were.
+    let other = autocast(&scene, "mine", "resnet18", 8).unwrap();
+    let plain = |fingerprint: &str| {
+        let run = scene.run(&format!("predict resnet18 --fingerprint {fingerprint} --bs 8 --json")).succeeds();
+        number(&run.json()["networks"][0]["predictions"][0]["latency_ms"])
+    };
+    assert_eq!(plain("mine"), plain(&folder));
+    assert!(other < 0.9 * plain("mine"), "{other}");
+    // Nothing was said of half precision.
+    let half = scene.run("predict mnasnet --fingerprint mine --precision amp_fp16 --bs 8 --json").succeeds();
+    half.says("how long a step takes with precision = amp_fp16 is not known here").says("--precision amp_fp16");
+}
+
 #[test]
 fn the_device_at_hand_measures_them_itself() {
     let scene = Scene::new();

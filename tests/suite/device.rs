@@ -168,6 +168,8 @@ fn a_simulated_device_leaves_out_what_a_step_does_not_do() {
     expect(Step { zero_grad: ZeroGrad::Free, ..published }, 12.0, 16 * 3 + 5 * 512);
     // One sample at a time.
     expect(Step { accumulate: Accumulate::new(4).unwrap(), ..published }, 12.0, 16 * 4 + 5 * 128);
+    // Two samples, and two times one: four times as many multiplications as of one sample in all.
+    expect(Step { accumulate: Accumulate::new(3).unwrap(), ..published }, 12.0, 16 * 4 + 5 * 256);
     // Three run forward alone and are not kept; the last passes no gradient on that anybody wants, but is said to.
     let classifier = Step { trainable: Trainable::Classifier, ..published };
     expect(classifier, 3.0 + 3.0, 16 + 4 * 3 + 2 * 512);

@@ -388,7 +388,7 @@ fn images_are_judged_by_those_that_were_profiled() {
     }
     let both =
         scene.run("imagenet.ini --set profile.stage=[training,inference] --set fingerprint.overwrite=True").succeeds();
-    both.says("10 latency rows of inference are left out: stage = inference in [fingerprint] fits them");
+    both.says("10 latency rows of inference are left out: [fingerprint] with that stage and these settings fits them");
     let ask = |word: &str| scene.run(&format!("predict {word} --fingerprint fingerprinting/simulated/tiny64"));
     ask("resnet18@30").fails(4).says("how large the images of \"tiny64\" are").says("nets/mine.onnx");
 }

@@ -151,6 +151,18 @@ fn what_a_killed_recording_had_set_aside_is_settled() {
     record(&scene, "--overwrite", "true").fails(5).says("nothing was recorded");
     assert_eq!(listed(&scene, "recording"), ["rank0.json.gz", "rank0.recording.json"]);
     assert_eq!(std::fs::read_to_string(scene.path("recording/rank0.json.gz")).unwrap(), "new");
+    // Killed while it was set aside: what tells of the trace had gone already, of one rank or of the first of two.
+    let scene = Scene::new()
+        .file("recording/rank0.json.gz", "older")
+        .file("recording/replaced.a1b2/rank0.recording.json", told);
+    let scene = scene.file("recording/rank1.json.gz", "older").file("recording/rank1.recording.json", told);
+    record(&scene, "", "true").fails(2).says("a recording lies here already");
+    let whole = ["rank0.json.gz", "rank0.recording.json", "rank1.json.gz", "rank1.recording.json"];
+    assert_eq!(listed(&scene, "recording"), whole);
+    // Killed while an older one was removed: nothing of it comes back.
+    let scene = Scene::new().file("recording/removed.a1b2/rank0.json.gz", "older");
+    record(&scene, "", "true").fails(5).says("nothing was recorded");
+    assert_eq!(listed(&scene, "recording"), [""; 0]);
 }
 
 /// Files of two at once would lie side by side as those of two ranks.

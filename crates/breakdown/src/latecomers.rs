@@ -17,24 +17,29 @@ const NAMED: usize = 3;
 struct Waits {
     /// Nanoseconds, all ranks and iterations together.
     all: i64,
+    /// Nanoseconds of those iterations, and how many they are.
+    time: i64,
+    parts: usize,
     /// Of those of exchanges one by one, which may go on at once, by the place of the rank that came last.
     last: BTreeMap<usize, i64>,
 }
 
 /// How long ranks wait for each other, and for which; none where that is hardly anything, or cannot be told.
 pub(crate) fn told(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
+    // Of a rank that is not given nobody knows whether it came last.
+    if ranks.iter().any(|ranked| ranked.trace.header.world_size.is_some_and(|size| size as usize > ranks.len())) {
+        return None;
+    }
     let exchanges: Vec<Vec<&Event>> = ranks.iter().map(|ranked| exchange::among_all(ranked, ranks.len())).collect();
     let together = run.together();
     let mut waits = Waits::default();
     together.iter().for_each(|parts| waits.add(&exchanges, parts));
-    let time: i64 = together.iter().flatten().map(|part| part.window.1 - part.window.0).sum();
-    let parts: usize = together.iter().map(Vec::len).sum();
-    let milliseconds = |nanoseconds: i64| format!("{:.3} ms", nanoseconds as f64 / 1e6 / parts as f64);
-    (waits.all as f64 > WORTH * time as f64).then(|| {
+    let milliseconds = |nanoseconds: i64| format!("{:.3} ms", nanoseconds as f64 / 1e6 / waits.parts as f64);
+    (waits.all as f64 > WORTH * waits.time as f64).then(|| {
         format!(
             "where ranks exchange something, one waits {} of an iteration's {} on average until all are there: {}",
             milliseconds(waits.all),
-            milliseconds(time),
+            milliseconds(waits.time),
             waits.shares(ranks)
         )
     })
@@ -57,6 +62,8 @@ impl Waits {
                 *self.last.entry(last).or_default() += waits;
             }
         }
+        self.time += parts.iter().map(|part| part.window.1 - part.window.0).sum::<i64>();
+        self.parts += parts.len();
         self.all += waiting.into_iter().map(|waits| length(&union(waits))).sum::<i64>();
     }
 

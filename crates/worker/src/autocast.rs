@@ -49,6 +49,8 @@ impl Scaler {
     const GROWTH: f64 = 2.0;
     const BACKOFF: f64 = 0.5;
     const INTERVAL: i64 = 2000;
+    /// Halving the scale so often leaves nothing of it.
+    pub const MOST_LEFT_OUT: u32 = 40;
 
     /// On a device; none where a precision has none.
     pub fn new(precision: Precision, device: Device) -> Result<Option<Self>, TchError> {
@@ -76,6 +78,11 @@ impl Scaler {
         // SAFETY: all tensors are alive; tch holds each as an `at::Tensor *`.
         let done = unsafe { functions::p4s_unscale(pointers.as_ptr(), pointers.len(), found, inverse.as_ptr().cast()) };
         checked(done)?;
+        self.lets_through()
+    }
+
+    /// Whether all gradients that it saw last were numbers.
+    pub fn lets_through(&self) -> Result<bool, TchError> {
         Ok(self.found.f_double_value(&[])? == 0.0)
     }
 

@@ -99,7 +99,7 @@ fn run(
     let network = &*network.trained_in(task.workload.step.trainable);
     let mut step = Step::new(network, task.workload, cuts, instruments.device)?;
     // The first step allocates optimizer state, compiles oneDNN's kernels and faults its memory in.
-    step.run()?;
+    step.begin()?;
     let mut readings = Readings::default();
     if task.memory {
         readings.memory = Some(memory(&mut step, instruments)?);

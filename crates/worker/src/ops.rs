@@ -326,7 +326,7 @@ impl Call<'_> {
     fn binary(&self, binary: Binary) -> Result<Tensor, TchError> {
         let [a, b] = self.inputs.as_slice() else { return self.with_constant(binary) };
         let rank = a.dim().max(b.dim());
-        let (a, b) = (raised(&number(a)?, rank)?, raised(&number(b)?, rank)?);
+        let (a, b) = (raised(&self.number(a, b)?, rank)?, raised(&self.number(b, a)?, rank)?);
         match binary {
             Binary::Add => a.f_add(&b),
             Binary::Sub => a.f_sub(&b),
@@ -348,9 +348,15 @@ impl Call<'_> {
         }
     }
 
+    /// What comparisons say, of which libtorch subtracts none, as numbers like those of the other operand, or as they are held.
+    fn number(&self, tensor: &Tensor, other: &Tensor) -> Result<Tensor, TchError> {
+        let kind = if other.is_floating_point() { other.kind() } else { kind_of_number(self.held) };
+        if tensor.kind() == Kind::Bool { tensor.f_to_kind(kind) } else { Ok(tensor.shallow_clone()) }
+    }
+
     /// Arithmetic with a constant, which is not part of the graph; the cost is the same whatever its value.
     fn with_constant(&self, binary: Binary) -> Result<Tensor, TchError> {
-        let input = number(&self.inputs[0])?;
+        let input = self.number(&self.inputs[0], &self.inputs[0])?;
         let one = || input.f_ones_like();
         match binary {
             Binary::Add => input.f_add_scalar(1),
@@ -390,11 +396,6 @@ pub(super) fn kind_of_number(number: Number) -> Kind {
         Number::Fp16 => Kind::Half,
         Number::Bf16 => Kind::BFloat16,
     }
-}
-
-/// What comparisons say as numbers, which libtorch subtracts none of.
-fn number(tensor: &Tensor) -> Result<Tensor, TchError> {
-    if tensor.kind() == Kind::Bool { tensor.f_to_kind(Kind::Float) } else { Ok(tensor.shallow_clone()) }
 }
 
 /// The tensor with axes of length 1 behind the batch, so that samples of different rank broadcast at their last axis.

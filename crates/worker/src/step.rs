@@ -51,6 +51,22 @@ impl Step {
         Ok(Step { executable, batch, training, precision, device })
     }
 
+    /// The first step that changes the weights, from which on the optimizer holds its state: a scaler begins where gradients may be no numbers, and
+    /// leaves updates out until they are.
+    pub fn begin(&mut self) -> Result<(), TchError> {
+        for _ in 0..Scaler::MOST_LEFT_OUT {
+            self.run()?;
+            let scaler = self.training.as_ref().and_then(|training| training.scaler.as_ref());
+            if scaler.map_or(Ok(true), Scaler::lets_through)? {
+                return Ok(());
+            }
+        }
+        Err(TchError::Torch(format!(
+            "after {} steps gradients are still no numbers in half precision",
+            Scaler::MOST_LEFT_OUT
+        )))
+    }
+
     /// One step: forward, cross-entropy, zero_grad unless that came first, backward, as often as is asked for; optimizer. Or forward
     /// without gradients.
     pub fn run(&mut self) -> Result<(), TchError> {
@@ -191,7 +207,7 @@ impl Training {
         output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)
     }
 
-    /// Gradients of several passes add up to those of the mean over all samples.
+    /// Gradients of several passes add up to those of the mean of their losses, as PyTorch's users write it.
     fn of_all_passes(&self, loss: Tensor) -> Result<Tensor, TchError> {
         if self.passes > 1 { loss.f_div_scalar(self.passes as f64) } else { Ok(loss) }
     }

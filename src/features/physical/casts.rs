@@ -1,6 +1,6 @@
 //! The kernels of autocast: operands copied into the numbers that an operation computes with, and their gradients back.
 
-use super::kernel::{Access, Amount, Class, Pass};
+use super::kernel::{Amount, Pass};
 use super::layer::Layer;
 use crate::network::{Element, NodeId, Numbers};
 
@@ -12,26 +12,22 @@ pub(super) fn add(layer: &mut Layer, numbers: &[Numbers]) {
         if from == layer.numbers.result || node.element != Element::Number {
             continue;
         }
-        let moved = (from.bytes() + layer.numbers.result.bytes()) as f64 * node.shape.elements() as f64;
-        moves(layer, Pass::Forward, Amount::per_sample(moved));
+        let elements = node.shape.elements() as f64;
+        let [wide, narrow] = [from, layer.numbers.result].map(|number| number.bytes() as f64 * elements);
+        let moved = Amount::per_sample(wide + narrow);
+        layer.casts(Pass::Forward, moved, Amount::per_sample(narrow));
         if layer.gradients[index] {
-            moves(layer, Pass::InputGradient, Amount::per_sample(moved));
+            layer.casts(Pass::InputGradient, moved, Amount::per_sample(wide));
         }
     }
     if layer.numbers.weights != layer.step.precision.held() {
         let weights = layer.network.weights_of(layer.node) as f64;
-        let moved = |elements: f64| Amount::fixed(layer.weight_bytes(elements) + layer.held_bytes(elements));
-        let learned: u64 = layer.network.learned_of(layer.node).iter().sum();
-        let [read, gradients] = [weights, learned as f64].map(moved);
-        moves(layer, Pass::Forward, read);
+        let learned = layer.network.learned_of(layer.node).iter().sum::<u64>() as f64;
+        let [read, gradients] =
+            [weights, learned].map(|elements| [layer.weight_bytes(elements), layer.held_bytes(elements)]);
+        layer.casts(Pass::Forward, Amount::fixed(read[0] + read[1]), Amount::fixed(read[0]));
         if layer.learns_any() {
-            moves(layer, Pass::WeightGradient, gradients);
+            layer.casts(Pass::WeightGradient, Amount::fixed(gradients[0] + gradients[1]), Amount::fixed(gradients[1]));
         }
     }
-}
-
-/// A cast is an operation of its own: the processor starts it.
-fn moves(layer: &mut Layer, pass: Pass, traffic: Amount) {
-    layer.moves(pass, Class::Copy, Access::Contiguous, traffic);
-    layer.launched(1.0);
 }

@@ -158,7 +158,7 @@ pub struct Kernel {
 impl Kernel {
     /// Whether another kernel, of whatever node, is the same work.
     pub fn does_the_same(&self, other: &Kernel) -> bool {
-        let work = |kernel: &Kernel| (kernel.class, kernel.pass, kernel.access, kernel.launches);
+        let work = |kernel: &Kernel| (kernel.class, kernel.pass, kernel.access, kernel.launches, kernel.element);
         work(self) == work(other)
             && (self.traffic, self.windows, self.result) == (other.traffic, other.windows, other.result)
             && (self.product, self.filter, self.images) == (other.product, other.filter, other.images)

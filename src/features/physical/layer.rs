@@ -71,6 +71,12 @@ impl Layer<'_> {
         self.push(Kernel { access, ..self.kernel(pass, class, traffic) });
     }
 
+    /// Adds a kernel that copies an operand of the node into other numbers: an operation of its own, of no geometry and no function.
+    pub fn casts(&mut self, pass: Pass, traffic: Amount, result: Amount) {
+        let cast = self.kernel(pass, Class::Copy, traffic);
+        self.push(Kernel { filter: None, row: 0.0, function: None, launches: 1.0, result, ..cast });
+    }
+
     /// Adds a kernel that moves the node's weights, which nothing else came between.
     pub fn moves_again(&mut self, pass: Pass, class: Class, traffic: Amount) {
         let held = self.weight_bytes(self.network.weights_of(self.node) as f64);

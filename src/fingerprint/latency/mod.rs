@@ -7,6 +7,7 @@ mod effects;
 mod fit;
 mod layers;
 mod mixture;
+mod narrow;
 mod normal;
 mod observed;
 mod parts;
@@ -32,11 +33,12 @@ use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::platform::{Parameter, Platform};
 use crate::records::Variant;
-use crate::workload::Step;
+use crate::workload::{Precision, Step};
 use cholesky::Cholesky;
 use effects::Effects;
 use fit::Belief;
 use layers::Corrections;
+use narrow::{Narrow, Promised};
 use normal::Normal;
 use observed::{observed, operations, steps};
 use physics::Physics;
@@ -71,6 +73,9 @@ pub(super) struct LatencyModel {
     /// Rows of networks that it was calibrated with, by architecture.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     calibrated: BTreeMap<String, Vec<Sample>>,
+    /// What rows of other precisions than the profiled one told, by precision.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    narrow: BTreeMap<Precision, Narrow>,
 }
 
 impl LatencyModel {
@@ -93,6 +98,7 @@ impl LatencyModel {
             effects: Effects::learn(&[]),
             levels: BTreeMap::new(),
             calibrated: BTreeMap::new(),
+            narrow: BTreeMap::new(),
         }
     }
 
@@ -135,17 +141,48 @@ impl LatencyModel {
         let corrections = Corrections::fit(seed, &operations(&all, &physics))?;
         // Whole steps of nothing but attention say little of networks.
         let residual = Residual::fit(seed, &steps(rows, &physics[..rows.len()], &corrections))?;
-        let (effects, levels, calibrated) = (Effects::learn(&[]), BTreeMap::new(), BTreeMap::new());
-        Ok(LatencyModel { platform: platform.clone(), belief, corrections, residual, effects, levels, calibrated })
+        Ok(LatencyModel { belief, corrections, residual, ..Self::before(platform) })
     }
 
-    /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on.
+    /// The same with rows of networks that it was not fitted on: what they have of their own is known from now on. Rows of another precision
+    /// than the profiled one tell how fast the device is with such numbers, whatever the network.
     pub fn calibrate(&self, step: Step, rows: &[Row]) -> Self {
-        let mut calibrated = self.calibrated.clone();
-        for row in rows {
-            calibrated.entry(architecture(&row.network)).or_default().push(self.sample(step, row));
+        let mut renewed = self.clone();
+        let (own, others): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.record.workload.step.precision == step.precision);
+        for row in own {
+            renewed.calibrated.entry(architecture(&row.network)).or_default().push(self.sample(step, row));
         }
-        LatencyModel { calibrated, ..self.clone() }
+        let mut by_precision: BTreeMap<Precision, Vec<&Row>> = BTreeMap::new();
+        for row in others {
+            by_precision.entry(row.record.workload.step.precision).or_default().push(row);
+        }
+        for (precision, rows) in by_precision {
+            let known = self.narrow.get(&precision).copied().unwrap_or_else(Narrow::before);
+            renewed.narrow.insert(precision, known.renewed(&self.promises(step, &rows)));
+        }
+        renewed
+    }
+
+    /// What was measured of some rows of another precision, and what is predicted of each with what may be known of such numbers.
+    fn promises<'a>(&'a self, own: Step, rows: &[&'a Row]) -> Vec<Promised<'a>> {
+        let promise = |row: &&'a Row| -> Promised<'a> {
+            let (network, batch) = (&*row.network, row.record.workload.batch);
+            let profiled = Prepared::new(self, Promise::new(self, network, own), &Novelty::default());
+            let (likely, promised) = (profiled.at(batch), profiled.promise.promised(batch));
+            let asked = self.physics(row.record.workload.step, network);
+            let predicted = move |narrow: &Narrow| {
+                let asked = asked.clone().with(Some(*narrow));
+                likely * asked.spent(&self.corrections, batch as f64).corrected / promised
+            };
+            (row.measured, Box::new(predicted) as _)
+        };
+        rows.iter().map(promise).collect()
+    }
+
+    /// Whether rows told how long steps of a precision take, beside those that it was fitted on.
+    pub fn knows(&self, precision: Precision) -> bool {
+        self.narrow.contains_key(&precision)
     }
 
     /// What it says of the steps of a network, of which `profiled` was, if anything was.
@@ -158,7 +195,9 @@ impl LatencyModel {
         let own = Arc::new(Prepared::new(self, promise(profiled), novelty));
         Box::new(move |step, _| {
             let asked = (step != profiled).then(|| promise(step));
-            Box::new(Stepped { profiled: Arc::clone(&own), asked })
+            let alike = || promise(Step { precision: profiled.precision, ..step });
+            let narrow = self.narrow.get(&step.precision).map(|narrow| (alike(), *narrow));
+            Box::new(Stepped { profiled: Arc::clone(&own), asked, narrow })
         })
     }
 
@@ -191,7 +230,7 @@ impl LatencyModel {
 
     fn physics(&self, step: Step, network: &Network) -> Physics<'_> {
         let rules = Rules { speed: &self.platform.speed, platform: &self.platform };
-        Physics::new(rules, self.belief.values(), network, step)
+        Physics::new(rules, self.belief.values(), network, step).with(self.narrow.get(&step.precision).copied())
     }
 
     /// Refuses a file that no fit can have written.
@@ -202,6 +241,7 @@ impl LatencyModel {
         self.platform.check()?;
         let trees = self.residual.is_sound() && self.corrections.is_sound();
         let samples = self.calibrated.values().flatten().all(Sample::is_sound);
+        let samples = samples && self.narrow.values().all(Narrow::is_sound);
         if !(self.effects.is_sound() && self.levels.values().all(|width| (0.0..=WIDEST).contains(width))) {
             return Err(Error::input("its intervals have widths that no fit gives"));
         }

@@ -1,6 +1,7 @@
 //! A network on a device whose parameters are known: the time of a step, and of its parts.
 
 use super::layers::{Corrections, Operation};
+use super::narrow::{self, Narrow};
 use super::parts::{Kind, Parts};
 use super::step::{Launches, StepTime, together};
 use super::term::Values;
@@ -16,6 +17,8 @@ use std::collections::BTreeMap;
 pub(super) struct Physics<'a> {
     rules: Rules<'a>,
     values: Values,
+    /// What is known of narrow numbers, where the step computes with such and it was measured.
+    narrow: Option<Narrow>,
     parts: Parts,
     launches: Launches,
     /// Batch sizes from which on another library computes, and milliseconds of half of each: the least that those take.
@@ -36,12 +39,25 @@ impl<'a> Physics<'a> {
     pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, step: Step) -> Self {
         let parts = Parts::new(network, step);
         let launches = Launches::of(parts.kernels());
-        let mut physics = Physics { rules, values, launches, parts, turns: Vec::new() };
+        let mut physics = Physics { rules, values, narrow: None, launches, parts, turns: Vec::new() };
+        physics.find_turns(step);
+        physics
+    }
+
+    /// The same step where this is known of the narrow numbers that it computes with.
+    pub(super) fn with(mut self, narrow: Option<Narrow>) -> Self {
+        self.narrow = narrow;
+        let turns = self.turns.iter().map(|(turn, _)| (*turn, self.plain(0.5 * turn)));
+        self.turns = turns.collect();
+        self
+    }
+
+    fn find_turns(&mut self, step: Step) {
+        let rules = self.rules;
         let turns = rules.processor().map(|processor| [2.0, processor.library_from()]).into_iter().flatten();
         // Each pass has its share of the samples.
         let turns = turns.filter(|turn| *turn >= 2.0).map(|turn| turn * step.accumulate.passes() as f64);
-        physics.turns = turns.map(|turn| (turn, physics.plain(0.5 * turn))).collect();
-        physics
+        self.turns = turns.map(|turn| (turn, self.plain(0.5 * turn))).collect();
     }
 
     /// What it runs, by the parts that a profile times one by one.
@@ -140,8 +156,24 @@ impl<'a> Physics<'a> {
         nodes
     }
 
+    /// Shares of a step's corrected time that kernels of each kind of narrow numbers take.
+    pub(super) fn narrow_shares(&self, corrections: &Corrections, batch: f64) -> [f64; 2] {
+        let (mut whole, mut shares) = (0.0, [0.0; 2]);
+        for kind in &self.parts.kinds {
+            let times: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
+            let physical = self.launched(&kind.kernels, times.iter().sum());
+            let factor = kind.count() * corrections.factor(self.operation(&kind.kernels, batch, physical));
+            for (kernel, time) in kind.kernels.iter().zip(&times) {
+                whole += factor * time;
+                narrow::kind(kernel).into_iter().for_each(|kind| shares[kind] += factor * time);
+            }
+        }
+        shares.map(|share| share / whole)
+    }
+
     fn work(&self, kernel: &Kernel, batch: f64) -> f64 {
-        self.values[Parameter::Pace as usize] * self.rules.time(kernel, batch, &self.values)
+        let factor = self.narrow.map_or(1.0, |narrow| narrow.factor(kernel));
+        factor * self.values[Parameter::Pace as usize] * self.rules.time(kernel, batch, &self.values)
     }
 
     fn launched(&self, kernels: &[Kernel], work: f64) -> f64 {

@@ -28,6 +28,11 @@ impl<'a> Promise<'a> {
         self.physics.spent(self.corrections, batch as f64).corrected
     }
 
+    /// Shares of a step's time that kernels with narrow numbers take, by what is known of such.
+    pub(super) fn narrow_shares(&self, batch: u64) -> [f64; 2] {
+        self.physics.narrow_shares(self.corrections, batch as f64)
+    }
+
     /// Milliseconds of every pass of every operation, as they were corrected.
     pub(super) fn passes(&self, batch: u64) -> BTreeMap<(NodeId, Pass), f64> {
         self.physics.passes(self.corrections, batch as f64)

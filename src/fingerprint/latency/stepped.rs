@@ -1,5 +1,6 @@
 //! One network before the fitted latency of a device, asked about the step that was profiled, or another one.
 
+use super::narrow::Narrow;
 use super::prepared::{Prepared, WORST_TWENTIETH};
 use super::promise::Promise;
 use crate::fingerprint::prediction::{Band, Predictor, Shares, TimedOperation};
@@ -17,6 +18,8 @@ pub(in crate::fingerprint) struct Stepped<'a> {
     pub(super) profiled: Arc<Prepared<'a>>,
     /// None where it is the profiled one that is asked about.
     pub(super) asked: Option<Promise<'a>>,
+    /// Where the asked one computes with other numbers: the same step in those that were profiled, and what is known of the others.
+    pub(super) narrow: Option<(Promise<'a>, Narrow)>,
 }
 
 impl Stepped<'_> {
@@ -27,6 +30,8 @@ impl Stepped<'_> {
     /// By how many factors of e two steps differ: what the profiled one does alone and what the other one does alone, beside what both do.
     /// A step that is dearer in one thing and cheaper in another is no more certain for taking as long.
     fn difference(&self, asked: &Promise, batch: u64) -> f64 {
+        // How long other numbers take was measured, and has a doubt of its own.
+        let asked = self.narrow.as_ref().map_or(asked, |(alike, _)| alike);
         let [own, asked] = [&self.profiled.promise, asked].map(|step| step.passes(batch));
         let common: f64 = own.iter().filter_map(|(pass, time)| Some(time.min(*asked.get(pass)?))).sum();
         // Every step goes forward through every operation.
@@ -43,7 +48,8 @@ impl Predictor for Stepped<'_> {
     fn band(&self, batch: u64) -> Option<Band> {
         let band = self.profiled.band(batch)?;
         let Some(asked) = &self.asked else { return Some(band) };
-        let more = WORST_TWENTIETH * BY_PHYSICS * self.difference(asked, batch);
+        let narrow = self.narrow.as_ref().map_or(0.0, |(_, narrow)| narrow.doubt(asked.narrow_shares(batch)));
+        let more = WORST_TWENTIETH * (BY_PHYSICS * self.difference(asked, batch)).hypot(narrow);
         Some(Band { ends: band.ends.map(|end| end.signum() * end.hypot(more)), ..band })
     }
 

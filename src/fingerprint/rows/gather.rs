@@ -30,8 +30,8 @@ pub struct Gathered {
     pub missing_networks: BTreeMap<String, Vec<Record>>,
     /// What readers noticed: torn last lines, repeated rows.
     pub warnings: Vec<String>,
-    /// How many rows of another stage lie beside these.
-    pub of_other_stage: usize,
+    /// How many rows of other steps lie beside these, by what the steps do.
+    pub of_other_steps: BTreeMap<String, usize>,
 }
 
 /// Reads the selected rows and their networks.
@@ -107,7 +107,10 @@ fn read_logs(selection: &Selection, gathered: &mut Gathered) -> Result<Vec<Recor
         };
         let (own, others): (Vec<Record>, Vec<Record>) =
             log.settled().into_iter().partition(|record| record.workload.step == asked(record));
-        gathered.of_other_stage += others.len();
+        // Those of lessons are no user's.
+        for record in others.iter().filter(|record| !teaching::is_reserved(&record.variant.network)) {
+            *gathered.of_other_steps.entry(record.workload.step.to_string()).or_default() += 1;
+        }
         records.extend(own);
     }
     Ok(records)

@@ -13,8 +13,6 @@ pub(super) struct Lever {
     pub setting: Option<Setting>,
     /// What was asked, with this part turned.
     pub turns: Vec<Workload>,
-    /// Whether each turn needs no more memory than the one before, and takes longer.
-    pub is_chain: bool,
 }
 
 /// Operations that tuning the end of a network changes the weights of, as many as the published comparisons of frozen networks do.
@@ -30,20 +28,24 @@ impl Lever {
             Setting::ALL.into_iter().map(|setting| Lever::of(setting, asked, network)).collect();
         let smaller = halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
         let turns = smaller.map(|batch| Workload { batch, ..asked }).collect();
-        levers.push(Lever { setting: None, turns, is_chain: true });
+        levers.push(Lever { setting: None, turns });
         levers
     }
 
     fn of(setting: Setting, asked: Workload, network: &Network) -> Self {
         let step = asked.step;
-        let is_chain = match setting {
+        let steps = if step.trains() { others(setting, asked, network) } else { of_inference(setting, step) };
+        let turns = steps.into_iter().filter(|other| *other != step).map(|step| Workload { step, ..asked });
+        Lever { setting: Some(setting), turns: turns.collect() }
+    }
+
+    /// Whether each turn needs no more memory than the one before.
+    pub fn is_chain(&self) -> bool {
+        self.setting.is_none_or(|setting| match setting {
             Setting::ZeroGrad | Setting::Accumulate => true,
             Setting::Checkpoint => false,
             Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
-        };
-        let steps = if step.trains() { others(setting, asked, network) } else { of_inference(setting, step) };
-        let turns = steps.into_iter().filter(|other| *other != step).map(|step| Workload { step, ..asked });
-        Lever { setting: Some(setting), turns: turns.collect(), is_chain }
+        })
     }
 
     /// Whether a step that is turned so learns what it would have learned.

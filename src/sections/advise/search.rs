@@ -4,7 +4,7 @@ use super::judge::{Judge, Need};
 use super::levers::Lever;
 use crate::error::Result;
 use crate::fingerprint::Prediction;
-use crate::workload::Workload;
+use crate::workload::{Setting, Workload};
 use rayon::prelude::*;
 use std::cmp::Ordering;
 
@@ -115,7 +115,7 @@ impl Search<'_, '_> {
                 || single.iter().filter(|one| one.turned.0[index].is_some()).min_by(|one, other| one.by_need(other));
             match lever.learns_the_same() {
                 true => vec![None],
-                false if changes < 2 || lever.is_chain => [None].into_iter().chain(turns()).collect(),
+                false if changes < 2 || lever.is_chain() => [None].into_iter().chain(turns()).collect(),
                 false => [None].into_iter().chain(most().map(|one| one.turned.0[index])).collect(),
             }
         });
@@ -130,8 +130,10 @@ impl Search<'_, '_> {
             false => vec![*turn],
         });
         let mut all = product(choices);
+        // Some turns that are possible one by one are refused together.
+        all.retain(|turned| self.judge.check(self.workload(turned)).is_ok());
         all.sort_by_key(Turned::turns);
-        let strongest = all.iter().filter(|one| !all.iter().any(|other| self.is_less(one, other)));
+        let strongest = all.iter().filter(|one| !all.iter().any(|other| self.saves_more(other, one)));
         let strongest: Vec<Judged> = strongest.map(|turned| self.judged(turned.clone())).collect::<Result<_>>()?;
         let least = strongest.iter().min_by(|one, other| one.by_need(other)).cloned();
         let mut group = Group { fitting: Vec::new(), least };
@@ -147,9 +149,13 @@ impl Search<'_, '_> {
         Ok(group)
     }
 
-    fn judged(&self, turned: Turned) -> Result<Judged> {
+    fn workload(&self, turned: &Turned) -> Workload {
         let taken = turned.0.iter().zip(self.levers).filter_map(|(turn, lever)| Some((lever, lever.turns[(*turn)?])));
-        let workload = taken.fold(self.asked, |workload, (lever, turn)| lever.taken(workload, turn));
+        taken.fold(self.asked, |workload, (lever, turn)| lever.taken(workload, turn))
+    }
+
+    fn judged(&self, turned: Turned) -> Result<Judged> {
+        let workload = self.workload(&turned);
         let mut turned_levers = turned.0.iter().zip(self.levers).filter(|(turn, _)| turn.is_some());
         let learns_the_same = turned_levers.all(|(_, lever)| lever.learns_the_same());
         Ok(Judged { need: self.judge.need(workload)?, turned, workload, time: None, learns_the_same })
@@ -162,9 +168,17 @@ impl Search<'_, '_> {
     /// Whether something turns less than another, and nothing that the other does not.
     fn is_less(&self, less: &Turned, more: &Turned) -> bool {
         let within = |((less, more), lever): ((&Option<usize>, &Option<usize>), &Lever)| {
-            less.is_none() || less == more || lever.is_chain && more.is_some() && less < more
+            less.is_none() || less == more || lever.is_chain() && more.is_some() && less < more
         };
         less != more && less.0.iter().zip(&more.0).zip(self.levers).all(within)
+    }
+
+    /// Whether something turns what another does and more, and needs no more memory by rule. Passes of a batch are no such turn: the second one
+    /// of a step makes its gradients beside those of the first.
+    fn saves_more(&self, more: &Turned, less: &Turned) -> bool {
+        let passes = self.levers.iter().position(|lever| lever.setting == Some(Setting::Accumulate));
+        let alike = passes.is_none_or(|passes| more.0[passes].is_some() == less.0[passes].is_some());
+        alike && self.is_less(less, more)
     }
 
     /// Whether something changes nothing of what is learned that another does not, and needs less of memory and of time.

@@ -5,7 +5,6 @@ use super::rows::Measured;
 use crate::device::kind::DeviceKind;
 use crate::device::{self, Allowance, Device, Job, Measurement};
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprint;
 use crate::frame::Context;
 use crate::machine::{Setting, Watch};
 use crate::records::{Appender, Record, ensure_writable};
@@ -67,7 +66,7 @@ impl Subject<'_> {
     /// Adds a row to its file in a folder, and returns the file.
     fn keep(&self, record: &Record, folder: &Path) -> Result<PathBuf> {
         ensure_writable(&folder.join(record.quantity().name()))?;
-        let (rows, _) = Appender::open(folder, &self.variant, record.quantity(), self.stage)?;
+        let (rows, _) = Appender::open(folder, &self.variant, record.quantity(), self.step.stage)?;
         rows.append(record)?;
         Ok(rows.path().to_owned())
     }
@@ -96,11 +95,11 @@ impl Subject<'_> {
     }
 
     fn job(&self, file: &Path, batch: u64) -> Job {
-        let has = |quantity| self.fingerprints.iter().any(|one: &Fingerprint| one.subject().quantity == quantity);
+        let has = |quantity| self.taught().any(|one| one.subject().quantity == quantity);
         Job {
             variant: self.variant.clone(),
             file: file.to_owned(),
-            workload: Workload { step: self.fingerprints.subject().step, batch },
+            workload: Workload { step: self.step, batch },
             latency: has(Quantity::Latency),
             memory: has(Quantity::Memory),
             layers: false,

@@ -12,7 +12,7 @@ use crate::frame::{Context, Summary, Verb};
 use crate::network::Network;
 use crate::records::Variant;
 use crate::report::Table;
-use crate::workload::{Quantity, Stage};
+use crate::workload::{Precision, Quantity, Stage, Step};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct Calibrate {
     pub fingerprints: PathBuf,
     /// Training or inference.
     pub stage: Stage,
+    /// What numbers the steps compute with that are measured; those of the profile where none is named.
+    pub precision: Option<Precision>,
     /// Where the rows come from.
     pub source: Source,
     /// Batch sizes to show, and to measure; those worth measuring where empty.
@@ -54,7 +56,8 @@ struct Subject<'a> {
     variant: Variant,
     network: Arc<Network>,
     fingerprints: &'a Fingerprints,
-    stage: Stage,
+    /// What is measured, and asked about.
+    step: Step,
     /// Whether what speaks against a row does not count.
     force: bool,
 }
@@ -76,7 +79,9 @@ impl Verb for Calibrate {
             (asked, Source::Nowhere | Source::Files(_) | Source::Device(_)) => asked.to_vec(),
         };
         let variant = rows::variant(&self.network);
-        let subject = Subject { variant, network, fingerprints: &fingerprints, stage: self.stage, force: self.force };
+        let own = fingerprints.subject().step;
+        let step = Step { precision: self.precision.unwrap_or(own.precision), ..own };
+        let subject = Subject { variant, network, fingerprints: &fingerprints, step, force: self.force };
         let mut measured = match &self.source {
             Source::Nowhere => return Ok(self.advice(&subject, &batches)),
             Source::Files(files) => subject.read(files, context)?,
@@ -147,11 +152,15 @@ impl Calibrate {
     /// What to measure, and how to come back with it.
     fn advice(&self, subject: &Subject, batches: &[u64]) -> Summary {
         let sizes = batches.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ");
+        let precision = match self.precision {
+            Some(precision) => format!(" --precision {}", precision.name()),
+            None => String::new(),
+        };
         let headline = format!(
             "Measure {} of {} on {} at batch size {sizes}: the smallest shows what a step costs whatever its size, the largest what a \
-             sample costs. Then\n  perf4sight calibrate {} --fingerprint {} --rows FILE.csv\nwith rows as [profile] writes them, or on \
+             sample costs. Then\n  perf4sight calibrate {} --fingerprint {}{precision} --rows FILE.csv\nwith rows as [profile] writes them, or on \
              that device itself --measure instead of --rows.",
-            self.stage,
+            subject.step,
             self.network,
             subject.fingerprints.subject().device,
             self.network,
@@ -174,6 +183,13 @@ fn check_count(batches: &[u64]) -> Result<()> {
 }
 
 impl Subject<'_> {
+    /// The fingerprints that learn from the steps that are measured: memory of another precision than the profiled one is simulated.
+    fn taught(&self) -> impl Iterator<Item = &Fingerprint> {
+        let learns =
+            |one: &&Fingerprint| one.subject().step == self.step || one.subject().quantity == Quantity::Latency;
+        self.fingerprints.iter().filter(learns)
+    }
+
     /// The stem that files of this network have.
     fn is_of(&self, file: &Path) -> bool {
         let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());

@@ -68,22 +68,17 @@ impl Subject<'_> {
     pub(super) fn read(&self, files: &[PathBuf], context: &mut Context) -> Result<Measured> {
         let mut measured = Measured::default();
         for file in files {
-            let log = records::read(file, quantity(file)?, self.stage)?;
+            let log = records::read(file, quantity(file)?, self.step.stage)?;
             log.warnings().iter().for_each(|warning| context.warn(warning));
-            let step = self.fingerprints.subject().step;
-            for record in log.records.into_iter().filter(|record| record.workload.step == step) {
+            for record in log.records.into_iter().filter(|record| record.workload.step == self.step) {
                 self.check(&record).map_err(|error| error.file(file))?;
                 self.sort(record, &mut measured, context);
             }
         }
         match measured.count() {
-            0 => Err(Error::input(format!(
-                "no usable {} rows in {} files",
-                self.fingerprints.subject().step,
-                files.len()
-            ))
-            .expected("1 to 4 rows of each quantity")
-            .help("perf4sight calibrate without --rows says what to measure")),
+            0 => Err(Error::input(format!("no usable {} rows in {} files", self.step, files.len()))
+                .expected("1 to 4 rows of each quantity")
+                .help("perf4sight calibrate without --rows says what to measure")),
             _ => Ok(measured),
         }
     }
@@ -112,10 +107,12 @@ impl Subject<'_> {
             return Err(Error::input(format!("{identity}: this row is of the dataset {}", record.dataset))
                 .expected(format!("rows of {dataset}, as the fingerprint is")));
         }
-        match self.fingerprints.iter().any(|one| one.subject().quantity == record.quantity()) {
+        match self.taught().any(|one| one.subject().quantity == record.quantity()) {
             true => Ok(()),
-            false => Err(Error::input(format!("{identity}: there is no fingerprint of {}", record.quantity()))
-                .help("fit one, or leave these rows out")),
+            false => {
+                Err(Error::input(format!("{identity}: no fingerprint of {} learns from such rows", record.quantity()))
+                    .help("fit one, or leave these rows out; memory at another precision is simulated, not calibrated"))
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::rows::Measured;
-use crate::fingerprint::{Fingerprint, Fingerprints, Predicted, Row};
+use crate::fingerprint::{About, Fingerprint, Fingerprints, Predicted, Row};
 use crate::report::{Cell, Column, Table};
 use crate::units::{Bytes, Milliseconds, Percent};
 use crate::workload::Quantity;
@@ -26,7 +26,7 @@ impl Subject<'_> {
         let miss = |row: &Row| {
             let after = refitted.iter().find(|one| one.subject().quantity == row.record.quantity())?;
             let batch = row.record.workload.batch;
-            let prediction = after.about(&self.network).at(batch);
+            let prediction = self.asked(after)?.at(batch);
             let interval = prediction.interval.filter(|interval| !interval.contains(row.measured))?;
             let (measured, value) = (cell(after.subject().quantity, row.measured), prediction.value);
             Some(format!(
@@ -51,7 +51,7 @@ impl Subject<'_> {
         if steady {
             table.columns.extend([Column::number("spread_percent", "spread"), Column::text("outcome", "outcome")]);
         }
-        let (before, after) = (before.about(&self.network), after.about(&self.network));
+        let [before, after] = [before, after].map(|one| self.asked(one));
         for batch in sizes {
             let row = own.iter().find(|row| row.record.workload.batch == batch);
             let measured = match row {
@@ -59,7 +59,7 @@ impl Subject<'_> {
                 None if failed.contains(&batch) => "did not fit".into(),
                 None => Cell::Missing,
             };
-            let values = [batch.into(), measured, predicted(before.at(batch).value), predicted(after.at(batch).value)];
+            let values = [batch.into(), measured, said(before.as_ref(), batch), said(after.as_ref(), batch)];
             let told =
                 [row.and_then(|row| row.record.spread).map(|spread| Percent(100.0 * spread)).into(), outcome(row)];
             table.row(values.into_iter().chain(told.into_iter().filter(|_| steady)));
@@ -71,11 +71,16 @@ impl Subject<'_> {
     pub(super) fn predictions(&self, batches: &[u64]) -> Vec<Table> {
         let tables = self.fingerprints.iter().map(|fingerprint| {
             let mut table = self.table(fingerprint.subject().quantity, &["predicted"]);
-            let about = fingerprint.about(&self.network);
-            batches.iter().for_each(|&batch| table.row([batch.into(), predicted(about.at(batch).value)]));
+            let about = self.asked(fingerprint);
+            batches.iter().for_each(|&batch| table.row([batch.into(), said(about.as_ref(), batch)]));
             table
         });
         tables.collect()
+    }
+
+    /// What a fingerprint says of the steps that are measured; none where it knows nothing of them yet.
+    fn asked<'a>(&'a self, fingerprint: &'a Fingerprint) -> Option<About<'a>> {
+        fingerprint.about_step(&self.network, self.step, None).ok()
     }
 
     fn table(&self, quantity: Quantity, columns: &[&str]) -> Table {
@@ -83,7 +88,7 @@ impl Subject<'_> {
             Quantity::Latency => "ms",
             Quantity::Memory => "bytes",
         };
-        let title = format!("{} {quantity} of {} on {}", self.stage, self.variant, self.fingerprints.subject().device);
+        let title = format!("{} {quantity} of {} on {}", self.step, self.variant, self.fingerprints.subject().device);
         let values = columns.iter().map(|column| Column::number(format!("{column}_{unit}"), *column));
         Table::new(title, [Column::number("bs", "batch size")].into_iter().chain(values))
     }
@@ -92,6 +97,11 @@ impl Subject<'_> {
 /// Whether the time of a row can be trusted.
 fn outcome(row: Option<&&Row>) -> Cell {
     row.map(|row| row.record.outcome.to_string()).into()
+}
+
+/// Nothing is said of steps that a fingerprint does not know.
+fn said(about: Option<&About>, batch: u64) -> Cell {
+    about.map_or(Cell::Missing, |about| predicted(about.at(batch).value))
 }
 
 fn predicted(predicted: Predicted) -> Cell {

@@ -7,7 +7,7 @@ use crate::evaluation::{Fits, Study};
 use crate::fingerprint::{Fingerprint, Gathered, Networks, Provenance, Selection, gather};
 use crate::frame::Context;
 use crate::platform::Platform;
-use crate::workload::{Quantity, Stage};
+use crate::workload::Quantity;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -70,7 +70,7 @@ impl FingerprintSection {
         let gathered = gather(&selection, networks)?;
         gathered.check_any(&selection).map_err(|nothing| context.explained(nothing))?;
         tell(&gathered, "to fit on", source.quantity, context);
-        self.tell_other_stage(gathered.of_other_stage, source.quantity, context);
+        tell_other_steps(&gathered.of_other_steps, source.quantity, context);
         let begin = context.now();
         let subject = self.subject(source.quantity);
         let facts = self.platform(source)?;
@@ -85,19 +85,6 @@ impl FingerprintSection {
             seconds: context.now().duration_since(begin).unwrap_or_default().as_secs_f64(),
         };
         Ok((fingerprint, Basis { rows: gathered, platform }))
-    }
-
-    /// A profile may hold both stages; a fingerprint is of one.
-    fn tell_other_stage(&self, rows: usize, quantity: Quantity, context: &Context) {
-        let other = match self.step.stage {
-            Stage::Training => Stage::Inference,
-            Stage::Inference => Stage::Training,
-        };
-        if rows > 0 {
-            let note =
-                format!("{rows} {quantity} rows of {other} are left out: stage = {other} in [fingerprint] fits them");
-            context.console.note(note);
-        }
     }
 
     /// The rows a stored fingerprint was fitted on; an error says why it cannot be fitted again, and stops nothing.
@@ -172,5 +159,15 @@ fn tell(gathered: &Gathered, purpose: &str, quantity: Quantity, context: &mut Co
         [] => {}
         [warning] => context.warn(warning),
         [first, others @ ..] => context.warn(format!("{first} (and {} more notes, all in the report)", others.len())),
+    }
+}
+
+/// A profile may hold several steps; a fingerprint is of one.
+fn tell_other_steps(rows: &BTreeMap<String, usize>, quantity: Quantity, context: &Context) {
+    for (step, count) in rows {
+        let note = format!(
+            "{count} {quantity} rows of {step} are left out: [fingerprint] with that stage and these settings fits them"
+        );
+        context.console.note(note);
     }
 }

@@ -148,18 +148,30 @@ struct Replaced(Option<PathBuf>);
 
 /// What the folder of an older recording is called, up to letters that nobody can guess.
 const REPLACED: &str = "replaced.";
+/// What it is called once it may go.
+const REMOVED: &str = "removed.";
 
 impl Replaced {
     /// Finds what a `record` that was killed had set aside.
     fn recover(out: &Path) -> Result<()> {
         let entries = fs::read_dir(out).map_err(|cause| Error::io(out, "look for recordings", &cause))?;
         // One that holds anything else is somebody's own.
-        let is_set_aside = |path: &PathBuf| {
-            let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(REPLACED);
+        let is_ours = |path: &PathBuf, prefix: &str| {
+            let named = path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
             named && fs::read_dir(path).is_ok_and(|files| files.count() == told::files(path).len())
         };
-        let set_aside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_set_aside).collect();
-        set_aside.into_iter().try_for_each(|folder| Replaced(Some(folder)).settle(out, &told::recordings(out)))
+        let folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        folders.iter().filter(|path| is_ours(path, REMOVED)).try_for_each(|path| removed(path))?;
+        let set_aside = folders.into_iter().filter(|path| is_ours(path, REPLACED));
+        set_aside.map(|folder| Replaced(Some(folder))).try_for_each(|replaced| match replaced.was_moving() {
+            true => replaced.put_back(out),
+            false => replaced.settle(out, &told::recordings(out)),
+        })
+    }
+
+    /// Whether it was on its way when `record` was killed: what tells of traces goes first and comes back last, so that it lies here without them.
+    fn was_moving(&self) -> bool {
+        self.0.as_deref().is_some_and(|folder| told::files(folder).iter().all(|file| told::tells(file)))
     }
 
     /// Where there are new recordings the older one goes; else it is back.
@@ -177,7 +189,8 @@ impl Replaced {
         }
         let folder = tempfile::Builder::new().prefix(REPLACED).tempdir_in(out);
         let folder = folder.map_err(|cause| Error::io(out, "set the older recording aside", &cause))?.keep();
-        let set_aside = move_into(&folder, files);
+        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|file| told::tells(file));
+        let set_aside = move_into(&folder, telling.into_iter().chain(traces));
         let replaced = Replaced(Some(folder));
         match set_aside {
             Ok(()) => Ok(replaced),
@@ -187,17 +200,27 @@ impl Replaced {
 
     fn put_back(self, out: &Path) -> Result<()> {
         let Some(folder) = self.0 else { return Ok(()) };
-        move_into(out, told::files(&folder))?;
+        let (telling, traces): (Vec<PathBuf>, Vec<PathBuf>) =
+            told::files(&folder).into_iter().partition(|file| told::tells(file));
+        move_into(out, traces.into_iter().chain(telling))?;
         fs::remove_dir(&folder).map_err(|cause| Error::io(&folder, "remove this folder", &cause))
     }
 
     fn remove(self) -> Result<()> {
         let Some(folder) = self.0 else { return Ok(()) };
-        fs::remove_dir_all(&folder).map_err(|cause| Error::io(&folder, "remove the older recording", &cause))
+        // Whoever is killed here leaves nothing that would be put back.
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().replacen(REPLACED, REMOVED, 1);
+        let done = folder.with_file_name(name);
+        fs::rename(&folder, &done).map_err(|cause| Error::io(&folder, "set the older recording aside", &cause))?;
+        removed(&done)
     }
 }
 
-fn move_into(folder: &Path, files: Vec<PathBuf>) -> Result<()> {
+fn removed(folder: &Path) -> Result<()> {
+    fs::remove_dir_all(folder).map_err(|cause| Error::io(folder, "remove the older recording", &cause))
+}
+
+fn move_into(folder: &Path, files: impl Iterator<Item = PathBuf>) -> Result<()> {
     for file in files {
         let name = file.file_name().unwrap_or_default();
         fs::rename(&file, folder.join(name)).map_err(|cause| Error::io(&file, "move this recording", &cause))?;

@@ -89,14 +89,18 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Whether a file tells of a trace, and is none.
+pub(super) fn tells(file: &Path) -> bool {
+    file.to_string_lossy().ends_with(RECORDING)
+}
+
 /// The recordings in a folder, by rank.
 ///
 /// # Errors
 /// A file that is no recording of a known format.
 pub(super) fn recordings(folder: &Path) -> Result<Vec<Recording>> {
-    let beside = |file: &PathBuf| file.to_string_lossy().ends_with(RECORDING);
     let mut all: Vec<Recording> =
-        files(folder).iter().filter(|file| beside(file)).map(|file| Recording::read(file)).collect::<Result<_>>()?;
+        files(folder).iter().filter(|file| tells(file)).map(|file| Recording::read(file)).collect::<Result<_>>()?;
     all.sort_by(|a, b| (a.rank, &a.trace).cmp(&(b.rank, &b.trace)));
     Ok(all)
 }

@@ -32,11 +32,16 @@ pub(super) fn objects(profile: &Profile) -> Value {
 fn numbers<'a>(epochs: &'a [Epoch], of: &dyn Fn(&Epoch) -> Option<Estimate>) -> Vec<(&'a Epoch, Option<f64>)> {
     let row = |row: &'a [Epoch]| {
         let estimates: Vec<Option<Estimate>> = row.iter().map(of).collect();
-        let likely = estimates.iter().flatten().all(|estimate| estimate.likely.is_some());
-        let one = move |estimate: Estimate| if likely { number(&estimate) } else { estimate.most };
+        let one = one_end(estimates.iter().flatten());
         row.iter().zip(estimates).map(move |(epoch, estimate)| (epoch, estimate.map(one)))
     };
     epochs.chunk_by(|a, b| a.cpus == b.cpus).flat_map(row).collect()
+}
+
+/// What is likely of each of these, or the upper end of each where that of one is not known: ends of two kinds are not to be compared.
+fn one_end<'a>(mut estimates: impl Iterator<Item = &'a Estimate>) -> fn(Estimate) -> f64 {
+    let likely = estimates.all(|estimate| estimate.likely.is_some());
+    if likely { |estimate| number(&estimate) } else { |estimate| estimate.most }
 }
 
 /// Relative throughput over CPUs and memory, as schedulers' simulators read it: 1.0 is the share of the host that is proportional to the
@@ -65,10 +70,14 @@ pub(super) fn throughput(profile: &Profile, host: Host) -> Table {
         }
         Some(model) => {
             let own = profile.own_memory.unwrap_or(Bytes(0)).0;
-            let whole = number(&model.epoch(cpus, memory.0.saturating_sub(own) as f64 / model.data.bytes));
-            for (epoch, seconds) in numbers(&profile.matrix, &|epoch| Some(epoch.seconds)) {
-                let bytes = profile.memory(epoch.memory_percent).unwrap_or(memory);
-                seconds.into_iter().for_each(|seconds| add(epoch.cpus, bytes, whole / seconds));
+            let whole = model.epoch(cpus, memory.0.saturating_sub(own) as f64 / model.data.bytes);
+            let one = one_end(profile.matrix.iter().map(|epoch| &epoch.seconds).chain([&whole]));
+            for epoch in &profile.matrix {
+                add(
+                    epoch.cpus,
+                    profile.memory(epoch.memory_percent).unwrap_or(memory),
+                    one(whole) / one(epoch.seconds),
+                );
             }
         }
     }
@@ -103,6 +112,19 @@ mod tests {
         };
         assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, None, 55.0)]), [Some(60.0), Some(55.0)]);
         assert_eq!(told(&[epoch(0, Some(30.4), 60.0), epoch(10, Some(28.0), 55.0)]), [Some(30.4), Some(28.0)]);
+    }
+
+    /// Of a part of whose cells only intervals are known, nothing is faster than the whole because its upper end is compared with what is likely.
+    #[test]
+    fn one_end_of_all_is_compared() {
+        let known = Estimate { least: 9.0, likely: Some(10.0), most: 11.0 };
+        let open = Estimate { least: 9.0, likely: None, most: 14.0 };
+        let ratio = |all: &[Estimate], [one, other]: [Estimate; 2]| {
+            let end = one_end(all.iter());
+            end(one) / end(other)
+        };
+        assert_eq!(ratio(&[known, open], [known, open]), 11.0 / 14.0);
+        assert_eq!(ratio(&[known, open], [known, known]), 1.0);
     }
 
     /// One GPU of eight has 3 of 24 CPUs. Rates rise to 30 iterations a second with 3 CPUs, so that one CPU's 15 are half.

@@ -117,6 +117,8 @@ impl Network {
         match facts.needs {
             _ if !tracked || matches!(node.op, Op::Parameter(_)) => Kept::Nothing,
             _ if facts.beside.is_some() => Kept::Made,
+            // Statistics of a batch, which are results that no operation reads.
+            _ if !facts.buffers.is_empty() => Kept::Made,
             Needs::Result | Needs::All => Kept::Made,
             Needs::First | Needs::Inputs => Kept::Before,
             Needs::Nothing if facts.weights.is_empty() => Kept::Nothing,
@@ -160,6 +162,7 @@ impl Network {
 
 #[cfg(test)]
 mod tests {
+    use super::Segment;
     use crate::network::zoo::{self, Dataset};
     use crate::network::{Activation, Binary, Conv, Network, NetworkBuilder, NodeId, Op, Shape, Window};
     use crate::workload::{Checkpoint, Stage, Step, Trainable};
@@ -231,5 +234,23 @@ mod tests {
         assert_eq!(again("all"), whole);
         assert!(again("classifier").iter().all(|count| *count == 0));
         assert_eq!(again("layer4.*").iter().filter(|count| **count > 0).count(), 2);
+    }
+
+    /// A normalisation saves the statistics of its batch, which are results: PyTorch enters that of `checkpoint(x + bn(conv(x)))` twice.
+    #[test]
+    fn a_normalisation_that_ends_a_segment_runs_again() {
+        let network = zoo::build("mobilenetv2", Dataset::Imagenet).unwrap();
+        let segments = network.segments(&network.cuts(Checkpoint::EveryBlock));
+        let tracked = network.gradients();
+        let last = |segment: &Segment| {
+            let normalises = |index: &usize| matches!(network.nodes()[*index].op, Op::BatchNorm { .. });
+            segment
+                .nodes
+                .clone()
+                .rev()
+                .find(normalises)
+                .is_none_or(|last| network.runs_again(segment, &tracked).contains(&last))
+        };
+        assert!(segments.len() > 10 && segments.iter().all(last));
     }
 }
