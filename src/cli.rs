@@ -4,6 +4,7 @@ mod advise;
 mod breakdown;
 mod calibrate;
 mod check_noise;
+mod extents;
 mod inspect;
 mod predict;
 mod prune;

@@ -1,9 +1,9 @@
 //! The arguments of `perf4sight inspect`.
 
+use super::extents::ExtentsArguments;
 use super::step::StepArguments;
 use super::words;
 use crate::error::Result;
-use crate::network::onnx::{self, parse_dim};
 use crate::network::zoo::Dataset;
 use crate::sections::inspect;
 use crate::workload::{LARGEST_BATCH, Stage, Step, Workload};
@@ -43,9 +43,8 @@ pub(super) struct Inspect {
     #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
     dataset: String,
 
-    /// How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
-    dims: Vec<(String, u64)>,
+    #[command(flatten)]
+    extents: ExtentsArguments,
 }
 
 impl Inspect {
@@ -64,7 +63,7 @@ impl Inspect {
             network: self.network,
             dataset: Dataset::parse(&self.dataset)?,
             workload,
-            dims: onnx::dims(self.dims)?,
+            extents: self.extents.extents()?,
             memory: self.memory.then_some(device),
             html: self.html,
         })

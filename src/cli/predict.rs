@@ -1,10 +1,10 @@
 //! The arguments of `perf4sight predict`.
 
+use super::extents::ExtentsArguments;
 use super::sizes::Sizes;
 use super::step::StepArguments;
 use super::words::{self, memory, page};
 use crate::error::{Error, Result};
-use crate::network::onnx::{self, parse_dim};
 use crate::sections::predict::{self, Form};
 use crate::sections::source::Source;
 use crate::units::Bytes;
@@ -54,9 +54,8 @@ pub(super) struct Predict {
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
 
-    /// How large a dimension is that the files leave open, by its name there, such as tokens=197; once for each
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
-    dims: Vec<(String, u64)>,
+    #[command(flatten)]
+    extents: ExtentsArguments,
 
     /// Print comma-separated rows, one per network and batch size, instead of tables
     #[arg(long, conflicts_with = "json")]
@@ -81,7 +80,7 @@ impl Predict {
             require_fit: self.require_fit,
             device: self.device,
             dataset: self.dataset,
-            dims: onnx::dims(self.dims)?,
+            extents: self.extents.extents()?,
             output: self.html.into_iter().collect(),
             form: if self.csv { Form::Csv } else { Form::Tables },
         };

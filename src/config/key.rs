@@ -58,7 +58,7 @@ pub enum Missing {
     /// There is no value; read as an `Option`.
     Unset,
     /// This literal. `{key}` in it stands for another key of the section, `{section.key}` for one of another section,
-    /// each with its own default: `models/pruned/{mode}_pruning`. A literal that is nothing but `{key}` takes that
+    /// each with its own default: `models/pruned/{mode}_pruning`; `{-key}` stands for it with a hyphen before it. A literal that is nothing but `{key}` takes that
     /// key's value whatever its kind. In a list such words stand in quotes.
     Literal(&'static str),
 }

@@ -202,10 +202,17 @@ impl<'a> Values<'a> {
             rest.split_once('{').and_then(|(before, inner)| Some((before, inner.split_once('}')?)))
         {
             filled.push_str(before);
-            filled.push_str(&String::from_value(&self.referred(reference)?).unwrap_or_default());
+            filled.push_str(&self.word_of(reference)?);
             rest = after;
         }
         Ok(filled + rest)
+    }
+
+    /// The word a `{key}` stands for, a hyphen before it where it is written `{-key}`; nothing where there is no value.
+    fn word_of(&self, reference: &str) -> Result<String> {
+        let (before, key) = reference.strip_prefix('-').map_or(("", reference), |key| ("-", key));
+        let word = String::from_value(&self.referred(key)?);
+        Ok(word.map_or(String::new(), |word| format!("{before}{word}")))
     }
 
     /// The value a `{key}` or `{section.key}` stands for.

@@ -1,12 +1,12 @@
 //! `perf4sight inspect`: a network layer by layer, what each costs on paper, and how much of it is understood.
 
 use super::course;
+use super::extents::Extents;
 use super::named::Named;
 use crate::error::Result;
 use crate::fingerprint::check_understood;
 use crate::frame::{Context, Summary, Verb};
 use crate::memory::{Course, Simulation};
-use crate::network::onnx::Dims;
 use crate::network::zoo::Dataset;
 use crate::network::{Coverage, Network, Node};
 use crate::platform::Platform;
@@ -26,8 +26,8 @@ pub struct Inspect {
     pub dataset: Dataset,
     /// Stage and batch size that the costs are for.
     pub workload: Workload,
-    /// Sizes of what a file leaves open.
-    pub dims: Dims,
+    /// How large what it reads and gives is to be.
+    pub extents: Extents,
     /// The kind of device, by name or by the file that describes it, whose memory of the step is shown instead of the layers.
     pub memory: Option<String>,
     /// A page to write as well.
@@ -40,7 +40,7 @@ impl Verb for Inspect {
     /// # Errors
     /// A network that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let network = Named::sized(&self.network, self.dataset.name(), &self.dims)?.told(context);
+        let network = Named::asked(&self.network, self.dataset.name(), &self.extents)?.told(context);
         let step = self.workload.step;
         network.check_step(step)?;
         let backward = network.trained_in(step.trainable).backward_macs();
@@ -81,6 +81,7 @@ impl Inspect {
     fn course(&self, device: &str, network: &Network) -> Result<Course> {
         check_understood(network)?;
         let platform = Platform::named_or_read(device)?;
+        platform.check_precision(self.workload.step.precision)?;
         Ok(Simulation::new(network, self.workload.step, &platform).course(self.workload.batch))
     }
 }

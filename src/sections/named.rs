@@ -1,10 +1,11 @@
 //! A network as people name it: a file, a known network, or one pruned to a level.
 
+use super::extents::Extents;
 use crate::error::{Error, Result};
 use crate::frame::Context;
 use crate::network::Network;
 use crate::network::onnx::{self, Dims, Loaded};
-use crate::network::zoo::{self, Dataset, teaching};
+use crate::network::zoo::{self, Dataset, Images, teaching};
 use crate::pruning::{Goal, Pruner, Ranking, generator};
 use crate::records::check_network_name;
 use crate::units::Percent;
@@ -44,14 +45,22 @@ impl Named {
     /// # Errors
     /// As [`load`](Self::load), and a file without such dimensions.
     pub fn sized(word: &str, dataset: &str, dims: &Dims) -> Result<Self> {
+        Self::asked(word, dataset, &Extents { dims: dims.clone(), ..Extents::default() })
+    }
+
+    /// The same, all that it reads and gives being as large as `extents` says.
+    ///
+    /// # Errors
+    /// As [`sized`](Self::sized), an input that the network does not take, and another number of classes than a file has.
+    pub fn asked(word: &str, dataset: &str, extents: &Extents) -> Result<Self> {
         if is_file(word) {
-            let Loaded { network, warnings } = onnx::read_sized(word, dims)?;
+            let Loaded { network, warnings } = extents.read(word)?;
             let warnings = warnings.iter().map(|warning| format!("{word}: {warning}")).collect();
             return Ok(Named { network, remarks: Remarks { warnings, notes: Vec::new() } });
         }
         match word.split_once('@') {
-            Some((name, level)) => pruned(&known(name, dataset)?, parse_level(level)?),
-            None => Ok(Named { network: known(word, dataset)?, remarks: Remarks::default() }),
+            Some((name, level)) => pruned(&known(name, dataset, extents)?, parse_level(level)?),
+            None => Ok(Named { network: known(word, dataset, extents)?, remarks: Remarks::default() }),
         }
     }
 
@@ -98,17 +107,20 @@ pub(super) fn check(word: &str) -> Result<()> {
     if is_file(word) { Ok(()) } else { check_name(name).and_then(|()| parse_level(level).map(drop)) }
 }
 
-/// A known network for the images and classes of the dataset of that name.
-fn known(name: &str, dataset: &str) -> Result<Network> {
+/// A known network for the images and classes of the dataset of that name, or for those that are asked for instead.
+fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     check_name(name)?;
-    let dataset = Dataset::parse(dataset).map_err(|_| {
+    let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
         Error::input(format!(
             "how large the images of \"{dataset}\" are is not known, nor how many classes, so {name} cannot be built"
         ))
-        .expected(format!("a file, or one of the datasets {}", Dataset::ALL.map(Dataset::name).join(", ")))
+        .expected(format!(
+            "a file, one of the datasets {}, or both input and classes",
+            Dataset::ALL.map(Dataset::name).join(", ")
+        ))
         .help(AS_A_FILE)
     })?;
-    zoo::build(name, dataset)
+    zoo::build(name, images)
 }
 
 /// How networks of one's own are named.

@@ -81,7 +81,8 @@ impl Prune {
         if self.mode != Mode::L1 || !is_file(&self.network) {
             return Ok((Named::sized(&self.network, self.dataset.name(), &self.dims)?, Magnitudes::new()));
         }
-        let (onnx::Loaded { network, warnings }, magnitudes) = onnx::read_with_magnitudes(&self.network, &self.dims)?;
+        let (onnx::Loaded { network, warnings }, magnitudes) =
+            onnx::read_with_magnitudes(&self.network, &self.dims, None)?;
         let warnings = warnings.iter().map(|warning| format!("{}: {warning}", self.network)).collect();
         Ok((Named { network, remarks: Remarks { warnings, notes: Vec::new() } }, magnitudes))
     }

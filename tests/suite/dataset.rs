@@ -267,3 +267,70 @@ fn the_exported_networks_count_like_the_published_ones() {
         assert_eq!([theirs.macs(), theirs.activations()], [ours.macs(), ours.activations()], "{name}");
     }
 }
+
+/// Networks for other images and classes than the dataset's, pruned, measured on the simulated device and fitted.
+const OTHER: &str = "[create_network_dataset]\nnetworks= ['resnet18', 'squeezenet']\npruning_perc= [0, 50]\ninput= 3x96x64\nclasses= 7\n\
+    [profile]\ndataset= imagenet\ndevice= simulated\nnetwork= ['resnet18', 'squeezenet']\nbs= [1, 2, 4, 8]\n\
+    [fingerprint]\nlatency_model= True\nmemory_model= True\ntrain_nets= ['resnet18', 'squeezenet']\ntrain_logs= [0, 50]\n\
+    eval_nets= ['resnet18']\neval_logs= [0, 50]\n";
+
+#[test]
+fn other_images_have_folders_rows_and_fingerprints_of_their_own() {
+    let scene = scene(OTHER);
+    scene.run(CONFIG).succeeds();
+    let network =
+        onnx::read(scene.path("models/pruned/random_pruning/imagenet-3x96x64-7/resnet18_0.onnx")).unwrap().network;
+    assert_eq!((network.input_shape(), network.classes()), (&Shape::new([3, 96, 64]), 7));
+    let rows = scene.read("profiling_csvs/simulated/imagenet-3x96x64-7/latency/resnet18_0-gt.csv");
+    assert!(rows.lines().skip(1).all(|row| row.contains("|imagenet-3x96x64-7|")), "{rows}");
+    let folder = "fingerprinting/simulated/imagenet-3x96x64-7";
+    let ask = |more: &str| scene.run(&format!("predict resnet18 --fingerprint {folder} --json {more}"));
+    let unlike = |more: &str| ask(more).succeeds().json()["networks"][0]["unlike"].to_string();
+    // A known network is that of the fingerprint's images, and others are told from them.
+    assert_eq!(unlike(""), "[]");
+    assert!(unlike("--input 3x224x224").contains("an input of 3x224x224, profiled 3x96x64"));
+    assert!(!unlike("--classes 1000").contains("an input of"));
+    // What was measured at one size is not continued at another.
+    let larger = "--set create_network_dataset.input=3x128x128";
+    scene.run(&format!("{CONFIG} {larger} --only create_network_dataset --only profile")).succeeds();
+    assert!(scene.path("profiling_csvs/simulated/imagenet-3x128x128-7/latency/resnet18_0-gt.csv").is_file());
+    // Nor networks of one size measured as those of another.
+    let elsewhere = "--set profile.local_model_loc=models/pruned/random_pruning/imagenet-3x96x64-7 --only profile";
+    scene
+        .run(&format!("{CONFIG} {larger} {elsewhere}"))
+        .fails(4)
+        .says("reads 3x96x64, not 3x128x128")
+        .says("as input says");
+    // Nor rows fitted on networks that read other images.
+    let mixed = "--only fingerprint --set fingerprint.overwrite=True \
+        --set fingerprint.pruned_models_storedir=models/pruned/random_pruning/imagenet-3x128x128-7";
+    scene.run(&format!("{CONFIG} {mixed}")).fails(4).says("no passed training");
+}
+
+#[test]
+fn files_are_read_for_other_images_where_their_graphs_allow_it() {
+    let written = |network: &str| onnx::to_bytes(&zoo::build(network, zoo::Dataset::Imagenet).unwrap());
+    let config = |more: &str| format!("[create_network_dataset]\nnetworks= ['mine']\npruning_perc= [0]\n{more}");
+    let scene = scene(&config("input= 3x320x320\n")).file("models/imagenet/mine.onnx", written("resnet18"));
+    scene.run(CONFIG).succeeds();
+    let network =
+        onnx::read(scene.path("models/pruned/random_pruning/imagenet-3x320x320/mine_0.onnx")).unwrap().network;
+    assert_eq!(network.input_shape(), &Shape::new([3, 320, 320]));
+    let scene = scene.file("models/imagenet/mine.onnx", written("alexnet"));
+    scene.run(CONFIG).fails(4).says("mine.onnx: does not take an input of 3x320x320").says("expected: 3x224x224");
+    let scene = scene.file("config.ini", config("classes= 7\n"));
+    scene.run(CONFIG).fails(3).says("config.ini:4: classes = 7 is of none of the networks");
+    for (wrong, told) in
+        [("input= 320", "such as 3x320x320"), ("classes= 0", "1 or more"), ("dataset= flowers", "imagenet, cifar10")]
+    {
+        let set = format!("[create_network_dataset]\nnetworks= ['resnet18']\n{wrong}\n");
+        self::scene(&set).run(CONFIG).fails(3).says("config.ini:3").says(told);
+    }
+    // A dataset of one's own.
+    let own = "[create_network_dataset]\nnetworks= ['vgg11']\npruning_perc= [0]\ndataset= flowers\ninput= 3x64x64\nclasses= 102\n";
+    let scene = self::scene(own);
+    scene.run(CONFIG).succeeds();
+    assert!(scene.path("models/pruned/random_pruning/flowers-3x64x64-102/vgg11_0.onnx").is_file());
+    let small = self::scene("[create_network_dataset]\nnetworks= ['alexnet']\ninput= 3x40x40\n").run(CONFIG);
+    small.fails(4).says("alexnet does not fit the 3x40x40 images").says("63x63 or more");
+}

@@ -1,6 +1,7 @@
 //! `perf4sight inspect`: the layer table of a network, its totals, its coverage.
 
 use crate::fixtures::{Scene, shared};
+use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Linear, NetworkBuilder, Op, Shape, Unknown, onnx};
 
 #[test]
@@ -115,4 +116,27 @@ fn memory_over_a_step_is_highest_where_predictions_are() {
         let parts: u64 = at["bytes"].as_object().unwrap().values().map(|part| part.as_u64().unwrap()).sum();
         assert_eq!(Some(parts), peak, "{network}");
     }
+}
+
+#[test]
+fn a_network_is_shown_for_another_input() {
+    let scene = Scene::new().file("mine.onnx", onnx::to_bytes(&zoo::build("resnet18", Dataset::Imagenet).unwrap()));
+    for network in ["resnet18", "mine.onnx"] {
+        let json = scene.run(&format!("inspect {network} --input 3x320x320 --json")).succeeds().json();
+        assert_eq!(json["input"], serde_json::json!([3, 320, 320]));
+    }
+    assert_eq!(scene.run("inspect resnet18@30 --classes 7 --json").succeeds().json()["classes"], 7);
+    scene.run("inspect mine.onnx --classes 7").fails(2).says("as many classes as it was exported with");
+    scene.run("inspect resnet18 --input 320").fails(2).says("such as 3x320x320");
+    scene.run("inspect alexnet --input 3x32x32").fails(4).says("63x63 or more");
+}
+
+#[test]
+fn steps_that_say_nothing_or_cannot_be_are_refused() {
+    let refused = |step: &str| Scene::new().run(&format!("inspect resnet18 --memory {step}"));
+    refused("--trainable *").fails(4).says("matches every layer of resnet18").says("write trainable = all");
+    refused("--trainable head.*").fails(4).says("leaves nothing of resnet18 to train").says("such as those of fc");
+    refused("--target cpu_avx2 --precision amp_bf16")
+        .fails(4)
+        .says("nothing is known of precision = amp_bf16 on cpu_avx2");
 }

@@ -231,7 +231,9 @@ fn modules_use_only_what_their_row_allows() {
 const SHARED_BY_SECTIONS: &[&str] = &[
     "asking_keys",
     "course",
+    "extents",
     "held",
+    "images",
     "named",
     "python",
     "source",

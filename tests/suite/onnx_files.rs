@@ -223,7 +223,12 @@ fn pipes_are_no_networks_and_nobody_waits_for_their_writers() {
     let pipe = folder.path().join("pipe.onnx");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     assert!(onnx::read(&pipe).unwrap_err().to_string().contains("no regular file"));
-    assert!(onnx::read_with_magnitudes(&pipe, &onnx::Dims::new()).unwrap_err().to_string().contains("no regular file"));
+    assert!(
+        onnx::read_with_magnitudes(&pipe, &onnx::Dims::new(), None)
+            .unwrap_err()
+            .to_string()
+            .contains("no regular file")
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use perf4sight::fingerprint::Fingerprints;
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{Activation, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window, onnx};
 use perf4sight::report::{Console, Mode, Settings};
+use perf4sight::sections::extents::Extents;
 use perf4sight::sections::predict::{Form, Predict};
 use perf4sight::sections::source::Source;
 use perf4sight::units::Bytes;
@@ -277,7 +278,7 @@ fn at_eighty_columns_nothing_of_a_verdict_is_cut() {
             require_fit: false,
             device: None,
             dataset: None,
-            dims: onnx::Dims::new(),
+            extents: Extents::default(),
             output: Vec::new(),
             form: Form::Tables,
         };

@@ -4,7 +4,8 @@ use super::networks::Networks;
 use super::observations::{Attempt, Observations, Row};
 use super::selection::{Levels, Selection};
 use crate::error::{Error, Result};
-use crate::network::zoo::teaching;
+use crate::network::Network;
+use crate::network::zoo::{Images, teaching};
 use crate::platform::Platform;
 use crate::records::layers::{self, LayerRecord};
 use crate::records::{self, Record, Variant};
@@ -43,10 +44,19 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
     let records = thinned(read_logs(selection, &mut gathered)?, &mut gathered.warnings);
     let mut layers = read_layers(selection, &records, &mut gathered.warnings)?;
     gathered.warnings.extend(networks.fetch(records.iter().filter_map(stem))?);
+    let mut others = BTreeSet::new();
     for record in records {
         let stem = stem(&record).unwrap_or_default().to_owned();
         let is_taught = teaching::is_reserved(&record.variant.network);
-        match (networks.get(&stem).cloned(), record.value()) {
+        let network = networks.get(&stem).filter(|network| is_taught || reads(network, &record.dataset)).cloned();
+        if network.is_none() && networks.get(&stem).is_some() {
+            let folder = networks.folder().display();
+            others.insert(format!(
+                "{stem}.onnx in {folder} does not read the images of {}: its rows are left out",
+                record.dataset
+            ));
+        }
+        match (network, record.value()) {
             (None, _) => gathered.missing_networks.entry(stem).or_default().push(record),
             (Some(network), Some(measured)) => {
                 let timed = layers.get_mut(&(record.variant.clone(), record.workload));
@@ -59,7 +69,14 @@ pub fn gather(selection: &Selection, networks: &mut Networks) -> Result<Gathered
             (Some(network), None) => gathered.failed.push(Attempt { record, network }),
         }
     }
+    gathered.warnings.extend(others);
     Ok(gathered)
+}
+
+/// Whether a network reads the images that its rows are of, where these say how large they are.
+fn reads(network: &Network, dataset: &str) -> bool {
+    let images = Images::named(dataset).ok().filter(Images::is_sized);
+    images.is_none_or(|images| images.input() == network.input_shape())
 }
 
 /// What a fit takes and a report shows within a minute and a gigabyte; more rows of the same steps teach nothing.

@@ -3,12 +3,12 @@
 mod source;
 mod tables;
 
-use super::NETWORKS;
+use super::{NETWORKS, images};
 use crate::config::{Key, Kind, Missing, Table, Values};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::network::onnx;
-use crate::network::zoo::Dataset;
+use crate::network::zoo::Images;
 use crate::pruning::{Goal, Mode, Pruned, Pruner, Ranking, generator};
 use crate::records::Variant;
 use crate::report::Progress;
@@ -16,7 +16,7 @@ use crate::units::Percent;
 use crate::whole_file;
 use rayon::prelude::*;
 use serde_json::json;
-use source::{Loaded, Source};
+use source::{Files, Loaded, Source};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -92,9 +92,24 @@ const KEYS: &[Key] = &[
     },
     Key {
         name: "dataset",
-        kind: Kind::Word(&["imagenet", "cifar10", "cifar100"]),
+        kind: Kind::Text,
         default: Missing::Literal("imagenet"),
-        help: "Images and classes of the listed networks, and a folder's name; a file brings its own.",
+        help: "Images and classes of the listed networks, imagenet, cifar10 or cifar100, and a folder's name, any where input and classes say \
+               both; a file brings its own.",
+    },
+    Key {
+        name: "input",
+        kind: Kind::Text,
+        default: Missing::Unset,
+        help: "One image where it is not as the dataset has it: 3x320x320. Files are read for that size, where their graphs allow it; the folder is \
+               then called {dataset}-3x320x320, so that networks, rows and fingerprints of different sizes lie apart.",
+    },
+    Key {
+        name: "classes",
+        kind: Kind::Integer(1, i64::MAX),
+        default: Missing::Unset,
+        help: "How many classes the listed networks tell apart, where it is not as in the dataset; it, too, follows in the folder's name. Files \
+               bring their own.",
     },
 ];
 
@@ -103,14 +118,14 @@ const UNPRUNABLE: &str = "unprunable.csv";
 
 struct CreateNetworkDataset {
     sources: Vec<Source>,
-    dims: onnx::Dims,
+    files: Files,
     levels: Vec<u8>,
     mode: Mode,
     repeats: u32,
     write_unreached: bool,
     seed: u64,
     model_path: PathBuf,
-    dataset: Dataset,
+    images: Images,
 }
 
 /// One network at one level.
@@ -128,23 +143,24 @@ impl Made {
 }
 
 fn parse(values: &Values) -> Result<Box<dyn Section>> {
-    let dataset = values.named("dataset", Dataset::parse)?;
+    let (input, images) = (images::input(values)?, images::of(values)?);
     let folder: PathBuf = values.get("model_desc_dir")?;
     let mode = values.named("mode", Mode::parse)?;
     let levels: BTreeSet<u8> = values.get::<Vec<u8>>("pruning_perc")?.into_iter().collect();
-    let sources = values.each("networks", |name| Source::find(name, &folder, dataset, mode == Mode::L1))?;
+    let sources = values.each("networks", |name| Source::find(name, &folder, &images, mode == Mode::L1))?;
+    source::check_classes(&sources, images::classes(values)?).map_err(|error| values.placed("classes", error))?;
     let dims = onnx::dims(values.each("dims", onnx::parse_dim)?).map_err(|error| values.placed("dims", error))?;
     source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
     Ok(Box::new(CreateNetworkDataset {
         sources,
-        dims,
+        files: Files { dims, input },
         levels: levels.into_iter().collect(),
         mode,
         repeats: values.get("repeats")?,
         write_unreached: values.get("write_unreached")?,
         seed: values.get("seed")?,
         model_path: values.get("model_path")?,
-        dataset,
+        images,
     }))
 }
 
@@ -177,7 +193,7 @@ impl Verb for CreateNetworkDataset {
 
 impl CreateNetworkDataset {
     fn folder(&self) -> PathBuf {
-        self.model_path.join(self.dataset.name())
+        self.model_path.join(self.images.word())
     }
 
     fn file(&self, variant: &Variant) -> PathBuf {
@@ -197,7 +213,7 @@ impl CreateNetworkDataset {
     fn load(&self, context: &mut Context) -> Result<(Vec<Loaded>, Vec<&str>)> {
         let (mut networks, mut unread) = (Vec::new(), Vec::new());
         for source in &self.sources {
-            match source.load(&self.dims) {
+            match source.load(&self.files) {
                 Ok(loaded) => networks.push(loaded),
                 Err(error) => unread.push((source.name(), error)),
             }

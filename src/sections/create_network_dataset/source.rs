@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::network::onnx::{self, Dims, Magnitudes};
-use crate::network::zoo::{self, Dataset};
+use crate::network::zoo::{self, Images};
 use crate::network::{Network, Shape};
 use crate::sections::named::check_own_name;
 use std::collections::BTreeSet;
@@ -17,6 +17,14 @@ pub(super) enum Source {
     Zoo(Network),
 }
 
+/// How large what files read is to be.
+pub(super) struct Files {
+    /// Sizes of what they leave open.
+    pub dims: Dims,
+    /// One sample of their only input, where it is to be another than they say.
+    pub input: Option<Shape>,
+}
+
 /// A network, ready to be pruned.
 pub(super) struct Loaded {
     pub network: Network,
@@ -27,18 +35,19 @@ pub(super) struct Loaded {
 
 impl Source {
     /// The network `name`, with or without the ending of its file.
-    pub fn find(name: &str, folder: &Path, dataset: Dataset, magnitudes: bool) -> Result<Self> {
+    pub fn find(name: &str, folder: &Path, images: &Images, magnitudes: bool) -> Result<Self> {
         let name = name.strip_suffix(".onnx").unwrap_or(name);
         check_own_name(name)?;
         let path = folder.join(format!("{name}.onnx"));
         if path.is_file() {
-            check_dataset(name, &path, dataset)?;
+            check_dataset(name, &path, images)?;
             return Ok(Source::File { name: name.to_string(), path, magnitudes });
         }
-        let network = zoo::build(name, dataset).map_err(|error| match zoo::names().any(|known| known == name) {
-            true => error,
-            false => unknown(name, folder),
-        })?;
+        let network =
+            zoo::build(name, images.clone()).map_err(|error| match zoo::names().any(|known| known == name) {
+                true => error,
+                false => unknown(name, folder),
+            })?;
         match magnitudes {
             false => Ok(Source::Zoo(network)),
             true => {
@@ -55,16 +64,24 @@ impl Source {
         }
     }
 
-    /// Reads it, dimensions that its file leaves open being as large as `dims` says.
-    pub fn load(&self, dims: &Dims) -> Result<Loaded> {
+    /// Reads it, what its file holds being as large as `files` says.
+    pub fn load(&self, files: &Files) -> Result<Loaded> {
         match self {
             Source::Zoo(network) => {
                 Ok(Loaded { network: network.clone(), magnitudes: Magnitudes::new(), warnings: Vec::new() })
             }
-            Source::File { path, magnitudes: true, .. } => onnx::read_with_magnitudes(path, &own(path, dims)?)
-                .map(|(loaded, magnitudes)| Self::loaded(path, loaded, magnitudes)),
+            Source::File { path, magnitudes: true, .. } => {
+                let (loaded, magnitudes) =
+                    onnx::read_with_magnitudes(path, &own(path, &files.dims)?, files.input.as_ref())?;
+                Ok(Self::loaded(path, loaded, magnitudes))
+            }
             Source::File { path, .. } => {
-                onnx::read_sized(path, &own(path, dims)?).map(|loaded| Self::loaded(path, loaded, Magnitudes::new()))
+                let dims = own(path, &files.dims)?;
+                let loaded = match &files.input {
+                    Some(input) => onnx::read_at(path, &dims, input),
+                    None => onnx::read_sized(path, &dims),
+                };
+                loaded.map(|loaded| Self::loaded(path, loaded, Magnitudes::new()))
             }
         }
     }
@@ -109,19 +126,32 @@ pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
     Err(Error::config(format!("no file leaves a dimension \"{unknown}\" open")).expected(known))
 }
 
-/// Refuses a file of a known network that was made for another dataset: its variants would stand in the wrong folder.
-fn check_dataset(name: &str, path: &Path, dataset: Dataset) -> Result<()> {
+/// Refuses another number of classes where every network is a file, which brings its own.
+pub(super) fn check_classes(sources: &[Source], classes: Option<usize>) -> Result<()> {
+    let built = sources.iter().any(|source| matches!(source, Source::Zoo(_)));
+    match classes {
+        Some(classes) if !built => Err(Error::config(format!("classes = {classes} is of none of the networks"))
+            .expected("a network that `perf4sight networks` lists: a file has as many classes as it was exported with")
+            .help("leave classes out, or export the network with so many")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a file of a known network that was made for other images: its variants would stand in the wrong folder.
+fn check_dataset(name: &str, path: &Path, images: &Images) -> Result<()> {
     if !zoo::names().any(|known| known == name) {
         return Ok(());
     }
     let network = onnx::read(path)?.network;
-    let images = Shape::new([3, dataset.size(), dataset.size()]);
-    if *network.input_shape() == images {
+    if network.input_shape() == images.input() || images.is_sized() {
         return Ok(());
     }
+    let (input, word) = (images.input(), images.word());
     Err(Error::config(format!("{} reads images of {}", path.display(), network.input_shape()))
-        .expected(format!("images of {images}, as dataset = {dataset} says"))
-        .help("choose the dataset the file was made for, or a model_desc_dir without it"))
+        .expected(format!("images of {input}, as dataset = {word} says"))
+        .help(format!(
+            "choose the dataset the file was made for, set input = {input} to read the file for that size, or choose a model_desc_dir without it"
+        )))
 }
 
 fn unknown(name: &str, folder: &Path) -> Error {

@@ -121,7 +121,7 @@ pub(super) const TABLE: Table = Table {
         Key {
             name: "dataset",
             kind: Kind::Text,
-            default: Literal("{profile.dataset}"),
+            default: Literal("{profile.dataset}{-profile.input}{-profile.classes}"),
             help: "The dataset the networks are for; it names a folder.",
         },
         Key {

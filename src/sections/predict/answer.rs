@@ -6,7 +6,7 @@ use crate::fingerprint::{
 };
 use crate::memory::{Alive, Course};
 use crate::network::Network;
-use crate::network::onnx::Dims;
+use crate::sections::extents::Extents;
 use crate::sections::source::Device;
 use crate::units::Bytes;
 use crate::workload::Quantity;
@@ -55,8 +55,8 @@ pub(super) struct Question<'a> {
     pub batches: &'a [u64],
     /// What a step must fit into, instead of the memory of the device that was profiled.
     pub limit: Option<Bytes>,
-    /// Sizes of what files leave open.
-    pub dims: &'a Dims,
+    /// How large what networks read and give is to be.
+    pub extents: &'a Extents,
     /// Whether to break the largest batch size down.
     pub breakdown: bool,
     /// Whether to tell what lies in memory all along a step of that size, too.

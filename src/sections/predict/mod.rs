@@ -13,12 +13,12 @@ mod tell;
 mod trust;
 
 use super::NETWORKS;
+use super::extents::Extents;
 use super::named::{self, Named, Remarks, is_file};
 use super::source::{Expected, Source};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprints, file_name};
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
-use crate::network::onnx::Dims;
 use crate::report::Progress;
 use crate::units::Bytes;
 use crate::whole_file;
@@ -54,8 +54,8 @@ pub struct Predict {
     pub device: Option<String>,
     /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images networks read.
     pub dataset: Option<String>,
-    /// Sizes of what files leave open.
-    pub dims: Dims,
+    /// How large what networks read and give is to be.
+    pub extents: Extents,
     /// `.csv`, `.json` and `.html` files to write as well.
     pub output: Vec<PathBuf>,
     /// How the answer is printed.
@@ -101,7 +101,7 @@ impl Verb for Predict {
             devices: &devices,
             batches: &self.batches,
             limit: self.limit,
-            dims: &self.dims,
+            extents: &self.extents,
             breakdown,
             course: is_page && self.output.iter().any(|file| file.extension().is_some_and(|ending| ending == "html")),
         };
@@ -190,6 +190,6 @@ fn ask_all(words: &[String], question: &Question, context: &Context) -> Vec<Opti
 
 /// Loads one network and asks about it.
 fn ask(word: &str, question: &Question) -> Answered {
-    let Named { network, remarks } = Named::sized(word, question.dataset(), question.dims)?;
+    let Named { network, remarks } = Named::asked(word, question.dataset(), question.extents)?;
     Ok((question.ask(word, &network)?, remarks))
 }

@@ -3,9 +3,9 @@
 use super::{Form, Predict};
 use crate::config::Values;
 use crate::error::Result;
-use crate::network::onnx::Dims;
+use crate::sections::extents::Extents;
 use crate::sections::source::Source;
-use crate::sections::step;
+use crate::sections::{images, step};
 use crate::workload::{Stage, Step};
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Predict {
             require_fit: values.get("require_fit")?,
             device: values.get("device_name")?,
             dataset: values.get("dataset")?,
-            dims: Dims::new(),
+            extents: Extents { input: images::input(values)?, classes: images::classes(values)?, ..Extents::default() },
             output,
             form: Form::Tables,
         };

@@ -6,7 +6,7 @@ use crate::device::kind::DeviceKind;
 use crate::device::protocol::StepRule;
 use crate::machine;
 use crate::network::onnx;
-use crate::network::zoo::{self, Dataset};
+use crate::network::zoo::{self, Images};
 use crate::workload::{Stage, Variable};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn seconds(planned: &Planned, image: f64) -> f64 {
 /// Multiply-accumulates of the network at level 0: as the zoo has it, else guessed from the file at its level.
 fn unpruned_macs(planned: &Planned) -> f64 {
     let variant = &planned.configuration.variant;
-    let known = Dataset::parse(&planned.dataset).and_then(|dataset| zoo::build(&variant.network, dataset));
+    let known = Images::named(&planned.dataset).and_then(|images| zoo::build(&variant.network, images));
     let left = 1.0 - f64::from(variant.level) / 100.0;
     let pruned = || onnx::read(&planned.file).map(|loaded| loaded.network.macs() as f64 / left);
     known.map(|network| network.macs() as f64).or_else(|_| pruned()).unwrap_or(UNKNOWN_MACS)

@@ -26,6 +26,18 @@ pub(super) const TABLE: Table = Table {
             help: "The dataset the networks are for; it names folders.",
         },
         Key {
+            name: "input",
+            kind: Kind::Text,
+            default: Literal("{create_network_dataset.input}"),
+            help: "One image where it is not as the dataset has it, 3x320x320, which the networks read; it follows in the names of folders and in the rows, so that measurements of different sizes are told apart.",
+        },
+        Key {
+            name: "classes",
+            kind: Kind::Integer(1, i64::MAX),
+            default: Literal("{create_network_dataset.classes}"),
+            help: "How many classes there are where it is not as the dataset has it; it follows as well.",
+        },
+        Key {
             name: "network",
             kind: Kind::List(&Kind::Text),
             default: Required,
@@ -64,7 +76,7 @@ pub(super) const TABLE: Table = Table {
         Key {
             name: "local_model_loc",
             kind: Kind::Path,
-            default: Literal("{create_network_dataset.model_path}/{dataset}"),
+            default: Literal("{create_network_dataset.model_path}/{dataset}{-input}{-classes}"),
             help: "The folder that holds {network}_{level}.onnx here.",
         },
         Key {
@@ -166,7 +178,7 @@ pub(super) const TABLE: Table = Table {
         Key {
             name: "log_dir",
             kind: Kind::Path,
-            default: Literal("profiling_csvs/{device_name}/{dataset}"),
+            default: Literal("profiling_csvs/{device_name}/{dataset}{-input}{-classes}"),
             help: "The folder of the rows.",
         },
         Key {

@@ -28,10 +28,12 @@ pub use planned::Planned;
 pub use tally::{Spent, Tally};
 
 use super::NETWORKS;
+use super::images;
 use super::named::Remarks;
 use crate::device::{self, Device};
 use crate::error::Result;
 use crate::frame::{Context, Foreseen, Outline, Section, Spec, Summary, Verb};
+use crate::network::zoo::teaching;
 use crate::workload::{Step, Variable};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -119,6 +121,8 @@ impl Profile {
         // They are of one kind.
         let device = devices[0];
         let planned = self.offered(self.planned(tests, present), device);
+        let own = planned.iter().filter(|planned| !teaching::is_reserved(&planned.configuration.variant.network));
+        images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
         device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
         Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
         let mut plan = self.plan(&planned, device)?;

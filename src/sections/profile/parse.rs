@@ -12,7 +12,7 @@ use crate::machine::limit::Limits;
 use crate::machine::remote::{Host, Route};
 use crate::records::check_cell;
 use crate::sections::named::check_own_name;
-use crate::sections::step;
+use crate::sections::{images, step};
 use crate::workload::{Stage, Step, Variable};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Profile {
         Ok(Profile {
             create_config,
             run_profiling,
-            dataset: recorded(values, "dataset")?,
+            dataset: dataset(values)?,
             teach: teach::parse(values, &variables)?,
             variables,
             batches,
@@ -146,6 +146,12 @@ fn places(values: &Values<'_>) -> Result<Places> {
         log_dir: values.get("log_dir")?,
         test_config: values.get("test_config")?,
     })
+}
+
+/// The images that the networks read, as folders and rows name them.
+fn dataset(values: &Values<'_>) -> Result<String> {
+    recorded(values, "dataset")?;
+    images::word(values)
 }
 
 /// A word that names a folder, and stands in the rows.

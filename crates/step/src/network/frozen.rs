@@ -45,7 +45,7 @@ impl Network {
     /// Refuses a step that the network cannot take; one that trains nothing asks for nothing of the kind.
     ///
     /// # Errors
-    /// Nothing of it would be trained, it has too few places to be cut, or segments would run again under autocast.
+    /// Nothing of it would be trained, or all of it by patterns, it has too few places to be cut, or segments would run again under autocast.
     pub fn check_step(&self, step: Step) -> Result<()> {
         if !step.trains() {
             return Ok(());
@@ -62,8 +62,16 @@ impl Network {
         self.check_checkpoint(step.checkpoint)
     }
 
-    /// Refuses to train nothing.
+    /// Refuses to train nothing, and patterns that are another word for everything: steps are told apart by their words.
     fn check_trainable(&self, trainable: Trainable) -> Result<()> {
+        let mut weighty = self.nodes().iter().filter(|node| self.parameters_of(node) > 0);
+        if let Trainable::Layers(patterns) = trainable
+            && weighty.all(|node| patterns.match_name(&node.name))
+        {
+            return Err(Error::input(format!("trainable = {trainable} matches every layer of {}", self.name()))
+                .expected("patterns that leave some of its weights as they are")
+                .help("write trainable = all for the step that changes them all"));
+        }
         if self.trained_in(trainable).gradients()[self.output().index()] {
             return Ok(());
         }

@@ -28,6 +28,7 @@ mod magnitudes;
 mod operators;
 mod rearrange;
 mod refused;
+mod resized;
 #[allow(clippy::enum_variant_names)] // the names are ONNX's
 mod schema;
 mod source;
@@ -41,9 +42,10 @@ mod write;
 
 pub use dims::{Dims, dims, parse_dim};
 pub use magnitudes::Magnitudes;
+pub use resized::read_at;
 pub use write::{to_bytes, write};
 
-use crate::network::{Network, NetworkBuilder, NodeId, Op};
+use crate::network::{Network, NetworkBuilder, NodeId, Op, Shape};
 use batch::SYMBOLIC_BATCH;
 use file::File;
 use folded::Notes;
@@ -119,14 +121,21 @@ fn opened(path: &Path, dims: &Dims) -> error::Result<File> {
     Ok(file)
 }
 
-/// As [`read_sized`], and the mean magnitude of every filter, for l1 pruning.
+/// As [`read_sized`], or as [`read_at`] where an input is given, and the mean magnitude of every filter, for l1 pruning.
 ///
 /// # Errors
 /// Also when a layer's weights are not in the file or in a data file beside it.
-pub fn read_with_magnitudes(path: impl AsRef<Path>, dims: &Dims) -> error::Result<(Loaded, Magnitudes)> {
+pub fn read_with_magnitudes(
+    path: impl AsRef<Path>,
+    dims: &Dims,
+    input: Option<&Shape>,
+) -> error::Result<(Loaded, Magnitudes)> {
     let path = path.as_ref();
     let file = opened(path, dims)?;
-    let (loaded, filters) = translated(&file, path)?;
+    let (file, loaded, filters) = match input {
+        Some(input) => resized::resized(file, path, input)?,
+        None => translated(&file, path).map(|(loaded, filters)| (file, loaded, filters))?,
+    };
     let magnitudes = magnitudes::read(path, &file, &loaded.network, &filters)?;
     Ok((loaded, magnitudes))
 }
@@ -168,30 +177,32 @@ fn messages(input: impl Read + Seek, length: u64, path: &Path) -> error::Result<
 
 /// The network, and where the filters of its layers lie.
 fn translated(file: &File, path: &Path) -> error::Result<(Loaded, BTreeMap<String, Filters>)> {
-    let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
-    let read = || {
-        let mut warnings = Vec::new();
-        let opset = opset(&file.model, &mut warnings)?;
-        warnings.extend(widths::warning(file));
-        let empty = GraphProto::default();
-        let graph = file.model.graph.as_ref().unwrap_or(&empty);
-        let Translated { network, filters, guessed, unfolded, told, noted } = network(file, graph, &name, opset)?;
-        let folded = folded::is_folded(&file.model, graph, &network, &filters, Notes { unfolded, noted });
-        let network = network.folded(folded);
-        let fused = || folded::maybe_fused(&file.model, graph, &network).filter(|_| unfolded == 0 && !noted);
-        warnings.extend(several_outputs(&outputs(graph)?));
-        warnings.extend(unknown_operations(&network));
-        warnings.extend(guessed_shapes(&guessed));
-        warnings.extend(told);
-        warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)).or_else(fused));
-        warnings.extend(batch_products(&network));
-        let warnings = warnings.iter().map(|warning| batch::said(warning)).collect();
-        Ok((Loaded { network, warnings }, filters))
-    };
-    read().map_err(|(problem, help): Problem| {
+    loaded(file, path).map_err(|(problem, help)| {
         let error = Error::input(batch::said(&problem)).file(path);
         help.into_iter().fold(error, Error::help)
     })
+}
+
+/// The same; the error has no place yet.
+fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>), Problem> {
+    let name = path.file_stem().map_or("network".into(), |stem| stem.to_string_lossy());
+    let mut warnings = Vec::new();
+    let opset = opset(&file.model, &mut warnings)?;
+    warnings.extend(widths::warning(file));
+    let empty = GraphProto::default();
+    let graph = file.model.graph.as_ref().unwrap_or(&empty);
+    let Translated { network, filters, guessed, unfolded, told, noted } = network(file, graph, &name, opset)?;
+    let folded = folded::is_folded(&file.model, graph, &network, &filters, Notes { unfolded, noted });
+    let network = network.folded(folded);
+    let fused = || folded::maybe_fused(&file.model, graph, &network).filter(|_| unfolded == 0 && !noted);
+    warnings.extend(several_outputs(&outputs(graph)?));
+    warnings.extend(unknown_operations(&network));
+    warnings.extend(guessed_shapes(&guessed));
+    warnings.extend(told);
+    warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)).or_else(fused));
+    warnings.extend(batch_products(&network));
+    let warnings = warnings.iter().map(|warning| batch::said(warning)).collect();
+    Ok((Loaded { network, warnings }, filters))
 }
 
 /// The version of ONNX's operators that the file uses.

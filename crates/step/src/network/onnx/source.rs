@@ -37,8 +37,21 @@ const INPUTS: &str = "export a network whose inputs are tensors with the batch f
 const ELEMENTS: &str = "export a network that reads floating point, ids in int64 or int32, or masks in bool";
 const FIXED_SIZE: &str = "export with fixed sizes; only the batch may be dynamic";
 
-/// Finds the graph inputs that are data; all others are weights.
+/// The graph inputs that are data, none of whose sizes is left open but the batch.
 pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<Vec<Data>, Problem> {
+    let data = read_by(graph, initializers);
+    if data.is_empty() {
+        return Err(("has no input, only weights".into(), Some(INPUTS)));
+    }
+    sized(&data)?;
+    let only = data.len() == 1;
+    let data: Vec<Data> = data.into_iter().map(|input| shaped(input, only)).collect::<Result<_, _>>()?;
+    alike(&data)?;
+    Ok(data)
+}
+
+/// Finds the graph inputs that are data; all others are weights.
+fn read_by<'a>(graph: &'a GraphProto, initializers: &[Initializer]) -> Vec<&'a ValueInfoProto> {
     let stored: HashSet<&str> = initializers.iter().map(|initializer| initializer.tensor.name()).collect();
     let open: Vec<&ValueInfoProto> = graph.input.iter().filter(|input| !stored.contains(input.name())).collect();
     // Where filters are stored in the file, weights are no inputs.
@@ -52,14 +65,7 @@ pub(super) fn data(graph: &GraphProto, initializers: &[Initializer]) -> Result<V
         data = open.iter().filter(|input| is_data(input) && !is_buffer(input.name())).copied().collect();
     }
     data.extend(open.first().filter(|_| data.is_empty()));
-    if data.is_empty() {
-        return Err(("has no input, only weights".into(), Some(INPUTS)));
-    }
-    sized(&data)?;
-    let only = data.len() == 1;
-    let data: Vec<Data> = data.into_iter().map(|input| shaped(input, only)).collect::<Result<_, _>>()?;
-    alike(&data)?;
-    Ok(data)
+    data
 }
 
 /// Whether a dimension of an input is symbolic.
@@ -248,6 +254,32 @@ pub(super) fn set_dims(model: &mut ModelProto, sizes: &Dims) -> Result<(), Strin
         if let Some(&size) = sizes.get(name) {
             dim.value = Some(dimension::Value::DimValue(i64::try_from(size).unwrap_or(i64::MAX)));
         }
+    }
+    Ok(())
+}
+
+/// Gives a graph's only input another shape, its batch as it was; the shapes that the file declares behind it hold no more.
+///
+/// # Errors
+/// Several inputs, or one of another number of dimensions.
+pub(super) fn set_input(graph: &mut GraphProto, initializers: &[Initializer], sample: &Shape) -> Result<(), Problem> {
+    let data = read_by(graph, initializers);
+    let &[input] = data.as_slice() else {
+        let names = data.iter().map(|input| format!("\"{}\"", input.name())).collect::<Vec<_>>().join(", ");
+        let help = "leave input out; what a file leaves open has its size by --dim";
+        return Err((format!("reads {} inputs ({names}), and input says how large one is", data.len()), Some(help)));
+    };
+    let (name, batch, rank) = (input.name().to_owned(), batch_axis(input), dims(input).unwrap_or_default().len());
+    if rank != sample.rank() + 1 {
+        let problem = format!("reads [{}], a batch and {} dimensions, not {sample}", written(input), rank.max(1) - 1);
+        return Err((problem, Some("write one sample's shape without its batch, as perf4sight inspect shows it")));
+    }
+    graph.value_info.clear();
+    graph.output.iter_mut().for_each(|output| output.r#type = None);
+    let input = graph.input.iter_mut().find(|input| input.name() == name).and_then(shape_of);
+    let axes = input.into_iter().flat_map(|shape| &mut shape.dim).enumerate().filter(|(axis, _)| *axis != batch);
+    for ((_, dim), &size) in axes.zip(sample.dims()) {
+        dim.value = Some(dimension::Value::DimValue(i64::try_from(size).unwrap_or(i64::MAX)));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ mod normalisation;
 mod operators;
 mod parameters;
 mod refused;
+mod resized;
 mod structure;
 
 use super::attributes as with;
@@ -512,7 +513,7 @@ fn magnitudes_of_fully_connected_layers_are_those_of_their_outputs() {
     for (number, draft) in layers.into_iter().enumerate() {
         let path = folder.path().join(format!("{number}.onnx"));
         std::fs::write(&path, draft.node("Relu", &["fc"], "y", vec![]).output("y").bytes()).unwrap();
-        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
         assert_eq!(magnitudes.values().collect::<Vec<_>>(), [&vec![2.0, 0.5, 2.0]], "{number}");
     }
 }
@@ -526,7 +527,7 @@ fn magnitudes_of_convolutions_turned_around_are_those_of_what_they_make() {
     let draft = draft.stored("w", floats(&[2, 2, 1, 1], &[1.0, -2.0, 3.0, -4.0]));
     let draft = draft.node("ConvTranspose", &["x", "w"], "y", vec![with::int("group", 2)]).output("y");
     std::fs::write(&path, draft.bytes()).unwrap();
-    let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
+    let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
     assert_eq!(magnitudes.values().collect::<Vec<_>>(), [&vec![1.0, 2.0, 3.0, 4.0]]);
 }
 
@@ -548,7 +549,7 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     std::fs::write(folder.path().join("two.data"), data).unwrap();
     for weights in [raw.clone(), typed, external("two.data")] {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();
-        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
+        let (_, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
         assert_eq!(magnitudes, BTreeMap::from([("conv".to_string(), vec![1.5, 0.5])]));
     }
     let empty = TensorProto { raw_data: Some(vec![]), ..raw.clone() };
@@ -559,7 +560,7 @@ fn magnitudes_of_filters_come_from_wherever_weights_are_stored() {
     ] {
         std::fs::write(&path, two_filters(weights).bytes()).unwrap();
         assert_eq!(read(&path).unwrap().network.parameters(), 4, "without magnitudes no weight is needed");
-        let error = read_with_magnitudes(&path, &Dims::new()).unwrap_err().to_string();
+        let error = read_with_magnitudes(&path, &Dims::new(), None).unwrap_err().to_string();
         assert!(error.contains("for \"conv\"") && error.contains(why) && error.contains("help:"), "{error}");
     }
 }
@@ -575,7 +576,7 @@ fn large_payloads_are_skipped_and_found_again() {
     std::fs::write(&path, draft.bytes()).unwrap();
     let file = open(&path).unwrap();
     assert!(file.initializers[0].payload.is_some() && file.initializers[0].tensor.raw_data.is_none());
-    let (loaded, magnitudes) = read_with_magnitudes(&path, &Dims::new()).unwrap();
+    let (loaded, magnitudes) = read_with_magnitudes(&path, &Dims::new(), None).unwrap();
     assert_eq!((loaded.network.parameters(), &magnitudes["conv"]), (64 * 1024, &vec![0.5; 64]));
 }
 

@@ -3,6 +3,7 @@
 mod alexnet;
 mod dataset;
 mod googlenet;
+mod images;
 mod layers;
 mod mnasnet;
 mod mobilenetv2;
@@ -12,6 +13,7 @@ pub mod teaching;
 mod vgg;
 
 pub use dataset::Dataset;
+pub use images::{Images, parse_classes, parse_input};
 
 use super::{Network, Shape};
 use layers::Layers;
@@ -45,22 +47,27 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     FAMILIES.iter().map(|(name, _)| *name)
 }
 
-/// The network `name` for the images and classes of `dataset`.
+/// The network `name` for images of some size and classes: those of a dataset, or others.
 ///
 /// ```
-/// use perf4sight_step::network::zoo::{Dataset, build};
+/// use perf4sight_step::network::zoo::{Dataset, Images, build};
 /// assert_eq!(build("resnet18", Dataset::Imagenet)?.parameters(), 11_689_512);
 /// assert!(build("alexnet", Dataset::Cifar10).is_err()); // needs images of 63 x 63 or more
+/// let larger = build("resnet18", Images::named("imagenet-3x320x320-7")?)?;
+/// assert_eq!((larger.read(), larger.classes()), ("3x320x320".to_owned(), 7));
 /// # Ok::<(), perf4sight_conventions::error::Error>(())
 /// ```
 ///
 /// # Errors
-/// An unknown name, with the nearest known one; a network too deep for such small images, with the smallest it takes.
-pub fn build(name: &str, dataset: Dataset) -> Result<Network> {
-    let family = family(name)?;
-    build_with(name, family, dataset.size(), dataset.classes()).map_err(|misfit| {
-        let size = dataset.size();
-        let error = Error::input(format!("{name} does not fit the {size}x{size} images of {dataset}: {misfit}"));
+/// An unknown name, with the nearest known one; images that the network cannot take, with the smallest it takes.
+pub fn build(name: &str, images: impl Into<Images>) -> Result<Network> {
+    let (family, images) = (family(name)?, images.into());
+    let input = images.input();
+    if input.rank() != 3 {
+        return Err(Error::input(format!("{name} reads images, not {input}")).expected("a shape such as 3x320x320"));
+    }
+    build_with(name, family, input.clone(), images.classes()).map_err(|misfit| {
+        let error = Error::input(format!("{name} does not fit the {input} images of {}: {misfit}", images.word()));
         match smallest(name, family) {
             Some(least) => error.expected(format!("images of {least}x{least} or more")),
             None => error,
@@ -78,11 +85,11 @@ pub fn smallest_input(name: &str) -> Result<usize> {
 }
 
 fn smallest(name: &str, family: Family) -> Option<usize> {
-    (1..=LARGEST_INPUT).find(|&size| build_with(name, family, size, 1).is_ok())
+    (1..=LARGEST_INPUT).find(|&size| build_with(name, family, Shape::new([3, size, size]), 1).is_ok())
 }
 
-fn build_with(name: &str, family: Family, size: usize, classes: usize) -> Result<Network> {
-    let mut layers = Layers::new(name, Shape::new([3, size, size]));
+fn build_with(name: &str, family: Family, input: Shape, classes: usize) -> Result<Network> {
+    let mut layers = Layers::new(name, input);
     family(&mut layers, classes)?;
     Ok(layers.finish())
 }
@@ -171,7 +178,22 @@ mod tests {
             assert_eq!(smallest_input(name).unwrap(), least, "{name}");
         }
         let message = build("alexnet", Dataset::Cifar10).unwrap_err().to_string();
-        assert!(message.contains("32x32 images of cifar10") && message.contains("63x63 or more"), "{message}");
+        assert!(message.contains("3x32x32 images of cifar10") && message.contains("63x63 or more"), "{message}");
+    }
+
+    #[test]
+    fn images_of_any_size_change_activations_and_classes_the_classifier() {
+        // By hand: at 320 the image behind the five halvings is 10 x 10 instead of 7 x 7, and every convolution of resnet18 sees (10 / 7)^2 as
+        // many places; of its 1,814,073,344 multiply-accumulates at 224 the 512,000 of the classifier stay, at 7 classes 3,584 of them.
+        let images = Images::of("imagenet", Some(&Shape::new([3, 320, 320])), Some(7)).unwrap();
+        let network = build("resnet18", images).unwrap();
+        assert_eq!(network.macs(), (1_814_073_344 - 512_000) / 49 * 100 + 7 * 512);
+        assert_eq!(network.parameters(), 11_689_512 - 993 * 513);
+        // Grey images, higher than wide: the first of vgg11's filters see one channel, and its even split takes what is left.
+        let grey = Images::of("imagenet", Some(&Shape::new([1, 96, 64])), None).unwrap();
+        assert_eq!(build("vgg11", grey).unwrap().parameters(), 132_863_336 - 2 * 64 * 9);
+        let words = Images::of("imagenet", Some(&Shape::new([16, 8])), None).unwrap();
+        assert!(build("vgg11", words).unwrap_err().to_string().contains("reads images, not 16x8"));
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn ten_gigabytes_of_weights_elsewhere_are_never_looked_for() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("large.onnx");
     std::fs::write(&path, draft.bytes()).unwrap();
-    let error = read_with_magnitudes(&path, &Dims::new()).unwrap_err().to_string();
+    let error = read_with_magnitudes(&path, &Dims::new(), None).unwrap_err().to_string();
     assert!(error.contains("nowhere.data") && error.contains("export_params=True"), "{error}");
 }
 
