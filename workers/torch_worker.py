@@ -32,7 +32,7 @@ from torch.utils.checkpoint import checkpoint
 
 PROTOCOL = 2
 TASK = "step"  # the only one that this worker knows
-SETTINGS = ["optimizer", "zero_grad", "precision", "trainable", "frozen_normalisation", "accumulate", "checkpoint"]  # what of a step it does otherwise than the published profiler where it is asked to
+SETTINGS = ["optimizer", "zero_grad", "precision", "trainable", "frozen_normalisation", "accumulate", "loss", "checkpoint"]  # what of a step it does otherwise than the published profiler where it is asked to
 if "use_reentrant" not in inspect.signature(checkpoint).parameters:
     SETTINGS.remove("checkpoint")  # before PyTorch 1.11
 PRECISIONS = ("fp32", "amp_bf16", "amp_fp16", "bf16")
@@ -827,11 +827,8 @@ class Step(object):
         self.casting, self.scaler = casting(request, device), None
         self.batch = {name: filled(graph, name, batch, device, self.network.numbers) for name in graph.inputs}
         if self.training:
-            # Classes lie on the first axis, those of a sequence on the last: the rule of crates/step/src/network/graph.rs.
-            result = graph.result[1:]
-            classes = result.pop(1 if len(result) == 2 else 0)
-            places = result
-            self.classes = torch.randint(classes, [batch] + places, device=device)
+            self.squares = setting(request, "loss", ("cross_entropy", "mean_squared_error"), "cross_entropy") == "mean_squared_error"
+            self.targets = self.targets_of(graph.result[1:], batch, device)
             self.optimizer = OPTIMIZERS[setting(request, "optimizer", OPTIMIZERS, "sgd")](self.network.parameters)
             self.frees = setting(request, "zero_grad", ("keep", "free"), "keep") == "free"
             self.scaler = scaler(request, device)
@@ -847,6 +844,14 @@ class Step(object):
             if self.scaler is None or self.scaler.get_scale() >= before:
                 return
         raise RuntimeError("after %d steps gradients are still no numbers in half precision" % self.MOST_LEFT_OUT)
+
+    def targets_of(self, result, batch, device):
+        """What the result is compared with: as many numbers, or classes at its places."""
+        if self.squares:
+            return torch.rand([batch] + result, dtype=self.network.numbers, device=device)
+        # Classes lie on the first axis, those of a sequence on the last: the rule of crates/step/src/network/graph.rs.
+        classes = result.pop(1 if len(result) == 2 else 0)
+        return torch.randint(classes, [batch] + result, device=device)
 
     def run(self, watch=lambda: None):
         """One step; `watch` is called after every operation forward, and before and after the optimizer."""
@@ -887,7 +892,9 @@ class Step(object):
 
     def loss(self, samples, watch):
         result = self.network.forward({name: batch[:samples] for name, batch in self.batch.items()}, watch)
-        classes = self.classes[:samples]
+        classes = self.targets[:samples]
+        if self.squares:
+            return functional.mse_loss(result, classes)
         if result.dim() == 3:  # of a sequence every place counts as a sample
             result, classes = result.flatten(0, 1), classes.flatten()
         return functional.cross_entropy(result, classes)

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::workload::{
-    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Setting, Stage, Trainable, ZeroGrad,
+    Accumulate, Changes, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Setting, Stage, Trainable,
+    ZeroGrad,
 };
 use clap::{Args, value_parser};
 
@@ -38,6 +39,10 @@ pub(super) struct StepArguments {
     /// Which parts of forward run again in backward instead of being kept: none, "N segments" for all but the last of N, or "every block"
     #[arg(long, value_name = "SEGMENTS")]
     checkpoint: Option<String>,
+
+    /// What the network's result is compared with: classes, also of every pixel or place, or as many numbers
+    #[arg(long, value_parser = Loss::ALL.map(Loss::name))]
+    loss: Option<String>,
 }
 
 impl StepArguments {
@@ -60,6 +65,7 @@ impl StepArguments {
             frozen_normalisation: self.frozen_normalisation.as_deref().map(FrozenNormalisation::parse).transpose()?,
             accumulate: self.accumulate.and_then(Accumulate::new),
             checkpoint: self.checkpoint.as_deref().map(Checkpoint::parse).transpose()?,
+            loss: self.loss.as_deref().map(Loss::parse).transpose()?,
         })
     }
 
@@ -72,6 +78,7 @@ impl StepArguments {
             Setting::FrozenNormalisation => self.frozen_normalisation.is_some(),
             Setting::Accumulate => self.accumulate.is_some(),
             Setting::Checkpoint => self.checkpoint.is_some(),
+            Setting::Loss => self.loss.is_some(),
         }
     }
 }

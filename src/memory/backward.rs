@@ -3,7 +3,7 @@
 use super::amount::Amount;
 use super::event::{Phase, Role, TensorId};
 use super::rule::Move;
-use super::step::{Loss, Steps, Tape, give_back};
+use super::step::{Kept, Loss, Steps, Tape, give_back};
 use crate::network::NodeId;
 use crate::platform::Gradients;
 
@@ -40,15 +40,25 @@ impl Steps<'_> {
         self.recorder.allocate(amount, Role::ActivationGradients, node)
     }
 
-    /// From the loss to the network's result: through nll_loss, then through log_softmax.
+    /// From the loss to the network's result: through nll_loss, then through log_softmax; or through mse_loss.
     fn loss_backward(&mut self, loss: &Loss) -> TensorId {
         let output = self.plan.network.output();
         let scores = self.plan.scores();
-        let of_log_softmax = self.gradient(scores, output);
-        self.recorder.release(loss.total_weight);
-        let of_result = self.gradient(scores, output);
-        self.recorder.release(of_log_softmax);
-        self.recorder.release(loss.log_softmax);
+        let of_result = match loss.kept {
+            Kept::Classes { log_softmax, total_weight } => {
+                let of_log_softmax = self.gradient(scores, output);
+                self.recorder.release(total_weight);
+                let of_result = self.gradient(scores, output);
+                self.recorder.release(of_log_softmax);
+                self.recorder.release(log_softmax);
+                of_result
+            }
+            Kept::Result(read) => {
+                let of_result = self.gradient(scores, output);
+                self.recorder.release(read);
+                of_result
+            }
+        };
         match self.plan.casts_result() {
             true => self.cast_back(of_result, self.plan.gradient(output), (Role::ActivationGradients, output)),
             false => of_result,

@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
 use crate::network::{NodeId, Op};
-use crate::workload::ZeroGrad;
+use crate::workload::{self, ZeroGrad};
 
 /// Steps being taken, and what they leave behind.
 pub(super) struct Steps<'a> {
@@ -44,8 +44,15 @@ pub(super) struct Tape {
 /// The loss and what backward needs of it.
 pub(super) struct Loss {
     pub value: TensorId,
-    pub log_softmax: TensorId,
-    pub total_weight: TensorId,
+    pub kept: Kept,
+}
+
+/// What a loss keeps for backward.
+pub(super) enum Kept {
+    /// Cross-entropy: the logarithms of probabilities, and the sum of the weights of classes.
+    Classes { log_softmax: TensorId, total_weight: TensorId },
+    /// Squared differences: the network's result as it was read.
+    Result(TensorId),
 }
 
 impl<'a> Steps<'a> {
@@ -73,9 +80,15 @@ impl<'a> Steps<'a> {
             self.resident[id.index()] = Some(batch);
         }
         if self.plan.step.trains() {
-            let (_, places) = network.labels();
-            let labels = Amount::per_sample(places.elements()).times(INDEX);
-            self.recorder.allocate(labels, Role::Activations, network.output());
+            self.recorder.allocate(self.targets(), Role::Activations, network.output());
+        }
+    }
+
+    /// What the result is compared with.
+    fn targets(&self) -> Amount {
+        match self.plan.step.loss {
+            workload::Loss::CrossEntropy => Amount::per_sample(self.plan.network.labels().1.elements()).times(INDEX),
+            workload::Loss::MeanSquaredError => self.plan.scores(),
         }
     }
 
@@ -103,7 +116,7 @@ impl<'a> Steps<'a> {
     /// Forward, loss and backward; gives what the program that runs them holds until they run again, or to the end of the step.
     fn pass(&mut self) -> Vec<TensorId> {
         let tape = self.forward();
-        let loss = self.loss();
+        let loss = self.loss(tape.result);
         self.end_autocast();
         let (held, result) = (self.plan.platform.framework.holds_result, tape.result);
         if !held {
@@ -237,18 +250,39 @@ impl<'a> Steps<'a> {
         (result, kept)
     }
 
-    /// Cross-entropy: log_softmax, then nll_loss with its sum of weights (aten/src/ATen/native/LossNLL.cpp).
-    fn loss(&mut self) -> Loss {
+    /// The loss of the network's result, which autocast casts back where it is in fewer bits.
+    fn loss(&mut self, result: TensorId) -> Loss {
         let output = self.plan.network.output();
         self.recorder.begin(Phase::Loss, output);
         let scores = self.plan.scores();
+        let read = match self.plan.casts_result() {
+            true => self.recorder.allocate(scores, Role::Activations, output),
+            false => self.recorder.hold(result),
+        };
         let mut allocate = |amount| self.recorder.allocate(amount, Role::Activations, output);
-        let cast = self.plan.casts_result().then(|| allocate(scores));
-        let log_softmax = allocate(scores);
-        let loss =
-            Loss { value: allocate(self.plan.number()), log_softmax, total_weight: allocate(self.plan.number()) };
-        cast.into_iter().for_each(|cast| self.recorder.release(cast));
-        loss
+        match self.plan.step.loss {
+            // log_softmax, then nll_loss with its sum of weights (aten/src/ATen/native/LossNLL.cpp).
+            workload::Loss::CrossEntropy => {
+                let log_softmax = allocate(scores);
+                let (value, total_weight) = (allocate(self.plan.number()), allocate(self.plan.number()));
+                self.recorder.release(read);
+                Loss { value, kept: Kept::Classes { log_softmax, total_weight } }
+            }
+            // The squares of all differences, then their mean, whose tensor was made as large as they are and keeps that (mse_loss of
+            // aten/src/ATen/native/BinaryOps.cpp); the loss of one pass of several is divided, and a number of its own.
+            workload::Loss::MeanSquaredError => {
+                let (mean, squares) = (allocate(scores), allocate(scores));
+                self.recorder.release(squares);
+                let value = match self.plan.step.accumulate.passes() {
+                    1 => mean,
+                    _ => {
+                        self.recorder.release(mean);
+                        self.recorder.allocate(self.plan.number(), Role::Activations, output)
+                    }
+                };
+                Loss { value, kept: Kept::Result(read) }
+            }
+        }
     }
 
     fn free_gradients(&mut self) {

@@ -67,6 +67,13 @@ pub(super) const CHECKPOINT: Key = Key {
     help: "Which parts of forward run again in backward: none, 'N segments' or 'every block'; by default as in the steps that were profiled.",
 };
 
+pub(super) const LOSS: Key = Key {
+    name: "loss",
+    kind: Kind::Text,
+    default: Unset,
+    help: "What the network's result is compared with: cross_entropy or mean_squared_error; by default as in the steps that were profiled.",
+};
+
 pub(super) const MEM_LIMIT: Key = Key {
     name: "mem_limit",
     kind: Kind::Memory,

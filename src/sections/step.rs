@@ -3,7 +3,7 @@
 use crate::config::Values;
 use crate::error::Result;
 use crate::workload::{
-    Accumulate, Changes, Checkpoint, FrozenNormalisation, Optimizer, Precision, Setting, Stage, Step, Trainable,
+    Accumulate, Changes, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Setting, Stage, Step, Trainable,
     Workload, ZeroGrad,
 };
 
@@ -30,6 +30,7 @@ pub(super) fn changes(values: &Values<'_>, stages: &[Stage]) -> Result<Changes> 
         frozen_normalisation: word(values, "frozen_normalisation", FrozenNormalisation::parse)?,
         accumulate: values.get::<Option<u64>>("accumulate")?.and_then(Accumulate::new),
         checkpoint: word(values, "checkpoint", Checkpoint::parse)?,
+        loss: word(values, "loss", Loss::parse)?,
     })
 }
 

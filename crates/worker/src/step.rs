@@ -3,11 +3,11 @@
 use super::autocast::{Scaler, casting};
 use super::executable::Executable;
 use super::laps::Stopwatch;
-use super::ops::kind_of;
+use super::ops::{kind_of, kind_of_number};
 use super::tape::Tape;
 use super::weights::sizes;
 use perf4sight_step::network::{Contents, Input, Network, NodeId};
-use perf4sight_step::workload::{self, Number, Optimizer, Precision, Stage, Workload, ZeroGrad};
+use perf4sight_step::workload::{self, Loss, Number, Optimizer, Precision, Stage, Workload, ZeroGrad};
 use tch::{COptimizer, Device, Kind, Reduction, TchError, Tensor};
 
 /// The published optimizer: stochastic gradient descent with momentum and weight decay.
@@ -25,7 +25,9 @@ pub(super) struct Step {
 }
 
 struct Training {
-    classes: Tensor,
+    loss: Loss,
+    /// What the result is compared with.
+    targets: Tensor,
     optimizer: COptimizer,
     zero_grad: ZeroGrad,
     /// Passes forward and backward a step.
@@ -67,7 +69,7 @@ impl Step {
         )))
     }
 
-    /// One step: forward, cross-entropy, zero_grad unless that came first, backward, as often as is asked for; optimizer. Or forward
+    /// One step: forward, loss, zero_grad unless that came first, backward, as often as is asked for; optimizer. Or forward
     /// without gradients.
     pub fn run(&mut self) -> Result<(), TchError> {
         let (precision, device) = (self.precision, self.device);
@@ -142,17 +144,23 @@ impl Step {
 
 impl Training {
     fn new(network: &Network, workload: Workload, executable: &Executable, device: Device) -> Result<Self, TchError> {
-        let Workload { step: workload::Step { optimizer, zero_grad, accumulate, precision, .. }, batch } = workload;
+        let Workload { step: workload::Step { optimizer, zero_grad, accumulate, precision, loss, .. }, batch } =
+            workload;
         let mut optimizer = created(optimizer)?;
         executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
-        let (classes, places) = network.labels();
-        let classes = Tensor::f_randint(
-            classes as i64,
-            batch_of(accumulate.samples(batch), places.dims()),
-            (Kind::Int64, device),
-        )?;
+        let samples = accumulate.samples(batch);
+        let targets = match loss {
+            Loss::CrossEntropy => {
+                let (classes, places) = network.labels();
+                Tensor::f_randint(classes as i64, batch_of(samples, places.dims()), (Kind::Int64, device))?
+            }
+            Loss::MeanSquaredError => {
+                let shape = batch_of(samples, network.output_shape().dims());
+                Tensor::f_rand(shape, (kind_of_number(precision.held()), device))?
+            }
+        };
         let (scaler, passes) = (Scaler::new(precision, device)?, accumulate.passes());
-        Ok(Training { classes, optimizer, zero_grad, passes, samples: batch, scaler })
+        Ok(Training { loss, targets, optimizer, zero_grad, passes, samples: batch, scaler })
     }
 
     /// What a pass works on: all samples are divided evenly, and the first passes have one more where some are left.
@@ -198,11 +206,14 @@ impl Training {
 
     fn loss(&self, output: &Tensor) -> Result<Tensor, TchError> {
         const IGNORED_CLASS: i64 = -100; // PyTorch's default
-        let classes = first(&self.classes, output.size()[0])?;
+        let targets = first(&self.targets, output.size()[0])?;
+        if self.loss == Loss::MeanSquaredError {
+            return output.f_mse_loss(&targets, Reduction::Mean);
+        }
         // Of a sequence every place counts as a sample, as PyTorch's users write it for words.
         let (output, classes) = match output.dim() {
-            3 => (output.f_flatten(0, 1)?, classes.f_flatten(0, -1)?),
-            _ => (output.shallow_clone(), classes),
+            3 => (output.f_flatten(0, 1)?, targets.f_flatten(0, -1)?),
+            _ => (output.shallow_clone(), targets),
         };
         output.f_cross_entropy_loss::<&Tensor>(&classes, None, Reduction::Mean, IGNORED_CLASS, 0.0)
     }

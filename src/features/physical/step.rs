@@ -5,7 +5,7 @@ use super::layer::{Layer, images};
 use super::update::Effort;
 use super::{casts, convolution, movement, product, unknown};
 use crate::network::{Beside, Coupling, Facts, Nature, Network, NodeId};
-use crate::workload::{Accumulate, Lists, Step};
+use crate::workload::{Accumulate, Lists, Loss, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
 /// pass only.
@@ -144,7 +144,16 @@ fn repeat(kernels: &mut [Kernel], accumulate: Accumulate) {
     }
 }
 
-/// Cross-entropy over the classes and its gradient: log-softmax and the pick of one class, there and back.
+/// Tensors as large as the result that its loss and its gradient read and write: log-softmax and the pick of one class, there and back; or the
+/// differences from as many numbers, their squares, the mean of these, zeros, and the gradient that takes their place.
+fn tensors_of(loss: Loss) -> f64 {
+    match loss {
+        Loss::CrossEntropy => 5.0,
+        Loss::MeanSquaredError => 8.0,
+    }
+}
+
+/// The loss and its gradient.
 fn loss(network: &Network, step: Step, held: f64) -> Vec<Kernel> {
     let element = step.precision.held().bytes() as f64;
     let kernel = Kernel {
@@ -154,7 +163,7 @@ fn loss(network: &Network, step: Step, held: f64) -> Vec<Kernel> {
         product: None,
         filter: None,
         element,
-        traffic: Amount::per_sample(5.0 * element * network.output_shape().elements() as f64),
+        traffic: Amount::per_sample(tensors_of(step.loss) * element * network.output_shape().elements() as f64),
         windows: Amount::default(),
         access: Access::Contiguous,
         result: Amount::default(),

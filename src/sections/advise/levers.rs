@@ -45,6 +45,7 @@ impl Lever {
             Setting::ZeroGrad | Setting::Accumulate => true,
             Setting::Checkpoint => false,
             Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
+            Setting::Loss => false,
         })
     }
 
@@ -53,6 +54,7 @@ impl Lever {
         self.setting.is_some_and(|setting| match setting {
             Setting::ZeroGrad | Setting::Accumulate | Setting::Checkpoint => true,
             Setting::Optimizer | Setting::Precision | Setting::Trainable | Setting::FrozenNormalisation => false,
+            Setting::Loss => false,
         })
     }
 
@@ -109,6 +111,8 @@ fn others(setting: Setting, Workload { step, batch }: Workload, network: &Networ
             let segments = SEGMENTS.map(Checkpoint::Segments).into_iter().chain([Checkpoint::EveryBlock]);
             segments.map(|checkpoint| Step { checkpoint, ..step }).collect()
         }
+        // What is to be learned is not for saving memory.
+        Setting::Loss => Vec::new(),
     }
 }
 
@@ -117,7 +121,7 @@ fn of_inference(setting: Setting, step: Step) -> Vec<Step> {
     match setting {
         Setting::Precision => Precision::ALL.map(|precision| Step { precision, ..step }).into(),
         Setting::Optimizer | Setting::ZeroGrad | Setting::Trainable => Vec::new(),
-        Setting::FrozenNormalisation | Setting::Accumulate | Setting::Checkpoint => Vec::new(),
+        Setting::FrozenNormalisation | Setting::Accumulate | Setting::Checkpoint | Setting::Loss => Vec::new(),
     }
 }
 

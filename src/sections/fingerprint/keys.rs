@@ -72,6 +72,12 @@ pub(super) const TABLE: Table = Table {
             default: Literal("{profile.checkpoint}"),
             help: "Which rows to fit, likewise.",
         },
+        Key {
+            name: "loss",
+            kind: Kind::Text,
+            default: Literal("{profile.loss}"),
+            help: "Which rows to fit, likewise.",
+        },
         Key { name: "memory_model", kind: Kind::Flag, default: Literal("True"), help: "Fit and evaluate memory." },
         Key { name: "latency_model", kind: Kind::Flag, default: Literal("True"), help: "Fit and evaluate latency." },
         Key { name: "train_nets", kind: NAMES, default: Required, help: "Networks to fit on." },

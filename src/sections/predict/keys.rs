@@ -36,6 +36,7 @@ pub(super) const TABLE: Table = Table {
         asking_keys::FROZEN_NORMALISATION,
         asking_keys::ACCUMULATE,
         asking_keys::CHECKPOINT,
+        asking_keys::LOSS,
         asking_keys::MEM_LIMIT,
         Key {
             name: "require_fit",

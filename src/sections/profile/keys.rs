@@ -266,6 +266,12 @@ pub(super) const TABLE: Table = Table {
             help: "Which parts of forward a training step runs again in backward instead of keeping what they made: none, 'N segments' (all but the last of N, equally many stretches each), or 'every block'.",
         },
         Key {
+            name: "loss",
+            kind: Kind::Text,
+            default: Literal("cross_entropy"),
+            help: "What a training step compares the network's result with: cross_entropy, of the classes of a vector, of every pixel of an image whose channels are classes, of every place of a sequence; or mean_squared_error, as many numbers as the result has.",
+        },
+        Key {
             name: "device_source",
             kind: Kind::Path,
             default: Unset,

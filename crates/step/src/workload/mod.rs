@@ -1,12 +1,14 @@
 //! What is asked of a network on a device: which stage, at which batch size, and what is measured about it.
 
 mod checkpoint;
+mod loss;
 mod optimizer;
 mod precision;
 mod step;
 mod trainable;
 
 pub use checkpoint::Checkpoint;
+pub use loss::Loss;
 pub use optimizer::{Optimizer, ZeroGrad};
 pub use precision::{Lists, Number, Precision};
 pub use step::{Accumulate, Changes, Setting, Step};

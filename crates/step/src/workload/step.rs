@@ -1,6 +1,6 @@
 //! What one step does: a value that says all that changes its cost, and how it is written.
 
-use super::{Checkpoint, FrozenNormalisation, Optimizer, Precision, Stage, Trainable, ZeroGrad};
+use super::{Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Trainable, ZeroGrad};
 use perf4sight_conventions::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -43,6 +43,9 @@ pub struct Step {
     /// Which parts of forward run again in backward.
     #[serde(default, skip_serializing_if = "is_published")]
     pub checkpoint: Checkpoint,
+    /// What the network's result is compared with, and how.
+    #[serde(default, skip_serializing_if = "is_published")]
+    pub loss: Loss,
 }
 
 /// A number of passes, at least one.
@@ -72,6 +75,8 @@ pub enum Setting {
     Accumulate,
     /// [`Step::checkpoint`].
     Checkpoint,
+    /// [`Step::loss`].
+    Loss,
 }
 
 /// What is asked of a step beside its stage; what is left open stays as it is.
@@ -91,6 +96,8 @@ pub struct Changes {
     pub accumulate: Option<Accumulate>,
     /// Which parts of forward run again in backward.
     pub checkpoint: Option<Checkpoint>,
+    /// What the network's result is compared with, and how.
+    pub loss: Option<Loss>,
 }
 
 /// What stands between the settings of a step in rows.
@@ -159,7 +166,7 @@ impl fmt::Display for Accumulate {
 
 impl Setting {
     /// All of them, in the order they are written.
-    pub const ALL: [Setting; 7] = [
+    pub const ALL: [Setting; 8] = [
         Setting::Optimizer,
         Setting::ZeroGrad,
         Setting::Precision,
@@ -167,6 +174,7 @@ impl Setting {
         Setting::FrozenNormalisation,
         Setting::Accumulate,
         Setting::Checkpoint,
+        Setting::Loss,
     ];
 
     /// The key in configuration, and in what workers are asked.
@@ -179,6 +187,7 @@ impl Setting {
             Setting::FrozenNormalisation => "frozen_normalisation",
             Setting::Accumulate => "accumulate",
             Setting::Checkpoint => "checkpoint",
+            Setting::Loss => "loss",
         }
     }
 
@@ -188,7 +197,7 @@ impl Setting {
             Setting::Precision => true,
             Setting::Optimizer | Setting::ZeroGrad => stage == Stage::Training,
             Setting::Trainable | Setting::FrozenNormalisation => stage == Stage::Training,
-            Setting::Accumulate | Setting::Checkpoint => stage == Stage::Training,
+            Setting::Accumulate | Setting::Checkpoint | Setting::Loss => stage == Stage::Training,
         }
     }
 }
@@ -205,6 +214,7 @@ impl Step {
             frozen_normalisation: FrozenNormalisation::Train,
             accumulate: Accumulate(1),
             checkpoint: Checkpoint::None,
+            loss: Loss::CrossEntropy,
         }
     }
 
@@ -270,6 +280,7 @@ impl Step {
             Setting::FrozenNormalisation => Step { frozen_normalisation: other.frozen_normalisation, ..self },
             Setting::Accumulate => Step { accumulate: other.accumulate, ..self },
             Setting::Checkpoint => Step { checkpoint: other.checkpoint, ..self },
+            Setting::Loss => Step { loss: other.loss, ..self },
         }
     }
 
@@ -303,6 +314,7 @@ impl Step {
             Setting::FrozenNormalisation => Step { frozen_normalisation: FrozenNormalisation::parse(value)?, ..self },
             Setting::Accumulate => Step { accumulate: Accumulate::parse(value)?, ..self },
             Setting::Checkpoint => Step { checkpoint: Checkpoint::parse(value)?, ..self },
+            Setting::Loss => Step { loss: Loss::parse(value)?, ..self },
         })
     }
 
@@ -315,6 +327,7 @@ impl Step {
             Setting::FrozenNormalisation => self.frozen_normalisation.name().to_owned(),
             Setting::Accumulate => self.accumulate.to_string(),
             Setting::Checkpoint => self.checkpoint.to_string(),
+            Setting::Loss => self.loss.name().to_owned(),
         }
     }
 }
@@ -334,6 +347,7 @@ impl Changes {
             frozen_normalisation: self.frozen_normalisation.unwrap_or(step.frozen_normalisation),
             accumulate: self.accumulate.unwrap_or(step.accumulate),
             checkpoint: self.checkpoint.unwrap_or(step.checkpoint),
+            loss: self.loss.unwrap_or(step.loss),
             ..step
         };
         changed.in_stage(step.stage)

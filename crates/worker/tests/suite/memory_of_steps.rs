@@ -3,10 +3,10 @@
 use crate::conformance::python_worker;
 use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, worker};
 use perf4sight::device::hardware::Hardware;
-use perf4sight::network::Network;
 use perf4sight::network::zoo::{self, Dataset};
+use perf4sight::network::{Activation, Conv, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window};
 use perf4sight::workload::{
-    Accumulate, Checkpoint, FrozenNormalisation, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad,
+    Accumulate, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad,
 };
 
 /// Every optimizer, with gradients kept and freed.
@@ -112,6 +112,68 @@ fn brain_floats_take_what_is_simulated() {
         });
         check(&pairs.collect::<Vec<_>>());
     }
+}
+
+/// Pixels of 64 x 64 told apart in five classes, at the size of the image again: a segmentation in small.
+fn segmentation() -> Network {
+    let mut builder = NetworkBuilder::new("segmentation", Shape::new([3, 64, 64]));
+    let conv = |out_channels, window| Op::Conv(Conv { out_channels, window, groups: 1, bias: true });
+    let image = builder.input();
+    let narrow = builder.add("narrow", conv(16, Window::square(3, 2, 1)), &[image]).unwrap();
+    let normalised = builder.add("normalised", Op::BatchNorm { axis: 0 }, &[narrow]).unwrap();
+    let relu = builder.add("relu", Op::Activation(Activation::Relu), &[normalised]).unwrap();
+    let deep = builder.add("deep", conv(32, Window::square(3, 1, 1)), &[relu]).unwrap();
+    let classes = builder.add("classes", conv(5, Window::square(1, 1, 0)), &[deep]).unwrap();
+    let resize = Op::Resize { image: [64, 64], interpolation: Interpolation::Linear, corners: false };
+    let wide = builder.add("wide", resize, &[classes]).unwrap();
+    builder.finish(wide)
+}
+
+/// A vector of classes and an auxiliary one before it, one behind the other.
+fn two_headed() -> Network {
+    let mut builder = NetworkBuilder::new("two_headed", Shape::new([3, 32, 32]));
+    let conv = |out_channels| Op::Conv(Conv { out_channels, window: Window::square(3, 2, 1), groups: 1, bias: true });
+    let linear = |out_features| Op::Linear(Linear { out_features, bias: true });
+    let image = builder.input();
+    let trunk = builder.add("trunk", conv(32), &[image]).unwrap();
+    let relu = builder.add("relu", Op::Activation(Activation::Relu), &[trunk]).unwrap();
+    let beside = builder.add("beside", Op::Flatten, &[relu]).unwrap();
+    let auxiliary = builder.add("auxiliary", linear(100), &[beside]).unwrap();
+    let deep = builder.add("deep", conv(64), &[relu]).unwrap();
+    let flat = builder.add("flat", Op::Flatten, &[deep]).unwrap();
+    let head = builder.add("head", linear(100), &[flat]).unwrap();
+    let outputs = builder.add("outputs", Op::Concat { axis: 0 }, &[head, auxiliary]).unwrap();
+    builder.finish(outputs)
+}
+
+/// Cross-entropy of vectors, of pixels and of several heads, and squared differences from as many numbers; in single precision and under autocast.
+fn losses(told_by: impl Fn(&Network, Step, u64) -> Pair) {
+    let mut pairs = Vec::new();
+    for network in [segmentation(), two_headed()] {
+        for loss in Loss::ALL {
+            for precision in [Precision::Fp32, Precision::AmpBf16] {
+                let step = Step { loss, precision, ..part("all") };
+                pairs.push(told_by(&network, step, 16));
+            }
+            let passes = Step { loss, accumulate: Accumulate::new(4).unwrap(), ..part("all") };
+            pairs.push(told_by(&network, passes, 16));
+        }
+    }
+    println!("{:?}", check(&pairs));
+}
+
+#[test]
+fn every_loss_takes_what_is_simulated() {
+    losses(told);
+}
+
+/// The same as the first Python with PyTorch runs them.
+#[test]
+#[ignore = "needs PyTorch; run with: cargo test -p perf4sight-worker losses_in_python -- --ignored --nocapture"]
+fn losses_in_python() {
+    let Some(worker) = python_worker() else { return };
+    let worker = counting(worker);
+    losses(|network, step, batch| self::told_by(&worker, network, step, batch));
 }
 
 /// Networks x optimizers x precisions x what is trained x passes and segments x batch sizes, of which every eleventh, a stride that meets all of each.
