@@ -150,7 +150,7 @@ impl Advise {
             findings,
             left_out,
             normalises: normalises(network),
-            course: self.output.iter().any(is_page).then(|| about.course(asked.batch)).flatten(),
+            course: self.output.iter().any(|file| is_page(file)).then(|| about.course(asked.batch)).flatten(),
         })
     }
 
@@ -189,7 +189,7 @@ impl Section for Advise {
 }
 
 /// Whether people look at that file.
-fn is_page(file: &PathBuf) -> bool {
+fn is_page(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "html")
 }
 
