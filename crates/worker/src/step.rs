@@ -317,8 +317,8 @@ mod tests {
                     let pairs = other.executable.parameters().zip(whole.executable.parameters());
                     let pairs = pairs.chain(other.batch.iter().zip(&whole.batch));
                     pairs.for_each(|(other, whole)| other.shallow_clone().copy_(whole));
-                    let classes = |step: &Step| step.training.as_ref().unwrap().classes.shallow_clone();
-                    classes(other).copy_(&classes(&whole));
+                    let targets = |step: &Step| step.training.as_ref().unwrap().targets.shallow_clone();
+                    targets(other).copy_(&targets(&whole));
                 }
             });
             whole.run().unwrap();
@@ -381,7 +381,7 @@ mod tests {
         let mut step = Step::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
         tch::no_grad(|| {
             drop(step.batch[0].fill_(2.0));
-            drop(step.training.as_mut().unwrap().classes.fill_(0));
+            drop(step.training.as_mut().unwrap().targets.fill_(0));
             step.executable.parameters().for_each(|weight| drop(weight.shallow_clone().fill_(0.5)));
         });
         (0..2).try_for_each(|_| step.run()).unwrap();
