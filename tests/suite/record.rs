@@ -156,7 +156,7 @@ fn what_a_killed_recording_had_set_aside_is_settled() {
         .file("recording/rank0.json.gz", "older")
         .file("recording/replaced.a1b2/rank0.recording.json", told);
     let scene = scene.file("recording/rank1.json.gz", "older").file("recording/rank1.recording.json", told);
-    record(&scene, "", "true").fails(2).says("a recording lies here already");
+    record(&scene, "--overwrite", "true").fails(5).says("nothing was recorded");
     let whole = ["rank0.json.gz", "rank0.recording.json", "rank1.json.gz", "rank1.recording.json"];
     assert_eq!(listed(&scene, "recording"), whole);
     // Killed while an older one was removed: nothing of it comes back.
