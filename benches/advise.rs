@@ -1,4 +1,4 @@
-//! What makes a step fit, from the start of the program to its end: at most 100 ms a network, where something fits and where nothing does.
+//! What makes a step fit, from the start of the program to its end, which is to take at most 100 ms a network, where something fits and where nothing does.
 //!
 //! `cargo bench --bench advise`.
 

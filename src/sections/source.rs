@@ -121,28 +121,24 @@ impl Source {
 }
 
 impl Expected<'_> {
-    /// Where several kinds are asked about, those that do not compute with the numbers of the step are named and left out.
+    /// Where several kinds are asked about, those that do not compute with the numbers of the step are named and left out; whatever else is
+    /// wrong with one is an error.
     fn of_kinds(&self, words: &[&str], context: &mut Context) -> Result<Vec<Device>> {
+        let step = self.changes.of(Step::usual(self.stage));
+        let dataset = self.dataset.unwrap_or(Dataset::Imagenet.name());
         let mut devices = Vec::new();
         for word in words {
-            match self.believed(word, context) {
-                Ok(device) => devices.push(device),
-                Err(refusal) if words.len() > 1 && self.changes.precision.is_some() => {
-                    context.warn(refusal.to_string())
-                }
+            let platform = Platform::named_or_read(word)?;
+            match platform.check_precision(step.precision) {
+                Err(refusal) if words.len() > 1 => context.warn(refusal.to_string()),
                 Err(refusal) => return Err(refusal),
+                Ok(()) => devices.push(told(Fingerprints::before(word, dataset, step, &platform), step, context)?),
             }
         }
         match devices.is_empty() {
             true => Err(Error::input("none of these devices can be asked about such steps")),
             false => Ok(devices),
         }
-    }
-
-    fn believed(&self, word: &str, context: &mut Context) -> Result<Device> {
-        let dataset = self.dataset.unwrap_or(Dataset::Imagenet.name());
-        let step = self.changes.of(Step::usual(self.stage));
-        told(Fingerprints::before(word, dataset, step, &Platform::named_or_read(word)?), step, context)
     }
 }
 

@@ -72,6 +72,10 @@ fn what_a_kind_of_device_does_not_compute_with_is_refused_by_name() {
         let refused = predict(&format!("resnet18 --target {device} --precision {precision} --bs 4")).fails(4);
         refused.says(&format!("precision = {precision} on {device}")).says(usable);
     }
+    // Of several those are left out; a name that nobody knows is no such device.
+    let several = predict("resnet18 --target cpu,cpu_avx2 --precision amp_bf16 --bs 4").succeeds();
+    several.says("precision = amp_bf16 on cpu_avx2");
+    predict("resnet18 --target orin,orinn --precision fp32 --bs 4").fails(3).says("orinn");
 }
 
 /// The rows of a quantity below a folder of profiles, beside what is believed of a device.
