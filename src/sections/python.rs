@@ -6,7 +6,7 @@ use crate::whole_file;
 use std::path::{Path, PathBuf};
 
 /// Its files. What lies in `last` is found where no such module is installed: the package perf4sight holds its `Profiler` too.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("sitecustomize.py", include_str!("../../workers/recorder/sitecustomize.py")),
     ("last/perf4sight.py", include_str!("../../workers/recorder/perf4sight.py")),
     ("perf4sight_recorder/__init__.py", include_str!("../../workers/recorder/perf4sight_recorder/__init__.py")),
@@ -18,6 +18,7 @@ const FILES: [(&str, &str); 14] = [
     ("perf4sight_recorder/operators.py", include_str!("../../workers/recorder/perf4sight_recorder/operators.py")),
     ("perf4sight_recorder/pace.py", include_str!("../../workers/recorder/perf4sight_recorder/pace.py")),
     ("perf4sight_recorder/profiler.py", include_str!("../../workers/recorder/perf4sight_recorder/profiler.py")),
+    ("perf4sight_recorder/ranges.py", include_str!("../../workers/recorder/perf4sight_recorder/ranges.py")),
     ("perf4sight_recorder/recorder.py", include_str!("../../workers/recorder/perf4sight_recorder/recorder.py")),
     ("perf4sight_recorder/recording.py", include_str!("../../workers/recorder/perf4sight_recorder/recording.py")),
     ("perf4sight_recorder/trace.py", include_str!("../../workers/recorder/perf4sight_recorder/trace.py")),

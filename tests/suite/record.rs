@@ -403,6 +403,21 @@ fn a_profiler_of_another_thread_runs_too() {
     assert_eq!((counts(&told(&scene, "rank0")), events(python, &scene, "rank0", "ProfilerStep#")), (all_of_four(), 4));
 }
 
+/// PyTorch would write their end into memory of a profile that is gone, in which each of them began.
+#[test]
+fn ranges_that_are_open_over_several_periods_do_no_harm() {
+    let begin = "    if iteration % 13 == 0:\n\
+                 \x20       for epoch in epochs: epoch.__exit__(None, None, None)\n\
+                 \x20       epochs = [torch.autograd.profiler.record_function('epoch').__enter__() for _ in range(100)]\n";
+    let script = TRAIN
+        .replace("print(\"training\"", "epochs = []\nprint(\"training\"")
+        .replace("    optimizer.zero_grad()", &format!("{begin}    optimizer.zero_grad()"));
+    let Some((scene, python)) = scene(&script.replace("LATER", "pass")) else { return };
+    let arguments = format!("record --iterations 20 --warm-up 2 -- {python} train.py");
+    Outcome::of(&arguments, recording(&scene, &arguments).output().unwrap()).succeeds();
+    assert!(events(python, &scene, "rank0", "epoch") >= 100);
+}
+
 /// The folder is a file system of its own: too small for anything, for the first trace, for all of them together.
 #[test]
 fn a_full_disk_ends_the_recording_and_is_named() {

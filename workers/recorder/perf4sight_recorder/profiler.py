@@ -6,7 +6,7 @@ import threading
 import time
 import warnings
 
-from perf4sight_recorder import calls, late, operators, trace
+from perf4sight_recorder import calls, late, operators, ranges, trace
 
 
 class Profiler(object):
@@ -62,7 +62,7 @@ class Profiler(object):
         stopped = self.profiler
         self.calls.stop()
         try:
-            with self.quietly():
+            with self.quietly(), ranges.interrupted():
                 stopped.__exit__(None, None, None)
         finally:
             self.profiler = None

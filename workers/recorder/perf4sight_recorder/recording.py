@@ -147,7 +147,7 @@ class Recording(object):
     def give_way(self):
         """The script starts a profiler of its own: what was recorded until now stays, and the rest comes when that is done. In another
         thread this has to wait for a mark."""
-        self.gives_way = self.runs_elsewhere()
+        self.gives_way = self.profiler.runs and self.runs_elsewhere()
         if self.profiler.runs and not self.gives_way:
             self.stop()
             self.settling = SETTLING

@@ -1,0 +1,43 @@
+"""Ranges that the script has open when the profiler stops, which may end while it runs again."""
+
+import contextlib
+import gc
+import sys
+
+
+@contextlib.contextmanager
+def interrupted():
+    """Ends them, and begins them again once the profiler has stopped. PyTorch (1.13, 2.11) writes the end of a range into what recorded its beginning, if
+    any profiler runs by then: into memory that is no longer its own, where that one has stopped."""
+    ranges = open_ranges()
+    for one in ranges:
+        one.__exit__(None, None, None)
+    try:
+        yield
+    finally:
+        for one in reversed(ranges):
+            one.__enter__()
+
+
+def open_ranges():
+    """Those that were entered, the last one that was made first. Ended ones are among them: to end once more does nothing, and what begins where no
+    profiler runs is recorded by none. They are looked for where they are needed, since to hear of each would cost recorded iterations time."""
+    from torch.autograd.profiler import record_function
+
+    ranges = [one for one in reversed(objects()) if issubclass(type(one), record_function)]
+    return [one for one in ranges if was_entered(one) and one.run_callbacks_on_exit]
+
+
+def was_entered(one):
+    """Whether what it keeps from its beginning to its end is there; before PyTorch 2.0 another tensor is there until then."""
+    import torch
+
+    kept = getattr(one, "record", None)
+    return kept is not None or getattr(one, "handle", torch.zeros(0)).dtype == torch.uint8
+
+
+def objects():
+    """All there are, in the order in which they were made, where Python tells (from 3.8 on)."""
+    if sys.version_info < (3, 8):
+        return gc.get_objects()
+    return [one for generation in (2, 1, 0) for one in gc.get_objects(generation=generation)]
