@@ -43,7 +43,7 @@ impl Closing {
         let mut json = json!({
             "finished": ending == Ending::Finished,
             "sections": self.sections,
-            "files": self.files.iter().map(|(what, path)| json!({ "what": what, "path": path })).collect::<Value>(),
+            "files": self.files.iter().map(|(what, path)| json!({ "what": what, "path": path.to_string_lossy() })).collect::<Value>(),
             "warnings": context.warnings(),
         });
         self.findings.iter().for_each(|findings| json[findings.subject.several] = findings.json());

@@ -584,6 +584,75 @@ fn what_is_damaged_is_read_around_and_named() {
     }
 }
 
+/// Kineto writes what GPUs do last: cut off anywhere in that, their times are unknown and not less.
+#[test]
+fn a_trace_that_is_cut_off_does_not_tell_how_busy_the_gpu_was() {
+    let calls = (0..200).flat_map(|at| {
+        let (call, work) = (10 * at, 10 * at + 2);
+        let event = |cat: &str, tid: u32, ts: u32, dur: u32| {
+            format!(
+                r#"{{"ph": "X", "cat": "{cat}", "name": "cudaLaunchKernel", "pid": 1, "tid": {tid}, "ts": {ts}, "dur": {dur}, "args": {{"correlation": {}}}}}"#,
+                at + 1
+            )
+        };
+        [(0, event("cuda_runtime", 1, call, 1)), (1, event("kernel", 7, work, 8))]
+    });
+    let mut calls: Vec<(u32, String)> = calls.collect();
+    calls.sort_by_key(|(last, _)| *last);
+    let steps = (0..4).map(|at| {
+        format!(r#"{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{at}", "pid": 1, "tid": 1, "ts": {}, "dur": 500}}"#, 500 * at)
+    });
+    let events: Vec<String> = steps.chain(calls.into_iter().map(|(_, event)| event)).collect();
+    let whole = trace(&events);
+    let scene = Scene::new().file("whole.json", whole.clone()).file("cut.json", &whole[..whole.len() - 4000]);
+    broken_down(&scene, "whole.json").succeeds().prints("the GPU is busy for 80");
+    let cut = broken_down(&scene, "cut.json")
+        .succeeds()
+        .says("of 200 calls that gave the GPU work, the trace lacks what came of ")
+        .says("when it is busy is unknown")
+        .prints("of what was read: the trace is cut off");
+    assert!(!cut.stdout().contains("GPU is busy"), "{cut}");
+    assert_eq!(document(&scene)["ranks"][0]["gpu_recorded"], false);
+}
+
+/// Of each of 5,000 iterations with a thousand streams all would take gigabytes.
+#[test]
+fn of_many_streams_the_busiest_are_listed() {
+    let event = |cat: &str, name: &str, tid: u32, dur: u32| {
+        format!(r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 1, "tid": {tid}, "ts": 0, "dur": {dur}}}"#)
+    };
+    let works = (0..20).map(|stream| event("kernel", "k", 100 + stream, 10 + stream));
+    let events: Vec<String> = works.chain([event("user_annotation", "ProfilerStep#1", 1, 50)]).collect();
+    let scene = Scene::new().file("trace.json", trace(&events));
+    broken_down(&scene, "trace.json").succeeds();
+    let one = &document(&scene)["ranks"][0]["iterations"][0];
+    let longest: Vec<i64> =
+        one["gpu_streams"].as_array().unwrap().iter().map(|stream| stream["busy_ns"].as_i64().unwrap()).collect();
+    assert_eq!(longest, (14..30).rev().map(|busy| 1000 * busy).collect::<Vec<_>>());
+    assert_eq!(one["gpu_streams_left_out"], 4);
+}
+
+/// Names of files need not be text.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_path_that_is_no_text_is_broken_down_and_not_recorded_into() {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::OsStr::from_bytes(b"trace\xff.json");
+    let scene = Scene::new();
+    fs::write(scene.path("").join(name), trace(&steps(0))).unwrap();
+    let run = |arguments: &[&std::ffi::OsStr]| {
+        let output = scene.command().args(arguments).stdin(std::process::Stdio::null()).output().unwrap();
+        Outcome::of("breakdown", output)
+    };
+    run(&["breakdown".as_ref(), name]).succeeds();
+    for folder in [&b"out\xff"[..], b"at 12:30", b"two\nlines"] {
+        let folder = std::ffi::OsStr::from_bytes(folder);
+        let refused = run(&["record".as_ref(), "--out".as_ref(), folder, "--".as_ref(), "true".as_ref()]).fails(2);
+        refused.says("cannot load the recorder from a folder with a colon");
+        assert!(!scene.path("").join(folder).exists());
+    }
+}
+
 /// The figures of `tracelens/*`: 15.95 ms of ProfilerStep#16 on the MI300; 1211.182 ms on the H100, of which Python 78.97, with the GPU 49.27, C++
 /// 555.84 and 122.71, CUDA 9.61 and 394.79.
 #[test]

@@ -146,12 +146,13 @@ impl RankBreakdown {
     /// Of a trace, beside those of other ranks or alone.
     fn of(ranked: &Ranked, options: &Options, one_of_several: bool) -> Result<Self> {
         let trace = &ranked.trace;
-        let (threads, device) = (threads(trace), Device::of(trace));
+        let threads = threads(trace);
         let likely = main_thread::find(trace, &threads, None).map(|thread| threads[thread].track);
         let found = iterations::find(trace, options.iteration.as_deref(), likely)?;
         let main = main_thread::find(trace, &threads, found.track);
         let python = main.is_some_and(|main| main_thread::has_python(trace, &threads[main]));
         let recorded = Recorded::of(trace, python);
+        let device = if recorded.gpu { Device::of(trace) } else { Device::default() };
         let timeline = main.map_or_else(Arc::default, |main| main_thread::timeline(trace, &threads, main));
         let durations: Vec<i64> = found.marks.iter().map(|mark| mark.window.1 - mark.window.0).collect();
         let warm_up = WarmUp::of(&durations);

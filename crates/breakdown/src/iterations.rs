@@ -63,6 +63,8 @@ pub(crate) struct Found {
     pub behind: usize,
     /// How many were left out because the profiler had just been started or stopped.
     pub unsettled: usize,
+    /// Marks on other threads than the one that has most of them, and those without length.
+    pub elsewhere: usize,
 }
 
 /// Finds the iterations by the name given, else by what the trace has, else by what repeats on a thread.
@@ -124,17 +126,23 @@ fn unknown(trace: &Trace, name: &str) -> Error {
 struct Ranges<'a> {
     track: TrackId,
     events: Vec<&'a Event>,
+    /// How many lie on other tracks, or have no length.
+    elsewhere: usize,
 }
 
 /// The events of a category and of names on the track that has most of them.
 fn ranges(trace: &Trace, category: Category, wanted: impl Fn(&str) -> bool) -> Option<Ranges<'_>> {
     let mut tracks: BTreeMap<TrackId, Vec<&Event>> = BTreeMap::new();
     let all = trace.events.iter().filter(|event| event.category == category && event.phase == Phase::Complete);
-    for event in all.filter(|event| event.duration > 0 && wanted(trace.name(event))) {
-        tracks.entry(event.track).or_default().push(event);
+    let mut found = 0;
+    for event in all.filter(|event| wanted(trace.name(event))) {
+        found += 1;
+        if event.duration > 0 {
+            tracks.entry(event.track).or_default().push(event);
+        }
     }
     let (track, events) = tracks.into_iter().rev().max_by_key(|(_, events)| events.len())?;
-    Some(Ranges { track, events })
+    Some(Ranges { track, elsewhere: found - events.len(), events })
 }
 
 /// An optimizer that steps less often has to do so as many times.
@@ -199,7 +207,16 @@ impl<'a> Ranges<'a> {
         marks.retain(|mark| is_window(&mark.window));
         behind += marks.len().saturating_sub(MOST);
         marks.truncate(MOST);
-        Found { markers, marks, track: Some(self.track), overlapping, inside, behind, unsettled: 0 }
+        Found {
+            markers,
+            marks,
+            track: Some(self.track),
+            overlapping,
+            inside,
+            behind,
+            unsettled: 0,
+            elsewhere: self.elsewhere,
+        }
     }
 }
 
@@ -210,7 +227,8 @@ fn between_steps(trace: &Trace, steps: &Ranges) -> Option<Found> {
     let optimizer = steps.seldom(first).unwrap_or(first);
     let ends: Vec<i64> = steps.events.iter().filter(|step| step.name == optimizer).map(|step| step.end()).collect();
     let markers = Markers::OptimizerSteps(trace.names.get(optimizer).to_owned());
-    Some(between(&ends, markers, steps.track)).filter(|found| !found.marks.is_empty())
+    let found = Found { elsewhere: steps.elsewhere, ..between(&ends, markers, steps.track) };
+    Some(found).filter(|found| !found.marks.is_empty())
 }
 
 /// What lies between neighbouring moments, numbered.
@@ -219,7 +237,7 @@ pub(crate) fn between(moments: &[i64], markers: Markers, track: TrackId) -> Foun
     let mark = |(at, window): (usize, Interval)| Mark::new(format!("iteration {}", at + 1), window);
     let marks: Vec<Mark> = windows().take(MOST).enumerate().map(mark).collect();
     let behind = windows().count() - marks.len();
-    Found { markers, marks, track: Some(track), overlapping: 0, inside: 0, behind, unsettled: 0 }
+    Found { markers, marks, track: Some(track), overlapping: 0, inside: 0, behind, unsettled: 0, elsewhere: 0 }
 }
 
 /// Whether it has a length that can be counted.
@@ -238,6 +256,7 @@ fn whole(trace: &Trace) -> Found {
         inside: 0,
         behind: 0,
         unsettled: 0,
+        elsewhere: 0,
     }
 }
 

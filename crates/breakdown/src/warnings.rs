@@ -2,7 +2,7 @@
 
 use crate::breakdown::{Breakdown, RankBreakdown};
 use crate::iterations::{self, Found, Markers};
-use crate::recorded::Recorded;
+use crate::recorded::{Recorded, lost_work};
 use crate::threads::Thread;
 use crate::warm_up::WarmUp;
 use perf4sight_conventions::stats::{mean, median};
@@ -73,7 +73,15 @@ impl Told<'_> {
             1 => "1 iteration lies in another one and is left out".to_owned(),
             _ => format!("{inside} iterations lie in another one and are left out"),
         });
-        cut.into_iter().chain(left_out).chain(self.unsettled()).collect()
+        cut.into_iter().chain(left_out).chain(self.unsettled()).chain(self.elsewhere()).collect()
+    }
+
+    /// Marks that count for nothing.
+    fn elsewhere(&self) -> Option<String> {
+        let marks = counted(self.found.elsewhere as u64, "mark");
+        (self.found.elsewhere > 0).then(|| {
+            format!("left out: {marks} of iterations on other threads than the one that has most, or without length")
+        })
     }
 
     fn unsettled(&self) -> Option<String> {
@@ -122,7 +130,15 @@ impl Told<'_> {
             (gpu, "what the GPU works on is not in the trace: when it is busy is unknown"),
         ];
         let unknown = told.into_iter().filter(|(recorded, _)| !recorded && !self.found.marks.is_empty());
-        unknown.map(|(_, told)| told.to_owned()).collect()
+        unknown.map(|(_, told)| told.to_owned()).chain(self.lost()).collect()
+    }
+
+    /// What is lacking since the trace is cut off.
+    fn lost(&self) -> Option<String> {
+        let (lost, of) = lost_work(self.trace)?;
+        Some(format!(
+            "of {of} calls that gave the GPU work, the trace lacks what came of {lost}: it is cut off before that"
+        ))
     }
 
     /// Iterations in which hardly anything of the main thread was recorded.

@@ -13,6 +13,8 @@ pub enum Kind {
     Timeless,
     /// It ends before it begins; it is left out.
     NegativeDuration,
+    /// It has no end: the profiler was stopped before it ended.
+    Endless,
     /// It lies outside the years that nanoseconds can count.
     OutOfRange,
     /// It is longer than any event: a name of many megabytes, or nesting without end.
@@ -26,7 +28,7 @@ pub enum Kind {
 /// All that was wrong with a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// How the file ends otherwise than a trace does, in words: too early, or with something behind it.
+    /// How the trace ends before its end, in words.
     pub truncated: Option<String>,
     /// What else is worth telling, in sentences: a rank that is none, files beside it that are no traces.
     pub others: Vec<String>,
@@ -66,6 +68,7 @@ impl fmt::Display for Kind {
             Kind::Unreadable => "not the JSON of an event",
             Kind::Timeless => "without a time",
             Kind::NegativeDuration => "with a negative duration",
+            Kind::Endless => "without an end",
             Kind::OutOfRange => "at a time that no clock shows",
             Kind::TooLong => "longer than any event",
             Kind::TooManyTracks => "on more threads and streams than a trace can have",

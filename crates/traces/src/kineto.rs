@@ -130,9 +130,11 @@ impl Reader {
     /// What lies behind the trace is no part of it.
     fn end(&mut self) {
         if self.trace.damage.truncated.is_none() && self.window.peek().is_some() {
-            let at = self.window.at();
-            self.trace.damage.truncated =
-                Some(format!("the trace ends at byte {at} of the JSON, and what lies behind it was not read"));
+            let behind = format!(
+                "the trace ends at byte {} of the JSON, and what lies behind it was not read",
+                self.window.at()
+            );
+            self.trace.damage.others.push(behind);
         }
     }
 

@@ -60,7 +60,9 @@ pub fn read_ranks(paths: &[PathBuf]) -> Result<Vec<Ranked>> {
     for (file, in_folder) in &files {
         match read_all(file) {
             Ok(traces) => ranks.add(file, traces)?,
-            Err(error) if *in_folder && error.kind() == Kind::Input => passed_over.push((file, error)),
+            Err(error) if *in_folder && matches!(error.kind(), Kind::Input | Kind::Io) => {
+                passed_over.push((file, error))
+            }
             Err(error) => return Err(error),
         }
     }

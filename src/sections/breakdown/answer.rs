@@ -18,7 +18,13 @@ pub(super) fn of(run: &Run) -> String {
     match (means, total.filter(|total| *total > 0.0)) {
         (Some(means), Some(total)) => {
             let (parts, accelerators) = parts(&means, total, run.has_accelerators());
-            let dominating = dominating(parts, &whole(&means, total));
+            let cut_off = run.ranks().any(|(ranked, _)| ranked.trace.damage.truncated.is_some());
+            let doubt = if cut_off {
+                " (of what was read: the trace is cut off, and what it lacks counts nowhere)"
+            } else {
+                ""
+            };
+            let dominating = format!("{}{doubt}", dominating(parts, &whole(&means, total)));
             let sentences = [Some(dominating), accelerators, Some(speedup(&means))];
             sentences.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }

@@ -9,11 +9,14 @@ use crate::breakdown::{
 };
 use crate::traces::{Ranked, Trace};
 use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 
 /// The newest format.
 pub(super) const FORMAT: u32 = 1;
 /// Iterations that are listed one by one, of all ranks together: each takes kilobytes.
 const LISTED: usize = 5000;
+/// Streams listed of an iteration, those that work longest; each takes two kilobytes of memory.
+const STREAMS: usize = 16;
 
 /// The whole document.
 pub(super) fn of(shown: &Shown) -> Value {
@@ -41,7 +44,7 @@ fn run(run: &Run) -> Value {
 fn of_rank(ranked: &Ranked, rank: &RankBreakdown, listed: usize) -> Value {
     json!({
         "rank": rank.rank,
-        "trace": ranked.trace.file,
+        "trace": ranked.trace.file.to_string_lossy(),
         "iterations_are": markers(&rank.markers),
         "python_recorded": rank.recorded.python,
         "gpu_recorded": rank.device.is_recorded(),
@@ -78,6 +81,8 @@ fn iteration(one: &Iteration, trace: &Trace) -> Value {
         json!({ "gpu": track.process, "stream": track.thread, "busy_ns": works })
     };
     let device = &one.device;
+    let mut streams: Vec<_> = device.streams.iter().collect();
+    streams.sort_by_key(|(track, works)| (Reverse(*works), *track));
     let of_work = |work: Work| json!({ "exposed_ns": device.exposed(work), "hidden_ns": device.hidden(work) });
     json!({
         "name": one.name,
@@ -88,7 +93,8 @@ fn iteration(one: &Iteration, trace: &Trace) -> Value {
         "cuda_api_waiting_ns": one.sets.synchronising,
         "operations": one.operations.iter().map(operation).collect::<Value>(),
         "gpu_work": named(Work::ALL, of_work),
-        "gpu_streams": device.streams.iter().map(stream).collect::<Value>(),
+        "gpu_streams": streams.iter().copied().take(STREAMS).map(stream).collect::<Value>(),
+        "gpu_streams_left_out": streams.len().saturating_sub(STREAMS),
         "gpu_idle_ns": one.idle.map(|idle| named(Idle::ALL, |cause| idle.get(cause).into())),
         "metrics": named(Metric::ALL, |metric| metric.of(&one.sets).into()),
         "corrected": one.corrected.as_ref().and_then(Corrected::sets).map(|of| named(Class::ALL, |class| sets(of, class))),

@@ -141,7 +141,7 @@ impl Calibrate {
                 "network": self.network,
                 "rows": rows,
                 "before_and_after": json,
-                "files": files.iter().map(|(_, path)| path).collect::<Vec<_>>(),
+                "files": files.iter().map(|(_, path)| path.to_string_lossy()).collect::<Vec<_>>(),
             }),
             tables: tables.into_iter().map(|(_, table)| table).collect(),
             files,

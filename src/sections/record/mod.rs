@@ -103,8 +103,17 @@ impl Record {
         })
     }
 
-    /// A recording is not replaced unasked: it may be the one to compare with.
+    /// A recording is not replaced unasked: it may be the one to compare with. What the script loads lies in the folder, and `PYTHONPATH`
+    /// parts at colons; nor does Kineto write a file with a line end in its path.
     fn check_room(&self) -> Result<()> {
+        let out = self.absolute_out()?;
+        if out.to_str().is_none_or(|text| text.contains([':', '\n', '\r'])) {
+            return Err(Error::usage(
+                "Python cannot load the recorder from a folder with a colon, a line end or what is no text in its path",
+            )
+            .file(out)
+            .help("record into another folder (out)"));
+        }
         match told::files(&self.out).first() {
             Some(file) if !self.overwrite => Err(Error::usage("a recording lies here already")
                 .file(file)
@@ -113,14 +122,19 @@ impl Record {
         }
     }
 
+    fn absolute_out(&self) -> Result<PathBuf> {
+        path::absolute(&self.out).map_err(|cause| Error::io(&self.out, "find this folder", &cause))
+    }
+
     fn record(&self, context: &Context) -> Result<Outcome<'_>> {
-        let out = path::absolute(&self.out).map_err(|cause| Error::io(&self.out, "find this folder", &cause))?;
+        let out = self.absolute_out()?;
         let python = Python::write(&out)?;
         let replaced = Replaced::set_aside(&out)?;
         let ended = self.run_command(&out, &python, context);
+        let removed = !python.modules().is_dir();
         let recordings = told::recordings(&out);
         replaced.settle(&out, &recordings)?;
-        Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings: recordings? })
+        Ok(Outcome { asked: self, ended: ended?, told: told::read(&python.told()), recordings: recordings?, removed })
     }
 
     fn run_command(&self, out: &Path, python: &Python, context: &Context) -> Result<Ended> {

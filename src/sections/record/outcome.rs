@@ -21,6 +21,8 @@ pub(super) struct Outcome<'a> {
     pub ended: Ended,
     pub told: Vec<Told>,
     pub recordings: Vec<Recording>,
+    /// Whether the recorder's own folder has gone meanwhile.
+    pub removed: bool,
 }
 
 impl Outcome<'_> {
@@ -200,6 +202,10 @@ impl Outcome<'_> {
             Some(code) => Error::command(code, told(why)),
             None => Error::device(told(why)),
         };
+        if self.removed {
+            return failed("the folder of the recording was removed while the command ran")
+                .help("record into a folder that the command leaves alone (out)");
+        }
         let with_torch = || self.told.iter().filter(|told| told.torch.as_deref().is_some_and(|torch| torch != MISSING));
         let failures = self.told.iter().filter_map(|told| Some((told.problem.as_deref()?, told.unwritten)));
         if let Some((problem, unwritten)) = failures.max_by_key(|(_, unwritten)| *unwritten) {
@@ -227,7 +233,7 @@ impl Outcome<'_> {
         }
         if with_torch().next().is_some() {
             return failed("no step of an optimizer and no batch of a DataLoader was seen")
-                .help("put profiler.enable_profiling() and profiler.disable_profiling() around an iteration (docs/recording.md)");
+                .help("put profiler.enable_profiling() and profiler.disable_profiling() around an iteration (docs/recording.md); what it starts with a PYTHONPATH of its own loads no recorder");
         }
         match self.told.iter().find(|told| told.torch.is_some()) {
             Some(without) => failed(&format!("{} has no PyTorch", without.executable))
@@ -246,7 +252,7 @@ impl Outcome<'_> {
         if pythons.is_empty() {
             return failed("the command ran no Python that loads the recorder")
                 .expected("a command that runs a Python script, such as perf4sight record -- python3 train.py")
-                .help(format!("python -I, -E and -S load no recorder, so leave them out; {elsewhere}"));
+                .help(format!("python -I, -E and -S load no recorder, nor does what is started with a PYTHONPATH of its own; {elsewhere}"));
         }
         failed(&format!("{} ran, and never imported torch", pythons.join(" and ")))
             .expected("a script that trains with PyTorch, and the Python that has it")

@@ -126,12 +126,14 @@ impl Processes {
 }
 
 impl Process {
-    /// Adds an event; one that has no time, or that ends before it begins, is damaged. Something without an end is a moment.
+    /// Adds an event; one that has no time, or that ends before it begins, is damaged. A range without an end is a moment, as NVTX's marks are;
+    /// work and calls are not.
     fn add(&mut self, number: i64, place: Place, happening: &Happening) {
         let [start, end] = happening.times;
         let times = match (start, end) {
             (None, _) => Err(Kind::Timeless),
-            (Some(start), None) => Ok((start, 0, Phase::Instant)),
+            (Some(start), None) if happening.category == Category::Annotation => Ok((start, 0, Phase::Instant)),
+            (Some(_), None) => Err(Kind::Endless),
             (Some(start), Some(end)) => match end.checked_sub(start) {
                 None => Err(Kind::OutOfRange),
                 Some(..0) => Err(Kind::NegativeDuration),
