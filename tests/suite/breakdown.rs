@@ -604,12 +604,16 @@ fn a_trace_that_is_cut_off_does_not_tell_how_busy_the_gpu_was() {
     });
     let events: Vec<String> = steps.chain(calls.into_iter().map(|(_, event)| event)).collect();
     let whole = trace(&events);
+    let end = r#", {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 2000}"#;
+    let ended = format!("{}{end}", &whole[..whole.len() - 2]);
     let scene = Scene::new().file("whole.json", whole.clone()).file("cut.json", &whole[..whole.len() - 4000]);
-    broken_down(&scene, "whole.json").succeeds().prints("the GPU is busy for 80");
+    let scene = scene.file("ended.json", ended);
+    for complete in ["whole.json", "ended.json"] {
+        broken_down(&scene, complete).succeeds().prints("the GPU is busy for 80");
+    }
     let cut = broken_down(&scene, "cut.json")
         .succeeds()
-        .says("of 200 calls that gave the GPU work, the trace lacks what came of ")
-        .says("when it is busy is unknown")
+        .says("the trace is cut off, and what the GPU works on stands behind the rest: how much is missing")
         .prints("of what was read: the trace is cut off");
     assert!(!cut.stdout().contains("GPU is busy"), "{cut}");
     assert_eq!(document(&scene)["ranks"][0]["gpu_recorded"], false);

@@ -1,8 +1,7 @@
 //! What of a process a trace tells. What it does not is unknown, and not nothing.
 
 use crate::state::{Class, State};
-use perf4sight_traces::{Category, Event, Trace};
-use std::collections::HashSet;
+use perf4sight_traces::{Category, Event, Phase, Trace};
 
 /// Kinds of calls and of work that a trace tells; those of accelerators also where there is none, whose time is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,44 +19,34 @@ pub struct Recorded {
 /// What calls of a runtime that give an accelerator work have in their names.
 const GIVING_WORK: [&str; 3] = ["Launch", "Memcpy", "Memset"];
 
-/// The share of calls that give an accelerator work from which on a trace that is cut off lacks what came of them: where recording ends, that of
-/// some is in none.
-const LOST: f64 = 0.01;
+/// What Kineto writes behind all events.
+const END: &str = "Record Window End";
 
-/// The calls that give an accelerator work.
-fn giving_work(trace: &Trace) -> impl Iterator<Item = &Event> {
-    let gives = |call: &&Event| GIVING_WORK.iter().any(|part| trace.name(call).contains(part));
-    trace.events.iter().filter(|event| event.category == Category::Runtime).filter(gives)
-}
-
-/// Of a trace that is cut off, how many calls gave an accelerator work that is not in it, and of how many; none where these are hardly any. Kineto
-/// writes what accelerators do behind what threads do, so that it is lost first.
-pub(crate) fn lost_work(trace: &Trace) -> Option<(usize, usize)> {
-    trace.damage.truncated.as_ref()?;
-    let works = trace.events.iter().filter(|event| event.category.on_device());
-    let done: HashSet<u64> = works.map(|event| event.correlation).collect();
-    let told: Vec<u64> =
-        giving_work(trace).map(|call| call.correlation).filter(|correlation| *correlation != 0).collect();
-    let lost = told.iter().filter(|correlation| !done.contains(correlation)).count();
-    (lost as f64 > LOST * told.len() as f64).then_some((lost, told.len()))
+/// Whether a trace ends before its end. Kineto writes what accelerators and their runtime do behind what threads do: that is lost first.
+pub(crate) fn is_cut_off(trace: &Trace) -> bool {
+    let ends = |event: &Event| event.phase == Phase::Instant && trace.name(event) == END;
+    trace.damage.truncated.is_some() && !trace.events.iter().any(ends)
 }
 
 impl Recorded {
     /// By a trace, in whose main thread calls of Python are or are not.
     pub(crate) fn of(trace: &Trace, python: bool) -> Self {
         let has = |category: Category| trace.events.iter().any(|event| event.category == category);
+        let gives_work = || {
+            let mut calls = trace.events.iter().filter(|event| event.category == Category::Runtime);
+            calls.any(|call| GIVING_WORK.iter().any(|part| trace.name(call).contains(part)))
+        };
         let works = trace.events.iter().any(|event| event.category.on_device());
         let calls = has(Category::Runtime);
+        let named = !trace.header.devices.is_empty();
         // Without CUDA among the profiler's activities, a trace names the accelerators and has nothing else of them.
-        let unseen = !trace.header.devices.is_empty() && !works && !calls;
+        let unseen = named && !works && !calls;
+        let cut_off = (named || works || calls) && is_cut_off(trace);
         Recorded {
             python,
             cpp: python || has(Category::Operator),
-            cuda_api: calls || !(works || unseen),
-            gpu: match works {
-                true => lost_work(trace).is_none(),
-                false => !unseen && giving_work(trace).next().is_none(),
-            },
+            cuda_api: !cut_off && (calls || !(works || unseen)),
+            gpu: !cut_off && (works || !(unseen || gives_work())),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::breakdown::{Breakdown, RankBreakdown};
 use crate::iterations::{self, Found, Markers};
-use crate::recorded::{Recorded, lost_work};
+use crate::recorded::{Recorded, is_cut_off};
 use crate::threads::Thread;
 use crate::warm_up::WarmUp;
 use perf4sight_conventions::stats::{mean, median};
@@ -120,25 +120,22 @@ impl Told<'_> {
     /// What a trace has no events of, so that its times are unknown.
     fn unrecorded(&self) -> Vec<String> {
         let Recorded { python, cpp, cuda_api, gpu } = self.recorded;
+        let cut_off = is_cut_off(self.trace);
         let told = [
             (
                 python,
                 "calls of Python are not in the trace (the profiler's with_stack=True records them): Python and waiting are unknown",
             ),
             (cpp, "operators are not in the trace: C++ is unknown"),
-            (cuda_api, "calls of the accelerator's runtime are not in the trace: the CUDA API is unknown"),
-            (gpu, "what the GPU works on is not in the trace: when it is busy is unknown"),
+            (cuda_api || cut_off, "calls of the accelerator's runtime are not in the trace: the CUDA API is unknown"),
+            (gpu || cut_off, "what the GPU works on is not in the trace: when it is busy is unknown"),
+            (
+                gpu || !cut_off,
+                "the trace is cut off, and what the GPU works on stands behind the rest: how much is missing, and so the CUDA API and when it is busy, is unknown",
+            ),
         ];
         let unknown = told.into_iter().filter(|(recorded, _)| !recorded && !self.found.marks.is_empty());
-        unknown.map(|(_, told)| told.to_owned()).chain(self.lost()).collect()
-    }
-
-    /// What is lacking since the trace is cut off.
-    fn lost(&self) -> Option<String> {
-        let (lost, of) = lost_work(self.trace)?;
-        Some(format!(
-            "of {of} calls that gave the GPU work, the trace lacks what came of {lost}: it is cut off before that"
-        ))
+        unknown.map(|(_, told)| told.to_owned()).collect()
     }
 
     /// Iterations in which hardly anything of the main thread was recorded.

@@ -114,6 +114,20 @@ fn events_that_are_left_out_have_no_place_in_a_json() {
     assert!(!told.iter().any(|told| told.contains("JSON") || told.contains("passed over")), "{told:?}");
 }
 
+/// A kernel that goes on where recording stops has no end, and takes more than no time.
+#[test]
+fn work_without_an_end_is_left_out_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = NSYS.replace("(1600, 2500, 0, 1, 7, 11", "(1600, NULL, 0, 1, 7, 11").replace(
+        "CUPTI_ACTIVITY_KIND_KERNEL (start INT NOT NULL, end INT NOT NULL",
+        "CUPTI_ACTIVITY_KIND_KERNEL (start INT NOT NULL, end INT",
+    );
+    let ranks = read_ranks(&[file(&folder, "endless.sqlite", &endless)]).unwrap();
+    let told: Vec<String> = ranks.iter().flat_map(|ranked| ranked.trace.damage.warnings()).collect();
+    assert!(told.contains(&"1 event was left out: without an end".to_owned()), "{told:?}");
+    assert!(events(&ranks[0].trace, Category::Kernel).is_empty());
+}
+
 /// A graph of CUDA that was recorded as a whole, an export of a schema to come, and one that lacks columns.
 #[test]
 fn what_is_not_sure_of_an_export_is_told() {
