@@ -353,6 +353,21 @@ fn runs_of_different_versions_are_compared_with_a_warning() {
         .says("the runs had PyTorch 2.11.0+cu130 before and PyTorch 2.4.1 after");
 }
 
+/// One of twelve takes 99.9 ms, 91 % of 0.0999 + 11 x 0.0009 s, and none that was recorded does: what dominates these is not what takes the time.
+#[test]
+fn time_in_iterations_that_come_seldom_is_told_beside_what_dominates() {
+    let name = "examples/training/before/rank0.recording.json";
+    let scene = recorded();
+    let other = scene.read(name).replace("897881", "99897881").replace("898802", "99898802");
+    let scene = scene.file(name, other);
+    broken_down(&scene, "examples/training/before")
+        .succeeds()
+        .prints("(91.0 % of all time is in iterations that took much longer");
+    broken_down(&recorded(), "examples/training/before")
+        .succeeds()
+        .prints("without recording, with 95 % 0.819 – 0.970 ms);");
+}
+
 /// One recording of several that is unlike the others is told, on whichever side it is.
 #[test]
 fn every_recording_of_a_side_is_looked_at() {

@@ -9,7 +9,7 @@ use crate::latecomers;
 use crate::main_thread;
 use crate::operations::{self, Operation};
 use crate::overhead::Overhead;
-use crate::present::Place;
+use crate::present::{self, Place};
 use crate::recorded::Recorded;
 use crate::sets::Sets;
 use crate::summary::Summary;
@@ -105,8 +105,9 @@ impl Breakdown {
     /// # Errors
     /// Options that name what a trace does not have.
     pub fn of(ranks: &[Ranked], options: &Options) -> Result<Self> {
+        let all_of_several = ranks.len() > 1 && present::are_all(ranks);
         let broken_down: Vec<RankBreakdown> =
-            ranks.iter().map(|ranked| RankBreakdown::of(ranked, options, ranks.len() > 1)).collect::<Result<_>>()?;
+            ranks.iter().map(|ranked| RankBreakdown::of(ranked, options, all_of_several)).collect::<Result<_>>()?;
         let mut run = Breakdown { ranks: broken_down, warnings: Vec::new() };
         let latecomers = if ranks.len() > 1 { latecomers::told(ranks, &run) } else { None };
         run.warnings = warnings::apart(ranks).into_iter().chain(warnings::uneven(&run)).chain(latecomers).collect();
@@ -143,8 +144,8 @@ impl Breakdown {
 }
 
 impl RankBreakdown {
-    /// Of a trace, beside those of other ranks or alone.
-    fn of(ranked: &Ranked, options: &Options, one_of_several: bool) -> Result<Self> {
+    /// Of a trace, beside those of all other ranks or without some of them.
+    fn of(ranked: &Ranked, options: &Options, all_of_several: bool) -> Result<Self> {
         let trace = &ranked.trace;
         let threads = threads(trace);
         let likely = main_thread::find(trace, &threads, None).map(|thread| threads[thread].track);
@@ -159,7 +160,7 @@ impl RankBreakdown {
         let (operations, merged) =
             main.map_or_else(Default::default, |main| operations::find(trace, threads[main].track, &found, python));
         let causes = Causes::of(trace, &timeline, main.map(|main| threads[main].track));
-        let told_of_ranks = one_of_several && recorded.cpp;
+        let told_of_ranks = all_of_several && recorded.cpp;
         let split = |window| Sets::split(window, &timeline, &device.busy, recorded);
         let iteration = |(at, mark): (usize, &Mark)| Iteration {
             name: mark.name.clone(),

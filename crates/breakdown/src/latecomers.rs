@@ -3,6 +3,7 @@
 
 use crate::breakdown::{Breakdown, Iteration};
 use crate::exchange;
+use crate::present;
 use perf4sight_traces::intervals::{Interval, length, union};
 use perf4sight_traces::{Event, Ranked};
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ struct Waits {
 /// How long ranks wait for each other, and for which; none where that is hardly anything, or cannot be told.
 pub(crate) fn told(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
     // Of a rank that is not given nobody knows whether it came last.
-    if ranks.iter().any(|ranked| ranked.trace.header.world_size.is_some_and(|size| size as usize > ranks.len())) {
+    if !present::are_all(ranks) {
         return None;
     }
     let exchanges: Vec<Vec<&Event>> = ranks.iter().map(|ranked| exchange::among_all(ranked, ranks.len())).collect();
@@ -37,7 +38,7 @@ pub(crate) fn told(ranks: &[Ranked], run: &Breakdown) -> Option<String> {
     let milliseconds = |nanoseconds: i64| format!("{:.3} ms", nanoseconds as f64 / 1e6 / waits.parts as f64);
     (waits.all as f64 > WORTH * waits.time as f64).then(|| {
         format!(
-            "where ranks exchange something, one waits {} of an iteration's {} on average until all are there: {}",
+            "where ranks exchange something, a rank waits {} of an iteration's {} until all are there, on average over all ranks, the last one included: {}",
             milliseconds(waits.all),
             milliseconds(waits.time),
             waits.shares(ranks)

@@ -22,6 +22,11 @@ impl Place {
     }
 }
 
+/// Whether every rank of the run is there, for all that its traces tell.
+pub(crate) fn are_all(ranks: &[Ranked]) -> bool {
+    ranks.iter().all(|ranked| ranked.trace.header.world_size.is_none_or(|size| size as usize <= ranks.len()))
+}
+
 impl Breakdown {
     /// How many ranks the run had; none where nothing tells, or where traces tell of different numbers.
     pub fn world_size(&self) -> Option<u32> {

@@ -40,7 +40,7 @@ fn it_is_told_for_which_rank_the_others_wait() {
         trace.read(rank)
     };
     let told = broken_down(&[rank(0, 0, [30, 12]), rank(1, 7, [10, 17])]).warnings;
-    let expected = "where ranks exchange something, one waits 12.500 ms of an iteration's 100.000 ms on average until all are there: 80 % of \
+    let expected = "where ranks exchange something, a rank waits 12.500 ms of an iteration's 100.000 ms until all are there, on average over all ranks, the last one included: 80 % of \
                     it for rank 1, 20 % for rank 0";
     assert!(told.iter().any(|warning| warning == expected), "{told:?}");
     // Where all are there at once nobody waits.

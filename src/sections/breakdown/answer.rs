@@ -8,6 +8,9 @@ use crate::units::{Milliseconds, Percent};
 /// Parts whose shares of an iteration lie closer than this are said to weigh alike: they change places from one run to the next.
 const ALIKE: f64 = 0.05;
 
+/// The share of all time in iterations that come seldom from which what dominates the others is not what dominates.
+const MOST: f64 = 0.5;
+
 /// A part of an iteration by its name, with its share of it.
 type Part = (&'static str, f64);
 
@@ -24,7 +27,7 @@ pub(super) fn of(run: &Run) -> String {
             } else {
                 ""
             };
-            let dominating = format!("{}{doubt}", dominating(parts, &whole(&means, total)));
+            let dominating = format!("{}{doubt}{}", dominating(parts, &whole(&means, total)), seldom(run));
             let sentences = [Some(dominating), accelerators, Some(speedup(&means))];
             sentences.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
@@ -61,6 +64,19 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
         Percent(100.0 * busy)
     );
     (Work::ALL.into_iter().filter_map(exposed).chain(idle).collect(), Some(told))
+}
+
+/// That most of the time is in iterations that come seldom, as those with an evaluation, which those that were recorded need not hold.
+fn seldom(run: &Run) -> String {
+    let share =
+        run.ranks().filter_map(|(_, rank)| rank.overhead.as_ref()?.long.map(|long| long.share())).fold(0.0, f64::max);
+    match share > MOST {
+        true => format!(
+            " ({} of all time is in iterations that took much longer, as with an evaluation in them, of which this may hold none)",
+            Percent(100.0 * share)
+        ),
+        false => String::new(),
+    }
 }
 
 /// The largest part, or the two largest where they weigh alike.

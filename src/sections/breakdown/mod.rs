@@ -17,7 +17,7 @@ mod time_breakdown;
 mod unlike;
 mod warnings;
 
-use crate::breakdown::{Comparison, Metric, Options, RankBreakdown};
+use crate::breakdown::{Class, Comparison, Iteration, Options, RankBreakdown};
 use crate::config::Values;
 use crate::error::{Error, Result};
 use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
@@ -120,7 +120,10 @@ fn write(mut files: Files, shown: &mut Shown) -> Result<Value> {
 fn findings(run: &Run) -> Vec<Finding> {
     let of_rank = |rank: &RankBreakdown| {
         let total = rank.summary(|one| Some(one.sets.total() as f64)).map(|total| Milliseconds(total.mean / 1e6));
-        let python = rank.summary(|one| Metric::PercentTimeInPython.of(&one.sets)).map(|share| Percent(share.mean));
+        let mean = |time: &dyn Fn(&Iteration) -> Option<i64>| Some(rank.summary(|one| Some(time(one)? as f64))?.mean);
+        // Of the two means, as in the table above it.
+        let python = mean(&|one| one.sets.class(Class::Python)).zip(mean(&|one| Some(one.sets.total())));
+        let python = python.map(|(python, total)| Percent(100.0 * python / total));
         let columns = [
             (Column::number("iteration_ms", "iteration"), Cell::from(total)),
             (Column::number("python_percent", "in Python"), python.into()),
