@@ -60,7 +60,7 @@ def wrap_step(kind, stepped):
 
 
 def hook_loaders(fetched):
-    """Calls `fetched()` before each batch of any DataLoader; gives the name of what was hooked."""
+    """Calls `fetched(batches)` before each batch of any DataLoader whose workers get so many batches ahead; gives the name of what was hooked."""
     from torch.utils.data import dataloader
 
     kind = dataloader._BaseDataLoaderIter
@@ -68,7 +68,7 @@ def hook_loaders(fetched):
 
     @functools.wraps(fetch)
     def __next__(self):
-        fetched()
+        fetched(self._num_workers * getattr(self, "_prefetch_factor", 0))
         return fetch(self)
 
     kind.__next__ = __next__

@@ -49,7 +49,7 @@ class Pace(object):
     def stepped(self, optimizer):
         self.mark(marks.STEPS, id(optimizer))
 
-    def fetched(self):
+    def fetched(self, ahead):
         self.mark(marks.BATCHES)
 
     def announce_calls(self):

@@ -38,6 +38,8 @@ class Recorder(object):
         self.process = os.getpid()
         self.told.enter_process()
         self.marks = marks.Marks()
+        # The most batches that a DataLoader may have made before they are asked for.
+        self.ahead = 0
         self.restarts = -1
         self.recording = None
         self.profiler = Profiler(self.told.settings["stacks"], self.told.settings["told"])
@@ -60,8 +62,9 @@ class Recorder(object):
         """An optimizer made a step."""
         self.mark(marks.STEPS, id(optimizer))
 
-    def fetched(self):
-        """A DataLoader is asked for a batch."""
+    def fetched(self, ahead):
+        """A DataLoader is asked for a batch, and may have made so many already."""
+        self.ahead = max(self.ahead, ahead)
         self.mark(marks.BATCHES)
 
     def mark(self, kind, which=None):
@@ -134,7 +137,7 @@ class Recorder(object):
                 self.recording.stop()
                 self.profiler.forget()
             self.restarts += 1
-            self.recording = Recording(self.told.settings, self.profiler, self.tell_progress)
+            self.recording = Recording(self.told.settings, self.profiler, lambda: self.ahead, self.tell_progress)
             self.told.tell(iterations_are=self.marks.name(), restarts=self.restarts, phase="warm_up",
                            to_go=self.recording.settling, before_recorded=self.recording.before_recorded, of=self.recording.all)
         return counts

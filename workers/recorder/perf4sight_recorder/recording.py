@@ -17,10 +17,20 @@ LEAST, SEVERAL, MOST = 2, 5, 10
 """A recorded period has so many iterations at least; there are so many periods, and up to so many where each then has as many iterations
 as there are. Between plain ones they meet what the machine does meanwhile as those do; but each costs those that settle, twice."""
 
+PATIENCE, FEW = 200, 3
+"""About so many iterations settle in all, if as few periods as this allow it."""
 
-def turns(asked):
+
+def until_caught_up(ahead):
+    """How many iterations settle after a pause, in which a DataLoader's workers got up to so many batches ahead: iterations that take one in half of
+    what making it takes have used them up after twice as many."""
+    return max(SETTLING, 2 * ahead)
+
+
+def turns(asked, ahead):
     """The periods and their iterations: as many plain ones as recorded ones in all, the first and the last of them half as long."""
-    periods = max(1, min(asked // LEAST, max(SEVERAL, min(MOST, asked // MOST))))
+    affordable = max(FEW, PATIENCE // (SETTLING + until_caught_up(ahead)))
+    periods = max(1, min(asked // LEAST, max(SEVERAL, min(MOST, asked // MOST)), affordable))
     # How many iterations there were at the end of each; plain ones end where the next recorded one is at its middle.
     recorded = [asked * number // periods for number in range(periods + 1)]
     plain = [0] + [(begin + end + 1) // 2 for begin, end in zip(recorded, recorded[1:])] + [asked]
@@ -35,12 +45,13 @@ def turns(asked):
 class Recording(object):
     """Counts iterations; the profiler runs in some of them. What it does itself lies between two iterations."""
 
-    def __init__(self, settings, profiler, tell):
-        self.turns = turns(settings["iterations"])
+    def __init__(self, settings, profiler, ahead, tell):
+        self.turns = turns(settings["iterations"], ahead())
         self.profiler = profiler
+        # How many batches may be ready before they are asked for.
+        self.ahead = ahead
         self.tell = tell
         self.all = sum(count for _, count in self.turns)
-        self.before_recorded = settings["warm_up"] + self.turns[0][1] + SETTLING
         # Of each period, by what is done in it.
         self.times = {PLAIN: [], RECORDED: []}
         self.worked = {PLAIN: [], RECORDED: []}
@@ -56,9 +67,12 @@ class Recording(object):
         self.over = False
         # Whether another thread waits for the profiler to stop.
         self.gives_way = False
+        first = self.turns[0][1]
         self.next_period()
-        self.settling = settings["warm_up"]
+        # What came before may have let a DataLoader's workers get ahead, too.
+        self.settling = max(settings["warm_up"], 2 * ahead())
         self.warms_up = True
+        self.before_recorded = self.settling + first + until_caught_up(ahead())
 
     def next_period(self):
         self.over = not self.turns
@@ -67,7 +81,9 @@ class Recording(object):
         self.kind, self.left = self.turns.pop(0)
         for measured in (self.times, self.worked, self.faults):
             measured[self.kind].append([])
-        self.settling = SETTLING
+        # What was recorded is written before a plain one; the profiler starts in seconds the first time, then in less than a millisecond.
+        pauses = self.kind == PLAIN or len(self.times[RECORDED]) == 1
+        self.settling = until_caught_up(self.ahead()) if pauses else SETTLING
 
     def begin(self):
         """An iteration begins here, but where the script's own profiler runs: that is left alone, and would be timed with it."""
@@ -93,9 +109,11 @@ class Recording(object):
             return
         if self.settling == 1 or (self.left == 1 and not self.settling):
             synchronise()
-        took = time.perf_counter() - self.began
+        # The clock comes last: on a busy machine Linux gives the processor to another process when it is asked for a process's time (6.18: it finds
+        # then that the turn is over), for milliseconds that the script would have lost a moment later.
         worked = time.process_time() - self.worked_before
         faulted = faults() - self.faults_before
+        took = time.perf_counter() - self.began
         self.leave()
         if self.settling:
             self.settling -= 1
@@ -150,7 +168,7 @@ class Recording(object):
         self.gives_way = self.profiler.runs and self.runs_elsewhere()
         if self.profiler.runs and not self.gives_way:
             self.stop()
-            self.settling = SETTLING
+            self.settling = until_caught_up(self.ahead())
 
 
 def faults():
