@@ -62,8 +62,7 @@ class Recording(object):
         self.thread = None
         self.annotation = None
         self.began = None
-        self.worked_before = None
-        self.faults_before = None
+        self.used_before = None
         self.over = False
         # Whether another thread waits for the profiler to stop.
         self.gives_way = False
@@ -93,8 +92,7 @@ class Recording(object):
             self.start()
         if self.profiler.runs and not self.settling:
             self.annotation = annotation(step_name(self.recorded()))
-        self.faults_before = faults()
-        self.worked_before = time.process_time()
+        self.used_before = used()
         self.began = time.perf_counter()
 
     def end(self):
@@ -111,8 +109,7 @@ class Recording(object):
             synchronise()
         # The clock comes last: on a busy machine Linux gives the processor to another process when it is asked for a process's time (6.18: it finds
         # then that the turn is over), for milliseconds that the script would have lost a moment later.
-        worked = time.process_time() - self.worked_before
-        faulted = faults() - self.faults_before
+        worked, faulted = (now - before for now, before in zip(used(), self.used_before))
         took = time.perf_counter() - self.began
         self.leave()
         if self.settling:
@@ -171,9 +168,11 @@ class Recording(object):
             self.settling = until_caught_up(self.ahead())
 
 
-def faults():
-    """How often this process used a page of memory for the first time since the system gave it that."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+def used():
+    """Seconds of processor time of this process until now, all its threads together, and how often it used a page of memory for the first time since
+    the system gave it that; a microsecond takes both."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime, usage.ru_minflt
 
 
 def nanoseconds(seconds):
