@@ -4,8 +4,10 @@ use crate::long::Long;
 use crate::recording::{Recording, Times};
 use crate::summary::{MISSES, Summary, quantile};
 use crate::usual::Usual;
+use crate::warm_up::WarmUp;
 use crate::without_recording::WithoutRecording;
 use perf4sight_conventions::stats::mean;
+use std::iter;
 
 /// What recording adds to an iteration of a script.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +30,8 @@ pub struct Overhead {
     /// the other half's, the worse of both ways. Where they [do not belong together](Overhead::contradiction), how far they are off as they
     /// are. None where there are too few.
     pub off: Option<f64>,
-    /// Which of the recorded iterations count for these numbers: all but those that took much longer than the ones around them.
+    /// Which of the recorded iterations count for these numbers: all but the warm-up and those that took much longer than the ones around
+    /// them.
     pub usual: Vec<bool>,
     /// The others, where there are any.
     pub long: Option<Long>,
@@ -65,8 +68,12 @@ const PERIODS: usize = 3;
 const SHARED: f64 = 4.0 / 3.0;
 
 impl Overhead {
-    /// What a recording tells of it; none where it has no iterations with the profiler, or none without.
+    /// What a recording tells of it; none where it has no iterations with the profiler, or none without. Recorded iterations that count as
+    /// [warm-up](WarmUp) tell nothing: what is shown rests on the others.
     pub fn of(recording: &Recording) -> Option<Self> {
+        let durations: Vec<i64> = recording.wall.recorded.iter().flatten().map(|&time| time.cast_signed()).collect();
+        let warm_up = WarmUp::of(&durations).iterations;
+        let recording = &recording.behind(warm_up);
         let usual = Usual::of(&recording.wall);
         let times = usual.among(&recording.wall);
         let wall = Added::of(&times).filter(|wall| wall.plain > 0.0)?;
@@ -97,7 +104,7 @@ impl Overhead {
             clock,
             by_clock: [added.plain, added.recorded],
             off: None,
-            usual: usual.recorded.concat(),
+            usual: iter::repeat_n(false, warm_up).chain(usual.recorded.concat()).collect(),
             long,
             doubts: doubts.into_iter().flatten().collect(),
         };

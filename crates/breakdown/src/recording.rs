@@ -99,6 +99,17 @@ impl From<Told> for Times {
 }
 
 impl Times {
+    /// Without so many of the recorded ones at the beginning; periods keep their places, though one has none left.
+    fn behind(&self, warm_up: usize) -> Self {
+        let mut left = warm_up;
+        let rest = |period: &Vec<u64>| {
+            let skipped = left.min(period.len());
+            left -= skipped;
+            period[skipped..].to_vec()
+        };
+        Times { plain: self.plain.clone(), recorded: self.recorded.iter().map(rest).collect() }
+    }
+
     fn all(&self) -> impl Iterator<Item = u64> {
         self.plain.iter().chain(&self.recorded).flatten().copied()
     }
@@ -130,6 +141,17 @@ impl Recording {
         let recording: Recording = serde_json::from_str(text).map_err(unknown)?;
         recording.check()?;
         Ok(recording)
+    }
+
+    /// Without so many of the recorded iterations at the beginning.
+    pub(crate) fn behind(&self, warm_up: usize) -> Self {
+        let rest = |times: &Option<Times>| times.as_ref().map(|times| times.behind(warm_up));
+        Recording {
+            wall: self.wall.behind(warm_up),
+            processor: rest(&self.processor),
+            faults: rest(&self.faults),
+            ..self.clone()
+        }
     }
 
     /// Whether what is told can have been measured.

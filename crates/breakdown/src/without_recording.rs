@@ -1,7 +1,7 @@
 //! How long an iteration takes without recording, and how sure that is.
 
 use crate::breakdown::{Breakdown, Iteration, RankBreakdown};
-use crate::overhead::both;
+use crate::overhead::{DOUBTFUL, both};
 use perf4sight_conventions::stats::mean;
 
 /// An iteration without what recording takes.
@@ -20,6 +20,13 @@ impl RankBreakdown {
     pub fn without_recording(&self) -> Option<WithoutRecording> {
         let mean = self.summary(total)?.mean;
         Some(WithoutRecording::around(mean, self.either_way()))
+    }
+
+    /// Whether what iterations are corrected by came as near to those without recording, wherever it was held against them, as it has to.
+    /// Where it did not, the mean of corrected iterations tells no more than its interval.
+    pub fn correction_holds(&self) -> bool {
+        let off = self.overhead.as_ref().and_then(|overhead| overhead.off);
+        off.is_none_or(|off| off.abs() <= 100.0 * DOUBTFUL)
     }
 
     /// Nanoseconds from the mean corrected iteration to where the mean lies with 95 %. Where that leaves out the mean of those that were
@@ -58,6 +65,11 @@ impl RankBreakdown {
 }
 
 impl Breakdown {
+    /// Whether it does so on every rank.
+    pub fn correction_holds(&self) -> bool {
+        self.ranks.iter().all(RankBreakdown::correction_holds)
+    }
+
     /// Of the iterations that count on every rank, the mean of these; none where nobody knows. Ranks wait for each other, and so may all be
     /// off the same way.
     pub fn without_recording(&self) -> Option<WithoutRecording> {

@@ -316,6 +316,28 @@ fn what_only_recorded_iterations_show_makes_the_corrected_mean_unsure() {
     assert!((high - (98_000.0 + 5.572 * 95_000.0)).abs() < 100.0, "{without:?}");
 }
 
+/// By hand: the first recorded period took 500, and is left out as warm-up. The others take 20 more than plain ones; with the first it was 140, on
+/// which a corrected iteration of 120 would have been below nothing.
+#[test]
+fn what_is_left_out_as_warm_up_does_not_tell_what_recording_takes() {
+    let overhead =
+        Overhead::of(&by_turns(&[&[100; 2], &[100; 2], &[100; 2], &[100; 2]], &[&[500; 2], &[120; 2], &[120; 2]]))
+            .unwrap();
+    assert_eq!((overhead.taken(), overhead.interval, overhead.long), (20.0, [20.0; 2], None));
+    assert_eq!(overhead.usual, [false, false, true, true, true, true]);
+}
+
+/// By hand: plain periods take 100, 150, 100 and 150, so that half of them is 50 % off the other half; what is told of a corrected iteration is
+/// where it lies.
+#[test]
+fn where_the_check_fails_the_correction_does_not_hold() {
+    for (slow, holds) in [(150_000, false), (103_000, true)] {
+        let plain: [&[u64]; 4] = [&[100_000; 2], &[slow; 2], &[slow; 2], &[slow; 2]];
+        let rank = corrected(&iterations(6), Some(&by_turns(&plain, &[&[100_000; 2], &[100_000; 2], &[100_000; 2]])));
+        assert_eq!(rank.correction_holds(), holds, "{:?}", rank.overhead);
+    }
+}
+
 /// By hand: 200 before and 50 after are three quarters less. Divided by the mean of both it once was -120 %.
 #[test]
 fn a_change_of_speed_is_told_of_what_was_first() {

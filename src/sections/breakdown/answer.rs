@@ -104,8 +104,12 @@ fn whole(means: &Means<'_>, total: f64) -> String {
     let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
     let without = means.0.without_recording().map(|without| {
         let sure = without.interval.map(|ends| range(ends.map(|end| milliseconds(end).to_string())));
-        let sure = sure.map_or_else(String::new, |sure| format!(", with 95 % {sure}"));
-        format!(" ({} without recording{sure})", milliseconds(without.mean))
+        match (means.0.correction_holds(), sure) {
+            (true, Some(sure)) => format!(" ({} without recording, with 95 % {sure})", milliseconds(without.mean)),
+            (true, None) => format!(" ({} without recording)", milliseconds(without.mean)),
+            (false, Some(sure)) => format!(" ({sure} without recording, with 95 %)"),
+            (false, None) => " (how long it takes without recording cannot be told)".to_owned(),
+        }
     });
     format!("an iteration's {}{}", milliseconds(total), without.unwrap_or_default())
 }

@@ -161,7 +161,10 @@ fn summary(whose: Whose) -> Value {
         "gpu_work": named(Work::ALL, of_work),
         "gpu_idle_ns": named(Idle::ALL, |cause| number(&|one| Some(one.idle?.get(cause)? as f64)).into()),
         "metrics": named(Metric::ALL, |metric| number(&|one| metric.of(&one.sets)).into()),
-        "without_recording": whose.without_recording().map(|one| json!({ "mean_ns": one.mean, "interval_95": one.interval })),
+        "without_recording": whose.without_recording().map(|one| json!({
+            "mean_ns": whose.correction_holds().then_some(one.mean),
+            "interval_95": one.interval,
+        })),
         "corrected_metrics": number(&corrected_total).map(|_| named(Metric::ALL, |metric| without(metric).into())),
     })
 }

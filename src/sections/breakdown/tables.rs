@@ -58,6 +58,14 @@ impl<'a> Whose<'a> {
         }
     }
 
+    /// Whether the mean of that is worth telling.
+    pub fn correction_holds(self) -> bool {
+        match self {
+            Whose::All(all) => all.correction_holds(),
+            Whose::Rank(rank) => rank.correction_holds(),
+        }
+    }
+
     /// How many iterations count.
     pub fn count(self) -> usize {
         match self {
@@ -112,12 +120,14 @@ pub(super) fn classes(run: &Run) -> Table {
         if !absent && (summary.is_some() || !class.is_joint()) {
             let head = [class.label().into()].into_iter().chain(name).chain(numbers(summary.as_ref(), &total));
             let without = whose.summary(|one| Some(one.corrected.as_ref()?.sets()?.get(class, busy)? as f64));
+            let without = without.filter(|_| whose.correction_holds());
             let without = Cell::from(without.map(|without| milliseconds(without.mean)));
             table.row(head.chain(corrected.iter().flat_map(|_| [without.clone(), Cell::Missing])));
         }
     }
     let blank = gpu.then(|| Cell::from(""));
-    let without = corrected.iter().flat_map(|whole| [milliseconds(whole.mean).into(), interval(whole.interval)]);
+    let mean = |of: f64| Cell::from(whose.correction_holds().then(|| milliseconds(of)));
+    let without = corrected.iter().flat_map(|whole| [mean(whole.mean), interval(whole.interval)]);
     table.row(["iteration".into()].into_iter().chain(blank).chain(numbers(Some(&total), &total)).chain(without));
     table
 }

@@ -132,9 +132,12 @@ fn headline(run: &Run, whose: Whose) -> Vec<Fact> {
             ),
         ];
     if let Some(without) = whose.without_recording() {
-        let taken = "what the profiler takes is taken out";
+        let (mean, taken) = match whose.correction_holds() {
+            true => (Milliseconds(milliseconds(without.mean)).into(), "what the profiler takes is taken out"),
+            false => (Cell::Missing, "what the profiler takes is taken out, which failed where it was checked"),
+        };
         facts.push(
-            Fact::new("without recording", Milliseconds(milliseconds(without.mean)))
+            Fact::new("without recording", mean)
                 .remark(sure(without.interval).map_or(taken.to_owned(), |sure| format!("{taken}; {sure}"))),
         );
     }
