@@ -59,7 +59,7 @@ impl Long {
     pub(crate) fn told(&self) -> String {
         let milliseconds = |nanoseconds: f64| format!("{:.3} ms", nanoseconds / 1e6);
         format!(
-            "{} of {} took much longer than the others, as where an evaluation or another program lies in them: {} on average without \
+            "{} of {} took much longer than the others, as where an evaluation, a wait for data or another program lies in them: {} on average without \
              recording, {:.0} % of all time, where the others took {}. How many of them come into what is recorded is chance, \
              and they tell nothing of what recording takes",
             self.count,

@@ -296,7 +296,7 @@ fn what_only_plain_iterations_show_makes_the_corrected_mean_unsure() {
     let [low, high] = without.interval.unwrap();
     assert!((without.mean - 98_000.0).abs() < 1.0 && (low - 98_000.0).abs() < 1.0, "{without:?}");
     assert!((high - (98_000.0 + 5.572 * 95_000.0)).abs() < 100.0, "{without:?}");
-    let told = "1 of 20 iterations took much longer than the others, as where an evaluation or another program lies in them: 1.998 ms on \
+    let told = "1 of 20 iterations took much longer than the others, as where an evaluation, a wait for data or another program lies in them: 1.998 ms on \
                 average without recording, 52 % of all time, where the others took 0.098 ms";
     assert!(rank.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", rank.warnings);
 }

@@ -27,7 +27,7 @@ pub(super) fn of(run: &Run) -> String {
             } else {
                 ""
             };
-            let dominating = format!("{}{doubt}{}", dominating(parts, &whole(&means, total)), seldom(run));
+            let dominating = format!("{}{doubt}{}", dominating(parts, &whole(run, &means, total)), seldom(run));
             let sentences = [Some(dominating), accelerators, Some(speedup(&means))];
             sentences.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
@@ -68,15 +68,18 @@ fn parts(means: &Means<'_>, total: f64, accelerators: bool) -> (Vec<Part>, Optio
 
 /// That most of the time is in iterations that come seldom, as those with an evaluation, which those that were recorded need not hold.
 fn seldom(run: &Run) -> String {
-    let share =
-        run.ranks().filter_map(|(_, rank)| rank.overhead.as_ref()?.long.map(|long| long.share())).fold(0.0, f64::max);
-    match share > MOST {
-        true => format!(
-            " ({} of all time is in iterations that took much longer, as with an evaluation in them, of which this may hold none)",
-            Percent(100.0 * share)
-        ),
-        false => String::new(),
-    }
+    let long = run.ranks().filter_map(|(_, rank)| Some((rank.overhead.as_ref()?.long?.share(), rank)));
+    let most = long.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let Some((share, rank)) = most.filter(|(share, _)| *share > MOST) else { return String::new() };
+    let usual = rank.overhead.iter().flat_map(|overhead| &overhead.usual);
+    let counted = || rank.iterations.iter().zip(usual.clone()).filter(|(iteration, _)| !iteration.warm_up);
+    format!(
+        " ({} of all time is in iterations that took much longer, as with an evaluation or a wait for data in them: {} of the {} here, as it \
+         happened)",
+        Percent(100.0 * share),
+        counted().filter(|(_, usual)| !**usual).count(),
+        counted().count()
+    )
 }
 
 /// The largest part, or the two largest where they weigh alike.
@@ -100,7 +103,7 @@ fn dominating(mut parts: Vec<Part>, whole: &str) -> String {
 }
 
 /// How long an iteration takes, with recording and without.
-fn whole(means: &Means<'_>, total: f64) -> String {
+fn whole(run: &Run, means: &Means<'_>, total: f64) -> String {
     let milliseconds = |nanoseconds: f64| Milliseconds(nanoseconds / 1e6);
     let without = means.0.without_recording().map(|without| {
         let sure = without.interval.map(|ends| range(ends.map(|end| milliseconds(end).to_string())));
@@ -111,7 +114,7 @@ fn whole(means: &Means<'_>, total: f64) -> String {
             (false, None) => " (how long it takes without recording cannot be told)".to_owned(),
         }
     });
-    format!("an iteration's {}{}", milliseconds(total), without.unwrap_or_default())
+    format!("{}'s {}{}", run.stretch(), milliseconds(total), without.unwrap_or_default())
 }
 
 /// The published number: an iteration by what of it is in calls into C++ and CUDA, which promises more than there is to gain where

@@ -1,7 +1,7 @@
 //! The traces of one run, read and broken down.
 
 use super::warnings;
-use crate::breakdown::{Breakdown, Options, RankBreakdown};
+use crate::breakdown::{Breakdown, Markers, Options, RankBreakdown};
 use crate::error::{Error, Result};
 use crate::report::Progress;
 use crate::traces::{self, Ranked};
@@ -71,6 +71,12 @@ impl Run {
         let run = Run { traces, breakdown, origins };
         let timed = run.breakdown.ranks.iter().flat_map(RankBreakdown::counted).any(|one| one.sets.total() > 0);
         if timed { Ok(run) } else { Err(run.nothing()) }
+    }
+
+    /// What its time is told of.
+    pub fn stretch(&self) -> &'static str {
+        let whole = self.breakdown.ranks.iter().all(|rank| rank.markers == Markers::WholeTrace);
+        if whole { "the whole trace" } else { "an iteration" }
     }
 
     /// That no trace has any time to break down.

@@ -181,7 +181,7 @@ fn title(run: &Run, whose: Whose) -> String {
         0 => String::new(),
         left_out => format!(", {left_out} before them left out as warm-up"),
     };
-    format!("Where an iteration's time goes: {iterations}{of}{warm_up}")
+    format!("Where {}'s time goes: {iterations}{of}{warm_up}", run.stretch())
 }
 
 /// One row for each rank, those that take longest where there are many.

@@ -1,7 +1,7 @@
 //! What came of a command: what was recorded, what was lost, or why nothing was recorded.
 
 use super::Record;
-use super::told::{Phase, Told, middle};
+use super::told::{Phase, Told, average};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary};
 use crate::machine::foreground::{Asked, Ended};
@@ -147,9 +147,9 @@ impl Outcome<'_> {
                 Column::number("rank", "rank"),
                 Column::text("iterations_are", "iterations are"),
                 Column::number("recorded", "recorded"),
-                Column::number("recorded_ms", "median"),
+                Column::number("recorded_ms", "mean"),
                 Column::number("plain", "without recording"),
-                Column::number("plain_ms", "median"),
+                Column::number("plain_ms", "mean"),
                 Column::number("overhead_percent", "recording costs"),
                 Column::number("overhead_at_least_percent", "at least"),
                 Column::number("overhead_at_most_percent", "at most"),
@@ -157,8 +157,11 @@ impl Outcome<'_> {
             ],
         );
         for one in &self.recordings {
-            let (recorded, plain) = (middle(&one.wall.recorded), middle(&one.wall.plain));
             let overhead = Overhead::of(one);
+            // Of the iterations that tell what recording costs, where any do.
+            let means = overhead.as_ref().map(|overhead| [overhead.recorded, overhead.plain].map(Some));
+            let [recorded, plain] = means.unwrap_or_else(|| [average(&one.wall.recorded), average(&one.wall.plain)]);
+            let milliseconds = |nanoseconds: Option<f64>| Cell::from(nanoseconds.map(|mean| Milliseconds(mean / 1e6)));
             let percent = |nanoseconds: &dyn Fn(&Overhead) -> f64| {
                 Cell::from(overhead.as_ref().map(|overhead| Percent(overhead.percent(nanoseconds(overhead)))))
             };
@@ -166,9 +169,9 @@ impl Outcome<'_> {
                 u64::from(one.rank).into(),
                 one.iterations_are.as_str().into(),
                 count(&one.wall.recorded).into(),
-                recorded.map(Milliseconds).into(),
+                milliseconds(recorded),
                 count(&one.wall.plain).into(),
-                plain.map(Milliseconds).into(),
+                milliseconds(plain),
                 percent(&|overhead| overhead.added),
                 percent(&|overhead| overhead.interval[0]),
                 percent(&|overhead| overhead.interval[1]),

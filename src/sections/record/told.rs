@@ -1,7 +1,7 @@
 //! What processes tell: while they run, and in the files beside their traces.
 
 use crate::error::Result;
-use crate::stats::median;
+use crate::stats::mean;
 use perf4sight_breakdown::Recording;
 use perf4sight_traces::RECORDING;
 use serde::Deserialize;
@@ -55,10 +55,10 @@ pub(super) enum Phase {
     Finished,
 }
 
-/// The median in milliseconds of times in nanoseconds.
-pub(super) fn middle(periods: &[Vec<u64>]) -> Option<f64> {
-    let times: Vec<f64> = periods.iter().flatten().map(|&time| time as f64 / 1e6).collect();
-    (!times.is_empty()).then(|| median(&times))
+/// The mean of times in nanoseconds.
+pub(super) fn average(periods: &[Vec<u64>]) -> Option<f64> {
+    let times: Vec<f64> = periods.iter().flatten().map(|&time| time as f64).collect();
+    (!times.is_empty()).then(|| mean(&times))
 }
 
 /// What the processes told until now, those that began earlier first as far as their numbers say so.
