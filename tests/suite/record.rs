@@ -266,6 +266,7 @@ fn of_two_optimizers_one_marks_iterations() {
     assert_eq!(events(python, &scene, "rank0", "Optimizer.step#Adam"), 2 * 2 * (5 + 2));
 }
 
+/// All record the same iterations, whatever one of them alone reads meanwhile: who ended before the others would wait for them, as they for it.
 #[test]
 fn ranks_of_torchrun_have_a_trace_each() {
     let script = r#"
@@ -278,6 +279,8 @@ for iteration in range(10**6):
     optimizer.zero_grad()
     net(torch.randn(32, 64)).sum().backward()
     optimizer.step()
+    if iteration == 9 and distributed.get_rank() == 0:
+        next(iter(torch.utils.data.DataLoader(range(64), num_workers=1, prefetch_factor=16)))
 "#;
     let Some((scene, python)) = scene(script) else { return };
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -63,8 +63,10 @@ class Recorder(object):
         self.mark(marks.STEPS, id(optimizer))
 
     def fetched(self, ahead):
-        """A DataLoader is asked for a batch, and may have made so many already."""
-        self.ahead = max(self.ahead, ahead)
+        """A DataLoader is asked for a batch, and may have made so many already. Later ones, as of an evaluation, may be of one rank alone, where
+        all have to record the same iterations."""
+        if self.recording is None or self.recording.warms_up:
+            self.ahead = max(self.ahead, ahead)
         self.mark(marks.BATCHES)
 
     def mark(self, kind, which=None):
