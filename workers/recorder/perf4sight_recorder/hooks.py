@@ -68,7 +68,8 @@ def hook_loaders(fetched):
 
     @functools.wraps(fetch)
     def __next__(self):
-        fetched(self._num_workers * getattr(self, "_prefetch_factor", 0))
+        # Others' loaders may have neither, or none.
+        fetched((getattr(self, "_num_workers", 0) or 0) * (getattr(self, "_prefetch_factor", 0) or 0))
         return fetch(self)
 
     kind.__next__ = __next__
