@@ -431,4 +431,18 @@ mod tests {
         ];
         assert!(shares.iter().all(|share| *share >= 0.95), "{shares:?}");
     }
+
+    /// Steps of 0.1 s, each off by 0.7 of what the one before was and by 4 % of its own: groups are not independent then, and a few are short.
+    #[test]
+    fn intervals_of_steps_that_are_alike_hold_a_little_less() {
+        let (normal, mut off) = (Normal::new(0.0, 0.004).unwrap(), 0.0);
+        let share = holds(
+            |draws, step| {
+                off = 0.7 * if step == 0 { 0.0 } else { off } + normal.inverse_cdf(draws.random());
+                f64::max(0.1 + off, 0.01)
+            },
+            10.0,
+        );
+        assert!((0.92..0.95).contains(&share), "{share}");
+    }
 }
