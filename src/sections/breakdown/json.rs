@@ -28,7 +28,7 @@ pub(super) fn of(shown: &Shown) -> Value {
         let [before, after] = comparison.recordings;
         document["recordings"] = json!({ "before": before, "after": after });
         document["comparison"] = differences(comparison);
-        document["machine_busier"] = comparison.busier().map(busier).into();
+        document["longer_but_not_of_the_processor"] = comparison.busier().map(busier).into();
     }
     document
 }
