@@ -174,6 +174,8 @@ pub(super) fn epochs_over_storage(profile: &Profile) -> Option<Table> {
 /// One row for each number of something, a column for some of the memory.
 fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
     const SHOWN: [u32; 5] = [0, 20, 50, 80, 100];
+    let rough = epochs.iter().any(|(_, epoch)| SHOWN.contains(&epoch.memory_percent) && is_rough(&epoch.seconds));
+    let title = if rough { format!("{title}; ~ may be off by more than a tenth") } else { title.to_owned() };
     let heads = SHOWN.map(|percent| Column::number(format!("memory_{percent}_percent"), format!("{percent} %")));
     let mut table = Table::new(title, [of].into_iter().chain(heads));
     for row in epochs.chunk_by(|(a, _), (b, _)| a == b) {
@@ -185,9 +187,15 @@ fn wide(title: &str, of: Column, epochs: Vec<(f64, &Epoch)>) -> Option<Table> {
     (!epochs.is_empty()).then_some(table)
 }
 
-/// A time where it is known, else between which it lies.
+/// Whether a likely time is known that may be off by more than a tenth, as that of a job that was disturbed.
+fn is_rough(seconds: &Estimate) -> bool {
+    seconds.likely.is_some_and(|likely| (likely - seconds.least).max(seconds.most - likely) > 0.1 * likely)
+}
+
+/// A time where it is known, marked where it is rough, else between which it lies.
 fn estimate(seconds: &Estimate) -> String {
     match seconds.likely {
+        Some(likely) if is_rough(seconds) => format!("~{}", milliseconds(likely)),
         Some(likely) => milliseconds(likely).to_string(),
         None => format!("{} – {}", milliseconds(seconds.least), milliseconds(seconds.most)),
     }
