@@ -1,6 +1,7 @@
 //! `report.html`: what to request, the curve, maps of epochs and of the storage they need, over CPUs, memory and storage.
 
 use super::profile::{Epoch, Profile, StorageEpoch, cpus_words, number};
+use super::store::Point;
 use super::tables;
 use crate::report::{
     Axis, Block, Chart, Content, Fact, HeatCell, Heatmap, Line, Page, Plot, Reference, Series, Sign, Value, sentence,
@@ -43,16 +44,16 @@ fn answers(profile: &Profile) -> Vec<Block> {
 }
 
 fn curve(profile: &Profile) -> Vec<Block> {
-    let Some(curve) = profile.curve() else { return vec![Block::Text("Nothing was measured.".to_owned())] };
-    let values = curve.points().iter().map(|point| {
-        let [low, high] = point.rate.interval;
-        Value { x: point.cpus, y: point.rate.per_second, interval: Some((low, high)) }
-    });
-    let mut line = Line::new(
-        Axis::linear("CPUs"),
-        Axis::linear("iterations/s"),
-        vec![Series::new("measured", values.collect::<Vec<Value>>())],
-    );
+    let value = |point: &Point| {
+        let interval = point.interval().map(|[low, high]| (low, high));
+        Some(Value { x: point.place.cpus, y: point.rate()?.per_second, interval })
+    };
+    let mut values: Vec<Value> = profile.curve_points().filter_map(value).collect();
+    values.sort_by(|a, b| a.x.total_cmp(&b.x));
+    if values.is_empty() {
+        return vec![Block::Text("Nothing was measured.".to_owned())];
+    }
+    let mut line = Line::new(Axis::linear("CPUs"), Axis::linear("iterations/s"), vec![Series::new("measured", values)]);
     line.references = profile
         .knees
         .iter()

@@ -379,10 +379,10 @@ impl Profile {
         self.request = self.knee().map(|knee| self.requested(knee.cpus));
     }
 
-    /// The knees of a curve, none of which is verified where others took time of the job.
+    /// The knees of a curve, none of which is verified where others took time of the job, or nobody knows how sure rates are.
     fn knees_on(&self, grid: &Grid, curve: &Curve) -> Vec<Knee> {
         let mut knees = knees(grid, curve);
-        for point in self.curve_points().filter(|point| point.is_doubtful()) {
+        for point in self.curve_points().filter(|point| point.is_doubtful() || point.is_divided()) {
             knees.iter_mut().for_each(|knee| knee.doubt(grid, point.place.cpus));
         }
         knees
@@ -426,8 +426,11 @@ impl Profile {
         let Some(curve) = self.curve() else { return "nothing was measured".to_owned() };
         let best = curve.best();
         let knees: Vec<String> = self.knees.iter().map(knee_words).collect();
+        let interval = self.curve_points().find(|point| point.place.cpus == best.cpus).and_then(Point::interval);
+        let between = interval.map(|interval| interval.map(significant));
+        let between = between.map_or(String::new(), |[low, high]| format!(" ({low} to {high})"));
         let mut sentences = vec![format!(
-            "{}; the best rate is {} iterations/s with {}",
+            "{}; the best rate is {} iterations/s{between} with {}",
             knees.join(", "),
             significant(best.rate.per_second),
             cpus_words(best.cpus)

@@ -170,6 +170,16 @@ impl Point {
         Some([seconds * per_second / high, seconds * per_second / low.max(f64::MIN_POSITIVE)])
     }
 
+    /// Whether its rate is a whole run divided by its iterations: nothing tells how sure that is.
+    pub fn is_divided(&self) -> bool {
+        self.counts().is_some_and(|(run, _)| run.way == Some(Way::Division))
+    }
+
+    /// Where its rate lies with a probability of 95 %; none where nothing tells.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        Some(self.rate().filter(|_| !self.is_divided())?.interval)
+    }
+
     /// As the search takes it.
     pub fn on_curve(&self) -> Option<sensitivity::Point> {
         Some(sensitivity::Point { cpus: self.place.cpus, rate: self.rate()? })

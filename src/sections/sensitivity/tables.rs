@@ -24,13 +24,14 @@ pub(super) fn curve(profile: &Profile) -> Table {
     points.sort_by(|a, b| a.place.cpus.total_cmp(&b.place.cpus));
     for point in points {
         let measured = point.counts().map(|(_, measured)| measured);
-        let rate = measured.map(|measured| measured.rate);
+        let rate = measured.map(|measured| measured.rate.per_second);
+        let interval = point.interval();
         table.row([
             point.place.cpus.into(),
-            rate.map(|rate| rate.per_second).into(),
-            rate.map(|rate| rate.interval[0]).into(),
-            rate.map(|rate| rate.interval[1]).into(),
-            rate.zip(best).map(|(rate, best)| Percent(100.0 * rate.per_second / best)).into(),
+            rate.into(),
+            interval.map(|interval| interval[0]).into(),
+            interval.map(|interval| interval[1]).into(),
+            rate.zip(best).map(|(rate, best)| Percent(100.0 * rate / best)).into(),
             measured.and_then(|measured| measured.waiting).map(|waiting| Percent(100.0 * waiting)).into(),
             measured.map(|measured| measured.iterations).into(),
             remark(point).into(),
