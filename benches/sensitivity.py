@@ -54,7 +54,7 @@ def run(words, **more):
 def profile(study, folder, data):
     """The profile, and the seconds that it took."""
     out, took = os.path.join(folder, "profile"), os.path.join(folder, "profile.seconds")
-    if not os.path.exists(took):
+    if not os.path.exists(took) or not os.path.exists(os.path.join(out, "profile.json")):
         begun = time.monotonic()
         asked = ["--data", data, "-b", str(BATCH), "--storage-bandwidth", "%dMB" % (study["storage"] // 10**6), "--out", out]
         job = [sys.executable, TRAIN, *study["job"]]
