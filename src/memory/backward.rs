@@ -91,7 +91,7 @@ impl Steps<'_> {
                     let amount = own.map(|own| rule.casts.weight(index).unwrap_or(own));
                     let gradient = amount.map(|amount| self.recorder.allocate(amount, Role::WeightGradients, owner));
                     match gradient.map(|gradient| (index, gradient)) {
-                        Some(gradient) if plan.network.learns(node, index) => of_weights.push(gradient),
+                        Some(gradient) if plan.learns(id, index) => of_weights.push(gradient),
                         gradient => unasked.extend(gradient.map(|(_, gradient)| gradient)),
                     }
                 }

@@ -27,7 +27,7 @@ impl Steps<'_> {
     pub fn leave(&mut self, id: NodeId, frames: &mut [Frame]) {
         let Some(segment) = self.plan.segment_of(id) else { return };
         let last = id.index() + 1 == self.plan.segments[segment].nodes.end;
-        if last && !(self.plan.step.trains() && self.first_kept(segment).is_some()) {
+        if last && !(self.plan.step.trains() && self.plan.first_kept[segment].is_some()) {
             frames[segment].read.drain(..).for_each(|tensor| self.recorder.release(tensor));
         }
     }
@@ -75,15 +75,10 @@ impl Steps<'_> {
     /// Behind a node's backward: with the last that needed something of its segment goes what that reads.
     pub fn done(&mut self, id: NodeId, frames: &mut [Frame]) {
         if let Some(segment) = self.plan.segment_of(id)
-            && self.first_kept(segment) == Some(id.index())
+            && self.plan.first_kept[segment] == Some(id.index())
         {
             frames[segment].read.drain(..).for_each(|tensor| self.recorder.release(tensor));
         }
-    }
-
-    /// The first node of a segment that backward needs something of.
-    fn first_kept(&self, segment: usize) -> Option<usize> {
-        self.plan.segments[segment].nodes.clone().find(|index| self.is_kept(*index))
     }
 
     fn is_kept(&self, node: usize) -> bool {

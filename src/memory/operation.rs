@@ -74,7 +74,7 @@ impl Operation<'_> {
 
     /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
     pub fn learns(&self, tensor: usize) -> bool {
-        self.network.learns(self.node, tensor)
+        self.network.learned(self.node)[tensor]
     }
 
     /// The gradients of those of its first weights that training changes.

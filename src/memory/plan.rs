@@ -22,10 +22,14 @@ pub(super) struct Plan<'a> {
     pub users: Vec<Vec<usize>>,
     /// Whether the gradient of a node's result is asked for.
     pub tracked: Vec<bool>,
+    /// Per node, whether training changes its weight and its bias.
+    learned: Vec<[bool; 2]>,
     /// How many times a node's result is read in forward; the network's result once more.
     pub reads: Vec<usize>,
     /// What runs again in backward, in the order it runs.
     pub segments: Vec<Segment>,
+    /// Of each segment, the first node that backward needs something of.
+    pub first_kept: Vec<Option<usize>>,
 }
 
 impl<'a> Plan<'a> {
@@ -52,7 +56,15 @@ impl<'a> Plan<'a> {
         let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
         reads[network.output().index()] += 1;
         let segments = network.segments(cuts);
-        Plan { network, platform, step, numbers, rules, users, tracked, reads, segments }
+        let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
+        let kept = |index: &usize| network.is_kept(&network.nodes()[*index], tracked[*index]);
+        let first_kept = segments.iter().map(|segment| segment.nodes.clone().find(kept)).collect();
+        Plan { network, platform, step, numbers, rules, users, tracked, learned, reads, segments, first_kept }
+    }
+
+    /// Whether training changes one of the tensors of a node's weights: 0 is the weight, 1 the bias.
+    pub fn learns(&self, id: NodeId, tensor: usize) -> bool {
+        self.learned[id.index()][tensor]
     }
 
     /// The segment that a node lies in, where it is one that runs again.

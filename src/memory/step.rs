@@ -183,7 +183,7 @@ impl<'a> Steps<'a> {
         let mut weights = vec![None; casts.len()];
         for (index, cast) in casts.iter().enumerate().rev() {
             let Some(amount) = *cast else { continue };
-            let kept = self.cast[owner.index()].get_mut(index).filter(|_| plan.network.learns(node, index));
+            let kept = self.cast[owner.index()].get_mut(index).filter(|_| plan.learns(id, index));
             weights[index] = Some(match kept {
                 Some(Some(known)) => self.recorder.hold(*known),
                 Some(none) => {
@@ -293,8 +293,8 @@ impl<'a> Steps<'a> {
     fn optimize(&mut self) {
         let plan = self.plan;
         let rules = plan.network.iter().zip(&plan.rules);
-        let weights = rules.flat_map(|((id, node), rule)| {
-            let learned = rule.weights.iter().enumerate().filter(move |(tensor, _)| plan.network.learns(node, *tensor));
+        let weights = rules.flat_map(|((id, _), rule)| {
+            let learned = rule.weights.iter().enumerate().filter(move |(tensor, _)| plan.learns(id, *tensor));
             learned.map(move |(_, &amount)| (id, amount))
         });
         let optimizer = plan.step.optimizer;

@@ -79,7 +79,7 @@ impl Maker {
             }
             (Spans::Result { .. }, None) => (self.uniform(&size, weight.dims.elements())?, None),
         };
-        Ok(Some(Weights { weight, bias, running, learned: [0, 1].map(|tensor| network.learns(node, tensor)) }))
+        Ok(Some(Weights { weight, bias, running, learned: network.learned(node) }))
     }
 
     /// PyTorch's default for convolutions and linear layers: uniform within one over the square root of the inputs.

@@ -53,7 +53,7 @@ impl Layer<'_> {
 
     /// Whether training changes one of the tensors of its weights: 0 is the weight, 1 the bias.
     pub fn learns(&self, tensor: usize) -> bool {
-        self.step.trains() && self.network.learns(self.node, tensor)
+        self.step.trains() && self.network.learned(self.node)[tensor]
     }
 
     /// Whether training changes any of its weights: libraries make the gradients of filters and bias at once.

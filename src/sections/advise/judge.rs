@@ -3,7 +3,9 @@
 use crate::error::Result;
 use crate::fingerprint::{About, Acquainted, Call, Fingerprints, Predicted, Prediction, Verdict};
 use crate::network::Network;
-use crate::workload::{Step, Workload};
+use crate::workload::{Checkpoint, Precision, Step, Trainable, Workload};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// What answers, and what about.
 pub(super) struct Judge<'a> {
@@ -12,6 +14,8 @@ pub(super) struct Judge<'a> {
     pub memory: Acquainted<'a>,
     /// None without a fingerprint of latency.
     pub latency: Option<Acquainted<'a>>,
+    /// Which steps the network can take, as far as that was asked: it goes by these alone, and looks for places to be cut at each time.
+    pub possible: Mutex<BTreeMap<(Trainable, Checkpoint, Precision), bool>>,
 }
 
 /// Memory of a workload.
@@ -33,7 +37,21 @@ impl<'a> Judge<'a> {
     pub fn check(&self, workload: Workload) -> Result<()> {
         workload.check()?;
         self.network.check_step(workload.step)?;
-        self.fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(workload.step))
+        self.check_known(workload.step)
+    }
+
+    /// The same, of one of many.
+    pub fn is_possible(&self, workload: Workload) -> bool {
+        let step = workload.step;
+        let mut known = self.possible.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_network = known
+            .entry((step.trainable, step.checkpoint, step.precision))
+            .or_insert_with(|| self.network.check_step(step).is_ok());
+        *of_network && workload.check().and_then(|()| self.check_known(step)).is_ok()
+    }
+
+    fn check_known(&self, step: Step) -> Result<()> {
+        self.fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(step))
     }
 
     /// What such steps need, at any batch size.

@@ -26,6 +26,7 @@ use judge::Judge;
 use levers::{Lever, normalises};
 use search::{Findings, Search};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// The section `[advise]`.
 pub static SPEC: Spec =
@@ -131,6 +132,7 @@ impl Advise {
             fingerprints,
             memory: memory.acquainted(network, self.limit),
             latency: fingerprints.latency.as_ref().map(|latency| latency.acquainted(network, None)),
+            possible: Mutex::default(),
         };
         judge.check(asked)?;
         let (mut levers, mut left_out) = (Lever::all(asked, network), Vec::new());

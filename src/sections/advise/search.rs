@@ -131,7 +131,7 @@ impl Search<'_, '_> {
         });
         let mut all = product(choices);
         // Some turns that are possible one by one are refused together.
-        all.retain(|turned| self.judge.check(self.workload(turned)).is_ok());
+        all.retain(|turned| self.judge.is_possible(self.workload(turned)));
         all.sort_by_key(Turned::turns);
         let strongest = all.iter().filter(|one| !all.iter().any(|other| self.saves_more(other, one)));
         let strongest: Vec<Judged> = strongest.map(|turned| self.judged(turned.clone())).collect::<Result<_>>()?;

@@ -83,10 +83,10 @@ impl Network {
             .help("perf4sight inspect lists its layers"))
     }
 
-    /// Whether training changes one of the tensors of a node's weights, its own or those it shares: 0 is the weight or scale, 1 the bias
-    /// or shift.
-    pub fn learns(&self, node: &Node, tensor: usize) -> bool {
-        self.is_trained(node) && !self.owner(node).frozen.get(tensor).copied().unwrap_or(false)
+    /// Whether training changes a node's weight or scale, and its bias or shift, its own or those it shares.
+    pub fn learned(&self, node: &Node) -> [bool; 2] {
+        let trained = self.is_trained(node);
+        self.owner(node).frozen.map(|frozen| trained && !frozen)
     }
 
     /// Whether a node runs as in training: all of them do there, but for batch normalisations that are frozen and keep their statistics.
@@ -106,7 +106,7 @@ impl Network {
 
     /// Elements of each tensor of a node that training changes; shared ones are their owner's.
     pub fn learned_of(&self, node: &Node) -> Vec<u64> {
-        let tensors = self.tensors_of(node).into_iter().enumerate();
-        tensors.filter(|(tensor, _)| self.learns(node, *tensor)).map(|(_, elements)| elements).collect()
+        let tensors = self.tensors_of(node).into_iter().zip(self.learned(node));
+        tensors.filter(|(_, learned)| *learned).map(|(elements, _)| elements).collect()
     }
 }
