@@ -176,11 +176,11 @@ fn losses_in_python() {
     losses(|network, step, batch| self::told_by(&worker, network, step, batch));
 }
 
-/// Networks x optimizers x precisions x what is trained x passes and segments x batch sizes, of which every eleventh, a stride that meets all of each.
+/// Networks x optimizers x precisions x what is trained x passes and segments x batch sizes, of which every seventh, a stride that meets all of each.
 #[test]
-#[ignore = "takes an hour; run with: cargo test -p perf4sight-worker grid_of_steps -- --ignored --nocapture"]
+#[ignore = "takes ten minutes; run with: cargo test -p perf4sight-worker grid_of_steps -- --ignored --nocapture"]
 fn grid_of_steps() {
-    grid(&worker(), 11);
+    grid(&worker(), 7);
 }
 
 /// The same, fewer, as the first Python with PyTorch runs them.
