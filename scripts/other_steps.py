@@ -3,9 +3,11 @@
 
     python3 scripts/other_steps.py FINGERPRINT FOLDER/NETWORK.onnx ...
 
-Compared is by what factor a step takes longer or shorter than the published one: the machine's speed of the day cancels.
+Compared is by what factor a step takes longer or shorter than the published one, as the median of three turns that time both
+one after the other: the machine's speed of the hour cancels, and one disturbed turn does not count.
 """
 import json
+import statistics
 import subprocess
 import sys
 
@@ -32,12 +34,16 @@ def answered(command, step):
 
 def measured(network, batch, step):
     """Milliseconds of a step, cut where perf4sight cuts it."""
-    cuts = answered(["inspect", network, "--stage", "training"], step)["cuts"]
+    cuts = answered(["inspect", network, "--stage", "training", "--bs", str(batch)], step)["cuts"]
     rule = {"minimum": 3, "minimum_seconds": 1.0, "spread": 0.02, "maximum_seconds": 4.0}
     request = dict(protocol=2, place="cpu", threads=1, mem_limit=None, seed=0, task="step", network=network, stage="training",
                    batch=batch, latency=True, memory=False, layers=False, steps=rule, cuts=cuts, **step)
     reply = subprocess.run([WORKER], input=json.dumps(request) + "\n", stdout=subprocess.PIPE, universal_newlines=True)
     return json.loads(reply.stdout)["latency"]["median"]
+
+
+def measured_factor(network, batch, step):
+    return statistics.median(measured(network, batch, step) / measured(network, batch, {}) for _ in range(3))
 
 
 def predicted(fingerprint, network, batch, step):
@@ -51,9 +57,9 @@ def main():
     errors = {}
     for network in networks:
         for batch in BATCHES:
-            published = measured(network, batch, {}), predicted(fingerprint, network, batch, {})
+            published = predicted(fingerprint, network, batch, {})
             for step in STEPS:
-                factors = measured(network, batch, step) / published[0], predicted(fingerprint, network, batch, step) / published[1]
+                factors = measured_factor(network, batch, step), predicted(fingerprint, network, batch, step) / published
                 name = ", ".join("%s = %s" % pair for pair in step.items())
                 error = 100 * (factors[1] / factors[0] - 1)
                 errors.setdefault(name, []).append(abs(error))
