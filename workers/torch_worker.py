@@ -149,7 +149,7 @@ class Graph(object):
                 graph = message(message(file.read())[7][0])
             given = [declared(one) for one in graph[11]]
             self.nodes = joined([Node(one) for one in graph[1]])
-            self.output, self.result, _ = declared(graph[12][0])
+            self.outputs = [declared(one) for one in graph[12]]  # name, dimensions, type
         except OSError as problem:
             raise Refused("%s cannot be read: %s" % (path, problem.strerror))
         except (KeyError, IndexError, ValueError, struct.error):
@@ -162,8 +162,8 @@ class Graph(object):
             raise Refused("%s has operations that cannot run: %s" % (path, ", ".join(unknown)))
         if not self.inputs:
             raise Refused("%s is no network as perf4sight writes them" % path)
-        self.uses = {self.output: 1}
-        for name in (name for node in self.nodes for name in node.inputs):
+        self.uses = {}
+        for name in [name for node in self.nodes for name in node.inputs] + [name for name, _, _ in self.outputs]:
             self.uses[name] = self.uses.get(name, 0) + 1
 
 
@@ -316,7 +316,7 @@ class Segment(object):
         self.nodes, self.again = nodes, again  # whether it keeps its inputs alone, and runs again in backward
         made = {name for node in nodes for name in node.outputs}
         names = [name for node in nodes for name in node.inputs if name and name not in graph.weights and name not in made]
-        later = {name for node in behind for name in node.inputs} | {graph.output}
+        later = {name for node in behind for name in node.inputs} | {name for name, _, _ in graph.outputs}
         self.reads = list(dict.fromkeys(names))
         self.gives = [name for node in nodes for name in node.outputs if name in later]
         self.last = [name for name in self.reads if name not in later]
@@ -370,7 +370,7 @@ class Network(object):
                 results = self.run(segment, watch, given)
             values.update(zip(segment.gives, results))
             del given, results
-        return values[self.graph.output]
+        return [values[name] for name, _, _ in self.graph.outputs]
 
     def again(self, segment, watch, *given):
         return self.run(segment, watch, dict(zip(segment.reads, given)))
@@ -828,7 +828,8 @@ class Step(object):
         self.batch = {name: filled(graph, name, batch, device, self.network.numbers) for name in graph.inputs}
         if self.training:
             self.squares = setting(request, "loss", ("cross_entropy", "mean_squared_error"), "cross_entropy") == "mean_squared_error"
-            self.targets = self.targets_of(graph.result[1:], batch, device)
+            self.compared = [place for place, (_, _, kind) in enumerate(graph.outputs) if kind == torch.float32]
+            self.targets = [self.targets_of(graph.outputs[place][1][1:], batch, device) for place in self.compared]
             self.optimizer = OPTIMIZERS[setting(request, "optimizer", OPTIMIZERS, "sgd")](self.network.parameters)
             self.frees = setting(request, "zero_grad", ("keep", "free"), "keep") == "free"
             self.scaler = scaler(request, device)
@@ -846,11 +847,11 @@ class Step(object):
         raise RuntimeError("after %d steps gradients are still no numbers in half precision" % self.MOST_LEFT_OUT)
 
     def targets_of(self, result, batch, device):
-        """What the result is compared with: as many numbers, or classes at its places."""
+        """What a result is compared with: as many numbers, or classes at its places."""
         if self.squares:
             return torch.rand([batch] + result, dtype=self.network.numbers, device=device)
         # Classes lie on the first axis, those of a sequence on the last: the rule of crates/step/src/network/graph.rs.
-        classes = result.pop(1 if len(result) == 2 else 0)
+        classes = result.pop(1 if len(result) == 2 else 0) if result else 1
         return torch.randint(classes, [batch] + result, device=device)
 
     def run(self, watch=lambda: None):
@@ -891,13 +892,20 @@ class Step(object):
         return loss
 
     def loss(self, samples, watch):
-        result = self.network.forward({name: batch[:samples] for name, batch in self.batch.items()}, watch)
-        classes = self.targets[:samples]
+        """The losses of all results that are numbers, one after the other, and their sum."""
+        results = self.network.forward({name: batch[:samples] for name, batch in self.batch.items()}, watch)
+        total = None
+        for place, targets in zip(self.compared, self.targets):
+            loss = self.loss_of(results[place], targets[:samples])
+            total = loss if total is None else total + loss
+        return total
+
+    def loss_of(self, result, targets):
         if self.squares:
-            return functional.mse_loss(result, classes)
+            return functional.mse_loss(result, targets)
         if result.dim() == 3:  # of a sequence every place counts as a sample
-            result, classes = result.flatten(0, 1), classes.flatten()
-        return functional.cross_entropy(result, classes)
+            result, targets = result.flatten(0, 1), targets.flatten()
+        return functional.cross_entropy(result.unsqueeze(1) if result.dim() == 1 else result, targets)
 
 
 def setting(request, key, known, published):

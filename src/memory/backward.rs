@@ -3,7 +3,7 @@
 use super::amount::Amount;
 use super::event::{Phase, Role, TensorId};
 use super::rule::Move;
-use super::step::{Kept, Loss, Steps, Tape, give_back};
+use super::step::{Kept, Steps, Tape, give_back};
 use crate::network::NodeId;
 use crate::platform::Gradients;
 
@@ -12,14 +12,15 @@ type Waiting = Vec<Option<TensorId>>;
 
 impl Steps<'_> {
     /// The whole of it; what is saved is let go node by node.
-    pub fn backward(&mut self, tape: Tape, loss: &Loss) {
+    pub fn backward(&mut self, tape: Tape, losses: Vec<(NodeId, Kept)>) {
         let network = self.plan.network;
         // The loss's own gradient, a 1, is held by the call until all is done (torch/csrc/autograd/autograd.cpp).
         let seed = self.gradient(self.plan.number(), network.output());
-        let of_result = self.loss_backward(loss);
         let mut waiting: Waiting = vec![None; network.nodes().len()];
-        waiting[network.output().index()] = Some(of_result);
-        // What was recorded last runs first (torch/csrc/autograd/engine.cpp, sequence numbers).
+        // What was recorded last runs first (torch/csrc/autograd/engine.cpp, sequence numbers): all losses before any operation.
+        for (output, kept) in losses.into_iter().rev() {
+            waiting[output.index()] = Some(self.loss_backward(output, kept));
+        }
         let Tape { mut saved, mut frames, .. } = tape;
         for (id, _) in network.iter().rev() {
             let gradient = waiting[id.index()].take();
@@ -40,11 +41,10 @@ impl Steps<'_> {
         self.recorder.allocate(amount, Role::ActivationGradients, node)
     }
 
-    /// From the loss to the network's result: through nll_loss, then through log_softmax; or through mse_loss.
-    fn loss_backward(&mut self, loss: &Loss) -> TensorId {
-        let output = self.plan.network.output();
-        let scores = self.plan.scores();
-        let of_result = match loss.kept {
+    /// From the loss of a result to that: through nll_loss, then through log_softmax; or through mse_loss.
+    fn loss_backward(&mut self, output: NodeId, kept: Kept) -> TensorId {
+        let scores = self.plan.scores(output);
+        let of_result = match kept {
             Kept::Classes { log_softmax, total_weight } => {
                 let of_log_softmax = self.gradient(scores, output);
                 self.recorder.release(total_weight);
@@ -59,7 +59,7 @@ impl Steps<'_> {
                 of_result
             }
         };
-        match self.plan.casts_result() {
+        match self.plan.casts_result(output) {
             true => self.cast_back(of_result, self.plan.gradient(output), (Role::ActivationGradients, output)),
             false => of_result,
         }

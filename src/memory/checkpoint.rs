@@ -1,7 +1,6 @@
 //! Segments that keep their inputs alone and run again in backward (torch/utils/checkpoint.py, without reentrance).
 
 use super::event::{Phase, TensorId};
-use super::rule::Saved;
 use super::step::Steps;
 use crate::network::{Node, NodeId};
 
@@ -60,15 +59,13 @@ impl Steps<'_> {
             }
         }
         // It stops as soon as the last node has noted what it reads.
-        if segment.nodes.contains(&again.end) && self.is_kept(again.end) {
-            let inputs = inputs(&plan.network.nodes()[again.end], &results);
-            let noted = plan.rules[again.end].saves.iter().filter_map(|saved| match *saved {
-                Saved::Input(index) => Some(inputs[index]),
-                // Segments run again without autocast alone (`Network::check_step`).
-                Saved::Cast(_) | Saved::Output => None,
-            });
-            saved[again.end] = noted.map(|tensor| self.recorder.hold(tensor)).collect();
+        if segment.nodes.contains(&again.end)
+            && self.is_kept(again.end)
+            && let Some((id, node)) = plan.network.iter().nth(again.end)
+        {
+            saved[again.end] = self.note(id, &inputs(node, &results));
         }
+        self.end_autocast();
         results.into_iter().flatten().for_each(|tensor| self.recorder.release(tensor));
     }
 

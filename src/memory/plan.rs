@@ -24,7 +24,7 @@ pub(super) struct Plan<'a> {
     pub tracked: Vec<bool>,
     /// Per node, whether training changes its weight and its bias.
     learned: Vec<[bool; 2]>,
-    /// How many times a node's result is read in forward; the network's result once more.
+    /// How many times a node's result is read in forward, the network's results once more.
     pub reads: Vec<usize>,
     /// What runs again in backward, in the order it runs.
     pub segments: Vec<Segment>,
@@ -53,8 +53,7 @@ impl<'a> Plan<'a> {
         });
         let rules: Vec<Rule> = operations.map(rule).collect();
         let users = users(network, &rules);
-        let mut reads: Vec<usize> = network.readers().iter().map(Vec::len).collect();
-        reads[network.output().index()] += 1;
+        let reads = network.uses();
         let segments = network.segments(cuts);
         let learned = network.nodes().iter().map(|node| network.learned(node)).collect();
         let kept = |index: &usize| network.is_kept(&network.nodes()[*index], tracked[*index]);
@@ -82,15 +81,15 @@ impl<'a> Plan<'a> {
         Amount::result(self.network.node(id), self.numbers[id.index()].result.bytes())
     }
 
-    /// Bytes of the network's result, or of its gradient, as the loss reads it: autocast casts it back (`cross_entropy_loss`; `log_softmax`
-    /// and `nll_loss` on CUDA).
-    pub fn scores(&self) -> Amount {
-        Amount::tensor(self.network.output_shape(), self.step.precision.held().bytes())
+    /// Bytes of one of the network's results, or of its gradient, as the loss reads it: autocast casts it back (`cross_entropy_loss`;
+    /// `log_softmax` and `nll_loss` on CUDA).
+    pub fn scores(&self, output: NodeId) -> Amount {
+        Amount::tensor(&self.network.node(output).shape, self.step.precision.held().bytes())
     }
 
     /// Whether the loss reads a cast of it.
-    pub fn casts_result(&self) -> bool {
-        self.numbers[self.network.output().index()].result != self.step.precision.held()
+    pub fn casts_result(&self, output: NodeId) -> bool {
+        self.numbers[output.index()].result != self.step.precision.held()
     }
 
     /// Bytes of the loss.

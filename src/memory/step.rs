@@ -25,6 +25,15 @@ pub(super) struct Steps<'a> {
     cast: Vec<Vec<Option<TensorId>>>,
 }
 
+impl Kept {
+    fn tensors(self) -> Vec<TensorId> {
+        match self {
+            Kept::Classes { log_softmax, total_weight } => vec![log_softmax, total_weight],
+            Kept::Result(read) => vec![read],
+        }
+    }
+}
+
 /// Gradients of a weight on their way: of how many of its users, and their sum where not all have given theirs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Given {
@@ -38,20 +47,21 @@ pub(super) struct Tape {
     pub saved: Vec<Vec<TensorId>>,
     /// The segments that run again.
     pub frames: Vec<Frame>,
-    pub result: TensorId,
+    /// The network's results, each by its node.
+    pub results: Vec<(NodeId, TensorId)>,
 }
 
-/// The loss and what backward needs of it.
+/// The loss, which is the sum of those of all results, and what backward needs of each that learns.
 pub(super) struct Loss {
     pub value: TensorId,
-    pub kept: Kept,
+    pub kept: Vec<(NodeId, Kept)>,
 }
 
-/// What a loss keeps for backward.
+/// What the loss of one result keeps for backward.
 pub(super) enum Kept {
     /// Cross-entropy: the logarithms of probabilities, and the sum of the weights of classes.
     Classes { log_softmax: TensorId, total_weight: TensorId },
-    /// Squared differences: the network's result as it was read.
+    /// Squared differences: the result as it was read.
     Result(TensorId),
 }
 
@@ -80,24 +90,28 @@ impl<'a> Steps<'a> {
             self.resident[id.index()] = Some(batch);
         }
         if self.plan.step.trains() {
-            self.recorder.allocate(self.targets(), Role::Activations, network.output());
+            for output in network.compared() {
+                self.recorder.allocate(self.targets(output), Role::Activations, output);
+            }
         }
     }
 
-    /// What the result is compared with.
-    fn targets(&self) -> Amount {
+    /// What a result is compared with.
+    fn targets(&self, output: NodeId) -> Amount {
         match self.plan.step.loss {
-            workload::Loss::CrossEntropy => Amount::per_sample(self.plan.network.labels().1.elements()).times(INDEX),
-            workload::Loss::MeanSquaredError => self.plan.scores(),
+            workload::Loss::CrossEntropy => {
+                Amount::per_sample(self.plan.network.labels(output).1.elements()).times(INDEX)
+            }
+            workload::Loss::MeanSquaredError => self.plan.scores(output),
         }
     }
 
     /// One step.
     pub fn step(&mut self) {
         if !self.plan.step.trains() {
-            let result = self.forward().result;
+            let results = self.forward().results;
             self.end_autocast();
-            return self.recorder.release(result);
+            return results.into_iter().for_each(|(_, result)| self.recorder.release(result));
         }
         if self.plan.step.zero_grad == ZeroGrad::Free {
             self.free_gradients();
@@ -115,16 +129,19 @@ impl<'a> Steps<'a> {
 
     /// Forward, loss and backward; gives what the program that runs them holds until they run again, or to the end of the step.
     fn pass(&mut self) -> Vec<TensorId> {
-        let tape = self.forward();
-        let loss = self.loss(tape.result);
+        let mut tape = self.forward();
+        let loss = self.loss(&tape.results);
         self.end_autocast();
-        let (held, result) = (self.plan.platform.framework.holds_result, tape.result);
-        if !held {
-            self.recorder.release(result);
+        let mut held = vec![loss.value];
+        for (_, result) in tape.results.drain(..) {
+            match self.plan.platform.framework.holds_result {
+                true => held.push(result),
+                false => self.recorder.release(result),
+            }
         }
         // Gradients that are kept are filled with zeros here, where they lie.
-        self.backward(tape, &loss);
-        [loss.value].into_iter().chain(held.then_some(result)).collect()
+        self.backward(tape, loss.kept);
+        held
     }
 
     fn forward(&mut self) -> Tape {
@@ -151,7 +168,8 @@ impl<'a> Steps<'a> {
             }
             self.leave(id, &mut frames);
         }
-        Tape { saved, frames, result: results[network.output().index()] }
+        let results = network.outputs().iter().map(|output| (*output, results[output.index()])).collect();
+        Tape { saved, frames, results }
     }
 
     /// One node's forward: its result and what backward keeps of it.
@@ -159,19 +177,36 @@ impl<'a> Steps<'a> {
         let weights = self.cast_weights(id);
         let inputs = self.cast_inputs(id, inputs);
         let (result, mut kept) = self.compute(id, &inputs);
-        let rule = &self.plan.rules[id.index()];
         if self.plan.step.trains() && self.plan.tracked[id.index()] {
-            kept.extend(rule.saves.iter().filter_map(|saved| {
-                let saved = match *saved {
-                    Saved::Input(index) => inputs[index],
-                    Saved::Cast(index) => weights[index]?,
-                    Saved::Output => result,
-                };
-                Some(self.recorder.hold(saved))
-            }));
+            kept.extend(self.keep(id, &inputs, &weights, Some(result)));
         }
         inputs.into_iter().chain(weights.into_iter().flatten()).for_each(|tensor| self.recorder.release(tensor));
         (result, kept)
+    }
+
+    /// What one node's forward keeps of what it reads, noted before it makes anything.
+    pub fn note(&mut self, id: NodeId, inputs: &[TensorId]) -> Vec<TensorId> {
+        let weights = self.cast_weights(id);
+        let inputs = self.cast_inputs(id, inputs);
+        let kept = self.keep(id, &inputs, &weights, None);
+        inputs.into_iter().chain(weights.into_iter().flatten()).for_each(|tensor| self.recorder.release(tensor));
+        kept
+    }
+
+    /// Holds what autograd saves of what a node reads and, where it ran, of its result.
+    fn keep(
+        &mut self,
+        id: NodeId,
+        inputs: &[TensorId],
+        weights: &[Option<TensorId>],
+        result: Option<TensorId>,
+    ) -> Vec<TensorId> {
+        let saved = self.plan.rules[id.index()].saves.iter().filter_map(|saved| match *saved {
+            Saved::Input(index) => Some(inputs[index]),
+            Saved::Cast(index) => weights[index],
+            Saved::Output => result,
+        });
+        saved.map(|tensor| self.recorder.hold(tensor)).collect()
     }
 
     /// The weights of a node in the numbers that it reads, where these are others: those that learn are cast once until autocast ends
@@ -214,7 +249,7 @@ impl<'a> Steps<'a> {
     }
 
     /// What was cast of weights goes, but for what backward needs.
-    fn end_autocast(&mut self) {
+    pub fn end_autocast(&mut self) {
         let cast = self.cast.iter_mut().flatten().filter_map(Option::take);
         cast.for_each(|tensor| self.recorder.release(tensor));
     }
@@ -250,12 +285,41 @@ impl<'a> Steps<'a> {
         (result, kept)
     }
 
-    /// The loss of the network's result, which autocast casts back where it is in fewer bits.
-    fn loss(&mut self, result: TensorId) -> Loss {
+    /// The losses of all results, one after the other, and their sum; that of one pass of several is divided.
+    fn loss(&mut self, results: &[(NodeId, TensorId)]) -> Loss {
+        let number = self.plan.number();
+        let (mut value, mut kept) = (None, Vec::new());
+        let plan = self.plan;
+        for output in plan.network.compared() {
+            let result = results.iter().find(|(node, _)| *node == output).map(|(_, result)| *result);
+            let (loss, keeps) = self.loss_of(output, result.expect("what is compared is one of the results"));
+            value = Some(match value {
+                Some(sum) => self.combined(&[sum, loss], output),
+                None => loss,
+            });
+            match self.plan.tracked[output.index()] {
+                true => kept.push((output, keeps)),
+                false => keeps.tensors().into_iter().for_each(|tensor| self.recorder.release(tensor)),
+            }
+        }
         let output = self.plan.network.output();
+        let value = value.unwrap_or_else(|| self.recorder.allocate(number, Role::Activations, output));
+        let value = if self.plan.step.accumulate.passes() > 1 { self.combined(&[value], output) } else { value };
+        Loss { value, kept }
+    }
+
+    /// One number made of others, which go.
+    fn combined(&mut self, numbers: &[TensorId], output: NodeId) -> TensorId {
+        let made = self.recorder.allocate(self.plan.number(), Role::Activations, output);
+        numbers.iter().for_each(|number| self.recorder.release(*number));
+        made
+    }
+
+    /// The loss of one result, which autocast casts back where it is in fewer bits.
+    fn loss_of(&mut self, output: NodeId, result: TensorId) -> (TensorId, Kept) {
         self.recorder.begin(Phase::Loss, output);
-        let scores = self.plan.scores();
-        let read = match self.plan.casts_result() {
+        let scores = self.plan.scores(output);
+        let read = match self.plan.casts_result(output) {
             true => self.recorder.allocate(scores, Role::Activations, output),
             false => self.recorder.hold(result),
         };
@@ -266,21 +330,14 @@ impl<'a> Steps<'a> {
                 let log_softmax = allocate(scores);
                 let (value, total_weight) = (allocate(self.plan.number()), allocate(self.plan.number()));
                 self.recorder.release(read);
-                Loss { value, kept: Kept::Classes { log_softmax, total_weight } }
+                (value, Kept::Classes { log_softmax, total_weight })
             }
             // The squares of all differences, then their mean, whose tensor was made as large as they are and keeps that (mse_loss of
-            // aten/src/ATen/native/BinaryOps.cpp); the loss of one pass of several is divided, and a number of its own.
+            // aten/src/ATen/native/BinaryOps.cpp).
             workload::Loss::MeanSquaredError => {
                 let (mean, squares) = (allocate(scores), allocate(scores));
                 self.recorder.release(squares);
-                let value = match self.plan.step.accumulate.passes() {
-                    1 => mean,
-                    _ => {
-                        self.recorder.release(mean);
-                        self.recorder.allocate(self.plan.number(), Role::Activations, output)
-                    }
-                };
-                Loss { value, kept: Kept::Result(read) }
+                (mean, Kept::Result(read))
             }
         }
     }

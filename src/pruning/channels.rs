@@ -55,8 +55,10 @@ pub(super) fn follow(network: &Network, keeps: impl Fn(&str) -> bool) -> Followe
         follower.tensors.push(tensor);
         follower.tie_shared(node);
     }
-    let result = follower.ids(network.output());
-    follower.union.fix(&result, Reason::Result);
+    for output in network.outputs() {
+        let result = follower.ids(*output);
+        follower.union.fix(&result, Reason::Result);
+    }
     network.iter().filter(|(_, node)| keeps(&node.name)).for_each(|(id, node)| follower.keep(id, node));
     Followed { tensors: follower.tensors, union: follower.union }
 }

@@ -22,7 +22,8 @@ pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Resu
         }
         ids.push(new);
     }
-    Ok(builder.finish(ids[network.output().index()]).folded(network.is_folded()))
+    let outputs: Vec<NodeId> = network.outputs().iter().map(|output| ids[output.index()]).collect();
+    Ok(builder.finish_with(&outputs).folded(network.is_folded()))
 }
 
 struct Left<'a> {

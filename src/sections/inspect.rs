@@ -63,7 +63,8 @@ impl Verb for Inspect {
                 "cuts": cuts,
                 "batch": self.workload.batch,
                 "input": network.input_shape().dims(),
-                "inputs": inputs(&network),
+                "inputs": tensors(network.inputs().map(|(_, node, _)| node)),
+                "outputs": tensors(network.outputs().iter().map(|output| network.node(*output))),
                 "classes": network.classes(),
                 "layers": layers.to_json(),
                 "totals": totals.to_json()[0],
@@ -125,12 +126,11 @@ impl Sheets<'_> {
     }
 }
 
-/// What it reads: name, one sample, elements.
-fn inputs(network: &Network) -> Vec<Value> {
-    let inputs = network.inputs().map(
-        |(_, node, input)| json!({ "name": node.name, "shape": input.shape.dims(), "element": input.element.name() }),
-    );
-    inputs.collect()
+/// What it reads or gives: name, one sample, elements.
+fn tensors<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<Value> {
+    let told =
+        nodes.map(|node| json!({ "name": node.name, "shape": node.shape.dims(), "element": node.element.name() }));
+    told.collect()
 }
 
 /// A network's costs at one workload.

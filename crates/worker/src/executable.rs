@@ -1,5 +1,6 @@
 //! A network with weights in libtorch, run node by node.
 
+use super::autocast::casting;
 use super::checkpoint::checkpointed;
 use super::ops::{Call, kind_of_number};
 use super::weights::WeightStore;
@@ -23,7 +24,7 @@ struct Parts {
     weights: WeightStore,
     step: Step,
     in_place: Vec<bool>,
-    /// How many inputs of other nodes each node is, and one more for the network's result.
+    /// How many times each node's result is read.
     uses: Vec<usize>,
 }
 
@@ -37,8 +38,7 @@ struct Results {
 impl Executable {
     /// The network with fresh weights on a device, in training or in evaluation mode, cut behind some of its nodes.
     pub fn new(network: &Network, step: Step, cuts: &[NodeId], device: Device) -> Result<Self, TchError> {
-        let mut uses: Vec<usize> = network.readers().iter().map(Vec::len).collect();
-        uses[network.output().index()] += 1;
+        let uses = network.uses();
         let weights = WeightStore::new(network, kind_of_number(step.precision.held()), device)?;
         let (segments, in_place) = (network.segments(cuts), network.in_place());
         let parts = Rc::new(Parts { network: network.clone(), weights, step, in_place, uses });
@@ -50,8 +50,8 @@ impl Executable {
         self.parts.weights.parameters()
     }
 
-    /// The network's result for a batch of its inputs, in the order they stand.
-    pub fn forward(&self, batch: &[Tensor]) -> Result<Tensor, TchError> {
+    /// The network's results for a batch of its inputs, both in the order they stand.
+    pub fn forward(&self, batch: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
         self.forward_watched(batch, |_| Ok(()))
     }
 
@@ -61,7 +61,7 @@ impl Executable {
         &self,
         batch: &[Tensor],
         mut ran: impl FnMut(&Tensor) -> Result<(), TchError>,
-    ) -> Result<Tensor, TchError> {
+    ) -> Result<Vec<Tensor>, TchError> {
         let parts = &self.parts;
         let inputs = parts.network.inputs().map(|(id, _, _)| id).zip(batch.iter().map(Tensor::shallow_clone));
         let mut results = Results::new(parts, inputs, batch.first().map_or(1, |first| first.size()[0]));
@@ -73,16 +73,18 @@ impl Executable {
             done = segment.nodes.end;
         }
         parts.run(done..parts.network.nodes().len(), &mut results, &mut ran)?;
-        Ok(results.read(parts.network.output()))
+        Ok(parts.network.outputs().iter().map(|output| results.read(*output)).collect())
     }
 
-    /// What runs a segment once more, holding what it reads.
+    /// What runs a segment once more, holding what it reads: under an autocast of its own, as the forward's is over by then.
     fn again(&self, segment: &Segment, results: &Results) -> impl Fn() -> Result<(), TchError> + use<> {
         let (parts, nodes, samples) = (Rc::clone(&self.parts), segment.nodes.clone(), results.samples);
+        let (precision, device) = (parts.step.precision, self.device);
         let held: Vec<(NodeId, Tensor)> = segment.reads.iter().map(|id| (*id, results.look(*id))).collect();
         move || {
             let held = held.iter().map(|(id, tensor)| (*id, tensor.shallow_clone()));
-            parts.run(nodes.clone(), &mut Results::new(&parts, held, samples), &mut |_: &Tensor| Ok(()))
+            let mut results = Results::new(&parts, held, samples);
+            casting(precision, device, || parts.run(nodes.clone(), &mut results, &mut |_: &Tensor| Ok(())))
         }
     }
 }
@@ -193,7 +195,7 @@ mod tests {
         let batch = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0]).view([1, 1, 2, 2]);
         // Around the image come a row of zeros above and a column behind:  0 0 0 / 1 2 0 / 3 4 0.
         // Sums over 2x2 plus a bias of 1: 4 3 / 11 7. Clipped at 6: 4 3 / 6 6. Largest 6, mean 4.75, sum plus bias 11.75.
-        assert_eq!(values(&executable.forward(&[batch]).unwrap()), [11.75]);
+        assert_eq!(values(&executable.forward(&[batch]).unwrap()[0]), [11.75]);
     }
 
     #[test]
@@ -300,8 +302,10 @@ mod tests {
         let batch = |dims: &[usize]| [&[2], sizes(dims).as_slice()].concat();
         let input =
             Tensor::rand(batch(network.input_shape().dims()), (tch::Kind::Float, Device::Cpu)).set_requires_grad(true);
-        let output =
-            executable.forward(&[input]).unwrap_or_else(|error| panic!("{:?}: {error}", network.nodes()[1].op));
+        let output = executable
+            .forward(&[input])
+            .unwrap_or_else(|error| panic!("{:?}: {error}", network.nodes()[1].op))
+            .remove(0);
         assert_eq!(output.size(), batch(network.output_shape().dims()), "{:?}", network.nodes()[1].op);
         let flows = network.facts(network.node(network.output())).gradient != Gradient::Ends;
         assert_eq!(output.requires_grad(), flows, "{:?}", network.nodes()[1].op);
@@ -321,7 +325,7 @@ mod tests {
         let executable = Executable::new(&network, Step::published(Stage::Inference), &[], Device::Cpu).unwrap();
         fill(&executable, 2.0);
         // 5 x 2 + 2, then times 2.
-        assert_eq!(values(&executable.forward(&[Tensor::from_slice(&[5f32]).view([1, 1])]).unwrap()), [24.0]);
+        assert_eq!(values(&executable.forward(&[Tensor::from_slice(&[5f32]).view([1, 1])]).unwrap()[0]), [24.0]);
     }
 
     #[test]

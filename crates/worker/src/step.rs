@@ -26,8 +26,8 @@ pub(super) struct Step {
 
 struct Training {
     loss: Loss,
-    /// What the result is compared with.
-    targets: Tensor,
+    /// What results are compared with, each by its place among them.
+    targets: Vec<(usize, Tensor)>,
     optimizer: COptimizer,
     zero_grad: ZeroGrad,
     /// Passes forward and backward a step.
@@ -110,11 +110,11 @@ impl Step {
         let mut tape = Tape::new();
         let batch = training.batch(&self.batch, pass)?;
         let loss = casting(self.precision, self.device, || {
-            let output = self.executable.forward_watched(&batch, |result| {
+            let results = self.executable.forward_watched(&batch, |result| {
                 tape.record(result)?;
                 watch.forward()
             })?;
-            training.loss(&output)
+            training.loss(&results)
         })?;
         let loss = training.scaled(&training.of_all_passes(loss)?)?;
         tape.record(&loss)?;
@@ -149,16 +149,19 @@ impl Training {
         let mut optimizer = created(optimizer)?;
         executable.parameters().try_for_each(|parameter| optimizer.add_parameters(parameter, 0))?;
         let samples = accumulate.samples(batch);
-        let targets = match loss {
+        let targets = |output: NodeId| match loss {
             Loss::CrossEntropy => {
-                let (classes, places) = network.labels();
-                Tensor::f_randint(classes as i64, batch_of(samples, places.dims()), (Kind::Int64, device))?
+                let (classes, places) = network.labels(output);
+                Tensor::f_randint(classes as i64, batch_of(samples, places.dims()), (Kind::Int64, device))
             }
             Loss::MeanSquaredError => {
-                let shape = batch_of(samples, network.output_shape().dims());
-                Tensor::f_rand(shape, (kind_of_number(precision.held()), device))?
+                let shape = batch_of(samples, network.node(output).shape.dims());
+                Tensor::f_rand(shape, (kind_of_number(precision.held()), device))
             }
         };
+        let place = |output| network.outputs().iter().position(|other| *other == output);
+        let compared = network.compared().filter_map(|output| Some((place(output)?, output)));
+        let targets = compared.map(|(place, output)| Ok((place, targets(output)?))).collect::<Result<_, TchError>>()?;
         let (scaler, passes) = (Scaler::new(precision, device)?, accumulate.passes());
         Ok(Training { loss, targets, optimizer, zero_grad, passes, samples: batch, scaler })
     }
@@ -204,14 +207,25 @@ impl Training {
         }
     }
 
-    fn loss(&self, output: &Tensor) -> Result<Tensor, TchError> {
+    /// The losses of all results, one after the other, and their sum.
+    fn loss(&self, results: &[Tensor]) -> Result<Tensor, TchError> {
+        let mut sum: Option<Tensor> = None;
+        for (place, targets) in &self.targets {
+            let loss = self.loss_of(&results[*place], targets)?;
+            sum = Some(sum.map_or_else(|| Ok(loss.shallow_clone()), |sum| sum.f_add(&loss))?);
+        }
+        sum.ok_or_else(|| TchError::Torch("the network gives no numbers that a loss can be of".into()))
+    }
+
+    fn loss_of(&self, output: &Tensor, targets: &Tensor) -> Result<Tensor, TchError> {
         const IGNORED_CLASS: i64 = -100; // PyTorch's default
-        let targets = first(&self.targets, output.size()[0])?;
+        let targets = first(targets, output.size()[0])?;
         if self.loss == Loss::MeanSquaredError {
             return output.f_mse_loss(&targets, Reduction::Mean);
         }
         // Of a sequence every place counts as a sample, as PyTorch's users write it for words.
         let (output, classes) = match output.dim() {
+            1 => (output.f_unsqueeze(1)?, targets),
             3 => (output.f_flatten(0, 1)?, targets.f_flatten(0, -1)?),
             _ => (output.shallow_clone(), targets),
         };
@@ -279,6 +293,23 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_is_the_sum_of_those_of_all_results() {
+        let mut builder = NetworkBuilder::new("two", Shape::new([1]));
+        let linear = |out_features| Op::Linear(Linear { out_features, bias: false });
+        let [first, second] = [2, 4].map(|width| (format!("of_{width}"), linear(width)));
+        let first = builder.add(first.0, first.1, &[builder.input()]).unwrap();
+        let second = builder.add(second.0, second.1, &[builder.input()]).unwrap();
+        let network = builder.finish_with(&[second, first]);
+        let step = Step::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
+        tch::no_grad(|| step.executable.parameters().for_each(|weight| drop(weight.shallow_clone().fill_(0.5))));
+        let results = step.executable.forward(&step.batch).unwrap();
+        assert_eq!(results.iter().map(Tensor::size).collect::<Vec<_>>(), [[1, 4], [1, 2]]);
+        // Equal logits, whatever class is the true one: ln 4 + ln 2.
+        let loss = f64::try_from(step.training.unwrap().loss(&results).unwrap()).unwrap();
+        assert!((loss - 8f64.ln()).abs() < 1e-6, "{loss}");
+    }
+
+    #[test]
     fn differentiating_one_operation_at_a_time_gives_the_gradients_of_the_whole() {
         tch::set_num_threads(1);
         // Forks and sums, in-place activations, concatenations, depthwise convolutions, a bias that is broadcast.
@@ -317,7 +348,7 @@ mod tests {
                     let pairs = other.executable.parameters().zip(whole.executable.parameters());
                     let pairs = pairs.chain(other.batch.iter().zip(&whole.batch));
                     pairs.for_each(|(other, whole)| other.shallow_clone().copy_(whole));
-                    let targets = |step: &Step| step.training.as_ref().unwrap().targets.shallow_clone();
+                    let targets = |step: &Step| step.training.as_ref().unwrap().targets[0].1.shallow_clone();
                     targets(other).copy_(&targets(&whole));
                 }
             });
@@ -381,7 +412,7 @@ mod tests {
         let mut step = Step::new(&network, Workload::published(Stage::Training, 1), &[], Device::Cpu).unwrap();
         tch::no_grad(|| {
             drop(step.batch[0].fill_(2.0));
-            drop(step.training.as_mut().unwrap().targets.fill_(0));
+            drop(step.training.as_mut().unwrap().targets[0].1.fill_(0));
             step.executable.parameters().for_each(|weight| drop(weight.shallow_clone().fill_(0.5)));
         });
         (0..2).try_for_each(|_| step.run()).unwrap();

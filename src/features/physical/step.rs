@@ -46,7 +46,7 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
     }
     if step.trains() {
         kernels.extend(again(network, &cuts, &asked, &kernels));
-        kernels.extend(loss(network, step, held));
+        kernels.extend(losses(network, step, held));
         repeat(&mut kernels, step.accumulate);
     }
     kernels
@@ -153,26 +153,28 @@ fn tensors_of(loss: Loss) -> f64 {
     }
 }
 
-/// The loss and its gradient.
-fn loss(network: &Network, step: Step, held: f64) -> Vec<Kernel> {
+/// The loss of every result that has one, and its gradient.
+fn losses(network: &Network, step: Step, held: f64) -> impl Iterator<Item = Kernel> {
     let element = step.precision.held().bytes() as f64;
-    let kernel = Kernel {
-        node: network.output(),
-        class: Class::Loss,
-        pass: Pass::Loss,
-        product: None,
-        filter: None,
-        element,
-        traffic: Amount::per_sample(tensors_of(step.loss) * element * network.output_shape().elements() as f64),
-        windows: Amount::default(),
-        access: Access::Contiguous,
-        result: Amount::default(),
-        images: images(network.output_shape()),
-        row: 0.0,
-        function: None,
-        held,
-        launches: 4.0,
-        repeats: 1.0,
-    };
-    vec![kernel]
+    network.compared().map(move |node| {
+        let result = &network.node(node).shape;
+        Kernel {
+            node,
+            class: Class::Loss,
+            pass: Pass::Loss,
+            product: None,
+            filter: None,
+            element,
+            traffic: Amount::per_sample(tensors_of(step.loss) * element * result.elements() as f64),
+            windows: Amount::default(),
+            access: Access::Contiguous,
+            result: Amount::default(),
+            images: images(result),
+            row: 0.0,
+            function: None,
+            held,
+            launches: 4.0,
+            repeats: 1.0,
+        }
+    })
 }

@@ -126,13 +126,13 @@ impl Network {
         }
     }
 
-    /// The nodes behind which the network may be cut.
+    /// The nodes behind which the network may be cut. What it gives is held for the loss wherever it is cut.
     fn places_to_cut(&self) -> Vec<NodeId> {
         let (readers, in_place, tracked) = (self.readers(), self.in_place(), self.gradients());
         let counts = |id: NodeId, node: &Node| tracked[id.index()] && !matches!(node.op, Op::Parameter(_));
         // How many of the results so far somebody reads later, and whether one of them will be overwritten.
         let (mut crossing, mut places) = (Vec::<NodeId>::new(), Vec::new());
-        for (id, node) in self.iter().filter(|(id, _)| *id != self.output()) {
+        for (id, node) in self.iter() {
             crossing.push(id);
             crossing.retain(|crossing| readers[crossing.index()].last().is_some_and(|last| *last > id));
             let carried = crossing.iter().filter(|crossing| counts(**crossing, self.node(**crossing))).count();

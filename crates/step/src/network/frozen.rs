@@ -2,7 +2,7 @@
 
 use super::graph::{Network, Node};
 use super::op::{Nature, Op};
-use crate::workload::{Checkpoint, FrozenNormalisation, Step, Trainable};
+use crate::workload::{FrozenNormalisation, Step, Trainable};
 use perf4sight_conventions::error::{Error, Result};
 use std::borrow::Cow;
 
@@ -45,20 +45,12 @@ impl Network {
     /// Refuses a step that the network cannot take; one that trains nothing asks for nothing of the kind.
     ///
     /// # Errors
-    /// Nothing of it would be trained, or all of it by patterns, it has too few places to be cut, or segments would run again under autocast.
+    /// Nothing of it would be trained, or all of it by patterns, or it has too few places to be cut.
     pub fn check_step(&self, step: Step) -> Result<()> {
         if !step.trains() {
             return Ok(());
         }
         self.check_trainable(step.trainable)?;
-        if step.checkpoint != Checkpoint::None && step.precision.autocast().is_some() {
-            let (checkpoint, precision) = (step.checkpoint, step.precision.name());
-            return Err(Error::config(format!(
-                "checkpoint = {checkpoint} is not known together with precision = {precision}"
-            ))
-            .expected("segments that run again without autocast: what it casts while they do is not simulated yet")
-            .help("leave one of the two out"));
-        }
         self.check_checkpoint(step.checkpoint)
     }
 
@@ -72,7 +64,8 @@ impl Network {
                 .expected("patterns that leave some of its weights as they are")
                 .help("write trainable = all for the step that changes them all"));
         }
-        if self.trained_in(trainable).gradients()[self.output().index()] {
+        let gradients = self.trained_in(trainable).gradients();
+        if self.compared().any(|output| gradients[output.index()]) {
             return Ok(());
         }
         let names: Vec<&str> =

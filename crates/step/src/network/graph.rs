@@ -58,9 +58,9 @@ impl Node {
     }
 }
 
-/// The layer graph of a network: tensors in, one image in most, one tensor out, weights as shapes only.
+/// The layer graph of a network: tensors in and out, one image and one vector in most, weights as shapes only.
 ///
-/// Nodes stand in the order they run, the network's own inputs first; the result depends on every one of them but perhaps on inputs.
+/// Nodes stand in the order they run, the network's own inputs first; a result depends on every one of them but perhaps on inputs.
 ///
 /// ```
 /// use perf4sight_step::network::{Conv, NetworkBuilder, Op, Shape, Window};
@@ -76,7 +76,8 @@ impl Node {
 pub struct Network {
     name: String,
     nodes: Vec<Node>,
-    output: NodeId,
+    /// None of them twice, and at least one.
+    outputs: Vec<NodeId>,
     folded: bool,
 }
 
@@ -125,9 +126,19 @@ impl Network {
         &self.nodes[id.0]
     }
 
-    /// The node that gives the result.
+    /// The nodes that give its results, in the order their file has them: auxiliary heads and the levels of a pyramid are results of their own.
+    pub fn outputs(&self) -> &[NodeId] {
+        &self.outputs
+    }
+
+    /// The node that gives the result, of several the first.
     pub fn output(&self) -> NodeId {
-        self.output
+        self.outputs[0]
+    }
+
+    /// The results that a training step has a loss of: all that are numbers.
+    pub fn compared(&self) -> impl DoubleEndedIterator<Item = NodeId> {
+        self.outputs.iter().copied().filter(|output| self.node(*output).element == Element::Number)
     }
 
     /// The nodes that are its inputs, in the order their file has them; there is at least one.
@@ -157,9 +168,9 @@ impl Network {
         &self.nodes[0].shape
     }
 
-    /// One sample of the result.
+    /// One sample of the result, of several the first.
     pub fn output_shape(&self) -> &Shape {
-        &self.node(self.output).shape
+        &self.node(self.output()).shape
     }
 
     /// Classes told apart: length of the result's last axis.
@@ -167,10 +178,10 @@ impl Network {
         self.output_shape().dims().last().copied().unwrap_or(1)
     }
 
-    /// What a training step's loss tells apart: so many classes, at places of this shape for one sample. The classes of a vector and of an image
+    /// What a loss of a result tells apart: so many classes, at places of this shape for one sample. The classes of a vector and of an image
     /// lie on the first axis, as channels; those of a sequence, such as the words that may come next, on the last.
-    pub fn labels(&self) -> (usize, Shape) {
-        let mut places = self.output_shape().dims().to_vec();
+    pub fn labels(&self, output: NodeId) -> (usize, Shape) {
+        let mut places = self.node(output).shape.dims().to_vec();
         let classes = match places.len() {
             0 => 1,
             2 => places.remove(1),
@@ -187,6 +198,13 @@ impl Network {
     /// Shape of one sample of the `index`-th input of a node.
     pub fn input_of(&self, node: &Node, index: usize) -> &Shape {
         &self.node(node.inputs[index]).shape
+    }
+
+    /// For every node, how many times its result is read: by other nodes, and once where it is a result of the network.
+    pub fn uses(&self) -> Vec<usize> {
+        let mut uses: Vec<usize> = self.readers().iter().map(Vec::len).collect();
+        self.outputs.iter().for_each(|output| uses[output.0] += 1);
+        uses
     }
 
     /// For every node, the nodes that read it, in the order they run.
@@ -355,13 +373,18 @@ impl NetworkBuilder {
     }
 
     /// The finished network, whose result is `output`; what the result does not depend on is dropped.
-    pub fn finish(mut self, output: NodeId) -> Network {
+    pub fn finish(self, output: NodeId) -> Network {
+        self.finish_with(&[output])
+    }
+
+    /// The same with several results, of which there is at least one.
+    pub fn finish_with(mut self, outputs: &[NodeId]) -> Network {
         for index in 0..self.nodes.len() {
             let plain =
                 self.nodes[index].shares.is_some() || self.nodes[index].trained == Some(self.weights_of(NodeId(index)));
             self.nodes[index].trained.take_if(|_| plain);
         }
-        let alive = self.ancestors(output);
+        let alive = self.ancestors(outputs);
         let mut moved: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut heir: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         let mut nodes: Vec<Node> = Vec::new();
@@ -378,13 +401,19 @@ impl NetworkBuilder {
             heir[owner].get_or_insert(new);
             nodes.push(node);
         }
-        Network { name: self.name, nodes, output: moved[output.0].unwrap_or(NodeId(0)), folded: false }
+        let mut results: Vec<NodeId> = Vec::with_capacity(outputs.len());
+        for result in outputs.iter().filter_map(|output| moved[output.0]) {
+            if !results.contains(&result) {
+                results.push(result);
+            }
+        }
+        Network { name: self.name, nodes, outputs: results, folded: false }
     }
 
-    /// For every node, whether `output` depends on it; inputs count in any case.
-    fn ancestors(&self, output: NodeId) -> Vec<bool> {
+    /// For every node, whether one of `outputs` depends on it; inputs count in any case.
+    fn ancestors(&self, outputs: &[NodeId]) -> Vec<bool> {
         let mut alive = vec![false; self.nodes.len()];
-        alive[output.0] = true;
+        outputs.iter().for_each(|output| alive[output.0] = true);
         for (i, node) in self.nodes.iter().enumerate().rev() {
             alive[i] |= matches!(node.op, Op::Input(_));
             if alive[i] {

@@ -21,7 +21,7 @@ impl Network {
         let readers = self.readers();
         let overwrites = |input: NodeId| {
             readers[input.index()].len() == 1
-                && input != self.output()
+                && !self.outputs().contains(&input)
                 && self.facts(self.node(input)).storage == Storage::Own
         };
         let rectifier = |op: &Op| matches!(op, Op::Activation(Activation::Relu | Activation::Relu6));

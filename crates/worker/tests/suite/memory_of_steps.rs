@@ -4,7 +4,9 @@ use crate::conformance::python_worker;
 use crate::memory_on_cpu::{Pair, check, compare, compare_by, counting, worker};
 use perf4sight::device::hardware::Hardware;
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Activation, Conv, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window};
+use perf4sight::network::{
+    Activation, Binary, Conv, Interpolation, Linear, Network, NetworkBuilder, Op, Shape, Window,
+};
 use perf4sight::workload::{
     Accumulate, Checkpoint, FrozenNormalisation, Loss, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad,
 };
@@ -98,6 +100,22 @@ fn segments_that_run_again_take_what_is_simulated() {
     check(&pairs);
 }
 
+/// A segment runs again under an autocast of its own, which casts its weights once more.
+#[test]
+fn segments_that_run_again_under_autocast_take_what_is_simulated() {
+    let mut pairs = Vec::new();
+    for name in ["resnet18", "squeezenet", "mobilenetv2"] {
+        let network = zoo::build(name, Dataset::Cifar10).unwrap();
+        for checkpoint in [Checkpoint::Segments(4), Checkpoint::EveryBlock] {
+            for step in [part("all"), part("last 10"), Step { accumulate: Accumulate::new(4).unwrap(), ..part("all") }]
+            {
+                pairs.push(told(&network, Step { precision: Precision::AmpBf16, checkpoint, ..step }, 16));
+            }
+        }
+    }
+    check(&pairs);
+}
+
 /// Steps that compute in bfloat16, under autocast and with weights in it: all of the network trained or its end, in one pass or several.
 #[test]
 fn brain_floats_take_what_is_simulated() {
@@ -129,7 +147,7 @@ fn segmentation() -> Network {
     builder.finish(wide)
 }
 
-/// A vector of classes and an auxiliary one before it, one behind the other.
+/// A vector of classes and an auxiliary one before it, each with a loss of its own.
 fn two_headed() -> Network {
     let mut builder = NetworkBuilder::new("two_headed", Shape::new([3, 32, 32]));
     let conv = |out_channels| Op::Conv(Conv { out_channels, window: Window::square(3, 2, 1), groups: 1, bias: true });
@@ -142,14 +160,35 @@ fn two_headed() -> Network {
     let deep = builder.add("deep", conv(64), &[relu]).unwrap();
     let flat = builder.add("flat", Op::Flatten, &[deep]).unwrap();
     let head = builder.add("head", linear(100), &[flat]).unwrap();
-    let outputs = builder.add("outputs", Op::Concat { axis: 0 }, &[head, auxiliary]).unwrap();
-    builder.finish(outputs)
+    builder.finish_with(&[head, auxiliary])
+}
+
+/// A pyramid of three levels of features, of which the finer ones are made of the coarser: what one result is made of is the next.
+fn pyramid() -> Network {
+    let mut builder = NetworkBuilder::new("pyramid", Shape::new([3, 64, 64]));
+    let conv = |kernel, stride| {
+        Op::Conv(Conv { out_channels: 24, window: Window::square(kernel, stride, kernel / 2), groups: 1, bias: true })
+    };
+    let mut features = vec![builder.input()];
+    for level in 0..4 {
+        let down = builder.add(format!("down{level}"), conv(3, 2), &[features[level]]).unwrap();
+        features.push(builder.add(format!("relu{level}"), Op::Activation(Activation::Relu), &[down]).unwrap());
+    }
+    let mut levels = vec![builder.add("top", conv(1, 1), &[features[4]]).unwrap()];
+    for level in [3, 2] {
+        let side = [8, 16][3 - level];
+        let resize = Op::Resize { image: [side, side], interpolation: Interpolation::Nearest, corners: false };
+        let wide = builder.add(format!("wide{level}"), resize, &[levels[3 - level]]).unwrap();
+        let lateral = builder.add(format!("lateral{level}"), conv(1, 1), &[features[level]]).unwrap();
+        levels.push(builder.add(format!("sum{level}"), Op::Binary(Binary::Add), &[lateral, wide]).unwrap());
+    }
+    builder.finish_with(&levels.into_iter().rev().collect::<Vec<_>>())
 }
 
 /// Cross-entropy of vectors, of pixels and of several heads, and squared differences from as many numbers; in single precision and under autocast.
 fn losses(told_by: impl Fn(&Network, Step, u64) -> Pair) {
     let mut pairs = Vec::new();
-    for network in [segmentation(), two_headed()] {
+    for network in [segmentation(), two_headed(), pyramid()] {
         for loss in Loss::ALL {
             for precision in [Precision::Fp32, Precision::AmpBf16] {
                 let step = Step { loss, precision, ..part("all") };
@@ -157,6 +196,11 @@ fn losses(told_by: impl Fn(&Network, Step, u64) -> Pair) {
             }
             let passes = Step { loss, accumulate: Accumulate::new(4).unwrap(), ..part("all") };
             pairs.push(told_by(&network, passes, 16));
+        }
+        // Of some results nothing is learned, and some lie in segments that run again.
+        pairs.push(told_by(&network, part("classifier"), 16));
+        if network.outputs().len() > 1 {
+            pairs.push(told_by(&network, Step { checkpoint: Checkpoint::Segments(2), ..part("all") }, 16));
         }
     }
     println!("{:?}", check(&pairs));
@@ -191,14 +235,6 @@ fn grid_in_python() {
     grid(&counting(worker), 23);
 }
 
-/// The precisions that steps of segments are simulated at.
-fn precisions(checkpoint: Checkpoint) -> &'static [Precision] {
-    match checkpoint {
-        Checkpoint::None => &[Precision::Fp32, Precision::AmpBf16],
-        Checkpoint::Segments(_) | Checkpoint::EveryBlock => &[Precision::Fp32],
-    }
-}
-
 /// Every so manieth of the grid.
 fn grid(device: &Hardware, stride: usize) {
     let networks = ["alexnet", "resnet18", "mobilenetv2", "squeezenet", "googlenet", "mnasnet"];
@@ -208,8 +244,8 @@ fn grid(device: &Hardware, stride: usize) {
             for trainable in ["all", "last 10", "classifier", "bias"] {
                 let [checkpointed, accumulated] = [(1, Checkpoint::Segments(4)), (4, Checkpoint::None)];
                 for how in [(1, Checkpoint::None), accumulated, checkpointed] {
-                    for precision in precisions(how.1) {
-                        cells.extend([4, 16].map(|batch| (network, optimizer, trainable, how, *precision, batch)));
+                    for precision in [Precision::Fp32, Precision::AmpBf16] {
+                        cells.extend([4, 16].map(|batch| (network, optimizer, trainable, how, precision, batch)));
                     }
                 }
             }

@@ -195,7 +195,7 @@ fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>
     let folded = folded::is_folded(&file.model, graph, &network, &filters, Notes { unfolded, noted });
     let network = network.folded(folded);
     let fused = || folded::maybe_fused(&file.model, graph, &network).filter(|_| unfolded == 0 && !noted);
-    warnings.extend(several_outputs(&outputs(graph)?));
+    warnings.extend(several_outputs(&network));
     warnings.extend(unknown_operations(&network));
     warnings.extend(guessed_shapes(&guessed));
     warnings.extend(told);
@@ -289,11 +289,11 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     for node in order {
         translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
     }
-    let result = result(&mut translation, &outputs)?;
+    let results = results(&translation, &outputs)?;
     let Translation { builder, filters, guessed, unfolded, twice, parts, contradicted, .. } = translation;
     let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(read_in_parts(&parts));
     let told = told.chain(contradictions(&contradicted)).chain(kept_by_name(&exporter, &file.initializers));
-    let (told, network) = (told.collect(), builder.finish(result));
+    let (told, network) = (told.collect(), builder.finish_with(&results));
     refused::batches(&network)?;
     Ok(Translated { network, filters, guessed, unfolded, told, noted: exporter.notes() })
 }
@@ -327,33 +327,27 @@ fn outputs(graph: &GraphProto) -> Result<Vec<&str>, Problem> {
     }
 }
 
-/// What the network gives: where the file has several outputs, one tensor of all of them, one behind the other.
-fn result(translation: &mut Translation, outputs: &[&str]) -> Result<NodeId, Problem> {
-    let mut results: Vec<Feature> = Vec::new();
-    for output in outputs {
-        match translation.values.get(output) {
-            Some(&Value::Feature(result)) if translation.depends_on_data(result.id) => {
-                if results.iter().all(|earlier| earlier.id != result.id) {
-                    results.push(result);
-                }
-            }
-            _ if outputs.len() > 1 => {}
-            _ => return Err((format!("output \"{output}\" does not depend on the input"), None)),
-        }
-    }
-    match results.as_slice() {
-        [] => Err((format!("none of the outputs {} depends on the input", outputs.join(", ")), None)),
-        [one] => Ok(one.id),
-        several => translation.joined("outputs", several).map_err(|problem| (problem, None)),
+/// What the network gives: of several outputs those that depend on what it reads.
+fn results(translation: &Translation, outputs: &[&str]) -> Result<Vec<NodeId>, Problem> {
+    let result = |output: &&str| match translation.values.get(*output) {
+        Some(Value::Feature(result)) if translation.depends_on_data(result.id) => Some(result.id),
+        _ => None,
+    };
+    let results: Vec<NodeId> = outputs.iter().filter_map(result).collect();
+    match (results.as_slice(), outputs) {
+        ([], [output]) => Err((format!("output \"{output}\" does not depend on the input"), None)),
+        ([], _) => Err((format!("none of the outputs {} depends on the input", outputs.join(", ")), None)),
+        _ => Ok(results),
     }
 }
 
-fn several_outputs(outputs: &[&str]) -> Option<String> {
-    (outputs.len() > 1).then(|| {
+fn several_outputs(network: &Network) -> Option<String> {
+    let names = network.outputs().iter().map(|output| network.node(*output).name.as_str()).collect::<Vec<_>>();
+    (names.len() > 1).then(|| {
         format!(
-            "has {} outputs ({}): they count as one tensor, one behind the other, so that a training step has a loss over all of them",
-            outputs.len(),
-            outputs.join(", ")
+            "has {} outputs ({}): a training step has a loss of each that is numbers, and trains for their sum",
+            names.len(),
+            names.join(", ")
         )
     })
 }

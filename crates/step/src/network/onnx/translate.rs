@@ -371,20 +371,6 @@ impl<'a> Translation<'a> {
         owner.is_none_or(|owner| self.biases.get(&owner) == bias_name(call).as_ref())
     }
 
-    /// Several results in one tensor, one behind the other.
-    pub fn joined(&mut self, name: &str, results: &[Feature]) -> Result<NodeId, String> {
-        let misfit = |misfit: Misfit| match misfit {
-            Misfit::Wrong(problem) => problem,
-            Misfit::Unsupported => "cannot be joined with the other outputs".into(),
-        };
-        let flat = results.iter().map(|&result| match self.builder.shape(result.id).rank() {
-            1 => Ok(result),
-            _ => self.add_like(&format!("{name}_flat"), Op::Flatten, &[result]).map_err(misfit),
-        });
-        let flat = flat.collect::<Result<Vec<_>, String>>()?;
-        self.add(name, Op::Concat { axis: 0 }, &flat).map_err(misfit)
-    }
-
     /// Notes how many trained elements a node has that reads these weights.
     pub fn count(&mut self, node: NodeId, call: &Call, weights: &[&Value]) {
         let trained = weights.iter().map(|weight| self.trained(call, weight)).fold(0, u64::saturating_add);

@@ -39,8 +39,9 @@ pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
 pub fn to_bytes(network: &Network) -> Vec<u8> {
     let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
     network.nodes().iter().for_each(|node| writer.node(node));
-    let result = network.node(network.output());
-    writer.graph.output.push(typed(&result.name, batched(&result.shape), data_type(result.element)));
+    let results = network.outputs().iter().map(|output| network.node(*output));
+    writer.graph.output =
+        results.map(|result| typed(&result.name, batched(&result.shape), data_type(result.element))).collect();
     writer.graph.name = Some(network.name().into());
     let imports = std::iter::once(("", writer.opset))
         .chain(writer.domains.iter().map(|(domain, version)| (domain.as_str(), *version)));

@@ -66,7 +66,11 @@ fn a_head_that_is_the_table_of_words_counts_once() {
     let head = &network.nodes()[2];
     assert_eq!((head.op.kind(), head.shares.map(|owner| network.node(owner).name.as_str())), ("linear", Some("words")));
     assert_eq!((network.parameters(), network.macs()), (800, 16 * 8 * 100));
-    assert_eq!(network.labels(), (100, Shape::new([16])), "one of 100 words may come next, at each of 16 places");
+    assert_eq!(
+        network.labels(network.output()),
+        (100, Shape::new([16])),
+        "one of 100 words may come next, at each of 16 places"
+    );
     rewritten(&network);
 }
 

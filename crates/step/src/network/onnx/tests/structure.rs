@@ -20,13 +20,24 @@ fn subgraph(name: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {
 }
 
 #[test]
-fn several_outputs_count_as_one_tensor() {
-    // 3 channels of 8x8 and their mean: 192 + 3 numbers.
-    let draft = Draft::new().node("Relu", &["x"], "a", vec![]).node("GlobalAveragePool", &["x"], "b", vec![]);
-    let loaded = draft.output("a").output("b").load();
-    assert_eq!(loaded.network.output_shape(), &Shape::new([195]));
-    assert!(loaded.warnings[0].starts_with("has 2 outputs (a, b)"), "{:?}", loaded.warnings);
-    rewritten(&loaded.network);
+fn every_output_is_a_result_that_nobody_overwrites() {
+    let draft = Draft::new().weight("w", [4, 3, 1, 1]).node("Conv", &["x", "w"], "features", vec![]);
+    let draft = draft.node("Relu", &["features"], "clipped", vec![]).number("half", 0.5);
+    let draft =
+        draft.node("Flatten", &["clipped"], "flat", vec![]).node("Mul", &["features", "half"], "beside", vec![]);
+    let two = draft.clone().output("flat").output("features").output("half").output("flat").load();
+    let names = |loaded: &Loaded| {
+        let name = |output| loaded.network.node(output).name.clone();
+        loaded.network.outputs().iter().map(|output| name(*output)).collect::<Vec<_>>()
+    };
+    // What depends on no data is none, and none is one twice; nothing depends on the last.
+    assert_eq!(names(&two), ["flat", "features"]);
+    assert!(two.warnings[0].contains("has 2 outputs (flat, features)"), "{:?}", two.warnings);
+    assert!(two.network.nodes().iter().all(|node| node.name != "beside"));
+    assert!(!two.network.in_place().contains(&true));
+    assert_eq!(names(&rewritten(&two.network)), ["flat", "features"]);
+    let one = draft.output("flat").load();
+    assert!(one.warnings.is_empty() && one.network.in_place().contains(&true), "{:?}", one.warnings);
 }
 
 #[test]
