@@ -420,7 +420,7 @@ fn a_worker_that_hangs_is_killed_with_what_it_started() {
             panic!("{hang} ended");
         };
         assert_eq!((outcome, reason.contains("still running after 400 ms")), (Outcome::TimedOut, true), "{reason}");
-        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() < Duration::from_secs(30));
         assert!(!alive(&child), "{hang}");
     }
 }
@@ -431,7 +431,7 @@ fn a_stray_child_does_not_hold_up_the_answer() {
     let began = Instant::now();
     // The child has the worker's pipe, so the answer only ends when the child is dead too.
     assert_eq!(measure(&scripted(&script), &job(Path::new("x"))).outcome(), Some(Outcome::Measured));
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

@@ -129,14 +129,15 @@ impl<'a> Physics<'a> {
     /// Corrected milliseconds of every pass of every node, launches included; the loss is its last node's.
     pub(super) fn passes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<(NodeId, Pass), f64> {
         let mut passes = BTreeMap::new();
-        for (part, kernels) in self.parts.by_part() {
-            let physical = self.part(kernels, batch);
-            let factor = corrections.factor(self.operation(kernels, batch, physical));
-            let work: f64 = kernels.iter().map(|kernel| self.work(kernel, batch)).sum();
-            for kernel in kernels.iter().filter(|_| work > 0.0) {
-                let share = self.work(kernel, batch) / work;
-                let node = part.node.unwrap_or(kernel.node);
-                *passes.entry((node, kernel.pass)).or_default() += factor * physical * share;
+        for kind in &self.parts.kinds {
+            let times: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
+            let work: f64 = times.iter().sum();
+            let physical = self.launched(&kind.kernels, work);
+            let corrected = physical * corrections.factor(self.operation(&kind.kernels, batch, physical));
+            for (kernel, time) in kind.kernels.iter().zip(&times).filter(|_| work > 0.0) {
+                for part in &kind.parts {
+                    *passes.entry((part.node.unwrap_or(kernel.node), kernel.pass)).or_default() += corrected * time / work;
+                }
             }
         }
         passes

@@ -134,12 +134,11 @@ impl Search<'_, '_> {
         all.retain(|turned| self.judge.is_possible(self.workload(turned)));
         all.sort_by_key(Turned::turns);
         let strongest = all.iter().filter(|one| !all.iter().any(|other| self.saves_more(other, one)));
-        let strongest: Vec<Judged> = strongest.map(|turned| self.judged(turned.clone())).collect::<Result<_>>()?;
-        let least = strongest.iter().min_by(|one, other| one.by_need(other)).cloned();
-        let mut group = Group { fitting: Vec::new(), least };
-        if !strongest.iter().any(|strongest| strongest.need.fits()) {
-            return Ok(group);
+        let likeliest = self.fitting_or_least(all.first().into_iter().chain(strongest))?;
+        if !likeliest.as_ref().is_some_and(|judged| judged.need.fits()) {
+            return Ok(Group { fitting: Vec::new(), least: likeliest });
         }
+        let mut group = Group::default();
         for turned in all {
             let mut known = fitting.iter().chain(&group.fitting);
             if !known.any(|fitting| self.is_less(&fitting.turned, &turned)) {
@@ -147,6 +146,19 @@ impl Search<'_, '_> {
             }
         }
         Ok(group)
+    }
+
+    /// The first of these that fits; where none does, the one that needs the least.
+    fn fitting_or_least<'t>(&self, all: impl Iterator<Item = &'t Turned>) -> Result<Option<Judged>> {
+        let mut least: Option<Judged> = None;
+        for turned in all {
+            let judged = self.judged(turned.clone())?;
+            if judged.need.fits() {
+                return Ok(Some(judged));
+            }
+            least = least.into_iter().chain([judged]).min_by(Judged::by_need);
+        }
+        Ok(least)
     }
 
     fn workload(&self, turned: &Turned) -> Workload {
