@@ -12,10 +12,10 @@ use crate::fingerprint::prediction::{Band, Basis, Counts, MaxBatch, MemoryLimit,
 use crate::memory::{Alive, Course, Simulation, Simulations};
 use crate::network::Network;
 use crate::units::Bytes;
-use crate::workload::{Accumulate, LARGEST_BATCH, Step};
+use crate::workload::{Accumulate, LARGEST_BATCH, Stage, Step, Trainable};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How sure it must be that the safe batch size fits, where a limit is known.
 const SAFE: f64 = 0.95;
@@ -30,6 +30,8 @@ pub(in crate::fingerprint) struct Acquainted<'a> {
     architecture: Arc<str>,
     parameters: u64,
     simulations: Simulations<'a>,
+    /// By all that they depend on of a step.
+    kernels: Mutex<BTreeMap<(Stage, Trainable), Kernels>>,
 }
 
 /// One step of a network, ready to be asked about.
@@ -56,12 +58,19 @@ impl<'a> Acquainted<'a> {
             architecture: architecture(network).into(),
             parameters: network.parameters(),
             simulations: Simulations::new(network, &memory.platform),
+            kernels: Mutex::default(),
         }
+    }
+
+    fn kernels(&self, step: Step) -> Kernels {
+        let mut known = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernels = || Kernels::of(self.network, step, &self.memory.platform);
+        *known.entry((step.stage, step.trainable)).or_insert_with(kernels)
     }
 
     /// One of its steps, of which nobody has profiled so much.
     pub fn about(&self, step: Step, novelty: &Novelty) -> Prepared<'a> {
-        let &Acquainted { memory, network, ref architecture, parameters, ref simulations } = self;
+        let &Acquainted { memory, ref architecture, parameters, ref simulations, .. } = self;
         let band = memory.spread.as_ref().map(|spread| spread.band(novelty.family.as_deref()));
         let above = band.map_or(0.0, |band| band.ends[1]);
         Prepared {
@@ -69,7 +78,7 @@ impl<'a> Acquainted<'a> {
             passes: step.accumulate,
             architecture: Arc::clone(architecture),
             parameters,
-            kernels: Kernels::of(network, step, &memory.platform),
+            kernels: self.kernels(step),
             simulation: simulations.of(step),
             curve: memory.model.curve,
             edge: memory.edge,

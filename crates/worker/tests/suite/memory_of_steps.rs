@@ -229,7 +229,7 @@ fn grid_of_steps() {
 
 /// The same, fewer, as the first Python with PyTorch runs them.
 #[test]
-#[ignore = "takes an hour; run with: cargo test -p perf4sight-worker grid_in_python -- --ignored --nocapture"]
+#[ignore = "takes ten minutes; run with: cargo test -p perf4sight-worker grid_in_python -- --ignored --nocapture"]
 fn grid_in_python() {
     let Some(worker) = python_worker() else { return };
     grid(&counting(worker), 23);
