@@ -136,7 +136,8 @@ impl<'a> Physics<'a> {
             let corrected = physical * corrections.factor(self.operation(&kind.kernels, batch, physical));
             for (kernel, time) in kind.kernels.iter().zip(&times).filter(|_| work > 0.0) {
                 for part in &kind.parts {
-                    *passes.entry((part.node.unwrap_or(kernel.node), kernel.pass)).or_default() += corrected * time / work;
+                    *passes.entry((part.node.unwrap_or(kernel.node), kernel.pass)).or_default() +=
+                        corrected * time / work;
                 }
             }
         }

@@ -132,35 +132,33 @@ impl Search<'_, '_> {
         let mut all = product(choices);
         // Some turns that are possible one by one are refused together.
         all.retain(|turned| self.judge.is_possible(self.workload(turned)));
-        // What does not fit rules out whatever saves less, what fits whatever turns more: the ends of chains come first, then the middle of what is left.
-        all.sort_by_key(|turned| self.order(turned));
-        let (mut group, mut too_large) = (Group::default(), Vec::new());
+        all.sort_by_key(Turned::turns);
+        let strongest = all.iter().filter(|one| !all.iter().any(|other| self.saves_more(other, one)));
+        let likeliest = self.fitting_or_least(all.first().into_iter().chain(strongest))?;
+        if !likeliest.as_ref().is_some_and(|judged| judged.need.fits()) {
+            return Ok(Group { fitting: Vec::new(), least: likeliest });
+        }
+        let mut group = Group::default();
         for turned in all {
-            let fits = fitting.iter().chain(&group.fitting).any(|fitting| self.is_less(&fitting.turned, &turned));
-            if fits || too_large.iter().any(|large| self.saves_more(large, &turned)) {
-                continue;
-            }
-            let judged = self.judged(turned)?;
-            if judged.need.fits() {
-                group.fitting.push(judged);
-            } else {
-                too_large.push(judged.turned.clone());
-                group.least = group.least.into_iter().chain([judged]).min_by(Judged::by_need);
+            let mut known = fitting.iter().chain(&group.fitting);
+            if !known.any(|fitting| self.is_less(&fitting.turned, &turned)) {
+                group.fitting.extend(Some(self.judged(turned)?).filter(|judged| judged.need.fits()));
             }
         }
         Ok(group)
     }
 
-    /// Where a combination stands among those that are tried: by how many halvings of its chains lead there, then by what it turns.
-    fn order(&self, turned: &Turned) -> (u32, usize, usize) {
-        let halvings = |(turn, lever): (&Option<usize>, &Lever)| match turn {
-            Some(turn) if lever.is_chain() && turn + 1 < lever.turns.len() => {
-                lever.turns.len().ilog2() + 1 - (turn + 1).trailing_zeros()
+    /// The first of these that fits; where none does, the one that needs the least.
+    fn fitting_or_least<'t>(&self, all: impl Iterator<Item = &'t Turned>) -> Result<Option<Judged>> {
+        let mut least: Option<Judged> = None;
+        for turned in all {
+            let judged = self.judged(turned.clone())?;
+            if judged.need.fits() {
+                return Ok(Some(judged));
             }
-            _ => 0,
-        };
-        let (levers, far) = turned.turns();
-        (turned.0.iter().zip(self.levers).map(halvings).sum(), levers, far)
+            least = least.into_iter().chain([judged]).min_by(Judged::by_need);
+        }
+        Ok(least)
     }
 
     fn workload(&self, turned: &Turned) -> Workload {
