@@ -4,7 +4,8 @@
     cargo build --release
     python3 benches/memtracker.py target/release/perf4sight [NAME ...] [--batch 4] [--step all] [--exports FOLDER] [--rows FILE]
 
-Nine families of torchvision at batch 1 and 4, in steps that differ in optimizer and in what is trained. What a step takes is what the
+Nine families of torchvision at batch 1 and 4, in steps that differ in optimizer, in what is trained and in precision, and resnet18 with its blocks run
+again in backward. What a step takes is what the
 counting allocator of the Python worker (workers/torch_worker.py) sees of two real steps of the module itself: cross-entropy on random
 images, gradients freed before each step as PyTorch does by default. The same two steps are run by `torch.distributed._tools.mem_tracker` under
 FakeTensorMode, torch-kitsune is asked for the module (`predict_memory`), perf4sight for its export by the call in docs/networks.md
@@ -23,6 +24,7 @@ import time
 import warnings
 
 import torch
+import torch.utils.checkpoint
 import torchvision
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -31,13 +33,18 @@ sys.path.append(os.path.join(ROOT, "workers"))
 import torch_worker
 
 FAMILIES = ("alexnet", "vgg11", "resnet18", "squeezenet1_0", "mobilenet_v2", "googlenet", "densenet121", "efficientnet_b0", "vit_b_16")
+# Optimizer, what is trained, precision, what runs again.
 STEPS = {
-    "sgd, all": ("sgd_without_momentum", "all"),
-    "adamw, all": ("adamw", "all"),
-    "rmsprop, all": ("rmsprop", "all"),
-    "adamw, bias": ("adamw", "bias"),
-    "adamw, classifier": ("adamw", "classifier"),
+    "sgd, all": ("sgd_without_momentum", "all", "fp32", "none"),
+    "adamw, all": ("adamw", "all", "fp32", "none"),
+    "rmsprop, all": ("rmsprop", "all", "fp32", "none"),
+    "adamw, bias": ("adamw", "bias", "fp32", "none"),
+    "adamw, classifier": ("adamw", "classifier", "fp32", "none"),
+    "sgd, all, amp_bf16": ("sgd_without_momentum", "all", "amp_bf16", "none"),
+    "sgd, all, every block": ("sgd_without_momentum", "all", "fp32", "every block"),
 }
+# Whose blocks a program would run again by hand where perf4sight does.
+IN_BLOCKS = ("resnet18",)
 TOOLS = ("counted", "memtracker", "kitsune", "perf4sight")
 THREADS = 2
 PIXELS = 224
@@ -63,50 +70,72 @@ def frozen(network, trainable):
     return [parameter for parameter in network.parameters() if parameter.requires_grad]
 
 
-def made(name, optimizer, trainable, batch):
+class InBlocks(torch.nn.Module):
+    """A residual network whose blocks, the first with all that is before it, run again in backward."""
+
+    def __init__(self, network):
+        super().__init__()
+        *stem, first, _, _, _, pool, classifier = network.children()
+        blocks = [block for stage in (network.layer1, network.layer2, network.layer3, network.layer4) for block in stage]
+        self.blocks = torch.nn.ModuleList([torch.nn.Sequential(*stem, blocks[0])] + blocks[1:])
+        self.head = torch.nn.Sequential(pool, torch.nn.Flatten(), classifier)
+
+    def forward(self, images):
+        for block in self.blocks:
+            images = torch.utils.checkpoint.checkpoint(block, images, use_reentrant=False)
+        return self.head(images)
+
+
+def made(name, optimizer, trainable, checkpoint, batch):
     """A network, its optimizer and a batch, in the order in which a program makes them."""
     network = module(name)
+    if checkpoint != "none":
+        network = InBlocks(network)
     parameters = frozen(network, trainable)
     updates = torch_worker.OPTIMIZERS[optimizer](parameters)
     return network, updates, torch.rand(batch, 3, PIXELS, PIXELS), torch.randint(1000, [batch])
 
 
-def step(network, updates, images, classes):
+def step(precision, network, updates, images, classes):
     updates.zero_grad()
-    torch.nn.functional.cross_entropy(network(images), classes).backward()
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "amp_bf16"):
+        loss = torch.nn.functional.cross_entropy(network(images), classes)
+    loss.backward()
     updates.step()
 
 
-def counted(name, optimizer, trainable, batch):
+def counted(name, optimizer, trainable, precision, checkpoint, batch):
     memory = torch_worker.ProcessMemory(None)
 
     def run():
-        parts = made(name, optimizer, trainable, batch)
+        parts = made(name, optimizer, trainable, checkpoint, batch)
         for _ in range(2):
-            step(*parts)
+            step(precision, *parts)
 
     memory.count(run)
     return memory.allocated
 
 
-def memtracker(name, optimizer, trainable, batch):
+def memtracker(name, optimizer, trainable, precision, checkpoint, batch):
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
     with FakeTensorMode():
-        network, updates, images, classes = made(name, optimizer, trainable, batch)
+        network, updates, images, classes = made(name, optimizer, trainable, checkpoint, batch)
         tracker = MemTracker()
         tracker.track_external(network, updates, images, classes)
         with tracker:
             for number in range(2):
-                step(network, updates, images, classes)
+                step(precision, network, updates, images, classes)
                 if number == 0:
                     tracker.reset_mod_stats()  # a module is followed once a step
     (peak,) = [snapshot["Total"] for device, snapshot in tracker.get_tracker_snapshot("peak").items() if device.type == "cpu"]
     return peak
 
 
-def kitsune(name, optimizer, trainable, batch):
+def kitsune(name, optimizer, trainable, precision, checkpoint, batch):
     from kitsune.predict import predict_memory
+    if (precision, checkpoint) != ("fp32", "none"):
+        raise NotImplementedError("knows of no such step")
     network = module(name)
     frozen(network, trainable)
     answer = predict_memory(network, input_shape=(3, PIXELS, PIXELS), batch_size=batch, optimizer=optimizer.split("_")[0], training=True)
@@ -124,9 +153,9 @@ def exported(name, folder):
     return path
 
 
-def perf4sight(program, path, optimizer, trainable, batch):
+def perf4sight(program, path, optimizer, trainable, precision, checkpoint, batch):
     command = [program, "predict", path, "--target", "cpu", "--bs", str(batch), "--optimizer", optimizer, "--trainable", trainable,
-               "--zero-grad", "free", "--json"]
+               "--precision", precision, "--checkpoint", checkpoint, "--zero-grad", "free", "--json"]
     child = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     if child.returncode:
         raise RuntimeError(child.stderr.strip())
@@ -201,7 +230,7 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory() as own:
         for name in asks.names or FAMILIES:
-            for word in asks.step or STEPS:
+            for word in [word for word in asks.step or STEPS if STEPS[word][3] == "none" or name in IN_BLOCKS]:
                 for batch in asks.batch or [1, 4]:
                     row = next((row for row in known if (row["name"], row["step"], row["batch"]) == (name, word, batch)), None)
                     if row is None:

@@ -185,7 +185,13 @@ fn unfit(words: &[String], machine: &dyn Machine, output: &Output, why: &str) ->
     };
     Error::device(format!("the worker `{}`{} does not say what it can do: {heard}", words.join(" "), machine.at()))
         .expected(format!("{ABOUT} makes it write one line of protocol {PROTOCOL}"))
-        .help("run the command with it by hand, or use the workers/torch_worker.py of this version")
+        .help(match words.ends_with(&OF_PYTHON.map(str::to_owned)) {
+            true => format!(
+                "there is no {WORKER} beside this program, so that the Python there was asked: install perf4sight into it (pip install .), \
+                 build the worker with ./main, or set worker"
+            ),
+            false => "run the command with it by hand, or use the workers/torch_worker.py of this version".to_owned(),
+        })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::fixtures::{Outcome, Scene, shipped, simulated_fingerprint};
 use crate::workers::{TX2, scripted};
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -65,6 +66,12 @@ fn a_missing_worker_is_told_where_it_is_needed() {
     for arguments in ["config.ini --check --set profile.device=cpu", "profile --check-noise", "worker --about"] {
         run(arguments).fails(5).says("perf4sight-worker is missing").says("build it with ./main");
     }
+    // A Python beside the program is asked instead; one that perf4sight was not installed into cannot know.
+    let python = scene.path("python3");
+    fs::write(&python, "#!/bin/sh\necho 'No module named perf4sight' >&2\nexit 1\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let asked = run("profile --check-noise").fails(5).says("No module named perf4sight");
+    asked.says("there is no perf4sight-worker beside this program").says("pip install .");
 }
 
 #[test]

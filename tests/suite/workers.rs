@@ -66,6 +66,17 @@ fn a_board_is_profiled_by_the_worker_that_the_configuration_names() {
 }
 
 #[test]
+fn rows_that_no_fingerprint_can_be_fitted_to_are_told_before_they_are_measured() {
+    // Boards of all kinds: an older one has no arithmetic in bfloat16, where PyTorch runs such steps all the same.
+    let knows = TX2.replace("\"layers\"", r#""settings":["precision"],"precisions":{"cuda:0":["amp_bf16"]},"layers""#);
+    let scene = scripted("tx2", &knows, "precision = amp_bf16");
+    let run = scene.run("--config-file config.ini").succeeds();
+    run.says("no fingerprint can be fitted to such rows: nothing is known of precision = amp_bf16 on jetson");
+    let published = scripted("tx2", TX2, "").run("--config-file config.ini").succeeds();
+    assert!(!published.stderr().contains("no fingerprint"), "{published}");
+}
+
+#[test]
 fn no_shell_sees_the_command_of_a_worker() {
     let scene = scripted("tx2", TX2, "");
     let script = scene.read("worker.sh");

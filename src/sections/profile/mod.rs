@@ -34,6 +34,7 @@ use crate::device::{self, Device};
 use crate::error::Result;
 use crate::frame::{Context, Foreseen, Outline, Section, Spec, Summary, Verb};
 use crate::network::zoo::teaching;
+use crate::platform::Platform;
 use crate::workload::{Step, Variable};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -124,6 +125,7 @@ impl Profile {
         let own = planned.iter().filter(|planned| !teaching::is_reserved(&planned.configuration.variant.network));
         images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
         device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
+        self.tell_what_cannot_be_fitted(device, context);
         Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
         let mut plan = self.plan(&planned, device)?;
         let journal = match self.save {
@@ -139,6 +141,17 @@ impl Profile {
         let tally = campaign.run(&mut *plan, journal, context)?;
         tally.shortfall().into_iter().for_each(|words| context.fall_short(words));
         Ok((tally.of_networks(tests.iter().map(|network| network.network.clone())), files))
+    }
+
+    /// Rows of a precision may be worth measuring that [fingerprint] refuses afterwards: said before hours of them.
+    fn tell_what_cannot_be_fitted(&self, device: &dyn Device, context: &mut Context) {
+        let setting = device.setting();
+        let told = setting.get("target").and_then(|target| Platform::named(target).ok());
+        let checked =
+            told.and_then(|platform| self.steps.iter().find_map(|step| platform.check_precision(step.precision).err()));
+        checked.into_iter().for_each(|problem| {
+            context.warn(format!("no fingerprint can be fitted to such rows: {problem}"));
+        });
     }
 
     /// At least one device; several are of one kind.
