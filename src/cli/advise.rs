@@ -1,9 +1,9 @@
 //! The arguments of `perf4sight advise`.
 
+use super::extents::ExtentsArguments;
 use super::step::StepArguments;
 use super::words::{self, memory, page};
 use crate::error::Result;
-use crate::network::onnx::{self, parse_dim};
 use crate::sections::advise;
 use crate::sections::source::Source;
 use crate::units::Bytes;
@@ -48,9 +48,8 @@ pub(super) struct Advise {
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
 
-    /// How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
-    dims: Vec<(String, u64)>,
+    #[command(flatten)]
+    extents: ExtentsArguments,
 
     /// Write a page as well: time against memory, and what lies in memory while the step runs
     #[arg(long, value_name = "FILE.html", value_parser = page)]
@@ -70,7 +69,7 @@ impl Advise {
             limit: self.mem_limit,
             device: self.device,
             dataset: self.dataset,
-            dims: onnx::dims(self.dims)?,
+            extents: self.extents.extents()?,
             output: self.html.into_iter().collect(),
         })
     }

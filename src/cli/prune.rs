@@ -1,8 +1,8 @@
 //! The arguments of `perf4sight prune`.
 
+use super::extents::ExtentsArguments;
 use super::words;
 use crate::error::Result;
-use crate::network::onnx::{self, parse_dim};
 use crate::network::zoo::Dataset;
 use crate::pruning::Mode;
 use crate::sections::prune;
@@ -41,16 +41,15 @@ pub(super) struct Prune {
     #[arg(long, default_value = "imagenet", value_parser = Dataset::ALL.map(Dataset::name))]
     dataset: String,
 
-    /// How large a dimension is that the file leaves open, by its name there, such as tokens=197; once for each
-    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = parse_dim)]
-    dims: Vec<(String, u64)>,
+    #[command(flatten)]
+    extents: ExtentsArguments,
 }
 
 impl Prune {
     pub fn into_verb(self) -> Result<prune::Prune> {
-        let Prune { network, level, mode, seed, keep, out, dataset, dims } = self;
-        let (mode, dataset, dims) = (Mode::parse(&mode)?, Dataset::parse(&dataset)?, onnx::dims(dims)?);
-        Ok(prune::Prune { network, level, mode, seed, keep, out, dataset, dims })
+        let Prune { network, level, mode, seed, keep, out, dataset, extents } = self;
+        let (mode, dataset, extents) = (Mode::parse(&mode)?, Dataset::parse(&dataset)?, extents.extents()?);
+        Ok(prune::Prune { network, level, mode, seed, keep, out, dataset, extents })
     }
 }
 

@@ -90,3 +90,17 @@ pub(super) const DATASET: Key = Key {
     default: Unset,
     help: "Refuse fingerprints of another dataset; with target the one whose images known networks read, by default imagenet.",
 };
+
+pub(super) const INPUT: Key = Key {
+    name: "input",
+    kind: Kind::Text,
+    default: Unset,
+    help: "One sample of what networks read, such as 3x320x320, where it is not as the fingerprint's dataset or the file has it.",
+};
+
+pub(super) const CLASSES: Key = Key {
+    name: "classes",
+    kind: Kind::Integer(1, i64::MAX),
+    default: Unset,
+    help: "How many classes known networks tell apart, where it is not as in the fingerprint's dataset.",
+};

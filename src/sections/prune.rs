@@ -1,9 +1,10 @@
 //! `perf4sight prune`: one network with fewer channels, and which of its weights are left.
 
+use super::extents::Extents;
 use super::named::{Named, Remarks, is_file};
 use crate::error::{Error, Result};
 use crate::frame::{Context, Summary, Verb};
-use crate::network::onnx::{self, Dims, Magnitudes};
+use crate::network::onnx::{self, Magnitudes};
 use crate::network::zoo::Dataset;
 use crate::pruning::{Cut, Goal, Left, Mode, Pruned, Pruner, Ranking, generator};
 use crate::report::{Cell, Column, Table};
@@ -29,8 +30,8 @@ pub struct Prune {
     pub out: Option<PathBuf>,
     /// Whose images and classes a known network is built for.
     pub dataset: Dataset,
-    /// Sizes of what a file leaves open.
-    pub dims: Dims,
+    /// How large what the network reads and gives is.
+    pub extents: Extents,
 }
 
 impl Verb for Prune {
@@ -79,10 +80,9 @@ impl Prune {
     /// The network, with the magnitudes of its filters where they decide.
     fn load(&self) -> Result<(Named, Magnitudes)> {
         if self.mode != Mode::L1 || !is_file(&self.network) {
-            return Ok((Named::sized(&self.network, self.dataset.name(), &self.dims)?, Magnitudes::new()));
+            return Ok((Named::asked(&self.network, self.dataset.name(), &self.extents)?, Magnitudes::new()));
         }
-        let (onnx::Loaded { network, warnings }, magnitudes) =
-            onnx::read_with_magnitudes(&self.network, &self.dims, None)?;
+        let (onnx::Loaded { network, warnings }, magnitudes) = self.extents.read_with_magnitudes(&self.network)?;
         let warnings = warnings.iter().map(|warning| format!("{}: {warning}", self.network)).collect();
         Ok((Named { network, remarks: Remarks { warnings, notes: Vec::new() } }, magnitudes))
     }

@@ -214,3 +214,20 @@ fn without_a_profile_gradients_are_freed_by_default() {
         format!("resnet18 --fingerprint {}/fingerprinting/epyc-1-core/imagenet --batch 4 --json", crate::ROOT);
     assert_eq!(advise(&fingerprint).succeeds().json()["step"], "published");
 }
+
+/// What the network reads and tells apart is as asked, in arguments and in the keys of a section, as `predict` has it.
+#[test]
+fn a_network_of_other_images_and_classes_is_advised_on() {
+    let size = "--input 3x96x96 --classes 7";
+    let advised = advise(&format!("resnet18 --target cpu --batch 4 {size} --json")).succeeds().json();
+    let told = Scene::new().run(&format!("predict resnet18 --target cpu --bs 4 --zero-grad free {size} --json"));
+    let told = &told.succeeds().json()["networks"][0]["predictions"][0];
+    assert_eq!(advised["asked"]["memory_bytes"], told["memory_bytes"]);
+    assert!(number(&told["memory_bytes"]) > 0.0, "{told}");
+    let section =
+        "[advise]\nnetwork = resnet18\ntarget = cpu\nbs = 4\ninput = 3x96x96\nclasses = 7\noutput = ['advice.json']\n";
+    let scene = Scene::new().file("config.ini", section);
+    scene.run("--config-file config.ini").succeeds();
+    let configured: Value = serde_json::from_str(&scene.read("advice.json")).unwrap();
+    assert_eq!(configured["asked"], advised["asked"]);
+}

@@ -52,3 +52,18 @@ fn what_cannot_be_pruned_so_is_refused() {
     scene.run("prune resnet18 --level 30 --mode l2").fails(2).says("random_weighted");
     scene.run("prune absent.onnx --level 30").fails(6).says("absent.onnx");
 }
+
+#[test]
+fn a_network_of_other_images_and_classes_is_pruned() {
+    let scene = Scene::new();
+    scene.run("prune resnet18 --level 50 --input 3x64x64 --classes 7 --out small.onnx").succeeds();
+    let shown = scene.run("inspect small.onnx --json").succeeds().json();
+    assert_eq!((&shown["input"], &shown["classes"]), (&serde_json::json!([3, 64, 64]), &serde_json::json!(7)));
+    // A file is read for other images, too, and brings its own classes.
+    let magnitudes = "prune small.onnx --level 20 --mode l1 --input 3x96x96";
+    scene.run(&format!("{magnitudes} --classes 5")).fails(2).says("as many classes as it was exported with");
+    scene.run(&format!("{magnitudes} --out smaller.onnx")).fails(4).says("holds no weights");
+    scene.run("prune small.onnx --level 20 --input 3x96x96 --out smaller.onnx").succeeds();
+    let shown = scene.run("inspect smaller.onnx --json").succeeds().json();
+    assert_eq!(shown["input"], serde_json::json!([3, 96, 96]));
+}

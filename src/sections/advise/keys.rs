@@ -40,6 +40,8 @@ pub(super) const TABLE: Table = Table {
         asking_keys::MEM_LIMIT,
         asking_keys::DEVICE,
         asking_keys::DATASET,
+        asking_keys::INPUT,
+        asking_keys::CLASSES,
         Key {
             name: "output",
             kind: Kind::List(&Kind::Path),

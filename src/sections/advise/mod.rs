@@ -11,6 +11,7 @@ mod sentence;
 mod tables;
 
 use super::NETWORKS;
+use super::extents::Extents;
 use super::named::{self, Named, is_file};
 use super::source::{Device, Expected, Source};
 use crate::error::{Error, Result};
@@ -18,7 +19,6 @@ use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::memory::Course;
 use crate::network::Network;
-use crate::network::onnx::Dims;
 use crate::units::Bytes;
 use crate::whole_file;
 use crate::workload::{Changes, Quantity, Stage, Workload};
@@ -51,8 +51,8 @@ pub struct Advise {
     pub device: Option<String>,
     /// The dataset that the fingerprints must be of, where that matters; of what nobody measured the one whose images the network reads.
     pub dataset: Option<String>,
-    /// Sizes of what a file leaves open.
-    pub dims: Dims,
+    /// How large what the network reads and gives is.
+    pub extents: Extents,
     /// `.json` and `.html` files to write as well.
     pub output: Vec<PathBuf>,
 }
@@ -83,7 +83,7 @@ impl Verb for Advise {
     /// No fingerprint of memory of that stage, device and dataset; several devices; a network or a step that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let Device { fingerprints, step } = self.device(context)?;
-        let network = Named::sized(&self.network, &fingerprints.subject().dataset, &self.dims)?.told(context);
+        let network = Named::asked(&self.network, &fingerprints.subject().dataset, &self.extents)?.told(context);
         check_understood(&network)?;
         let asked = Workload { step, batch: self.batch };
         let advice = self.advice(&fingerprints, &network, asked)?;

@@ -3,7 +3,7 @@
 use super::Advise;
 use crate::config::Values;
 use crate::error::Result;
-use crate::network::onnx::Dims;
+use crate::sections::extents::Extents;
 use crate::sections::source::Source;
 use crate::sections::step;
 use crate::workload::{Stage, Step};
@@ -31,7 +31,7 @@ impl Advise {
             limit: values.get("mem_limit")?,
             device: values.get("device_name")?,
             dataset: values.get("dataset")?,
-            dims: Dims::new(),
+            extents: Extents::configured(values)?,
             output,
         };
         advise.check().map_err(|error| values.placed("target", error))?;

@@ -46,18 +46,8 @@ pub(super) const TABLE: Table = Table {
         },
         asking_keys::DEVICE,
         asking_keys::DATASET,
-        Key {
-            name: "input",
-            kind: Kind::Text,
-            default: Unset,
-            help: "One sample of what networks read, such as 3x320x320, where it is not as the fingerprint's dataset or the file has it.",
-        },
-        Key {
-            name: "classes",
-            kind: Kind::Integer(1, i64::MAX),
-            default: Unset,
-            help: "How many classes known networks tell apart, where it is not as in the fingerprint's dataset.",
-        },
+        asking_keys::INPUT,
+        asking_keys::CLASSES,
         Key {
             name: "output",
             kind: Kind::List(&Kind::Path),

@@ -5,7 +5,7 @@ use crate::config::Values;
 use crate::error::Result;
 use crate::sections::extents::Extents;
 use crate::sections::source::Source;
-use crate::sections::{images, step};
+use crate::sections::step;
 use crate::workload::{Stage, Step};
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Predict {
             require_fit: values.get("require_fit")?,
             device: values.get("device_name")?,
             dataset: values.get("dataset")?,
-            extents: Extents { input: images::input(values)?, classes: images::classes(values)?, ..Extents::default() },
+            extents: Extents::configured(values)?,
             output,
             form: Form::Tables,
         };
