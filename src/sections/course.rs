@@ -13,12 +13,17 @@ pub(super) fn blocks(course: &Course, what: &str, limit: Option<Bytes>) -> Vec<B
     vec![Block::Chart(chart(course, what, limit)), Block::Text(at_peak(course)), Block::Table(largest(course))]
 }
 
+/// A limit is drawn up to so many times what the allocator holds.
+const HEADROOM: u64 = 4;
+
 /// Memory by component while one operation after the other runs.
 pub(super) fn chart(course: &Course, what: &str, limit: Option<Bytes>) -> Chart {
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     let of = |role: Role| course.legs.iter().map(move |leg| gib(leg.bytes[role as usize]));
     let series = Role::ALL.map(|role| Series::new(role.name(), of(role)));
     let reserved = Reference::Level(gib(course.reserved.0), format!("the allocator holds {} at most", course.reserved));
+    // One far above would leave nothing to be seen of what lies there.
+    let limit = limit.filter(|limit| limit.0 <= course.reserved.0.saturating_mul(HEADROOM));
     let limit = limit.map(|limit| Reference::Level(gib(limit.0), format!("limit {}", limit.in_full())));
     let plot = StackedArea {
         x: Axis::linear("operations of the step, in the order in which they run"),

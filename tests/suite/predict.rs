@@ -486,3 +486,15 @@ fn unknown_operations_widen_the_interval_until_too_few_are_left() {
     predict(&scene, "strange.onnx").succeeds().says("Rulo x4").prints("4 of 66 operations are not understood");
     predict(&scene, "alien.onnx").fails(4).says("unknown: Rulo").says("at least 80.0 %");
 }
+
+#[test]
+fn a_page_draws_the_limit_where_it_is_near() {
+    let scene = Scene::new();
+    let page = |asked: &str| {
+        scene.run(&format!("predict resnet18 {asked} --bs 16 --html page.html")).succeeds();
+        scene.read("page.html")
+    };
+    assert!(page("--target cpu --mem-limit 1GiB").contains(">limit 1 GiB<"));
+    // 1,024 times as much as the step takes: a line there would flatten everything else.
+    assert!(!page("--target cpu --mem-limit 512GiB").contains("limit 512 GiB"));
+}

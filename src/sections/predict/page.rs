@@ -13,7 +13,7 @@ impl Told {
         let sentences = self.sentences(asked);
         let verdict = sentences.lines().map(|line| Block::Verdict(self.tone(), sentence(line)));
         page.chapter("Answer", verdict.chain(self.tables().into_iter().map(Block::Table)));
-        page.chapter("Memory over a step", self.devices.iter().flat_map(|device| device.courses(asked)));
+        page.chapter("Memory over a step", self.devices.iter().flat_map(Answers::courses));
         page.chapters.retain(|chapter| !chapter.blocks.is_empty());
         page.chapter("What it rests on", [Block::List(self.headline().lines().map(sentence).collect())]);
         page
@@ -31,12 +31,13 @@ impl Answers {
         format!("{} on {}", self.step, self.name())
     }
 
-    fn courses(&self, asked: Option<Bytes>) -> Vec<Block> {
+    fn courses(&self) -> Vec<Block> {
         let courses = self.answers.iter().filter_map(|answer| {
             let breakdown = answer.breakdown.as_ref()?;
             let what = format!("{} on {}, batch size {}", answer.network, self.name(), breakdown.batch);
             // A limit of all that a process takes stands beside tensors all the same: they cannot take more.
-            Some(course::blocks(breakdown.course.as_ref()?, &what, asked))
+            let limit = answer.limit.map(|limit| limit.bytes);
+            Some(course::blocks(breakdown.course.as_ref()?, &what, limit))
         });
         courses.flatten().collect()
     }
