@@ -6,12 +6,11 @@ import importlib
 import io
 import os
 import sys
-import tempfile
 import traceback
 import warnings
 from typing import Any, Iterator, Tuple
 
-from . import _symbols
+from . import _private, _symbols
 from ._errors import Error, NetworkError
 
 # ONNX's layer normalisation is an operator since 17, which PyTorch 1.13 is the first to write and every later one still does.
@@ -37,7 +36,7 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
 
 def _exported(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weights: bool, torch: Any) -> bytes:
     classic = {} if "dynamo" not in torch.onnx.export.__code__.co_varnames else {"dynamo": False}
-    with tempfile.TemporaryDirectory(prefix="perf4sight.") as folder:
+    with _private.folder() as folder:
         path = os.path.join(folder, "network.onnx")
         try:
             torch.onnx.export(

@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _network, _settings
+from . import _network, _private, _settings
 from . import _tables as tables
 from ._answers import amount
 from ._errors import Error
@@ -115,7 +114,7 @@ def profile(
 def _measured(network: Any, keys: Mapping[str, Any]) -> Any:
     """What the program says of a run that leaves nothing behind.
     """
-    with tempfile.TemporaryDirectory(prefix="perf4sight.") as folder:
+    with _private.folder() as folder:
         with open(os.path.join(folder, ASKED + ".onnx"), "wb") as file:
             file.write(network.onnx)
         written = dict(networks=[ASKED], model_desc_dir=folder, model_path=os.path.join(folder, "networks"), dataset=DATASET, pruning_perc=[0])

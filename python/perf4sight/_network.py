@@ -4,12 +4,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterator, List, Tuple
 
-from . import _changing, _copy, _exporter, _inputs
+from . import _changing, _copy, _exporter, _inputs, _private
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 
@@ -38,7 +37,7 @@ class Network:
     @contextlib.contextmanager
     def file(self) -> Iterator[str]:
         """The network as a file, for as long as the program reads it."""
-        with tempfile.TemporaryDirectory(prefix="perf4sight.") as folder:
+        with _private.folder() as folder:
             path = os.path.join(folder, self.name + ".onnx")
             with open(path, "wb") as file:
                 file.write(self.onnx)

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from typing import Any, List, Mapping, Sequence
 
-from . import _copy, _network
+from . import _copy, _network, _private
 from ._errors import NetworkError
 from ._program import ask
 from ._slices import Slices
@@ -38,7 +37,7 @@ def prune(
     module = _network.unwrapped(model)
     given = _network.guessed(module) if inputs is None else inputs
     network = _network.read(module, given, "training", weights=mode == "l1")
-    with tempfile.TemporaryDirectory(prefix="perf4sight.") as folder:
+    with _private.folder() as folder:
         file = os.path.join(folder, network.name + ".onnx")
         words = ["--keep=%s" % pattern for pattern in [*_attentions(module), *keep]]
         plan = network.ask("prune", "--level=%s" % (100 * level), "--mode=%s" % mode, "--seed=%d" % seed, "--out=%s" % file, *words)

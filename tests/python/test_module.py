@@ -3,6 +3,7 @@
 Also run by `cargo test --test suite python_module`, where a Python has torch.
 """
 import copy
+import fcntl
 import os
 import random
 import re
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 import perf4sight
+from perf4sight import _private
 from networks import Doubtful, Guarded, Images, Tokens, Words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -29,6 +31,17 @@ def weights(module):
 
 def component(estimate, name):
     return next(share.amount for share in estimate.components if share.name == name)
+
+
+class Folders(unittest.TestCase):
+    def test_no_other_program_takes_one_away_that_is_in_use(self):
+        # perf4sight removes folders of that name whose lock, flock(2), nobody holds.
+        with _private.folder() as folder:
+            self.assertTrue(os.path.basename(folder).startswith("perf4sight."))
+            other = os.open(folder, os.O_RDONLY)
+            self.assertRaises(BlockingIOError, fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(other)
+        self.assertFalse(os.path.exists(folder))
 
 
 class Estimates(unittest.TestCase):
