@@ -1,0 +1,220 @@
+"""The worker that trains detectors, where Python has torchvision."""
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import torch
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORKER = os.path.join(ROOT, "workers", "detection_worker.py")
+NETWORK = "fasterrcnn_mobilenet_v3_large_320_fpn"
+torch.set_num_threads(1)
+
+if not importlib.util.find_spec("torchvision"):
+    print("the worker for detection was not run: this Python has no torchvision", file=sys.stderr)
+    raise unittest.SkipTest("torchvision")
+
+import torchvision
+
+import pets
+
+spec = importlib.util.spec_from_file_location("detection_worker", WORKER)
+worker = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(worker)
+
+
+def request(folder, **asked):
+    return dict({"protocol": 2, "task": "detection", "place": "cpu", "threads": 1, "seed": 0, "data": folder, "network": NETWORK,
+                 "size": 192, "batch": 1, "warm_up": 2, "steps": 9}, **asked)
+
+
+def ask(line):
+    """What the worker answers, in a process of its own."""
+    if not isinstance(line, str):
+        line = json.dumps(line)
+    environment = dict(os.environ, OMP_NUM_THREADS="1")
+    run = subprocess.run([sys.executable, "-W", "ignore", WORKER], input=line + "\n", stdout=subprocess.PIPE, universal_newlines=True,
+                         env=environment, check=True)
+    return json.loads(run.stdout)
+
+
+class WithPets(unittest.TestCase):
+    COUNT = 32
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = self.temporary.name
+        self.boxes = pets.make(self.folder, self.COUNT)
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def refused(self, **asked):
+        answer = ask(request(self.folder, **asked))
+        self.assertEqual(answer["outcome"], "failed", answer)
+        return answer["reason"]
+
+
+class Training(WithPets):
+    def test_parts_add_up_and_the_loss_falls(self):
+        began = time.monotonic()
+        answer = ask(request(self.folder))
+        self.assertEqual(answer["outcome"], "measured", answer)
+        self.assertLess(time.monotonic() - began, 60)
+        self.assertLess(answer["memory"]["resident"], 1.5 * 2**30)
+        self.assertGreater(answer["memory"]["used"], 3 * 4 * 18e6)  # 19 million weights, their gradients, two moments of AdamW
+        losses = answer["losses"]
+        self.assertEqual(len(losses), 20)
+        self.assertLess(statistics.mean(losses[-5:]), 0.7 * statistics.mean(losses[:5]))
+        for mode in ("first", "plain", "exact"):
+            parts = sum(sum(step.values()) for step in answer[mode]["parts"])
+            self.assertAlmostEqual(parts / answer[mode]["seconds"], 1, delta=0.02, msg=mode)
+        for step in answer["plain"]["parts"] + answer["exact"]["parts"]:
+            self.assertEqual(set(step), {"wait", "copy", "forward", "backward", "optimizer", "other"})
+        self.assertEqual([len(answer[mode]["parts"]) for mode in ("first", "plain", "exact")], [2, 9, 9])
+        self.assertEqual((answer["images"], answer["damaged"], len(answer["epoch_starts"])), (32, {}, 1))
+
+    def test_steps_take_no_longer_than_a_plain_loop(self):
+        # Steps of both in turns, by the processor's time, which neighbours change less than the clock's.
+        ours = worker.Training(dict(worker.DEFAULTS, **request(self.folder)), torch.device("cpu"),
+                               worker.Memory(torch.device("cpu"), None))
+        torch.manual_seed(0)
+        data = worker.Pets(self.folder, "trimap")
+        network = torchvision.models.detection.__dict__[NETWORK](
+            num_classes=2, min_size=192, max_size=384, **worker.unweighted(torchvision.models.detection.__dict__[NETWORK], False)).train()
+        optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, weight_decay=5e-4)
+
+        def plain(name):
+            image, target = data.read(name)
+            loss = sum(network([image], [target]).values())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+        # Both take the same image, since what a step takes depends on it.
+        ours.batches.loader.dataset.names[:] = data.names[:1] * 32
+        ratios = []
+        for turn in range(16):
+            seconds = {}
+            for step in (ours.step, lambda: plain(data.names[0]))[::1 - turn % 2 * 2]:
+                began = time.process_time()
+                step()
+                seconds[step == ours.step] = time.process_time() - began
+            ratios.append(seconds[True] / seconds[False])
+        self.assertAlmostEqual(statistics.median(ratios[2:]), 1, delta=0.05, msg=ratios)
+
+    def test_workers_and_another_epoch(self):
+        os.makedirs(self.path("few"))
+        pets.make(self.path("few", "pets"), 5)
+        answer = ask(request(self.path("few", "pets"), batch=2, num_workers=1, steps=2, warm_up=1, boxes="head", clip=1.0, optimizer="sgd",
+                             learning_rate=1e-3))
+        self.assertEqual(answer["outcome"], "measured", answer)
+        # Five steps of two images each, and one image of five left over in each epoch: epochs of two steps.
+        self.assertEqual(len(answer["epoch_starts"]), 3)
+        self.assertGreater(answer["memory"]["loaders"], 0)
+
+    def test_a_trace_holds_its_steps(self):
+        trace = self.path("trace.json")
+        answer = ask(request(self.folder, steps=2, warm_up=1, trace=trace, trace_steps=2))
+        self.assertEqual(answer["outcome"], "measured", answer)
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        self.assertEqual(len({event["name"] for event in events if event.get("name", "").startswith("ProfilerStep#")}), 2)
+
+
+class Reading(WithPets):
+    COUNT = 3
+
+    def test_a_box_is_around_the_pet(self):
+        data = worker.Pets(self.folder, "trimap")
+        for name, box in self.boxes.items():
+            self.assertEqual(data.read(name)[1]["boxes"].tolist(), [[float(side) for side in box]])
+
+    def damaged(self, boxes="trimap"):
+        """What is said of pet_0, and that another sample is taken instead of it."""
+        pixels, _, damaged = worker.Pets(self.folder, boxes)[0]
+        self.assertIsNotNone(pixels)
+        self.assertEqual(list(damaged), ["pet_0"])
+        return damaged["pet_0"]
+
+    def trimap(self, image):
+        image.save(self.path("annotations", "trimaps", "pet_0.png"))
+        return self.damaged()
+
+    def test_what_is_damaged_is_named_and_replaced(self):
+        with worker.Image.open(self.path("images", "pet_0.jpg")) as image:
+            size = image.size
+        new = worker.Image.new
+        self.assertIn("no pet in its trimap", self.trimap(new("L", size, 2)))
+        self.assertIn("its trimap has 7 x 9 pixels", self.trimap(new("L", (7, 9), 1)))
+        self.assertIn("pixels of mode RGB", self.trimap(new("RGB", size)))
+        with open(self.path("annotations", "trimaps", "pet_0.png"), "r+b") as file:
+            file.truncate(40)
+        self.damaged()
+        os.remove(self.path("annotations", "trimaps", "pet_0.png"))
+        self.assertIn("there is no ", self.damaged())
+        with open(self.path("images", "pet_0.jpg"), "w") as file:
+            file.write("no image")
+        self.assertIn("cannot identify image file", self.damaged())
+        os.remove(self.path("images", "pet_0.jpg"))
+        self.assertIn("there is no ", self.damaged())
+
+    def test_boxes_of_heads_are_checked(self):
+        for text, said in (
+            ("<annotation/>", "no box in its xml file"),
+            ("<annotation>", "cannot be read"),
+            (pets.XML % (5, 5, 5, 9), "does not lie in"),
+            (pets.XML % (0, 0, 9999, 9), "does not lie in"),
+            (pets.XML.replace("%d", "x"), "cannot be read"),
+        ):
+            with open(self.path("annotations", "xmls", "pet_0.xml"), "w") as file:
+                file.write(text)
+            self.assertIn(said, self.damaged("head"))
+
+    def test_nothing_left_is_an_error(self):
+        for name in self.boxes:
+            os.remove(self.path("images", name + ".jpg"))
+        self.assertIn("none of the 3 images", self.refused(steps=2))
+
+    def test_what_cannot_be_asked_is_said(self):
+        for asked, said in (
+            ({"batch": 4}, "a batch of 4 images of a data set of 3"),
+            ({"batch": 0}, "batch = 0"),
+            ({"steps": True}, "steps = True"),
+            ({"place": "cuda:7"}, "cannot train on cuda:7"),
+            ({"network": "yolo"}, "expected: fasterrcnn_resnet50_fpn,"),
+            ({"network": "no_module:make"}, "the network no_module:make"),
+            ({"network": "ssd300_vgg16", "size": 192}, "made for images of 300 pixels"),
+            ({"precision": "int8"}, "precision = int8"),
+            ({"boxes": "tail"}, "boxes = tail"),
+            ({"data": self.path("nowhere")}, "cannot be read"),
+            ({"protocol": 1}, "protocol 1"),
+            ({"task": "step"}, "the task step"),
+        ):
+            self.assertIn(said, self.refused(**asked))
+        self.assertIn("no request", ask("not JSON")["reason"])
+        with open(self.path("annotations", "trainval.txt"), "w") as file:
+            file.write("# a comment\n\n")
+        self.assertIn("lists no image", self.refused())
+
+    def test_memory_that_ends_is_an_outcome(self):
+        answer = ask(request(self.folder, mem_limit=64 << 20))
+        self.assertEqual(answer["outcome"], "out_of_memory", answer)
+
+    def test_dead_workers_are_told_apart(self):
+        said = worker.workers_died(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that ..."))
+        self.assertIn("--shm-size", said)
+        said = worker.workers_died(RuntimeError("DataLoader worker (pid(s) 7) exited unexpectedly"))
+        self.assertNotIn("--shm-size", said)
+        self.assertIsNone(worker.workers_died(RuntimeError("shapes")))
+
+
+if __name__ == "__main__":
+    unittest.main()
