@@ -4,6 +4,7 @@ mod advise;
 mod breakdown;
 mod calibrate;
 mod check_noise;
+mod detection;
 mod extents;
 mod inspect;
 mod predict;
@@ -30,6 +31,7 @@ use check_noise::CheckNoise;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use detection::Detection;
 use inspect::Inspect;
 use predict::Predict;
 use prune::Prune;
@@ -67,6 +69,7 @@ Examples:
   perf4sight record -- python3 train.py --epochs 1
   perf4sight breakdown recording/
   perf4sight sensitivity -b 256 --data /data/imagenet -- python3 train.py
+  perf4sight detection --data pets --batch-size 2,4 --num-workers 0,2
   perf4sight completions bash > ~/.local/share/bash-completion/completions/perf4sight
 
 Exit codes:
@@ -150,6 +153,8 @@ enum Command {
     Breakdown(Breakdown),
     /// Find how many CPUs, how much memory and which storage a training job needs, from few runs of it
     Sensitivity(Box<Sensitivity>),
+    /// Train a detector for some steps: images a second, where a step's time goes, which setting is best
+    Detection(Box<Detection>),
     /// Print a script that completes these arguments in a shell
     Completions {
         /// The shell
@@ -193,6 +198,7 @@ impl Command {
             Command::Record(arguments) => Box::new(arguments.into_verb()),
             Command::Breakdown(arguments) => Box::new(arguments.into_verb()),
             Command::Sensitivity(arguments) => arguments.into_verb()?,
+            Command::Detection(arguments) => Box::new(arguments.into_verb()?),
             Command::Completions { shell } => {
                 context.console.line(completions(shell));
                 return Ok(Ending::Finished);

@@ -9,6 +9,7 @@ pub mod breakdown;
 pub mod calibrate;
 mod course;
 pub mod create_network_dataset;
+pub mod detection;
 pub mod extents;
 pub mod fingerprint;
 pub mod fingerprints;

@@ -343,7 +343,7 @@ fn a_request_without_a_task_is_of_a_step() {
     let now = before.replacen('{', r#"{"task":"step","#, 1);
     let request = protocol::read_request(before).unwrap();
     assert_eq!(request, protocol::read_request(&now).unwrap());
-    let Task::Step(step) = &request.task;
+    let Task::Step(step) = &request.task else { panic!("{request:?}") };
     assert_eq!((request.seed, step.workload), (5, Workload::published(Stage::Inference, 3)));
     let refusal = protocol::read_request(&before.replacen('{', r#"{"task":"paint","#, 1)).unwrap_err();
     assert!(refusal.contains("unknown variant `paint`"), "{refusal}");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Every module with what it may use beside the base. A row names only modules of earlier rows, so there is no cycle. `machine`,
-/// `report`, `traces`, `breakdown` and `sensitivity` are crates; `network`, `protocol` and `sampling` lie in the crate `step`.
+/// `report`, `traces`, `breakdown` and `sensitivity` are crates; `network`, `detection`, `protocol` and `sampling` lie in the crate `step`.
 const MODULES: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("report", &[]),
@@ -17,6 +17,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("breakdown", &["traces"]),
     ("sensitivity", &[]),
     ("network", &[]),
+    ("detection", &[]),
     ("protocol", &[]),
     ("sampling", &[]),
     ("records", &["machine"]),

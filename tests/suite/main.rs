@@ -15,6 +15,7 @@ mod conformance;
 mod console;
 mod dataset;
 mod dependency_groups;
+mod detection;
 mod device;
 mod docs;
 mod example;

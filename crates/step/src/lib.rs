@@ -2,6 +2,7 @@
 //! to run one and answers.
 #![warn(missing_docs)]
 
+pub mod detection;
 pub mod network;
 pub mod protocol;
 pub mod sampling;

@@ -63,6 +63,7 @@
 //! On a GPU, time is the device's own, between events with nothing else under way; `allocated` and `reserved` are its allocator's
 //! peaks, and running out of memory is what that allocator says.
 
+use crate::detection::DetectionTask;
 use crate::workload::{Pass, Workload};
 use perf4sight_machine::{Conditions, Setting};
 use serde::de::DeserializeOwned;
@@ -116,6 +117,8 @@ pub struct Request {
 pub enum Task {
     /// Measure a step of a network.
     Step(StepTask),
+    /// Train a detector; [`crate::detection::Reply`] is what comes back.
+    Detection(Box<DetectionTask>),
 }
 
 impl Task {

@@ -41,7 +41,9 @@ fn failed(problem: &Error) -> Reply {
 
 fn reply(request: &Request, libtorch_cuda: Option<&Path>) -> Result<Reply> {
     let gpu = gpu_of(&request.place, libtorch_cuda)?;
-    let Task::Step(task) = &request.task;
+    let Task::Step(task) = &request.task else {
+        return Err(Error::input("this worker trains no detectors").expected("a request of the task step"));
+    };
     let network = read(&task.network).and_then(|loaded| runnable(loaded.network))?;
     network.check_step(task.workload.step)?;
     task.workload.check()?;
