@@ -198,7 +198,7 @@ impl Command {
             Command::Record(arguments) => Box::new(arguments.into_verb()),
             Command::Breakdown(arguments) => Box::new(arguments.into_verb()),
             Command::Sensitivity(arguments) => arguments.into_verb()?,
-            Command::Detection(arguments) => Box::new(arguments.into_verb()?),
+            Command::Detection(arguments) => arguments.into_verb()?,
             Command::Completions { shell } => {
                 context.console.line(completions(shell));
                 return Ok(Ending::Finished);

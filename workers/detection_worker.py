@@ -1,32 +1,34 @@
 #!/usr/bin/env python3
-"""Trains a detector of torchvision for some steps and says what each part of every step took.
+"""Trains a detector of torchvision for some steps and says what each part of every step took; describes its graphs.
 
-One file, PyTorch and torchvision only, Python 3.6 on: copy it to the board. It speaks the worker protocol that
-crates/step/src/protocol.rs describes, with a task of its own, whose fields are those of DEFAULTS: one JSON line in, one JSON line out.
-With --about it writes one JSON line about itself instead. Data lie as those of Oxford-IIIT Pet do.
+PyTorch, torchvision and torch_worker.py beside it, Python 3.6 on. It speaks the worker protocol that crates/step/src/protocol.rs
+describes, with tasks of its own (crates/step/src/detection.rs), whose fields are those of DEFAULTS: one JSON line in, one JSON line out.
+How far it is it tells meanwhile, in JSON lines to standard error. With --about it writes one JSON line about itself instead. Data lie as
+those of Oxford-IIIT Pet do.
 """
 import argparse
+import base64
 import contextlib
-import ctypes
 import importlib
 import inspect
 import json
 import math
 import os
-import platform
-import resource
+import random
 import sys
 import time
 import xml.etree.ElementTree
 
+import torch_worker  # before torch: it takes away what would change torch's arithmetic and nobody would be told of
 import torch
 import torchvision
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import functional
 
-PROTOCOL = 2
-TASK = "detection"  # the only one that this worker knows
+from torch_worker import LIBC, PR_SET_PDEATHSIG, PROTOCOL, SIGKILL, TOLERATED_LOSS, Heap, Refused, Wall, kernel_bytes, places
+
+TASKS = ("detection", "detection_graphs")
 NETWORKS = ("fasterrcnn_resnet50_fpn", "fasterrcnn_resnet50_fpn_v2", "fasterrcnn_mobilenet_v3_large_fpn",
             "fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn", "ssd300_vgg16", "ssdlite320_mobilenet_v3_large",
             "fcos_resnet50_fpn")
@@ -41,12 +43,9 @@ OPTIMIZERS = {
 LEARNING_RATE = 1e-4
 EPOCHS_A_RATE, RATE_FALLS_TO = 3, 0.1  # the published schedule, which went by steps there
 PET = 1  # in trimaps; 2 is background, 3 the border between
-LIBC = ctypes.CDLL(None)
-PR_SET_PDEATHSIG, SIGKILL = 1, 9  # linux/prctl.h
-
-
-class Refused(Exception):
-    """A request that cannot be measured; its text goes into the answer."""
+LABEL = 1  # of every box; 0 is what detectors call background
+TICK = 1 / os.sysconf("SC_CLK_TCK")  # what the kernel counts processors' time in
+DRAWN = 200  # batches whose sizes stand for those of a training
 
 
 class Damaged(Exception):
@@ -106,7 +105,15 @@ class Pets(Dataset):
             raise Damaged("there is no %s" % problem.filename)
         except (OSError, SyntaxError, Image.DecompressionBombError) as problem:  # Pillow's: no image, cut off, a broken PNG, too large
             raise Damaged("%s" % problem)
-        return pixels, {"boxes": torch.tensor([box], dtype=torch.float32), "labels": torch.ones(1, dtype=torch.int64)}
+        return pixels, {"boxes": torch.tensor([box], dtype=torch.float32), "labels": torch.full((1,), LABEL, dtype=torch.int64)}
+
+    def size(self, index):
+        """Height and width of an image; None of one that cannot be read."""
+        try:
+            with Image.open(os.path.join(self.images, self.names[index] + ".jpg")) as image:
+                return image.size[::-1]
+        except (OSError, SyntaxError, Image.DecompressionBombError):
+            return None
 
     def __getitem__(self, index):
         damaged = {}
@@ -158,9 +165,16 @@ class Batches(object):
             self.current = iter(self.loader)
             batch = next(self.current)
             self.starts.append(self.timer.skip())
+        return self.read(batch)
+
+    def of(self, indices):
+        """A batch of these samples, read here."""
+        return self.read(collate([self.data[index] for index in indices]))
+
+    def read(self, batch):
         images, targets, damaged = batch
         self.damaged.update(damaged)
-        if None in images:
+        if any(image is None for image in images):
             raise Refused("none of the %d images of %s can be trained with; %s" % (len(self.data), self.data.images, told(self.damaged)))
         self.timer.end("wait")
         return images, targets
@@ -179,7 +193,7 @@ def factory(name):
         sys.path.insert(0, os.getcwd())
         try:
             return getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError, ValueError) as problem:
+        except (ImportError, AttributeError, ValueError, SyntaxError) as problem:
             raise Refused("the network %s: %s" % (name, problem))
     made_by = getattr(torchvision.models.detection, name, None) if name in NETWORKS else None
     if made_by is None:
@@ -200,9 +214,13 @@ def detector(request):
     name = request["network"]
     made_by = factory(name)
     if ":" in name:
-        return made_by()
-    network = made_by(num_classes=CLASSES, **unweighted(made_by, request["weights"]))
+        network = made_by()
+        if not isinstance(network, torch.nn.Module):
+            raise Refused("the network %s: it gives a %s, no torch.nn.Module" % (name, type(network).__name__))
+    else:
+        network = made_by(num_classes=CLASSES, **unweighted(made_by, request["weights"]))
     resize(network, name, request["size"])
+    check_labels(network, name)
     return network
 
 
@@ -210,7 +228,9 @@ def resize(network, name, size):
     """Images are brought to `size` pixels on their shorter side; the longer one may have as much more as the network allows itself."""
     if size is None:
         return
-    transform = network.transform
+    transform = getattr(network, "transform", None)
+    if not hasattr(transform, "min_size"):
+        raise Refused("%s has no transform as torchvision's detectors have, so its images cannot be made another size" % name)
     shorter = max(transform.min_size) if isinstance(transform.min_size, (list, tuple)) else transform.min_size
     if name.startswith("ssd"):
         if size != shorter:
@@ -220,6 +240,68 @@ def resize(network, name, size):
     transform.min_size = (size,)
 
 
+def classes(network):
+    """How many labels it tells apart, background among them; None where it does not say so as torchvision's do."""
+    predictor = getattr(getattr(network, "roi_heads", None), "box_predictor", None)
+    score = getattr(predictor, "cls_score", None)
+    if score is not None:
+        return getattr(score, "out_features", None)
+    head = getattr(getattr(network, "head", None), "classification_head", None)
+    return getattr(head, "num_classes", getattr(head, "num_columns", None))
+
+
+def check_labels(network, name):
+    known = classes(network)
+    if known is not None and known <= LABEL:
+        raise Refused("labels out of range: boxes of the data have the label %d, and %s tells %d apart, background (0) among them; make it "
+                      "with %d classes or more" % (LABEL, name, known, CLASSES))
+
+
+class Sizes(object):
+    """How large images are when the network's transform is done with them, and batches of them."""
+
+    MOST = 2000  # images whose sizes are looked at: the first of a larger data set
+
+    def __init__(self, network, data):
+        transform = getattr(network, "transform", None)
+        if not hasattr(transform, "max_size"):
+            raise Refused("the network has no transform as torchvision's detectors have")
+        self.fixed = getattr(transform, "fixed_size", None)
+        self.least = transform.min_size[-1] if isinstance(transform.min_size, (list, tuple)) else transform.min_size
+        self.most, self.step = transform.max_size, getattr(transform, "size_divisible", 32)
+        found = ((index, data.size(index)) for index in range(min(len(data), self.MOST)))
+        self.images = [(index, self.resized(*size)) for index, size in found if size]
+        if not self.images:
+            raise Refused("none of the images of %s can be read" % data.images)
+
+    def resized(self, height, width):
+        """torchvision's rule: the shorter side to `least`, unless the longer one became longer than `most`."""
+        if self.fixed:
+            return self.fixed[1], self.fixed[0]
+        scale = min(self.least / min(height, width), self.most / max(height, width))
+        return int(math.floor(height * scale)), int(math.floor(width * scale))
+
+    def together(self, sizes):
+        """A batch: the highest and the widest, in multiples of what the network halves."""
+        return [int(math.ceil(max(side) / self.step)) * self.step for side in zip(*sizes)]
+
+    def largest(self, batch):
+        """The samples of a batch that no other is larger than, nearly, and its size: the highest and the widest image, or the largest one."""
+        if batch == 1:
+            extremes = [max(self.images, key=lambda image: image[1][0] * image[1][1])]
+        else:
+            extremes = [max(self.images, key=lambda image: image[1][side]) for side in (0, 1)]
+        chosen = (extremes * batch)[:batch]
+        return [index for index, _ in chosen], self.together([size for _, size in chosen])
+
+    def typical(self, batch, draws):
+        """Of batches as they are drawn the one of nearly the mean area."""
+        count = min(batch, len(self.images))
+        drawn = [self.together([size for _, size in draws.sample(self.images, count)]) for _ in range(DRAWN)]
+        mean = sum(height * width for height, width in drawn) / len(drawn)
+        return min(drawn, key=lambda size: (abs(size[0] * size[1] - mean), size)), mean
+
+
 # Time and memory.
 
 class Timer(object):
@@ -227,7 +309,7 @@ class Timer(object):
 
     def __init__(self, device, exact):
         self.device, self.exact = device, exact
-        self.parts, self.last = {}, time.perf_counter()
+        self.parts, self.trunk, self.last = {}, {}, time.perf_counter()
 
     def synchronize(self):
         if self.device.type == "cuda":
@@ -244,32 +326,111 @@ class Timer(object):
         return self.last - last
 
     def step(self):
-        """The parts of the step that is over."""
-        parts, self.parts = self.parts, {}
-        return parts
+        """The parts of the step that is over, with how long of forward and backward the trunk was at work where that is known."""
+        parts, self.parts, trunk, self.trunk = self.parts, {}, self.trunk, {}
+        return dict(parts, **trunk)
+
+    def now(self):
+        self.synchronize()
+        return time.perf_counter()
 
 
-def kernel_bytes(path, name):
-    with open(path) as file:
-        return next((int(line.split()[1]) << 10 for line in file if line.startswith(name + ":")), 0)
+class Trunk(object):
+    """The backbone of a detector, watched at work: what it reads, and how long it takes where steps are timed exactly."""
+
+    def __init__(self, network, timer):
+        self.timer, self.batches, self.began, self.back = timer, [], None, None
+        backbone, heads = getattr(network, "backbone", None), getattr(network, "roi_heads", None)
+        if isinstance(backbone, torch.nn.Module):
+            backbone.register_forward_pre_hook(self.begin)
+            backbone.register_forward_hook(self.end)
+        if isinstance(getattr(heads, "box_head", None), torch.nn.Module):
+            heads.box_head.register_forward_pre_hook(self.pooled)
+
+    def begin(self, _, inputs):
+        height, width = inputs[0].shape[-2:]
+        self.batches.append({"height": height, "width": width, "proposals": 0})
+        self.began = self.timer.now() if self.timer.exact else None
+
+    def end(self, _, __, features):
+        if self.began is None:
+            return
+        self.timer.trunk["trunk_forward"] = self.timer.now() - self.began
+        self.back = None
+        for feature in features.values() if isinstance(features, dict) else [features]:
+            if feature.requires_grad:
+                # The first of them that has its gradient is where backward enters the trunk: all that came after has run by then.
+                feature.register_hook(self.enter)
+
+    def enter(self, _):
+        if self.back is None:
+            self.back = self.timer.now()
+
+    def leave(self):
+        """Backward is over."""
+        if self.timer.exact and self.back is not None:
+            self.timer.trunk["trunk_backward"] = self.timer.now() - self.back
+        self.back = None
+
+    def pooled(self, _, inputs):
+        if self.batches:
+            self.batches[-1]["proposals"] = inputs[0].shape[0]
+
+
+class Neighbours(object):
+    """Whether other programs had the processors while a step stood ready for them; the loaders of this one are no others."""
+
+    def __init__(self, threads):
+        self.threads, self.last = threads, self.look()
+
+    def look(self):
+        machine = torch_worker.processors()
+        return time.perf_counter(), Wall.waited(), machine.get("busy", 0.0) + machine.get("stolen", 0.0), own_time()
+
+    def disturbed(self):
+        """Since it was asked last: the rule of crates/step/src/sampling.rs, and others worked meanwhile."""
+        (began, waited, busy, own), self.last = self.last, self.look()
+        now, waits, works, owns = self.last
+        tolerated = TOLERATED_LOSS * (now - began) * self.threads
+        lost = waits is None or waited is None or waits - waited > tolerated
+        return bool(lost and (works - busy) - (owns - own) > max(tolerated, 2 * TICK))
+
+
+def own_time():
+    """Seconds that this process, its loaders and those that ended have worked."""
+    ticks = 0
+    for process in children():
+        with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/%s/stat" % process) as file:
+            ticks += sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))  # utime and stime, proc(5)
+    return sum(os.times()[:4]) + ticks * TICK
 
 
 class Memory(object):
     """Peaks of process and device, above what they held before the network."""
 
     def __init__(self, device, limit):
-        self.device, self.limit = device, limit
-        with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # VmHWM starts anew (Linux, Documentation/filesystems/proc.rst)
-        self.resident, self.loaders = kernel_bytes("/proc/self/status", "VmRSS"), 0
+        self.device, self.limit, self.peak, self.needed, self.loaders = device, limit, 0, None, 0
+        Heap.map_large()
+        torch_worker.ProcessMemory.forget_peak()
+        self.resident, = kernel_bytes("/proc/self/status", "VmRSS")
         if device.type == "cuda":
             torch.zeros(1, device=device)
             torch.cuda.reset_peak_memory_stats(device)
             if limit is not None:
                 torch.cuda.set_per_process_memory_fraction(min(1.0, limit / torch.cuda.get_device_properties(device).total_memory), device)
 
+    def highest(self):
+        self.peak = max(self.peak, kernel_bytes("/proc/self/status", "VmHWM")[0])
+        return self.peak
+
     def used(self):
-        return max(0, kernel_bytes("/proc/self/status", "VmHWM") - self.resident)
+        return max(0, self.highest() - self.resident)
+
+    def settle(self):
+        """What was used until now is what a step needs. From here on the heap is as glibc makes it for a program that has freed large blocks."""
+        self.needed = self.used()
+        Heap.set(Heap.M_MMAP_THRESHOLD, 32 << 20)  # DEFAULT_MMAP_THRESHOLD_MAX, to which glibc raises it by itself
+        Heap.set(Heap.M_TRIM_THRESHOLD, 64 << 20)
 
     def watch(self):
         """Python cannot cap torch's allocator on a processor: past the limit a step is the last."""
@@ -278,7 +439,8 @@ class Memory(object):
         self.loaders = max(self.loaders, sum(map(proportional, children())))
 
     def reading(self):
-        counted = {"resident": kernel_bytes("/proc/self/status", "VmHWM"), "used": self.used(), "loaders": self.loaders}
+        needed = self.used() if self.needed is None else self.needed
+        counted = {"resident": self.highest(), "used": needed, "heap": self.used(), "loaders": self.loaders}
         if self.device.type == "cuda":
             counted.update(allocated=torch.cuda.max_memory_allocated(self.device), reserved=torch.cuda.max_memory_reserved(self.device))
         return counted
@@ -296,8 +458,8 @@ def children():
 def proportional(process):
     """Resident bytes, of what several processes share their part each."""
     try:
-        return kernel_bytes("/proc/%s/smaps_rollup" % process, "Pss")
-    except OSError:
+        return kernel_bytes("/proc/%s/smaps_rollup" % process, "Pss")[0]
+    except (OSError, KeyError):
         return 0
 
 
@@ -309,21 +471,21 @@ class Training(object):
     def __init__(self, request, device, memory):
         self.request, self.device, self.memory = request, device, memory
         self.layout = torch.channels_last if request["channels_last"] else torch.contiguous_format
-        data = Pets(request["data"], request["boxes"])
+        self.data = data = Pets(request["data"], request["boxes"])
         if request["batch"] > len(data):
             raise Refused("a batch of %d images of a data set of %d" % (request["batch"], len(data)))
         self.network = detector(request).to(device, memory_format=self.layout).train()
         weights = [weight for weight in self.network.parameters() if weight.requires_grad]
+        if not weights:
+            raise Refused("%s has no weight to train" % request["network"])
         self.optimizer = OPTIMIZERS[request["optimizer"]](weights, request["learning_rate"])
-        self.scaler = torch.cuda.amp.GradScaler() if request["precision"] == "amp_fp16" and device.type == "cuda" else None
+        self.cast, self.scaler = torch_worker.casting(request, device), torch_worker.scaler(request, device)
         schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, EPOCHS_A_RATE, RATE_FALLS_TO)
         self.timer = Timer(device, exact=True)
+        self.trunk, self.neighbours = Trunk(self.network, self.timer), Neighbours(request["threads"])
         self.batches = Batches(request, data, schedule, self.timer)
-        self.losses = []
-
-    def cast(self):
-        kind = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}.get(self.request["precision"])
-        return torch.autocast(self.device.type, dtype=kind) if kind else contextlib.ExitStack()
+        self.losses, self.disturbed, self.largest = [], [], None
+        self.whole = request["warm_up"] + 2 * request["steps"]
 
     def moved(self, images, targets):
         def move(tensor, **layout):
@@ -331,33 +493,41 @@ class Training(object):
 
         return [move(image) for image in images], [{key: move(value) for key, value in target.items()} for target in targets]
 
-    def update(self, loss):
-        weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+    def loss(self, images, targets):
+        losses = self.network(images, targets)
+        if not isinstance(losses, dict) or not losses:
+            raise Refused("%s gives no dictionary of losses when it trains, as torchvision's detectors do" % self.request["network"])
+        return sum(losses.values())
+
+    def update(self):
         if self.scaler:
             self.scaler.unscale_(self.optimizer)
         if self.request["clip"] is not None:
-            torch.nn.utils.clip_grad_norm_(weights, self.request["clip"])
+            torch.nn.utils.clip_grad_norm_([weight for group in self.optimizer.param_groups for weight in group["params"]], self.request["clip"])
         if self.scaler:
             self.scaler.step(self.optimizer)
             self.scaler.update()
         else:
             self.optimizer.step()
 
-    def step(self):
+    def step(self, batch=None):
         timer = self.timer
-        images, targets = self.batches.next()
+        images, targets = batch or self.batches.next()
         images, targets = self.moved(images, targets)
         timer.end("copy")
         with self.cast():
-            loss = sum(self.network(images, targets).values())
+            loss = self.loss(images, targets)
         timer.end("forward")
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=True)  # PyTorch's own way since 2.0, in older ones too
         (self.scaler.scale(loss) if self.scaler else loss).backward()
+        self.trunk.leave()
         timer.end("backward")
-        self.update(loss)
+        self.update()
         timer.end("optimizer")
         self.losses.append(loss.detach())  # read when all are done: reading waits for the device
         self.memory.watch()
+        self.disturbed.append(self.neighbours.disturbed())
+        tell(len(self.losses), self.whole, len(self.batches.starts))
         timer.end("other")
         return timer.step()
 
@@ -366,31 +536,120 @@ class Training(object):
         self.timer.synchronize()
         self.timer.exact = exact
         starts = len(self.batches.starts)
+        self.neighbours.disturbed()
         self.timer.skip()
         began, parts = time.perf_counter(), [self.step() for _ in range(steps)]
         self.timer.synchronize()
         seconds = time.perf_counter() - began - sum(self.batches.starts[starts:])
-        return {"parts": parts, "seconds": seconds}
+        return {"parts": parts, "seconds": seconds, "disturbed": sum(self.disturbed[-steps:])}
+
+    def warm_up(self):
+        """The first steps, of which the last, when the optimizer has its state, takes the largest batch that there may be: it says what must fit."""
+        first = self.run(self.request["warm_up"] - 1, exact=True)
+        try:
+            indices, self.largest = Sizes(self.network, self.data).largest(self.request["batch"])
+        except Refused:  # a network of the user's own whose transform is another
+            indices = None
+        self.timer.skip()
+        began = time.perf_counter()
+        first["parts"].append(self.step(None if indices is None else self.batches.of(indices)))
+        first["seconds"] += time.perf_counter() - began
+        first["disturbed"] += self.disturbed[-1]
+        self.memory.settle()
+        return first
 
     def measure(self):
         """Plain steps before and after exact ones, so that a machine that becomes slower meanwhile does not make either look so."""
         steps = self.request["steps"]
-        first = self.run(self.request["warm_up"], exact=True)
+        first = self.warm_up()
         before, exact, after = self.run((steps + 1) // 2, False), self.run(steps, True), self.run(steps // 2, False)
-        plain = {"parts": before["parts"] + after["parts"], "seconds": before["seconds"] + after["seconds"]}
-        return {"first": first, "plain": plain, "exact": exact}
+        return {"first": first, "plain": {key: before[key] + after[key] for key in before}, "exact": exact}
+
+
+def tell(done, of, epoch):
+    """How far it is, for whoever watches."""
+    print(json.dumps({"step": done, "of": of, "epoch": epoch}), file=sys.stderr, flush=True)
 
 
 def traced(training, path, steps):
     """A trace of some more steps, as torch.profiler writes it."""
     from torch import profiler
     kinds = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * (training.device.type == "cuda")
+    training.whole += 1 + steps
     # While the first of these steps runs, the profiler starts; it is not kept.
     with profiler.profile(activities=kinds, schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
                           on_trace_ready=lambda profile: profile.export_chrome_trace(path)) as profile:
         for _ in range(1 + steps):
             training.step()
             profile.step()
+
+
+# Graphs.
+
+class Dense(torch.nn.Module):
+    """What a detector runs on whole images: its backbone, and the heads that read all of its features."""
+
+    def __init__(self, network):
+        super(Dense, self).__init__()
+        self.backbone = network.backbone
+        self.head = network.rpn.head if hasattr(network, "rpn") else network.head
+        pool = getattr(getattr(network, "roi_heads", None), "box_roi_pool", None)
+        self.pooled = list(getattr(pool, "featmap_names", []))
+
+    def forward(self, images):
+        features = self.backbone(images)
+        if not isinstance(features, dict):
+            features = {"0": features}
+        given = self.head(list(features.values()))
+        given = list(given.values()) if isinstance(given, dict) else [tensor for tensors in given for tensor in tensors]
+        return tuple([features[name] for name in self.pooled if name in features] + given)
+
+
+class BoxHead(torch.nn.Module):
+    """What it runs on each proposal."""
+
+    def __init__(self, heads):
+        super(BoxHead, self).__init__()
+        self.head, self.predictor = heads.box_head, heads.box_predictor
+
+    def forward(self, pooled):
+        return self.predictor(self.head(pooled))
+
+
+def exported(module, images, name):
+    """The ONNX file of a module, without weights."""
+    from perf4sight_reader import _copy, _exporter
+    with _copy.undisturbed():
+        onnx, _ = _exporter.export(_copy.stand_in(module).train(), (name,), (images,), False)
+    return base64.b64encode(onnx).decode("ascii")
+
+
+def graphs(request):
+    """The network's parts as graphs, at the sizes that batches have which were measured or are asked about."""
+    if sys.version_info < (3, 9):
+        raise Refused("graphs of networks are read with Python 3.9 or newer, not %s" % sys.version.split()[0])
+    from perf4sight_reader import _errors, _settings
+    network, data = detector(dict(request, size=None)).train(), Pets(request["data"], request["boxes"])
+    if not hasattr(network, "backbone") or not (hasattr(network, "rpn") or hasattr(network, "head")):
+        raise Refused("%s has no backbone and head as torchvision's detectors have" % request["network"])
+    draws, asked = random.Random(request["seed"]), []
+    for of in request["asked"]:
+        resize(network, request["network"], of["size"])
+        sizes = Sizes(network, data)
+        typical, area = sizes.typical(of["batch"], draws)
+        asked.append({"typical": typical, "area": area, "largest": sizes.largest(of["batch"])[1]})
+    shapes = {tuple(shape) for shape in request["shapes"]} | {tuple(one[key]) for one in asked for key in ("typical", "largest")}
+    dense, heads = Dense(network), getattr(network, "roi_heads", None)
+    try:
+        found = [{"shape": shape, "onnx": exported(dense, torch.zeros(2, 3, *shape), "images")} for shape in sorted(shapes)]
+        box_head = None
+        if hasattr(heads, "box_head"):
+            pooled = torch.zeros(2, network.backbone.out_channels, *heads.box_roi_pool.output_size)
+            box_head = exported(BoxHead(heads), pooled, "pooled")
+    except _errors.Error as problem:
+        raise Refused(str(problem))
+    return {"outcome": "described", "graphs": found, "box_head": box_head, "asked": asked, "trainable": _settings.trainable(dense),
+            "images": len(data)}
 
 
 # One request.
@@ -400,24 +659,19 @@ DEFAULTS = {"network": NETWORKS[0], "weights": False, "boxes": "trimap", "num_wo
             "warm_up": 2, "steps": 10, "trace": None, "trace_steps": 3, "mem_limit": None}
 
 
-def places():
-    """What detectors can be trained on."""
-    return ["cpu"] + ["cuda:%d" % gpu for gpu in range(torch.cuda.device_count() if torch.cuda.is_available() else 0)]
-
-
 def prepare(request):
     """The device that the request names, where all that it asks for is known."""
     if request["place"] not in places():
         raise Refused("PyTorch %s cannot train on %s; expected: %s" % (torch.__version__, request["place"], ", ".join(places())))
-    for key, known in (("precision", PRECISIONS), ("optimizer", OPTIMIZERS), ("boxes", BOXES)):
+    device = torch.device(request["place"])
+    precisions = [known for known in torch_worker.precisions(device) if known != "bf16"]
+    for key, known in (("precision", precisions), ("optimizer", OPTIMIZERS), ("boxes", BOXES)):
         if request[key] not in known:
-            raise Refused("%s = %s: expected: %s" % (key, request[key], ", ".join(known)))
-    for key, least in (("batch", 1), ("steps", 2), ("warm_up", 1), ("num_workers", 0), ("prefetch_factor", 1), ("threads", 1), ("trace_steps", 1)):
+            raise Refused("%s = %s: expected on %s with PyTorch %s: %s" % (key, request[key], device, torch.__version__, ", ".join(known)))
+    for key, least in (("batch", 1), ("steps", 2), ("warm_up", 2), ("num_workers", 0), ("prefetch_factor", 1), ("threads", 1), ("trace_steps", 1)):
         if type(request[key]) is not int or request[key] < least:
             raise Refused("%s = %s: expected a whole number of %d or more" % (key, request[key], least))
-    if request["precision"] != "fp32" and not hasattr(torch, "autocast"):
-        raise Refused("precision = %s needs PyTorch 1.10 or newer, not %s" % (request["precision"], torch.__version__))
-    return torch.device(request["place"])
+    return device
 
 
 def out_of_memory(problem):
@@ -442,16 +696,19 @@ def measure(request):
     torch.set_num_threads(request["threads"])
     torch.manual_seed(request["seed"])
     memory = Memory(device, request["mem_limit"])
-    began = time.perf_counter()
+    began, start = time.perf_counter(), torch_worker.moment()
     try:
         training = Training(request, device, memory)
         measured = training.measure()
-        counted = memory.reading()
+        counted, end = memory.reading(), torch_worker.moment()
         if request["trace"]:
             traced(training, request["trace"], request["trace_steps"])
-    except (MemoryError, RuntimeError) as problem:
+    except (MemoryError, RuntimeError, IndexError) as problem:
         if workers_died(problem):
             raise Refused(workers_died(problem))
+        if "device-side assert" in str(problem) or isinstance(problem, IndexError) and "out of bounds" in str(problem):
+            raise Refused("labels out of range, as it seems: boxes of the data have the label %d, and %s tells fewer apart (%s)"
+                          % (LABEL, request["network"], problem))
         if not out_of_memory(problem):
             raise
         return {"outcome": "out_of_memory", "memory": memory.reading(), "seconds": time.perf_counter() - began}
@@ -460,7 +717,8 @@ def measure(request):
     # JSON has no word for numbers that are none.
     return dict(measured, outcome="measured", losses=[loss if math.isfinite(loss) else None for loss in losses], memory=counted,
                 images=len(batches.data), epoch_starts=batches.starts, damaged=batches.damaged, seconds=time.perf_counter() - began,
-                loader_cpu_seconds=sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]))
+                batches=training.trunk.batches, largest=training.largest, conditions={"start": start, "end": end},
+                weights=sum(weight.numel() for weight in training.network.parameters()))
 
 
 def parse(line):
@@ -471,9 +729,10 @@ def parse(line):
         raise Refused("no request: %s: %s" % (type(problem).__name__, problem))
     if protocol != PROTOCOL:
         raise Refused("a request of protocol %s; this worker speaks protocol %d" % (protocol, PROTOCOL))
-    if asked.get("task") != TASK:
-        raise Refused("no request: this worker does not know the task %s, only %s" % (asked.get("task"), TASK))
-    missing = [key for key in ("place", "threads", "seed", "data", "batch") if key not in asked]
+    if asked.get("task") not in TASKS:
+        raise Refused("no request: this worker does not know the task %s, only %s" % (asked.get("task"), " and ".join(TASKS)))
+    needed = ("place", "threads", "seed", "data") + (("batch",) if asked["task"] == TASKS[0] else ("shapes", "asked"))
+    missing = [key for key in needed if key not in asked]
     if missing:
         raise Refused("no request: it lacks %s" % ", ".join(missing))
     return dict(DEFAULTS, **asked)
@@ -481,7 +740,8 @@ def parse(line):
 
 def answer(line):
     try:
-        return measure(parse(line))
+        request = parse(line)
+        return measure(request) if request["task"] == TASKS[0] else graphs(request)
     except Refused as refused:
         return {"outcome": "failed", "reason": str(refused)}
     except Exception as problem:  # whatever went wrong belongs into the answer
@@ -489,8 +749,9 @@ def answer(line):
 
 
 def about():
-    software = {"python": platform.python_version(), "torch": torch.__version__, "torchvision": torchvision.__version__}
-    return {"protocol": PROTOCOL, "software": software, "places": {place: {} for place in places()}, "tasks": [TASK], "layers": False}
+    """What torch_worker.py says of the machine, and what this one does there."""
+    known = torch_worker.about()
+    return dict(known, software=dict(known["software"], torchvision=torchvision.__version__), tasks=list(TASKS), settings=[])
 
 
 def main():

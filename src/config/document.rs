@@ -59,8 +59,8 @@ impl SectionText {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    file: PathBuf,
-    sections: Vec<SectionText>,
+    pub(super) file: PathBuf,
+    pub(super) sections: Vec<SectionText>,
 }
 
 impl Document {
@@ -70,16 +70,7 @@ impl Document {
     /// The file cannot be read, or its text is refused by [`Document::parse`].
     pub fn load(file: impl AsRef<Path>) -> Result<Document> {
         let file = file.as_ref();
-        let bytes = input_file::bytes(file, "read this file").map_err(|error| {
-            error
-                .expected("an INI file such as the config.ini that perf4sight ships with")
-                .help("give its path as seen from the folder you are in")
-        })?;
-        let source = String::from_utf8(bytes).map_err(|error| {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
-            Error::config("bytes that are no text").file(file).line(line).expected("a text file in UTF-8")
-        })?;
+        let source = source(file, "an INI file such as the config.ini that perf4sight ships with")?;
         Document::parse(&source, file)
     }
 
@@ -132,6 +123,17 @@ impl Document {
         section.entries.push(Entry { key: key.trim().to_string(), value, origin: Origin::Override(place) });
         Ok(())
     }
+}
+
+/// The text of a file.
+pub(super) fn source(file: &Path, expected: &str) -> Result<String> {
+    let bytes = input_file::bytes(file, "read this file")
+        .map_err(|error| error.expected(expected).help("give its path as seen from the folder you are in"))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        Error::config("bytes that are no text").file(file).line(line).expected("a text file in UTF-8")
+    })
 }
 
 /// What rust-ini finds in the statements, with the lines it does not keep.

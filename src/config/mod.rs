@@ -11,6 +11,7 @@ mod from_value;
 mod key;
 mod layout;
 mod literal;
+mod toml;
 mod values;
 
 pub use document::{Document, Entry, Origin, SectionText};

@@ -44,4 +44,5 @@ pub static SPECS: &[&Spec] = &[
     &record::SPEC,
     &breakdown::SPEC,
     &sensitivity::SPEC,
+    &detection::SPEC,
 ];

@@ -38,6 +38,9 @@ pub struct Moment {
     /// Power in watts, by what draws it: `gpu`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub powers: BTreeMap<String, f64>,
+    /// Percent of the time that accelerators were at work, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub uses: BTreeMap<String, f64>,
     /// What holds clocks down, in the words of kernel or driver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<String>,

@@ -18,6 +18,7 @@ mod memory_bandwidth;
 pub mod nvml;
 pub mod process;
 pub mod remote;
+mod sampler;
 mod setting;
 pub mod turn;
 
@@ -27,6 +28,7 @@ pub use deadline::Deadline;
 pub use local::{LocalMachine, threads};
 pub use memory_bandwidth::memory_bandwidth;
 pub use process::{End, Output};
+pub use sampler::{Sampler, Seen};
 pub use setting::{Setting, differences};
 
 use description::Description;
@@ -96,12 +98,14 @@ pub struct Watch<'a> {
     pub waiting: &'a dyn Fn(&str),
     /// Called with the time it took when such a wait is over.
     pub waited: &'a dyn Fn(Duration),
+    /// Hears what a worker says on its standard error meanwhile, line by line.
+    pub heard: &'a dyn Fn(&str),
 }
 
 impl<'a> Watch<'a> {
     /// Looks out for Ctrl-C, and tells nobody of waiting.
     pub fn quiet(cancelled: &'a AtomicBool) -> Self {
-        Watch { cancelled, waiting: &|_| (), waited: &|_| () }
+        Watch { cancelled, waiting: &|_| (), waited: &|_| (), heard: &|_| () }
     }
 
     /// Whether Ctrl-C was pressed.

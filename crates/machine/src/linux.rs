@@ -20,6 +20,9 @@ const THROTTLES: [&str; 2] = ["thermal_throttle/core_throttle_count", "thermal_t
 const TICKS: f64 = 100.0;
 /// Kilohertz in a megahertz.
 const KILOHERTZ: f64 = 1e3;
+/// The meter of Jetson boards, and its channels (Linux, Documentation/hwmon/ina3221.rst).
+const METER: &str = "ina3221";
+const CHANNELS: [u32; 3] = [1, 2, 3];
 
 /// What measurements depend on and a run does not change, by name. `root` is the root of the file system.
 pub(super) fn facts(root: &Path) -> Setting {
@@ -41,6 +44,8 @@ pub fn moment(root: &Path) -> Moment {
         ]),
         promised: named([("cpu", cores.iter().filter_map(|core| base_clock(core)).reduce(f64::max)), ("gpu", None)]),
         temperatures: folders(root.join("sys/class/thermal")).filter_map(|zone| temperature(&zone)).collect(),
+        powers: folders(root.join("sys/class/hwmon")).flat_map(|meter| powers(&meter)).collect(),
+        uses: gpu(root).and_then(|gpu| Some(("gpu".to_owned(), use_of(&gpu)?))).into_iter().collect(),
         held_by: brakes(root),
         throttles: cores.iter().flat_map(|core| throttles(core)).reduce(|sum, count| sum + count),
         busy,
@@ -118,10 +123,31 @@ fn power_mode(root: &Path) -> Option<String> {
     Some(named.map_or_else(|| number.to_string(), |name| format!("{number} {name}")))
 }
 
-fn gpu_clock(root: &Path) -> Option<f64> {
+/// The folder of a Jetson's GPU.
+fn gpu(root: &Path) -> Option<PathBuf> {
     let is_gpu = |folder: &PathBuf| GPUS.iter().any(|gpu| folder.to_str().is_some_and(|name| name.ends_with(gpu)));
-    let gpu = folders(root.join("sys/class/devfreq")).find(is_gpu)?;
-    Some(number::<f64>(&gpu.join("cur_freq"))? / KILOHERTZ / KILOHERTZ)
+    folders(root.join("sys/class/devfreq")).find(is_gpu)
+}
+
+fn gpu_clock(root: &Path) -> Option<f64> {
+    Some(number::<f64>(&gpu(root)?.join("cur_freq"))? / KILOHERTZ / KILOHERTZ)
+}
+
+/// Percent of the time that a Jetson's GPU is at work; its driver tells thousandths.
+fn use_of(gpu: &Path) -> Option<f64> {
+    Some(number::<f64>(&gpu.join("device/load"))? / 10.0)
+}
+
+/// Watts of the rails that a board's meter watches, by name: its channels tell millivolts and milliamperes.
+fn powers(meter: &Path) -> Vec<(String, f64)> {
+    if text(&meter.join("name")).as_deref() != Some(METER) {
+        return Vec::new();
+    }
+    let channel = |channel: u32| {
+        let of = |what: &str| number::<f64>(&meter.join(format!("{what}{channel}_input")));
+        Some((text(&meter.join(format!("in{channel}_label")))?, of("in")? * of("curr")? / 1e6))
+    };
+    CHANNELS.into_iter().filter_map(channel).collect()
 }
 
 fn temperature(zone: &Path) -> Option<(String, f64)> {
@@ -175,6 +201,12 @@ mod tests {
                 "< PARAM TYPE=FILE NAME=CPU_ONLINE >\n< POWER_MODEL ID=0 NAME=MAXN >\n< POWER_MODEL ID=2 NAME=30W >\n",
             ),
             ("sys/class/devfreq/17000000.gpu/cur_freq", "612000000\n"),
+            ("sys/class/devfreq/17000000.gpu/device/load", "375\n"),
+            ("sys/class/hwmon/hwmon1/name", "ina3221\n"),
+            ("sys/class/hwmon/hwmon1/in1_label", "VDD_IN\n"),
+            ("sys/class/hwmon/hwmon1/in1_input", "5000\n"),
+            ("sys/class/hwmon/hwmon1/curr1_input", "2100\n"),
+            ("sys/class/hwmon/hwmon0/name", "pwmfan\n"),
             ("sys/class/devfreq/15340000.vic/cur_freq", "115200000\n"),
             ("sys/class/thermal/thermal_zone0/type", "cpu-thermal\n"),
             ("sys/class/thermal/thermal_zone0/temp", "48406\n"),
@@ -183,7 +215,14 @@ mod tests {
         ]);
         let facts = [("board_release", "R36 (release), REVISION: 3.0"), ("power_mode", "2 30W")];
         assert_eq!(super::facts(root.path()), named(&facts));
-        let now = Moment { clocks: one("gpu", 612.0), temperatures: one("cpu-thermal", 48.406), ..Moment::default() };
+        let now = Moment {
+            clocks: one("gpu", 612.0),
+            temperatures: one("cpu-thermal", 48.406),
+            // 375 thousandths of the time; 5 V at 2.1 A.
+            uses: one("gpu", 37.5),
+            powers: one("VDD_IN", 10.5),
+            ..Moment::default()
+        };
         assert_eq!(moment(root.path()), now);
     }
 

@@ -37,6 +37,7 @@ pub fn add(bus: &str, moment: &mut Moment) {
         moment.clocks.extend(named(gpu.clock_info(Clock::SM).ok().map(f64::from)));
         moment.temperatures.extend(named(gpu.temperature(TemperatureSensor::Gpu).ok().map(f64::from)));
         moment.powers.extend(named(gpu.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3)));
+        moment.uses.extend(named(gpu.utilization_rates().ok().map(|rates| f64::from(rates.gpu))));
         moment.held_by.extend(gpu.current_throttle_reasons().map(held_by).unwrap_or_default());
         Some(())
     });

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub(super) const LONGEST_OUTPUT: u64 = 4 << 20;
 /// How much of the end of the standard error is kept, for a report.
 const LONGEST_COMPLAINT: usize = 2048;
+/// What is kept of a line of the standard error that has not ended.
+const LONGEST_LINE: usize = 64 << 10;
 /// How often a silent process is looked at: rarely enough not to disturb what it measures.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often a process that has answered is looked at: it is about to end.
@@ -105,9 +107,11 @@ pub(super) fn run(command: &mut Command, call: Call, watch: &Watch<'_>) -> io::R
     volunteer(child);
     let stdout = child.stdout.take().map(|pipe| Listener::new(pipe, Part::Beginning));
     let stderr = child.stderr.take().map(|pipe| Listener::new(pipe, Part::End));
+    let mut told = Told::default();
     let _kept = child.stdin.take().map(|pipe| feed(pipe, call));
     let mut answered = false;
     let end = loop {
+        stderr.iter().flat_map(|stderr| told.lines(stderr)).for_each(|line| (watch.heard)(&line));
         if let Some(status) = child.try_wait()? {
             break Some(End::Exited(status));
         }
@@ -153,14 +157,34 @@ fn volunteer(child: &Child) {
 /// What comes out of a pipe, read on a thread of its own, so that a full pipe never blocks the process.
 struct Listener {
     read: Arc<Mutex<Vec<u8>>>,
-    /// Closed at the pipe's end.
+    /// What was read since somebody looked, if anybody does; closed at the pipe's end.
+    fresh: Receiver<Vec<u8>>,
+    /// Likewise.
     ended: Receiver<()>,
+}
+
+/// Lines that a process has told so far, of which the last may not have ended.
+#[derive(Default)]
+struct Told(Vec<u8>);
+
+impl Told {
+    /// Those that have ended since the last call.
+    fn lines(&mut self, listener: &Listener) -> Vec<String> {
+        self.0.extend(listener.fresh.try_iter().flatten());
+        let Some(end) = self.0.iter().rposition(|byte| *byte == b'\n') else {
+            self.0.truncate(LONGEST_LINE);
+            return Vec::new();
+        };
+        let ended: Vec<u8> = self.0.drain(..=end).collect();
+        String::from_utf8_lossy(&ended).lines().map(str::to_owned).collect()
+    }
 }
 
 impl Listener {
     /// Listens until the pipe ends or the part that is wanted is there.
     fn new(mut pipe: impl Read + Send + 'static, part: Part) -> Self {
         let (open, ended) = channel();
+        let (tell, fresh) = channel();
         let read = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&read);
         thread::spawn(move || {
@@ -168,13 +192,17 @@ impl Listener {
             while let Ok(count @ 1..) = pipe.read(&mut buffer) {
                 let mut read = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 read.extend_from_slice(&buffer[..count]);
+                if let Part::End = part {
+                    // Nobody looks any more once the process has ended.
+                    let _ = tell.send(buffer[..count].to_vec());
+                }
                 if part.is_there(&mut read) {
                     break;
                 }
             }
             drop(open);
         });
-        Listener { read, ended }
+        Listener { read, fresh, ended }
     }
 
     /// Waits so long for the end of the pipe, and tells whether it came.

@@ -104,6 +104,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Comma-separated, header first; numbers in full precision and the unit that the column's key names, nothing for a
     /// missing value.
     pub fn to_csv(&self) -> String {

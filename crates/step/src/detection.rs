@@ -8,7 +8,8 @@
 //!         "plain":{"seconds":1.0,"parts":[{"wait":0.1,"copy":0.0,"forward":0.3,"backward":0.5,"optimizer":0.1,"other":0.0}]},
 //!         "exact":{"seconds":1.0,"parts":[{"wait":0.1,"copy":0.0,"forward":0.3,"backward":0.5,"optimizer":0.1,"other":0.0}]},
 //!         "losses":[1.4,1.2,null],"epoch_starts":[0.2],"seconds":4.5,
-//!         "memory":{"resident":1304000000,"used":656000000,"loaders":0}}"#,
+//!         "batches":[{"height":320,"width":224,"proposals":512}],"largest":[320,320],"weights":18954629,
+//!         "memory":{"resident":1304000000,"used":656000000,"heap":700000000,"loaders":0}}"#,
 //!     r#"{"outcome":"out_of_memory","memory":{"resident":1304000000,"used":656000000,"loaders":0}}"#,
 //!     r#"{"outcome":"failed","reason":"trainval.txt: lists no image"}"#,
 //! ] {
@@ -16,8 +17,13 @@
 //! }
 //! # Ok::<(), serde_json::Error>(())
 //! ```
+//!
+//! While it runs, the worker writes lines such as `{"step":3,"of":22,"epoch":1}` to its standard error ([`Step`]); what else it writes there
+//! is quoted where it dies without an answer.
 
 use crate::workload::{Optimizer, Precision};
+use perf4sight_conventions::error::{Error, Result};
+use perf4sight_machine::Conditions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,6 +63,47 @@ pub struct DetectionTask {
     pub warm_up: u64,
     /// Steps that are measured freely, and as many with the device finished at the end of each part.
     pub steps: u64,
+    /// Where a trace of some more steps is written; none: nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+}
+
+/// A detector's graphs to describe: of its backbone with the heads that read whole images, at the sizes that batches have, and of what it
+/// runs on each proposal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GraphsTask {
+    /// As in [`DetectionTask`].
+    pub network: String,
+    /// Likewise.
+    pub weights: bool,
+    /// Likewise.
+    pub data: PathBuf,
+    /// Likewise.
+    pub boxes: Boxes,
+    /// Heights and widths of batches that were measured.
+    pub shapes: Vec<[u64; 2]>,
+    /// What is asked about: how large batches are there, the worker finds out.
+    pub asked: Vec<Asked>,
+}
+
+/// A batch of images of a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Images.
+    pub batch: u64,
+    /// Pixels of the shorter side; none: the network's own.
+    pub size: Option<u64>,
+}
+
+/// How far a worker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Steps that are done.
+    pub step: u64,
+    /// Steps in all.
+    pub of: u64,
+    /// Epochs that have begun.
+    pub epoch: u64,
 }
 
 /// What is boxed.
@@ -70,16 +117,17 @@ pub enum Boxes {
     Head,
 }
 
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// What came of a [`DetectionTask`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Reply {
     /// The steps ran.
     Measured(Box<Measured>),
     /// There was not enough memory for one.
     OutOfMemory {
-        /// What was taken until then.
-        memory: Memory,
+        /// What was taken until then; none where the kernel ended the worker.
+        #[serde(default)]
+        memory: Option<Memory>,
     },
     /// Anything else that stopped the worker, in its own words.
     Failed {
@@ -88,8 +136,56 @@ pub enum Reply {
     },
 }
 
-/// Steps that ran. Times are in seconds.
+/// What came of a [`GraphsTask`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum GraphsReply {
+    /// The graphs.
+    Described(Box<Graphs>),
+    /// Whatever stopped the worker, in its own words.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A detector's graphs: ONNX files without weights, in base64.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Graphs {
+    /// Its backbone with the heads that read all of its features, once for each size of a batch.
+    pub graphs: Vec<Graph>,
+    /// What it runs on each proposal; none where it makes none.
+    pub box_head: Option<String>,
+    /// For each that was asked about, how large its batches are.
+    pub asked: Vec<Drawn>,
+    /// Which weights of the backbone and those heads are trained: the words of `trainable`.
+    pub trainable: String,
+    /// Images in the data set.
+    pub images: u64,
+}
+
+/// A graph for batches of a height and width.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Graph {
+    /// Height and width.
+    pub shape: [u64; 2],
+    /// The file.
+    pub onnx: String,
+}
+
+/// How large batches are that are drawn from a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Drawn {
+    /// Height and width of one that is as large as they are on average, nearly.
+    pub typical: [u64; 2],
+    /// Their pixels on average.
+    pub area: f64,
+    /// Height and width of the largest.
+    pub largest: [u64; 2],
+}
+
+/// Steps that ran. Times are in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The first steps.
     pub first: Phase,
@@ -109,19 +205,45 @@ pub struct Measured {
     pub damaged: BTreeMap<String, String>,
     /// Of everything.
     pub seconds: f64,
+    /// What the backbone read in each step, in their order; empty where the network has none that is known.
+    #[serde(default)]
+    pub batches: Vec<Batch>,
+    /// Height and width of the largest batch that the data may give, which the last of the first steps took.
+    #[serde(default)]
+    pub largest: Option<[u64; 2]>,
+    /// Weights of the network.
+    #[serde(default)]
+    pub weights: u64,
+    /// What the machine told before and after.
+    #[serde(default)]
+    pub conditions: Box<Conditions>,
+}
+
+/// What a backbone read in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    /// Pixels from top to bottom of all images, filled up to the highest.
+    pub height: u64,
+    /// Likewise from left to right.
+    pub width: u64,
+    /// Proposals that boxes were made of.
+    pub proposals: u64,
 }
 
 /// Steps in a row.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     /// Of each step.
     pub parts: Vec<Parts>,
     /// By a clock around all of them.
     pub seconds: f64,
+    /// During how many of them other programs had processors that this one waited for.
+    #[serde(default)]
+    pub disturbed: u64,
 }
 
 /// What the parts of a step took, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parts {
     /// Waiting for the batch, or loading it where no other process does.
     pub wait: f64,
@@ -135,15 +257,24 @@ pub struct Parts {
     pub optimizer: f64,
     /// Whatever else.
     pub other: f64,
+    /// Of forward, the backbone's part; none where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk_forward: Option<f64>,
+    /// Of backward, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trunk_backward: Option<f64>,
 }
 
 /// Peaks in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// The process's resident set.
     pub resident: u64,
-    /// The same above what it was before the network.
+    /// The same above what it was before the network, in the first steps, during which what is freed is given back at once: what a step needs.
     pub used: u64,
+    /// The same in all steps, with what the heap keeps.
+    #[serde(default)]
+    pub heap: Option<u64>,
     /// What processes that load data hold, of what they share their part each.
     pub loaders: u64,
     /// Tensors on a GPU.
@@ -157,6 +288,15 @@ pub struct Memory {
 impl Boxes {
     /// All of them, in the order they are listed to people.
     pub const ALL: [Boxes; 2] = [Boxes::Trimap, Boxes::Head];
+
+    /// That of a word.
+    ///
+    /// # Errors
+    /// A word of none.
+    pub fn parse(word: &str) -> Result<Self> {
+        let known = Boxes::ALL.into_iter().find(|boxes| boxes.name() == word);
+        known.ok_or_else(|| Error::config(format!("nobody boxes \"{word}\"")).expected("trimap or head"))
+    }
 
     /// The word on the command line.
     pub fn name(self) -> &'static str {

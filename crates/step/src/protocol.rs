@@ -63,7 +63,7 @@
 //! On a GPU, time is the device's own, between events with nothing else under way; `allocated` and `reserved` are its allocator's
 //! peaks, and running out of memory is what that allocator says.
 
-use crate::detection::DetectionTask;
+use crate::detection::{DetectionTask, GraphsTask};
 use crate::workload::{Pass, Workload};
 use perf4sight_machine::{Conditions, Setting};
 use serde::de::DeserializeOwned;
@@ -119,11 +119,15 @@ pub enum Task {
     Step(StepTask),
     /// Train a detector; [`crate::detection::Reply`] is what comes back.
     Detection(Box<DetectionTask>),
+    /// Describe a detector's graphs; [`crate::detection::GraphsReply`] is what comes back.
+    DetectionGraphs(Box<GraphsTask>),
 }
 
 impl Task {
     /// The name of [`Task::Step`], which a request is of that names none.
     pub const STEP: &str = "step";
+    /// The name of [`Task::Detection`].
+    pub const DETECTION: &str = "detection";
 }
 
 /// A step of a network to measure.

@@ -1,37 +1,73 @@
-//! `perf4sight detection`: what training a detector takes on this machine, part by part, and which setting suits it.
+//! `[detection]` and `perf4sight detection`: what training a detector takes, part by part, and which setting suits it.
 
-mod measure;
+mod campaign;
+mod dataset;
+mod foreseen;
+mod keys;
+mod page;
+mod parse;
+mod store;
 mod tables;
 mod timing;
+mod trainer;
 
+pub use dataset::{MOST as MOST_IMAGES, MakeDataset};
 pub use perf4sight_step::detection::{Boxes, DetectionTask};
 
 use crate::error::{Error, Result};
-use crate::frame::{Context, Summary, Verb};
-use crate::machine::Watch;
+use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
+use crate::machine::Seen;
+use crate::machine::remote::Route;
+use crate::report::{Cell, Column};
 use crate::units::{Bytes, Percent, counted};
-use perf4sight_step::detection::{Measured, Memory, Reply};
+use crate::whole_file;
+use campaign::Campaign;
+use perf4sight_step::detection::{Measured, Memory};
 use serde_json::json;
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use store::{Circumstances, Store};
 use timing::Timing;
+use trainer::Trainer;
+
+/// The section `[detection]`.
+pub static SPEC: Spec = Spec {
+    table: keys::TABLE,
+    subject: Noun { one: "setting", several: "settings" },
+    parse: |values| Ok(Box::new(Detection::parse(values)?)),
+};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detection {
+    /// Folder of the data.
+    pub data: Option<PathBuf>,
+    /// Folder for what is measured and the report.
+    pub out: PathBuf,
+    /// Whether what was measured there is measured anew.
+    pub overwrite: bool,
+    /// Epochs of the training whose time is told.
+    pub epochs: u64,
     /// The Python that has PyTorch and torchvision.
     pub python: String,
-    /// What is trained on: `cpu`, or `cuda:` and a number.
-    pub place: String,
-    /// Threads of the compute library.
-    pub threads: usize,
+    /// What is trained on: `cpu`, or `cuda:` and a number; none: a GPU where there is one.
+    pub place: Option<String>,
+    /// Threads of the compute library; none: as many as the machine runs at the same time.
+    pub threads: Option<usize>,
     /// Memory past which a step does not fit.
     pub mem_limit: Option<Bytes>,
     /// Seed of weights and of the order of images.
     pub seed: u64,
     /// Time after which a setting counts as hung.
     pub timeout: Duration,
+    /// Folder for traces of some more steps.
+    pub trace: Option<PathBuf>,
+    /// The machine, where it is another one.
+    pub route: Option<Route>,
+    /// The fingerprint from which settings are predicted instead of measured.
+    pub predict: Option<PathBuf>,
     /// What every setting has; its batch, workers and prefetching are those of `settings`.
     pub task: DetectionTask,
     /// What is tried.
@@ -57,7 +93,9 @@ struct Tried {
 
 enum Became {
     Ran(Box<Ran>),
-    OutOfMemory(Memory),
+    OutOfMemory(Option<Memory>),
+    /// One that needs no more did not fit.
+    Spared,
     Failed(String),
 }
 
@@ -65,8 +103,11 @@ enum Became {
 struct Ran {
     measured: Measured,
     timing: Timing,
+    seen: Seen,
     /// Why its times are not those of a training that learns.
     doubt: Option<String>,
+    /// What disturbed it.
+    disturbance: Option<String>,
 }
 
 impl Ran {
@@ -74,6 +115,21 @@ impl Ran {
     fn compare((_, one): &(Setting, &Ran), (_, other): &(Setting, &Ran)) -> Ordering {
         let doubts = other.doubt.is_some().cmp(&one.doubt.is_some());
         doubts.then(one.timing.rate.total_cmp(&other.timing.rate))
+    }
+}
+
+impl Became {
+    fn of(measured: Measured, setting: Setting, seen: Seen) -> Self {
+        match Timing::of(&measured, setting.batch) {
+            Some(timing) => Became::Ran(Box::new(Ran {
+                doubt: timing::doubt(&measured.losses),
+                disturbance: timing::disturbance(&measured),
+                measured,
+                timing,
+                seen,
+            })),
+            None => Became::Failed("the worker's answer holds no steps".to_owned()),
+        }
     }
 }
 
@@ -93,41 +149,55 @@ impl Setting {
         }
         settings
     }
+
+    /// "batch4_workers2_prefetch2".
+    fn file_name(self) -> String {
+        format!("batch{}_workers{}_prefetch{}", self.batch, self.num_workers, self.prefetch_factor)
+    }
+
+    /// Whether it needs no more memory than another one.
+    fn needs_no_more_than(self, other: Setting) -> bool {
+        self.batch <= other.batch
+            && self.num_workers <= other.num_workers
+            && self.prefetch_factor <= other.prefetch_factor
+    }
 }
 
 impl Verb for Detection {
-    /// Measures every setting in a process of its own, and tells what is best.
+    /// Measures every setting in a process of its own, and tells what is best; or predicts them.
     ///
     /// # Errors
     /// Data that do not lie there; a Python that cannot be started; no setting that ran.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        self.check_data()?;
-        let cancel = Arc::clone(&context.cancel);
-        let mut tried = Vec::new();
-        let progress = context.console.progress(self.settings.len() as u64, "measuring");
-        for &setting in &self.settings {
-            progress.doing(tables::words(setting));
-            let watch = Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(&cancel) };
-            let Some(reply) = measure::measure(self, setting, &watch)? else { break };
-            tried.push(Tried { setting, became: became(reply, setting) });
-            progress.advance(1);
+        self.check()?;
+        if let Some(fingerprint) = &self.predict {
+            return foreseen::run(self, fingerprint, context);
         }
-        drop(progress);
-        tried.iter().for_each(|one| one.warn(context));
-        self.summary(&tried, context)
+        let measured = self.measure(context);
+        // Where nothing came of it, not even an empty folder is left; one that holds something stays.
+        let _ = fs::remove_dir(&self.out);
+        measured
     }
 }
 
-fn became(reply: Reply, setting: Setting) -> Became {
-    match reply {
-        Reply::Measured(measured) => match Timing::of(&measured, setting.batch) {
-            Some(timing) => {
-                Became::Ran(Box::new(Ran { doubt: timing::doubt(&measured.losses), measured: *measured, timing }))
-            }
-            None => Became::Failed("the worker's answer holds no steps".to_owned()),
-        },
-        Reply::OutOfMemory { memory } => Became::OutOfMemory(memory),
-        Reply::Failed { reason } => Became::Failed(reason),
+impl Section for Detection {
+    fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
+        self.check_keys().map_err(Error::configured)?;
+        let data = self.data.clone().unwrap_or_default();
+        if self.route.is_none() && !foreseen.exists(&data) {
+            check_data(&data).map_err(Error::configured)?;
+        }
+        let count = counted(self.settings.len() as u64, "setting");
+        let does = if self.predict.is_some() { "predicts" } else { "trains with" };
+        let fingerprint = self.predict.iter().map(|path| KeyedPath { key: "predict", path: path.clone() });
+        let read = self.route.is_none().then_some(KeyedPath { key: "data", path: data });
+        Ok(Outline {
+            steps: vec![format!("{does} {count} of {}", self.task.network)],
+            runs: if self.predict.is_some() { 0 } else { self.settings.len() },
+            reads: read.into_iter().chain(fingerprint).collect(),
+            writes: vec![KeyedPath { key: "out", path: self.out.clone() }],
+            ..Outline::default()
+        })
     }
 }
 
@@ -135,8 +205,17 @@ impl Tried {
     fn ran(&self) -> Option<&Ran> {
         match &self.became {
             Became::Ran(ran) => Some(ran),
-            Became::OutOfMemory(_) | Became::Failed(_) => None,
+            Became::OutOfMemory(_) | Became::Spared | Became::Failed(_) => None,
         }
+    }
+
+    /// Whether another setting cannot fit where this one did not.
+    fn rules_out(&self, other: Setting) -> bool {
+        matches!(self.became, Became::OutOfMemory(_)) && self.setting.needs_no_more_than(other)
+    }
+
+    fn is_disturbed(&self) -> bool {
+        self.ran().is_some_and(|ran| ran.disturbance.is_some())
     }
 
     /// Says what a table has no place for.
@@ -144,11 +223,14 @@ impl Tried {
         let words = tables::words(self.setting);
         match &self.became {
             Became::Failed(reason) => context.warn(format_args!("{words}: {reason}")),
-            Became::OutOfMemory(_) => {}
+            Became::OutOfMemory(_) | Became::Spared => {}
             Became::Ran(ran) => {
                 if let Some(doubt) = &ran.doubt {
-                    let meaning = "its times are not those of a training that learns (--learning-rate)";
+                    let meaning = "its times are not those of a training that learns (learning_rate)";
                     context.warn(format_args!("{words}: {doubt}; {meaning}"));
+                }
+                if let Some(disturbance) = &ran.disturbance {
+                    context.warn(format_args!("{words}: disturbed: {disturbance}"));
                 }
                 let damaged = &ran.measured.damaged;
                 if let Some((name, why)) = damaged.first_key_value() {
@@ -161,53 +243,135 @@ impl Tried {
 }
 
 impl Detection {
-    /// Refuses a folder that is no data set before Python starts.
-    fn check_data(&self) -> Result<()> {
-        match ["images", "annotations/trainval.txt"].iter().all(|part| self.task.data.join(part).exists()) {
-            true => Ok(()),
-            false => Err(Error::input("this is no data set to train detectors with").file(&self.task.data).expected(
-                "the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt",
-            )),
+    /// What can be refused before Python starts.
+    fn check(&self) -> Result<()> {
+        self.check_keys()?;
+        match &self.data {
+            Some(data) if self.route.is_none() => check_data(data),
+            _ => Ok(()),
         }
     }
 
-    fn summary(&self, tried: &[Tried], context: &Context) -> Result<Summary> {
+    fn check_keys(&self) -> Result<()> {
+        if self.data.is_none() {
+            return Err(Error::usage("there are no data to train with")
+                .expected("data (--data): a folder")
+                .help("perf4sight detection --make-dataset pets-small makes some"));
+        }
+        match &self.route {
+            Some(route) if self.trace.is_some() => {
+                Err(Error::usage(format!("a trace would be written on {}", route.host))
+                    .help("leave trace out, or start perf4sight there"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn circumstances(&self, trainer: &Trainer) -> Circumstances {
+        Circumstances {
+            place: trainer.place.clone(),
+            threads: trainer.threads(self),
+            mem_limit: self.mem_limit.map(|limit| limit.0),
+            seed: self.seed,
+            host: self.route.as_ref().map(|route| route.host.to_string()),
+            software: trainer.software(),
+        }
+    }
+
+    fn measure(&self, context: &mut Context) -> Result<Summary> {
+        let mut store = Store::open(&self.out)?;
+        let trainer = Trainer::open(self)?;
+        let mut campaign = Campaign::new(self, &trainer, &mut store, context);
+        let tried = campaign.run(context)?;
+        let headline = format!("{} measured, {} found in {}", campaign.measured, campaign.found, self.out.display());
+        tried.iter().for_each(|one| one.warn(context));
+        self.summary(&tried, &trainer, store.folder(), headline, context)
+    }
+
+    fn summary(
+        &self,
+        tried: &[Tried],
+        trainer: &Trainer,
+        folder: &Path,
+        headline: String,
+        context: &Context,
+    ) -> Result<Summary> {
         let ran: Vec<(Setting, &Ran)> = tried.iter().filter_map(|one| Some((one.setting, one.ran()?))).collect();
-        let cancelled = context.cancelled();
-        let Some((setting, best)) = ran.iter().copied().max_by(Ran::compare) else {
-            return self.nothing(tried, cancelled);
+        let interrupted = context.cancelled() && tried.len() < self.settings.len();
+        let Some(&(setting, best)) = ran.iter().max_by(|one, other| Ran::compare(one, other)) else {
+            return self.nothing(tried, interrupted);
         };
+        let answer = tables::Answer { setting, best, ran: &ran, epochs: self.epochs, processors: trainer.processors() };
+        let tables = vec![tables::settings(tried, self.epochs), tables::parts(setting, best), tables::machine(&ran)];
+        let report = folder.join("report.html");
+        whole_file::save(&report, page::of(self, &trainer.place, tried, &answer, context.warnings()).to_html())?;
+        whole_file::save(&folder.join("settings.csv"), tables[0].to_csv())?;
+        let kept = if interrupted { "; interrupted: the same command does the rest" } else { "" };
         Ok(Summary {
-            answer: tables::sentence(setting, best, &ran),
-            headline: if cancelled { "interrupted; the settings above ran".to_owned() } else { String::new() },
-            tables: vec![tables::settings(tried), tables::parts(setting, best)],
+            answer: answer.sentence(),
+            headline: headline + kept,
+            findings: findings(&ran),
+            files: vec![("report", report)],
             json: json!({
                 "network": self.task.network,
-                "place": self.place,
+                "place": trainer.place,
                 "size": self.task.size,
                 "precision": self.task.precision,
                 "optimizer": self.task.optimizer,
-                "settings": tables::settings(tried).to_json(),
-                "parts": tables::parts(setting, best).to_json(),
+                "best": setting.file_name(),
+                "settings": tables[0].to_json(),
+                "parts": tables[1].to_json(),
+                "machine": tables[2].to_json(),
                 "losses": best.measured.losses,
                 "warnings": context.warnings(),
             }),
+            tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
             ..Summary::default()
         })
     }
 
     /// What is said where nothing ran.
-    fn nothing(&self, tried: &[Tried], cancelled: bool) -> Result<Summary> {
-        if cancelled {
+    fn nothing(&self, tried: &[Tried], interrupted: bool) -> Result<Summary> {
+        if interrupted {
             return Ok(Summary { headline: "interrupted; no setting was finished".to_owned(), ..Summary::default() });
         }
         let fails = |one: &&Tried| matches!(one.became, Became::Failed(_));
         match tried.iter().find(fails).map(|one| &one.became) {
-            Some(Became::Failed(reason)) => Err(Error::device(format!("no setting ran; the first failed: {reason}"))),
-            _ => Err(Error::device(format!("no setting of {} fits into memory", tried.len()))
-                .help("smaller batches (--batch-size), smaller images (--size), or fp16 on a GPU (--precision)")),
+            Some(Became::Failed(reason)) => {
+                Err(Error::device(format!("no setting ran; the first that failed: {reason}")))
+            }
+            _ => Err(Error::device(format!("no setting of {} fits into memory", self.settings.len()))
+                .help("smaller batches (batch_size), smaller images (size), or fp16 on a GPU (precision)")),
         }
     }
+}
+
+/// Refuses a folder that is no data set before Python starts.
+fn check_data(data: &Path) -> Result<()> {
+    match ["images", "annotations/trainval.txt"].iter().all(|part| data.join(part).exists()) {
+        true => Ok(()),
+        false => Err(Error::input("this is no data set to train detectors with")
+            .file(data)
+            .expected(
+                "the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, annotations/trainval.txt",
+            )
+            .help("perf4sight detection --make-dataset pets-small makes one")),
+    }
+}
+
+/// What the closing table of a configuration says of each setting.
+fn findings(ran: &[(Setting, &Ran)]) -> Vec<Finding> {
+    let cells = |(setting, ran): &(Setting, &Ran)| {
+        let resident = Bytes(ran.measured.memory.resident);
+        let cells: [(Column, Cell); 3] = [
+            (Column::number("images_per_second", "images/s"), ran.timing.rate.into()),
+            (Column::number("waiting_percent", "waiting for data"), share(ran.timing.waiting(&ran.measured)).into()),
+            (Column::number("resident_bytes", "resident"), resident.into()),
+        ];
+        let about = tables::words(*setting);
+        cells.map(|(column, cell)| Finding { about: about.clone(), column, cell })
+    };
+    ran.iter().flat_map(cells).collect()
 }
 
 /// "84.0 %".
@@ -224,5 +388,13 @@ mod tests {
         let all = Setting::all(&[2], &[0, 1], &[2, 4]);
         let pairs: Vec<(u64, u64)> = all.iter().map(|one| (one.num_workers, one.prefetch_factor)).collect();
         assert_eq!(pairs, [(0, 2), (1, 2), (1, 4)]);
+    }
+
+    #[test]
+    fn what_needs_as_much_as_what_did_not_fit_is_spared() {
+        let setting = |batch, num_workers| Setting { batch, num_workers, prefetch_factor: 2 };
+        let failed = Tried { setting: setting(8, 2), became: Became::OutOfMemory(None) };
+        assert!(failed.rules_out(setting(8, 4)) && failed.rules_out(setting(16, 2)));
+        assert!(!failed.rules_out(setting(8, 0)) && !failed.rules_out(setting(4, 2)));
     }
 }

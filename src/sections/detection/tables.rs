@@ -3,18 +3,26 @@
 use super::timing::waits_for_data;
 use super::{Became, Ran, Setting, Tried, share};
 use crate::report::{Cell, Column, Table, significant};
-use crate::units::{Bytes, Milliseconds};
+use crate::stats::mean;
+use crate::units::{Bytes, Milliseconds, counted};
+use perf4sight_step::detection::Parts;
+use std::collections::BTreeMap;
 
 /// What each of [`Parts::each`](perf4sight_step::detection::Parts::each) is, for people.
-const PARTS: [&str; 6] = ["waiting for data", "copying to the device", "forward", "backward", "optimizer", "other"];
+pub(super) const PARTS: [&str; 6] =
+    ["waiting for data", "copying to the device", "forward", "backward", "optimizer", "other"];
 
 /// "batch 4, 2 workers, prefetch 2".
 pub(super) fn words(setting: Setting) -> String {
-    let Setting { batch, num_workers, prefetch_factor } = setting;
+    format!("batch {}, {}", setting.batch, loading(setting.num_workers, setting.prefetch_factor))
+}
+
+/// "2 workers, prefetch 2".
+pub(super) fn loading(num_workers: u64, prefetch_factor: u64) -> String {
     match num_workers {
-        0 => format!("batch {batch}, no workers"),
-        1 => format!("batch {batch}, 1 worker, prefetch {prefetch_factor}"),
-        _ => format!("batch {batch}, {num_workers} workers, prefetch {prefetch_factor}"),
+        0 => "no workers".to_owned(),
+        1 => format!("1 worker, prefetch {prefetch_factor}"),
+        _ => format!("{num_workers} workers, prefetch {prefetch_factor}"),
     }
 }
 
@@ -23,7 +31,7 @@ fn milliseconds(seconds: f64) -> Cell {
 }
 
 /// One line a setting.
-pub(super) fn settings(tried: &[Tried]) -> Table {
+pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
     let columns = [
         Column::number("batch", "batch"),
         Column::number("num_workers", "workers"),
@@ -39,6 +47,7 @@ pub(super) fn settings(tried: &[Tried]) -> Table {
         Column::number("first_steps_ms", "first steps"),
         Column::number("waiting_percent", "waiting"),
         Column::number("epoch_ms", "an epoch"),
+        Column::number("training_ms", counted(epochs, "epoch")),
         Column::number("resident_bytes", "resident"),
         Column::number("used_bytes", "used"),
         Column::number("loaders_bytes", "loaders"),
@@ -50,20 +59,22 @@ pub(super) fn settings(tried: &[Tried]) -> Table {
         let Setting { batch, num_workers, prefetch_factor } = one.setting;
         let ahead = (num_workers > 0).then_some(prefetch_factor);
         let named: [Cell; 3] = [batch.into(), num_workers.into(), ahead.into()];
-        table.row(named.into_iter().chain(told(one)));
+        table.row(named.into_iter().chain(told(one, epochs)));
     }
     table
 }
 
 /// What became of a setting: its outcome, times and memory.
-fn told(one: &Tried) -> Vec<Cell> {
+fn told(one: &Tried, epochs: u64) -> Vec<Cell> {
     let (outcome, memory) = match &one.became {
         Became::Ran(ran) if ran.doubt.is_some() => ("doubtful", Some(ran.measured.memory)),
+        Became::Ran(ran) if ran.disturbance.is_some() => ("disturbed", Some(ran.measured.memory)),
         Became::Ran(ran) => ("ran", Some(ran.measured.memory)),
-        Became::OutOfMemory(memory) => ("does not fit", Some(*memory)),
+        Became::OutOfMemory(memory) => ("does not fit", *memory),
+        Became::Spared => ("not tried: less did not fit", None),
         Became::Failed(_) => ("failed", None),
     };
-    let times = one.ran().map_or([const { Cell::Missing }; 10], |ran| times(one.setting, ran));
+    let times = one.ran().map_or([const { Cell::Missing }; 11], |ran| times(one.setting, ran, epochs));
     let bytes = |amount: Option<u64>| -> Cell { amount.map(Bytes).into() };
     let memory = [
         bytes(memory.map(|memory| memory.resident)),
@@ -75,7 +86,8 @@ fn told(one: &Tried) -> Vec<Cell> {
     [Cell::from(outcome)].into_iter().chain(times).chain(memory).collect()
 }
 
-fn times(setting: Setting, Ran { measured, timing, .. }: &Ran) -> [Cell; 10] {
+fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [Cell; 11] {
+    let epoch = timing.epoch(measured.images, setting.batch);
     let [nine_of_ten, ninety_nine] = timing.percentiles.map(|seconds| seconds.map_or(Cell::Missing, milliseconds));
     [
         timing.rate.into(),
@@ -87,7 +99,8 @@ fn times(setting: Setting, Ran { measured, timing, .. }: &Ran) -> [Cell; 10] {
         milliseconds(timing.exact),
         milliseconds(timing.first),
         share(timing.waiting(measured)).into(),
-        milliseconds(timing.epoch(measured.images, setting.batch)),
+        milliseconds(epoch),
+        milliseconds(epochs as f64 * epoch),
     ]
 }
 
@@ -100,40 +113,142 @@ pub(super) fn parts(setting: Setting, ran: &Ran) -> Table {
         table.row([told.into(), milliseconds(seconds), share(seconds / sum).into()]);
     }
     table.row(["step".into(), milliseconds(sum), share(1.0).into()]);
+    for (told, seconds) in ["of forward, the backbone", "of backward, the backbone"].into_iter().zip(trunk(ran)) {
+        if let Some(seconds) = seconds {
+            table.row([told.into(), milliseconds(seconds), share(seconds / sum).into()]);
+        }
+    }
     table
 }
 
-/// What is best, how sure that is, what it waits for.
-pub(super) fn sentence(setting: Setting, best: &Ran, all: &[(Setting, &Ran)]) -> String {
-    let timing = &best.timing;
-    let (rate, waiting) = (significant(timing.rate), timing.waiting(&best.measured));
-    let interval = match timing.interval {
-        Some((low, high)) => {
-            format!("{} to {} in 19 of 20 runs, if steps differ by chance", significant(low), significant(high))
-        }
-        None => "of too few steps for an interval".to_owned(),
+/// Mean seconds of an exact step that the backbone takes, forward and backward.
+pub(super) fn trunk(ran: &Ran) -> [Option<f64>; 2] {
+    let parts = &ran.measured.exact.parts;
+    let mean = |of: &dyn Fn(&Parts) -> Option<f64>| {
+        let known: Vec<f64> = parts.iter().filter_map(of).collect();
+        (known.len() == parts.len()).then(|| mean(&known))
     };
-    let what = if all.len() > 1 { format!("{} is the fastest", words(setting)) } else { words(setting) };
-    let low = timing.interval.map_or(0.0, |(low, _)| low);
-    let may_be_as_fast = |ran: &Ran| ran.timing.interval.is_none_or(|(_, high)| high > low);
-    let rivals = all.iter().filter(|(other, ran)| *other != setting && may_be_as_fast(ran)).count();
-    let unsure = match rivals {
-        0 => String::new(),
-        1 => "; one other may be as fast".to_owned(),
-        _ => format!("; {rivals} others may be as fast"),
-    };
-    let bottleneck = match waits_for_data(waiting) {
-        true => format!(
-            "it waits for data {} of a step: {}",
-            share(waiting),
-            if setting.num_workers == 0 {
-                "let other processes load them (--num-workers)"
-            } else {
-                "try more --num-workers"
+    [mean(&|parts| parts.trunk_forward), mean(&|parts| parts.trunk_backward)]
+}
+
+/// What the machine told while settings ran; empty where it told nothing.
+pub(super) fn machine(ran: &[(Setting, &Ran)]) -> Table {
+    let columns = [
+        Column::text("setting", "setting"),
+        Column::text("what", "what"),
+        Column::text("name", "of"),
+        Column::number("value", "value"),
+        Column::text("unit", "unit"),
+    ];
+    let mut table = Table::new("The machine meanwhile", columns);
+    for (setting, ran) in ran {
+        let told: [(&str, &BTreeMap<String, f64>, &str); 4] = [
+            ("use", &ran.seen.uses, "%"),
+            ("clock", &ran.seen.clocks, "MHz"),
+            ("power", &ran.seen.powers, "W"),
+            ("highest temperature", &ran.seen.temperatures, "degrees C"),
+        ];
+        for (what, values, unit) in told {
+            for (name, value) in values {
+                table.row([words(*setting).into(), what.into(), name.as_str().into(), (*value).into(), unit.into()]);
             }
-        ),
-        false => format!("the device is what takes the time: {} of a step goes by waiting for data", share(waiting)),
-    };
-    let resident = Bytes(best.measured.memory.resident);
-    format!("{what}: {rate} images/s ({interval}){unsure}; {resident} resident; {bottleneck}.")
+        }
+    }
+    table
+}
+
+/// What is best of what ran.
+pub(super) struct Answer<'a> {
+    pub setting: Setting,
+    pub best: &'a Ran,
+    pub ran: &'a [(Setting, &'a Ran)],
+    /// Epochs of the whole training.
+    pub epochs: u64,
+    /// Processors of the machine.
+    pub processors: u64,
+}
+
+impl Answer<'_> {
+    /// What is best, how sure that is, what it takes, what it waits for.
+    pub fn sentence(&self) -> String {
+        let several = self.ran.len() > 1;
+        let what = if several { format!("{} is the fastest", words(self.setting)) } else { words(self.setting) };
+        let (rate, interval, rivals) = (significant(self.best.timing.rate), self.interval(), self.rivals());
+        format!(
+            "{what}: {rate} images/s ({interval}){rivals}; {}; {}; {}.",
+            self.memory(),
+            self.time(),
+            self.bottleneck()
+        )
+    }
+
+    fn interval(&self) -> String {
+        match self.best.timing.interval {
+            Some((low, high)) => {
+                format!("{} to {} in 19 of 20 runs, if steps differ by chance", significant(low), significant(high))
+            }
+            None => "of too few steps for an interval".to_owned(),
+        }
+    }
+
+    /// How many others may be as fast.
+    fn rivals(&self) -> String {
+        let low = self.best.timing.interval.map_or(0.0, |(low, _)| low);
+        let may_be_as_fast = |ran: &Ran| ran.timing.interval.is_none_or(|(_, high)| high > low);
+        match self.ran.iter().filter(|(other, ran)| *other != self.setting && may_be_as_fast(ran)).count() {
+            0 => String::new(),
+            1 => "; one other may be as fast".to_owned(),
+            rivals => format!("; {rivals} others may be as fast"),
+        }
+    }
+
+    /// What it takes, and what the leanest other one would.
+    fn memory(&self) -> String {
+        let takes = |ran: &Ran| ran.measured.memory.resident + ran.measured.memory.loaders;
+        let own = takes(self.best);
+        let leanest = self
+            .ran
+            .iter()
+            .min_by_key(|(_, ran)| takes(ran))
+            .filter(|(setting, ran)| *setting != self.setting && takes(ran) < own);
+        let beside = leanest.map_or(String::new(), |(setting, ran)| {
+            let slower = share(1.0 - ran.timing.rate / self.best.timing.rate);
+            format!(", {} more than {}, which is {slower} slower", Bytes(own - takes(ran)), words(*setting))
+        });
+        let loaders = if self.best.measured.memory.loaders > 0 { " with its loading processes" } else { "" };
+        format!("{} resident{loaders}{beside}", Bytes(own))
+    }
+
+    fn time(&self) -> String {
+        let epoch = self.best.timing.epoch(self.best.measured.images, self.setting.batch);
+        let [one, all] = [epoch, self.epochs as f64 * epoch].map(|seconds| Milliseconds(1e3 * seconds));
+        format!("an epoch takes {one}, {} {all}", counted(self.epochs, "epoch"))
+    }
+
+    /// Whether data or device is what it waits for, and what mends it.
+    pub fn bottleneck(&self) -> String {
+        let waiting = self.best.timing.waiting(&self.best.measured);
+        if !waits_for_data(waiting) {
+            return format!("the device is what takes the time: {} of a step goes by waiting for data", share(waiting));
+        }
+        format!("it waits for data {} of a step: {}", share(waiting), self.mending())
+    }
+
+    fn mending(&self) -> String {
+        let waits = |ran: &Ran| ran.timing.waiting(&ran.measured);
+        let same =
+            self.ran.iter().filter(|(other, ran)| other.batch == self.setting.batch && !waits_for_data(waits(ran)));
+        if let Some((other, ran)) = same.min_by(|(_, one), (_, other)| waits(one).total_cmp(&waits(other))) {
+            return format!("{} waits {}, and is no faster all the same", words(*other), share(waits(ran)));
+        }
+        let needed = self.best.timing.workers_needed(&self.best.measured, self.setting.num_workers);
+        let many = if needed == 1 { "1 loading process".to_owned() } else { format!("{needed} loading processes") };
+        match needed > self.processors {
+            true => format!(
+                "{many} would keep up if there were processors enough, of which there are {}: store smaller images, or load them elsewhere",
+                self.processors
+            ),
+            false => format!("{many} would keep up (num_workers)"),
+        }
+    }
 }

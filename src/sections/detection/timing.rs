@@ -1,6 +1,7 @@
 //! What the steps of a detector say: rate, parts, percentiles, and whether data or the device is what it waits for.
 
 use crate::stats::{mean, percentile};
+use crate::units::counted;
 use perf4sight_step::detection::{Measured, Parts, Phase};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -58,6 +59,24 @@ impl Timing {
     pub fn epoch(&self, images: u64, batch: u64) -> f64 {
         (images / batch) as f64 * self.plain + self.epoch_start
     }
+
+    /// How many processes that load data would keep up with the device, by what they deliver now: one loads a batch while the device computes
+    /// with another; `num_workers` that the device waits for deliver as many batches in that step as there are of them.
+    pub fn workers_needed(&self, measured: &Measured, num_workers: u64) -> u64 {
+        let waiting = part_means(&measured.plain)[0];
+        let loading = if num_workers == 0 { waiting } else { self.plain * num_workers as f64 };
+        (loading / (self.plain - waiting).max(f64::MIN_POSITIVE)).ceil().min(1e6) as u64
+    }
+}
+
+/// What made a setting's steps slower than they are: other programs in most of them, a hypervisor, clocks that were held down.
+pub(super) fn disturbance(measured: &Measured) -> Option<String> {
+    let Phase { parts, disturbed, .. } = &measured.plain;
+    let steps = parts.len() as u64;
+    let others = (2 * disturbed > steps).then(|| {
+        format!("other programs had processors that it waited for in {disturbed} of {}", counted(steps, "free step"))
+    });
+    others.or_else(|| measured.conditions.disturbance()).or_else(|| measured.conditions.throttling())
 }
 
 /// Whether loading data is worth changing.
@@ -105,7 +124,7 @@ mod tests {
     fn phase(waits: &[f64]) -> Phase {
         let parts: Vec<Parts> =
             waits.iter().map(|wait| Parts { wait: *wait, forward: 0.2, backward: 0.3, ..Parts::default() }).collect();
-        Phase { seconds: parts.iter().map(Parts::sum).sum(), parts }
+        Phase { seconds: parts.iter().map(Parts::sum).sum(), parts, disturbed: 0 }
     }
 
     fn measured() -> Measured {
@@ -114,11 +133,15 @@ mod tests {
             plain: phase(&[0.4, 0.5, 0.6]),
             exact: phase(&[0.0, 0.1]),
             losses: Vec::new(),
-            memory: Memory { resident: 0, used: 0, loaders: 0, allocated: None, reserved: None },
+            memory: Memory { resident: 0, used: 0, heap: None, loaders: 0, allocated: None, reserved: None },
             images: 32,
             epoch_starts: vec![2.0, 4.0],
             damaged: BTreeMap::new(),
             seconds: 9.0,
+            batches: Vec::new(),
+            largest: None,
+            weights: 0,
+            conditions: Box::default(),
         }
     }
 
@@ -140,6 +163,21 @@ mod tests {
         let [nine_of_ten, _] = Timing::of(&Measured { plain: phase(&ten), ..measured() }, 4).unwrap().percentiles;
         assert!((nine_of_ten.unwrap() - 8.6).abs() < 1e-12);
         assert_eq!(Timing::of(&Measured { exact: phase(&[]), ..measured() }, 4), None);
+    }
+
+    #[test]
+    fn as_many_load_as_keep_up() {
+        // Steps of 0.9, 1.0 and 1.1 s, of which 0.4, 0.5 and 0.6 s wait: half a second of computing.
+        let timing = Timing::of(&measured(), 4).unwrap();
+        assert_eq!(timing.workers_needed(&measured(), 0), 1, "half a second to load, half a second to compute");
+        assert_eq!(timing.workers_needed(&measured(), 2), 4, "two deliver two batches in a step of a second");
+    }
+
+    #[test]
+    fn most_steps_make_a_disturbance() {
+        let disturbed = |disturbed| Measured { plain: Phase { disturbed, ..phase(&[0.4, 0.5, 0.6]) }, ..measured() };
+        assert_eq!(disturbance(&disturbed(1)), None);
+        assert!(disturbance(&disturbed(2)).unwrap().contains("2 of 3 free steps"));
     }
 
     #[test]

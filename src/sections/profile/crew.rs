@@ -84,7 +84,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
             let waiting = |what: &str| drop(sender.send(Message::Waiting(what.to_owned())));
             let waits = Cell::new(Duration::ZERO);
             let waited = |time| waits.set(waits.get() + time);
-            let watch = Watch { cancelled, waiting: &waiting, waited: &waited };
+            let watch = Watch { waiting: &waiting, waited: &waited, ..Watch::quiet(cancelled) };
             let measurement = measures.measure(&assignment.job, &watch);
             drop(sender.send(Message::Done(Box::new(Done { device, assignment, waited: waits.get(), measurement }))));
         });

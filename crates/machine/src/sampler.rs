@@ -1,0 +1,114 @@
+//! What a machine tells of itself again and again while something runs: clocks, power, how busy its GPU is.
+
+use super::{Moment, linux, nvml};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often is looked: a look takes a millisecond or so.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks at this machine until it is stopped.
+#[derive(Debug)]
+pub struct Sampler {
+    stop: Sender<()>,
+    looking: JoinHandle<Seen>,
+}
+
+/// What was seen, by name; what the machine does not tell is missing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Seen {
+    /// Mean percent of the time that accelerators were at work.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub uses: BTreeMap<String, f64>,
+    /// Mean clocks in MHz.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub clocks: BTreeMap<String, f64>,
+    /// Mean watts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub powers: BTreeMap<String, f64>,
+    /// Highest temperatures in degrees Celsius.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub temperatures: BTreeMap<String, f64>,
+}
+
+impl Sampler {
+    /// Begins to look; `bus` is the address of an NVIDIA GPU that is looked at too.
+    pub fn start(bus: Option<String>) -> Self {
+        let (stop, stopped) = channel();
+        let looking = thread::spawn(move || {
+            let mut moments = Vec::new();
+            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let mut now = linux::moment(Path::new("/"));
+                bus.iter().for_each(|bus| nvml::add(bus, &mut now));
+                moments.push(now);
+            }
+            Seen::of(&moments)
+        });
+        Sampler { stop, looking }
+    }
+
+    /// What was seen since.
+    pub fn stop(self) -> Seen {
+        drop(self.stop);
+        self.looking.join().unwrap_or_default()
+    }
+}
+
+impl Seen {
+    fn of(moments: &[Moment]) -> Self {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let highest = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
+        Seen {
+            uses: each(moments, |moment| &moment.uses, mean),
+            clocks: each(moments, |moment| &moment.clocks, mean),
+            powers: each(moments, |moment| &moment.powers, mean),
+            temperatures: each(moments, |moment| &moment.temperatures, highest),
+        }
+    }
+
+    /// Whether the machine told anything.
+    pub fn is_empty(&self) -> bool {
+        *self == Seen::default()
+    }
+}
+
+/// One number for every name, of those at the moments that know it.
+fn each(
+    moments: &[Moment],
+    of: impl Fn(&Moment) -> &BTreeMap<String, f64>,
+    one: impl Fn(&[f64]) -> f64,
+) -> BTreeMap<String, f64> {
+    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (name, value) in moments.iter().flat_map(of) {
+        all.entry(name.clone()).or_default().push(*value);
+    }
+    all.into_iter().map(|(name, values)| (name, one(&values))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_and_power_are_means_and_temperatures_the_highest() {
+        let moment = |clock: f64, degrees: f64| Moment {
+            clocks: [("gpu".to_owned(), clock)].into(),
+            powers: [("gpu".to_owned(), clock / 10.0)].into(),
+            temperatures: [("gpu".to_owned(), degrees)].into(),
+            ..Moment::default()
+        };
+        let seen = Seen::of(&[moment(1000.0, 50.0), moment(1500.0, 60.0), Moment::default()]);
+        assert_eq!((seen.clocks["gpu"], seen.powers["gpu"], seen.temperatures["gpu"]), (1250.0, 125.0, 60.0));
+        assert!(seen.uses.is_empty() && !seen.is_empty() && Seen::of(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_nobody_waited_for_was_not_seen() {
+        assert!(Sampler::start(None).stop().is_empty());
+    }
+}

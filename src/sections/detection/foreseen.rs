@@ -1,0 +1,332 @@
+//! Settings that nobody measured: what is known of the device, of the detector's graphs and of a few measured steps, put together.
+//!
+//! A detector's step is its graphs, which a fingerprint knows (the backbone with the heads that read whole images; what runs on each proposal), and
+//! the rest: sizing images, anchors, matching, suppression, pooling. The graphs' time and memory are taken times a factor near one, the rest
+//! as so much a step, an image, a proposal and a pixel; factor and rest are fitted to what was measured ([`Blend`]).
+
+mod blend;
+mod tables;
+
+use super::store::{self, Circumstances, Outcome, Row};
+use super::trainer::Trainer;
+use super::{Detection, Setting};
+use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprint, Fingerprints, check_understood};
+use crate::frame::{Context, Summary};
+use crate::machine::Watch;
+use crate::network::{Network, onnx};
+use crate::stats::mean;
+use crate::workload::{Loss, Stage, Step, Trainable, ZeroGrad};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use blend::{Blend, Observed};
+use perf4sight_step::detection::{Asked, Batch, DetectionTask, Drawn, Graphs, GraphsTask, Measured, Parts};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a measured step is off by chance, and what the graphs' times are off by between batch sizes: shares.
+const TIME_NOISE: f64 = 0.04;
+/// The same of memory, which hardly varies.
+const MEMORY_NOISE: f64 = 0.02;
+/// How sure the factor on the graphs is: a fingerprint of a quiet hour may be asked in a busy one, simulated memory hardly varies.
+const TIME_FACTOR: f64 = 0.5;
+const MEMORY_FACTOR: f64 = 0.05;
+/// How large each part of the rest may be, as a share of a step.
+const REST: f64 = 0.1;
+
+/// A setting that was asked about.
+struct Foretold {
+    setting: Setting,
+    /// Seconds of a step without waiting for data, and its 90 % interval.
+    step: Estimate,
+    /// Seconds of waiting for data where that can be told.
+    waiting: Option<f64>,
+    /// Bytes above what the process holds before the network, of the largest batch.
+    memory: Option<Estimate>,
+    /// What was measured of it, which its own prediction knows nothing of.
+    measured: Option<Box<Measured>>,
+}
+
+/// A value with its 90 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Estimate {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// A batch, as far as a step's cost goes by it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Load {
+    images: f64,
+    proposals: f64,
+    /// Pixels of all images, filled up to the largest.
+    pixels: f64,
+}
+
+/// Predicts every setting that is asked about.
+///
+/// # Errors
+/// Nothing measured to go by; a fingerprint that cannot be used; a detector whose graphs cannot be read.
+pub(super) fn run(asked: &Detection, fingerprint: &Path, context: &mut Context) -> Result<Summary> {
+    let trainer = Trainer::open(asked)?;
+    let rows = rows(asked, &trainer)?;
+    let questions: Vec<Asked> =
+        asked.settings.iter().map(|setting| Asked { batch: setting.batch, size: asked.task.size }).collect();
+    let task = GraphsTask {
+        network: asked.task.network.clone(),
+        weights: asked.task.weights,
+        data: asked.task.data.clone(),
+        boxes: asked.task.boxes,
+        shapes: rows.iter().flat_map(|(_, measured)| [typical(measured), measured.largest]).flatten().collect(),
+        asked: questions,
+    };
+    let progress = context.console.progress(1, "reading the detector's graphs");
+    let cancel = Arc::clone(&context.cancel);
+    let watch = Watch { waiting: &|why| context.console.note(why), ..Watch::quiet(&cancel) };
+    let Some(graphs) = trainer.graphs(asked, task, &watch)? else {
+        return Ok(Summary { headline: "interrupted".to_owned(), ..Summary::default() });
+    };
+    drop(progress);
+    let device = Device::open(fingerprint, &asked.task, &graphs, context)?;
+    let foretold = asked
+        .settings
+        .iter()
+        .zip(&graphs.asked)
+        .map(|(&setting, drawn)| foretell(setting, drawn, asked, &rows, &device));
+    let foretold = foretold.collect::<Result<Vec<Foretold>>>()?;
+    let images = graphs.images;
+    Ok(tables::summary(asked, &foretold, &rows, images, &device.told(), context))
+}
+
+/// What was measured of this detector in these circumstances, at whatever batch and size of images.
+fn rows(asked: &Detection, trainer: &Trainer) -> Result<Vec<(DetectionTask, Measured)>> {
+    let circumstances = asked.circumstances(trainer);
+    let alike = |row: &Row| {
+        let free = |task: &DetectionTask| DetectionTask {
+            batch: 0,
+            num_workers: 0,
+            prefetch_factor: 0,
+            size: None,
+            steps: 0,
+            warm_up: 0,
+            learning_rate: 0.0,
+            trace: None,
+            ..task.clone()
+        };
+        let limitless = |of: &Circumstances| Circumstances { mem_limit: None, seed: 0, ..of.clone() };
+        limitless(&row.circumstances) == limitless(&circumstances) && free(&row.task) == free(&asked.task)
+    };
+    let measured = store::read(&asked.out)?.into_iter().filter(alike).filter_map(|row| match row.outcome {
+        Outcome::Measured(measured) if !measured.batches.is_empty() => Some((row.task, *measured)),
+        Outcome::Measured(_) | Outcome::OutOfMemory(_) => None,
+    });
+    let rows: Vec<_> = measured.collect();
+    match rows.is_empty() {
+        true => Err(Error::input("nothing was measured here of this detector on this machine")
+            .file(&asked.out)
+            .expected("a few measured steps, such as those of batch sizes 1 and 2")
+            .help("run the same command without predict, with small batches (batch_size)")),
+        false => Ok(rows),
+    }
+}
+
+/// Predicts a setting from all rows but its own.
+fn foretell(
+    setting: Setting,
+    drawn: &Drawn,
+    asked: &Detection,
+    rows: &[(DetectionTask, Measured)],
+    device: &Device,
+) -> Result<Foretold> {
+    let own = |task: &DetectionTask| task.batch == setting.batch && task.size == asked.task.size;
+    let others: Vec<&(DetectionTask, Measured)> = rows.iter().filter(|(task, _)| !own(task)).collect();
+    if others.is_empty() {
+        return Err(Error::input(format!("only batch {} itself was measured at this size of images", setting.batch))
+            .file(&asked.out)
+            .help("measure another batch size or size of images too"));
+    }
+    let images = setting.batch as f64;
+    let load = Load { images, proposals: images * proposals(&others), pixels: images * drawn.area };
+    let times = others.iter().map(|(task, measured)| {
+        let load = Load::of(task, measured);
+        let shape = typical(measured).unwrap_or(drawn.typical);
+        Ok(Observed { graphs: device.seconds(shape, load)?, load, measured: busy(measured) })
+    });
+    let times = Blend::fit(&times.collect::<Result<Vec<_>>>()?, TIME_NOISE, TIME_FACTOR, REST);
+    let largest = Load { pixels: images * area(drawn.largest), ..load };
+    let needs = others.iter().filter_map(|(task, measured)| {
+        let shape = measured.largest?;
+        let load = Load { pixels: task.batch as f64 * area(shape), ..Load::of(task, measured) };
+        let graphs = device.bytes(shape, load).transpose()?;
+        Some(graphs.map(|graphs| Observed { graphs, load, measured: measured.memory.used as f64 }))
+    });
+    let needs = needs.collect::<Result<Vec<_>>>()?;
+    let memory = match device.bytes(drawn.largest, largest)? {
+        Some(graphs) if !needs.is_empty() => {
+            Some(Blend::fit(&needs, MEMORY_NOISE, MEMORY_FACTOR, REST).at(graphs, largest))
+        }
+        _ => None,
+    };
+    Ok(Foretold {
+        setting,
+        step: times.at(device.seconds(drawn.typical, load)?, load),
+        waiting: waiting(setting, &others),
+        memory,
+        measured: rows
+            .iter()
+            .find(|(task, _)| own(task) && task.num_workers == setting.num_workers)
+            .map(|(_, measured)| Box::new(measured.clone())),
+    })
+}
+
+impl Load {
+    /// Of the steps that ran freely, on average.
+    fn of(task: &DetectionTask, measured: &Measured) -> Self {
+        let images = task.batch as f64;
+        let free = free(measured);
+        let of = |one: &dyn Fn(&Batch) -> u64| mean(&free.iter().map(|batch| one(batch) as f64).collect::<Vec<_>>());
+        Load {
+            images,
+            proposals: of(&|batch| batch.proposals),
+            pixels: images * of(&|batch| batch.height * batch.width),
+        }
+    }
+}
+
+/// The batches of all steps but the first.
+fn free(measured: &Measured) -> &[Batch] {
+    &measured.batches[measured.first.parts.len().min(measured.batches.len() - 1)..]
+}
+
+/// Height and width of the batch that is as large as they were on average, nearly.
+fn typical(measured: &Measured) -> Option<[u64; 2]> {
+    let free = free(measured);
+    let mean = mean(&free.iter().map(|batch| (batch.height * batch.width) as f64).collect::<Vec<_>>());
+    let off = |batch: &&Batch| ((batch.height * batch.width) as f64 - mean).abs();
+    free.iter().min_by(|one, other| off(one).total_cmp(&off(other))).map(|batch| [batch.height, batch.width])
+}
+
+fn area([height, width]: [u64; 2]) -> f64 {
+    (height * width) as f64
+}
+
+/// Seconds of a free step without waiting for data.
+fn busy(measured: &Measured) -> f64 {
+    let all = measured.plain.parts.iter().map(|parts: &Parts| parts.sum() - parts.wait).collect::<Vec<_>>();
+    mean(&all)
+}
+
+/// Proposals of an image, which are what the network samples for it, whatever its size.
+fn proposals(rows: &[&(DetectionTask, Measured)]) -> f64 {
+    let each: Vec<f64> = rows
+        .iter()
+        .map(|(task, measured)| {
+            let load = Load::of(task, measured);
+            load.proposals / load.images
+        })
+        .collect();
+    mean(&each)
+}
+
+/// What waiting for data adds to a step where the process itself loads them: as much an image as it was.
+fn waiting(setting: Setting, rows: &[&(DetectionTask, Measured)]) -> Option<f64> {
+    let alone = rows.iter().filter(|(task, _)| task.num_workers == 0 && setting.num_workers == 0);
+    let each: Vec<f64> = alone
+        .map(|(task, measured)| {
+            mean(&measured.plain.parts.iter().map(|parts| parts.wait).collect::<Vec<_>>()) / task.batch as f64
+        })
+        .collect();
+    (!each.is_empty()).then(|| setting.batch as f64 * mean(&each))
+}
+
+/// What a fingerprint says of a detector's graphs.
+struct Device {
+    fingerprints: Fingerprints,
+    step: Step,
+    dense: Vec<([u64; 2], Network)>,
+    box_head: Option<Network>,
+}
+
+impl Device {
+    fn open(folder: &Path, task: &DetectionTask, graphs: &Graphs, context: &mut Context) -> Result<Self> {
+        let fingerprints = Fingerprints::load(folder, Stage::Training)?;
+        let step = Step {
+            optimizer: task.optimizer,
+            zero_grad: ZeroGrad::Free,
+            precision: task.precision,
+            trainable: Trainable::parse(&graphs.trainable)?,
+            loss: Loss::MeanSquaredError,
+            ..Step::published(Stage::Training)
+        };
+        let (fingerprints, refusal) = fingerprints.answering(step)?;
+        if fingerprints.latency.is_none() {
+            return Err(refusal.unwrap_or_else(|| Error::input("there is no fingerprint of latency here").file(folder)));
+        }
+        refusal.into_iter().for_each(|refusal| context.warn(refusal.to_string()));
+        let dense = graphs
+            .graphs
+            .iter()
+            .map(|graph| Ok((graph.shape, read(&task.network, &graph.onnx)?)))
+            .collect::<Result<_>>()?;
+        let box_head = graphs.box_head.as_deref().map(|onnx| read(&task.network, onnx)).transpose()?;
+        Ok(Device { fingerprints, step, dense, box_head })
+    }
+
+    /// The graph for the batches of a shape.
+    fn graph(&self, shape: [u64; 2]) -> Result<&Network> {
+        let found = self.dense.iter().find(|(known, _)| *known == shape);
+        found
+            .map(|(_, network)| network)
+            .ok_or_else(|| Error::device(format!("the worker told no graph for batches of {shape:?}")))
+    }
+
+    /// Seconds of a step of the graphs: that of one shape, by as many times as the load has more pixels.
+    fn seconds(&self, shape: [u64; 2], load: Load) -> Result<f64> {
+        let Some(latency) = &self.fingerprints.latency else { return Ok(0.0) };
+        let dense = predicted(latency, self.graph(shape)?, self.step, load.images)?;
+        let boxes = match &self.box_head {
+            Some(head) if load.proposals > 0.0 => predicted(latency, head, self.step_of_heads(), load.proposals)?,
+            _ => 0.0,
+        };
+        Ok((dense * load.pixels / (load.images * area(shape)) + boxes) / 1e3)
+    }
+
+    /// Bytes of a step of the graphs; none without a fingerprint of memory.
+    fn bytes(&self, shape: [u64; 2], load: Load) -> Result<Option<f64>> {
+        let Some(memory) = &self.fingerprints.memory else { return Ok(None) };
+        let dense = predicted(memory, self.graph(shape)?, self.step, load.images)?;
+        // What a process takes beside its tensors counts once: of these they alone.
+        let boxes = match &self.box_head {
+            Some(head) if load.proposals > 0.0 => {
+                let about = memory.about_step(head, self.step_of_heads(), None)?;
+                about.tensors(load.proposals.round() as u64).map_or(0.0, |tensors| tensors.value())
+            }
+            _ => 0.0,
+        };
+        Ok(Some(dense + boxes))
+    }
+
+    /// Of what runs on proposals all weights are trained.
+    fn step_of_heads(&self) -> Step {
+        Step { trainable: Trainable::All, ..self.step }
+    }
+
+    /// Whose fingerprint it is.
+    fn told(&self) -> String {
+        self.fingerprints.subject().device.clone()
+    }
+}
+
+fn predicted(fingerprint: &Fingerprint, network: &Network, step: Step, batch: f64) -> Result<f64> {
+    Ok(fingerprint.about_step(network, step, None)?.at(batch.round() as u64).value.value())
+}
+
+fn read(name: &str, onnx: &str) -> Result<Network> {
+    let bytes = BASE64_STANDARD
+        .decode(onnx)
+        .map_err(|cause| Error::device(format!("the worker's graph cannot be read: {cause}")))?;
+    let network = onnx::from_bytes(name, &bytes)?.network;
+    check_understood(&network)?;
+    Ok(network)
+}
