@@ -241,16 +241,28 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
     assert_eq!(limiter.survey().by(Axis::Memory), Some(Means::Residency), "{}", limiter.survey());
     for share in [0.25, 0.5, 0.75] {
         let limits = Limits { memory: Some(Bytes((share * (997 * RECORD) as f64) as u64)), ..Limits::default() };
-        let program = std::env::current_exe().unwrap();
-        let words = [program.to_str().unwrap(), "--exact", "reader_part", "--nocapture"];
-        let (words, environment) = (words.map(str::to_owned), [(PART.to_owned(), folder.path().into())]);
-        let job = Job { words: &words, environment: &environment, limits, ..Job::default() };
-        let ended = limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap();
-        let told = |name: &str| ended.last_lines.iter().find_map(|line| line.split_once(name)?.1.parse::<f64>().ok());
-        let (Some(hits), Some(lost)) = (told("hits "), told("lost ")) else { panic!("{ended:?}") };
-        println!("a share of {share}: hits {hits:.4} in {:.1} s, lost {lost:.4}", ended.wall.as_secs_f64());
-        assert!((hits - share).abs() < 0.02, "{hits} of {share}");
+        let hits = || {
+            let [hits, lost] = hits_and_lost(&limiter, limits, folder.path());
+            println!("a share of {share}: hits {hits:.4}, while {lost:.4} of a file beside it went");
+            assert!(hits < share + 0.02, "{hits} of {share}");
+            hits
+        };
+        // Other tests are held to little memory meanwhile, and the kernel takes pages of files for that, 2 MiB at a time: hits are fewer then.
+        assert!((0..3).any(|_| hits() > share - 0.02), "three times too few hits for {share}");
     }
+}
+
+/// The share of hits of a reader, and that of a file nobody is told to drop which went all the same.
+fn hits_and_lost(limiter: &Limiter, limits: Limits, folder: &Path) -> [f64; 2] {
+    let program = std::env::current_exe().unwrap();
+    let words = [program.to_str().unwrap(), "--exact", "reader_part", "--nocapture"];
+    let (words, environment) = (words.map(str::to_owned), [(PART.to_owned(), folder.into())]);
+    let job = Job { words: &words, environment: &environment, limits, ..Job::default() };
+    let ended = limiter.run(&job, &Watch::quiet(&AtomicBool::new(false)), &mut |_| false).unwrap().unwrap();
+    ["hits ", "lost "].map(|name| {
+        let told = ended.last_lines.iter().find_map(|line| line.split_once(name)?.1.parse().ok());
+        told.unwrap_or_else(|| panic!("{ended:?}"))
+    })
 }
 
 /// Runs a job that starts a daemon, which leaves session, group, parents and environment, and works; whether it has ended with the job.
