@@ -247,7 +247,7 @@ fn the_residency_governor_gives_its_share_of_hits_without_privileges() {
             assert!(hits < share + 0.02, "{hits} of {share}");
             hits
         };
-        // Other tests are held to little memory meanwhile, and the kernel takes pages of files for that, 2 MiB at a time: hits are fewer then.
+        // The kernel takes pages of files for whatever else wants memory meanwhile, 2 MiB at a time: hits are fewer then.
         assert!((0..3).any(|_| hits() > share - 0.02), "three times too few hits for {share}");
     }
 }
