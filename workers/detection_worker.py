@@ -587,12 +587,12 @@ def traced(training, path, steps):
 # Graphs.
 
 class Dense(torch.nn.Module):
-    """What a detector runs on whole images: its backbone, and the heads that read all of its features."""
+    """What a detector runs on whole images: its backbone, and where it is asked for the head that reads all of its features."""
 
-    def __init__(self, network):
+    def __init__(self, network, headed):
         super(Dense, self).__init__()
         self.backbone = network.backbone
-        self.head = network.rpn.head if hasattr(network, "rpn") else network.head
+        self.head = (network.rpn.head if hasattr(network, "rpn") else network.head) if headed else None
         pool = getattr(getattr(network, "roi_heads", None), "box_roi_pool", None)
         self.pooled = list(getattr(pool, "featmap_names", []))
 
@@ -600,6 +600,8 @@ class Dense(torch.nn.Module):
         features = self.backbone(images)
         if not isinstance(features, dict):
             features = {"0": features}
+        if self.head is None:
+            return tuple(features.values())
         given = self.head(list(features.values()))
         given = list(given.values()) if isinstance(given, dict) else [tensor for tensors in given for tensor in tensors]
         return tuple([features[name] for name in self.pooled if name in features] + given)
@@ -639,9 +641,11 @@ def graphs(request):
         typical, area = sizes.typical(of["batch"], draws)
         asked.append({"typical": typical, "area": area, "largest": sizes.largest(of["batch"])[1]})
     shapes = {tuple(shape) for shape in request["shapes"]} | {tuple(one[key]) for one in asked for key in ("typical", "largest")}
-    dense, heads = Dense(network), getattr(network, "roi_heads", None)
+    dense, trunk, heads = Dense(network, headed=True), Dense(network, headed=False), getattr(network, "roi_heads", None)
+    measured = {tuple(shape) for shape in request["shapes"]}
     try:
-        found = [{"shape": shape, "onnx": exported(dense, torch.zeros(2, 3, *shape), "images")} for shape in sorted(shapes)]
+        found = [{"shape": shape, "onnx": exported(dense, torch.zeros(2, 3, *shape), "images"),
+                  "trunk": exported(trunk, torch.zeros(2, 3, *shape), "images") if shape in measured else None} for shape in sorted(shapes)]
         box_head = None
         if hasattr(heads, "box_head"):
             pooled = torch.zeros(2, network.backbone.out_channels, *heads.box_roi_pool.output_size)

@@ -1,7 +1,9 @@
 """The worker that trains detectors, where Python has torchvision."""
+import base64
 import importlib.util
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import torch
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORKER = os.path.join(ROOT, "workers", "detection_worker.py")
 NETWORK = "fasterrcnn_mobilenet_v3_large_320_fpn"
+PARTS = ("wait", "copy", "forward", "backward", "optimizer", "other")
 torch.set_num_threads(1)
 
 if not importlib.util.find_spec("torchvision"):
@@ -24,9 +27,8 @@ import torchvision
 
 import pets
 
-spec = importlib.util.spec_from_file_location("detection_worker", WORKER)
-worker = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(worker)
+sys.path.insert(0, os.path.dirname(WORKER))  # torch_worker.py lies beside it
+import detection_worker as worker
 
 
 def request(folder, **asked):
@@ -34,13 +36,13 @@ def request(folder, **asked):
                  "size": 192, "batch": 1, "warm_up": 2, "steps": 9}, **asked)
 
 
-def ask(line):
+def ask(line, folder=None, worker=WORKER):
     """What the worker answers, in a process of its own."""
     if not isinstance(line, str):
         line = json.dumps(line)
     environment = dict(os.environ, OMP_NUM_THREADS="1")
-    run = subprocess.run([sys.executable, "-W", "ignore", WORKER], input=line + "\n", stdout=subprocess.PIPE, universal_newlines=True,
-                         env=environment, check=True)
+    run = subprocess.run([sys.executable, "-W", "ignore", worker], input=line + "\n", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         universal_newlines=True, env=environment, cwd=folder, check=True)
     return json.loads(run.stdout)
 
 
@@ -74,10 +76,13 @@ class Training(WithPets):
         self.assertEqual(len(losses), 20)
         self.assertLess(statistics.mean(losses[-5:]), 0.7 * statistics.mean(losses[:5]))
         for mode in ("first", "plain", "exact"):
-            parts = sum(sum(step.values()) for step in answer[mode]["parts"])
+            parts = sum(step[part] for step in answer[mode]["parts"] for part in PARTS)
             self.assertAlmostEqual(parts / answer[mode]["seconds"], 1, delta=0.02, msg=mode)
         for step in answer["plain"]["parts"] + answer["exact"]["parts"]:
-            self.assertEqual(set(step), {"wait", "copy", "forward", "backward", "optimizer", "other"})
+            self.assertEqual(set(step) - {"trunk_forward", "trunk_backward"}, set(PARTS))
+        for step in answer["exact"]["parts"]:
+            self.assertLess(step["trunk_forward"], step["forward"])
+            self.assertLess(step["trunk_backward"], step["backward"])
         self.assertEqual([len(answer[mode]["parts"]) for mode in ("first", "plain", "exact")], [2, 9, 9])
         self.assertEqual((answer["images"], answer["damaged"], len(answer["epoch_starts"])), (32, {}, 1))
 
@@ -113,20 +118,98 @@ class Training(WithPets):
     def test_workers_and_another_epoch(self):
         os.makedirs(self.path("few"))
         pets.make(self.path("few", "pets"), 5)
-        answer = ask(request(self.path("few", "pets"), batch=2, num_workers=1, steps=2, warm_up=1, boxes="head", clip=1.0, optimizer="sgd",
+        answer = ask(request(self.path("few", "pets"), batch=2, num_workers=1, steps=2, boxes="head", clip=1.0, optimizer="sgd",
                              learning_rate=1e-3))
         self.assertEqual(answer["outcome"], "measured", answer)
-        # Five steps of two images each, and one image of five left over in each epoch: epochs of two steps.
+        # Five steps of two images each beside that of the largest batch, and one image of five left over in each epoch: epochs of two steps.
         self.assertEqual(len(answer["epoch_starts"]), 3)
         self.assertGreater(answer["memory"]["loaders"], 0)
 
     def test_a_trace_holds_its_steps(self):
         trace = self.path("trace.json")
-        answer = ask(request(self.folder, steps=2, warm_up=1, trace=trace, trace_steps=2))
+        answer = ask(request(self.folder, steps=2, trace=trace, trace_steps=2))
         self.assertEqual(answer["outcome"], "measured", answer)
         with open(trace) as file:
             events = json.load(file)["traceEvents"]
         self.assertEqual(len({event["name"] for event in events if event.get("name", "").startswith("ProfilerStep#")}), 2)
+
+
+    def test_the_last_of_the_first_steps_takes_the_largest_batch(self):
+        answer = ask(request(self.folder, batch=2, steps=2))
+        self.assertEqual(answer["outcome"], "measured", answer)
+        self.assertEqual([answer["batches"][1][side] for side in ("height", "width")], answer["largest"])
+        for batch in answer["batches"]:
+            self.assertLessEqual(batch["height"], answer["largest"][0])
+            self.assertLessEqual(batch["width"], answer["largest"][1])
+        self.assertEqual(answer["batches"][0]["proposals"], 2 * 512)  # torchvision samples so many of an image, where there are enough
+        self.assertLessEqual(answer["memory"]["used"], answer["memory"]["heap"])
+
+    def test_a_network_of_ones_own(self):
+        with open(self.path("own.py"), "w") as file:
+            file.write(OWN)
+        for function, said in (
+            ("few", "labels out of range: boxes of the data have the label 1"),
+            ("none", "gives a NoneType, no torch.nn.Module"),
+            ("wordless", "no dictionary of losses"),
+            ("missing", "has no attribute"),
+        ):
+            answer = ask(request(self.folder, network="own:" + function, size=None, steps=2), folder=self.folder)
+            self.assertIn(said, answer.get("reason", answer))
+        answer = ask(request(self.folder, network="own:small", size=None, steps=2), folder=self.folder)
+        self.assertEqual(answer["outcome"], "measured", answer)
+        # It says nothing of the sizes of its images.
+        self.assertEqual((answer["largest"], answer["batches"]), (None, []))
+
+
+# Networks of a user's own: one that has too few classes, and what trains without being a detector of torchvision.
+OWN = """
+import torch, torchvision
+
+def few():
+    return torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(num_classes=1, **WEIGHTS)
+
+def none():
+    return None
+
+class Wordless(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+    def forward(self, images, targets):
+        return self.weight.sum()
+
+class Small(Wordless):
+    def forward(self, images, targets):
+        return {"loss": (self.weight * sum(image.mean() for image in images) - 1) ** 2}
+
+wordless, small = Wordless, Small
+""".replace("WEIGHTS", repr(worker.unweighted(torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn, False)))
+
+
+class Graphs(WithPets):
+    COUNT = 6
+
+    def test_its_graphs_are_told_at_the_sizes_that_batches_have(self):
+        if sys.version_info < (3, 9):
+            self.skipTest("graphs are read with Python 3.9 or newer")
+        beside = self.path("worker")
+        os.makedirs(os.path.join(beside, "perf4sight_reader"))
+        for name in ("detection_worker.py", "torch_worker.py"):
+            shutil.copy(os.path.join(ROOT, "workers", name), beside)
+        for name in ("_copy", "_errors", "_exporter", "_inputs", "_private", "_settings", "_symbols"):
+            shutil.copy(os.path.join(ROOT, "python", "perf4sight", name + ".py"), os.path.join(beside, "perf4sight_reader"))
+        asked = {"protocol": 2, "task": "detection_graphs", "place": "cpu", "threads": 1, "seed": 0, "data": self.folder, "network": NETWORK,
+                 "shapes": [[192, 256]], "asked": [{"batch": 2, "size": 192}, {"batch": 1, "size": 256}]}
+        answer = ask(asked, worker=os.path.join(beside, "detection_worker.py"))
+        self.assertEqual(answer["outcome"], "described", answer)
+        shapes = [tuple(graph["shape"]) for graph in answer["graphs"]]
+        self.assertEqual([graph["trunk"] is not None for graph in answer["graphs"]], [shape == (192, 256) for shape in shapes])
+        for one, batch in zip(answer["asked"], (2, 1)):
+            self.assertTrue({tuple(one["typical"]), tuple(one["largest"])} <= set(shapes))
+            self.assertTrue(all(side % 32 == 0 for side in one["typical"] + one["largest"]))
+        # ONNX files begin with their version, field 1 of a protobuf message.
+        for onnx in [answer["box_head"]] + [graph["onnx"] for graph in answer["graphs"]]:
+            self.assertEqual(base64.b64decode(onnx)[0], 0x08)
 
 
 class Reading(WithPets):

@@ -169,8 +169,10 @@ pub struct Graphs {
 pub struct Graph {
     /// Height and width.
     pub shape: [u64; 2],
-    /// The file.
+    /// The backbone with the head that reads all of its features.
     pub onnx: String,
+    /// The backbone alone, where such batches were measured.
+    pub trunk: Option<String>,
 }
 
 /// How large batches are that are drawn from a data set.

@@ -1,8 +1,9 @@
 //! Settings that nobody measured: what is known of the device, of the detector's graphs and of a few measured steps, put together.
 //!
 //! A detector's step is its graphs, which a fingerprint knows (the backbone with the heads that read whole images; what runs on each proposal), and
-//! the rest: sizing images, anchors, matching, suppression, pooling. The graphs' time and memory are taken times a factor near one, the rest
-//! as so much a step, an image, a proposal and a pixel; factor and rest are fitted to what was measured ([`Blend`]).
+//! the rest: sizing images, anchors, matching, suppression, pooling. The graphs' time and memory are taken times factors near one, the rest
+//! as so much a step, an image, a proposal and a pixel; factors and rest are fitted to what was measured ([`Blend`]), the backbone's own time
+//! among it. Changing the weights takes what it took.
 
 mod blend;
 mod tables;
@@ -11,28 +12,31 @@ use super::store::{self, Circumstances, Outcome, Row};
 use super::trainer::Trainer;
 use super::{Detection, Setting};
 use crate::error::{Error, Result};
-use crate::fingerprint::{Fingerprint, Fingerprints, check_understood};
+use crate::fingerprint::{Fingerprints, check_understood};
 use crate::frame::{Context, Summary};
 use crate::machine::Watch;
 use crate::network::{Network, onnx};
 use crate::stats::mean;
+use crate::units::Bytes;
 use crate::workload::{Loss, Stage, Step, Trainable, ZeroGrad};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use blend::{Blend, Observed};
-use perf4sight_step::detection::{Asked, Batch, DetectionTask, Drawn, Graphs, GraphsTask, Measured, Parts};
+use blend::{Blend, Observed, Terms};
+use perf4sight_step::detection::{Asked, Batch, DetectionTask, Drawn, Graph, Graphs, GraphsTask, Measured, Parts};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a measured step is off by chance, and what the graphs' times are off by between batch sizes: shares.
-const TIME_NOISE: f64 = 0.04;
+/// What measured steps are off by chance, and the graphs' times between batch sizes: shares.
+const TIME_NOISE: f64 = 0.05;
 /// The same of memory, which hardly varies.
-const MEMORY_NOISE: f64 = 0.02;
-/// How sure the factor on the graphs is: a fingerprint of a quiet hour may be asked in a busy one, simulated memory hardly varies.
-const TIME_FACTOR: f64 = 0.5;
-const MEMORY_FACTOR: f64 = 0.05;
-/// How large each part of the rest may be, as a share of a step.
-const REST: f64 = 0.1;
+const MEMORY_NOISE: f64 = 0.03;
+/// How unsure factors and rest are beforehand. A fingerprint of a quiet hour may be asked in a busy one, and a profile of convolutions knows little
+/// of what runs on proposals.
+const TIME_BELIEFS: Terms = [0.5, 1.0, 0.1, 0.1, 0.1, 0.1];
+/// Memory is simulated; that of both graphs does not peak at the same moment, and images lie in it in several copies.
+const MEMORY_BELIEFS: Terms = [0.03, 0.03, 0.1, 0.1, 0.0, 0.0];
+/// What fingerprints call the time of a step that belongs to no graph: the detector's own losses are in its rest.
+const NOT_OF_GRAPHS: [&str; 2] = ["optimizer", "loss"];
 
 /// A setting that was asked about.
 struct Foretold {
@@ -148,29 +152,16 @@ fn foretell(
     }
     let images = setting.batch as f64;
     let load = Load { images, proposals: images * proposals(&others), pixels: images * drawn.area };
-    let times = others.iter().map(|(task, measured)| {
-        let load = Load::of(task, measured);
-        let shape = typical(measured).unwrap_or(drawn.typical);
-        Ok(Observed { graphs: device.seconds(shape, load)?, load, measured: busy(measured) })
-    });
-    let times = Blend::fit(&times.collect::<Result<Vec<_>>>()?, TIME_NOISE, TIME_FACTOR, REST);
+    let optimizer = mean(&others.iter().map(|(_, measured)| optimizer(measured)).collect::<Vec<_>>());
+    let step = time(&others, device)?.at(&device.seconds(drawn.typical, load)?).and(optimizer);
     let largest = Load { pixels: images * area(drawn.largest), ..load };
-    let needs = others.iter().filter_map(|(task, measured)| {
-        let shape = measured.largest?;
-        let load = Load { pixels: task.batch as f64 * area(shape), ..Load::of(task, measured) };
-        let graphs = device.bytes(shape, load).transpose()?;
-        Some(graphs.map(|graphs| Observed { graphs, load, measured: measured.memory.used as f64 }))
-    });
-    let needs = needs.collect::<Result<Vec<_>>>()?;
-    let memory = match device.bytes(drawn.largest, largest)? {
-        Some(graphs) if !needs.is_empty() => {
-            Some(Blend::fit(&needs, MEMORY_NOISE, MEMORY_FACTOR, REST).at(graphs, largest))
-        }
+    let memory = match (memory(&others, device)?, device.bytes(drawn.largest, largest)?) {
+        (Some(blend), Some(terms)) => Some(blend.at(&terms)),
         _ => None,
     };
     Ok(Foretold {
         setting,
-        step: times.at(device.seconds(drawn.typical, load)?, load),
+        step,
         waiting: waiting(setting, &others),
         memory,
         measured: rows
@@ -180,7 +171,49 @@ fn foretell(
     })
 }
 
+/// What steps without changes of weights take, fitted to what they took.
+fn time(rows: &[&(DetectionTask, Measured)], device: &Device) -> Result<Blend> {
+    let mut observed = Vec::new();
+    for (task, measured) in rows {
+        let load = Load::of(task, measured);
+        let Some(shape) = typical(measured) else { continue };
+        observed.push(Observed { terms: device.seconds(shape, load)?, measured: busy(measured) - optimizer(measured) });
+        if let (Some(graph), Some(took)) = (device.trunk(shape, load)?, trunk(measured)) {
+            observed.push(Observed { terms: [graph, 0.0, 0.0, 0.0, 0.0, 0.0], measured: took });
+        }
+    }
+    let before = Blend::before(TIME_BELIEFS, &observed[0], TIME_NOISE);
+    Ok(observed.iter().fold(before, Blend::with))
+}
+
+/// What memory they need for the largest batch; none without a fingerprint of memory.
+fn memory(rows: &[&(DetectionTask, Measured)], device: &Device) -> Result<Option<Blend>> {
+    let mut observed = Vec::new();
+    for (task, measured) in rows {
+        let Some(shape) = measured.largest else { continue };
+        let load = Load { pixels: task.batch as f64 * area(shape), ..Load::of(task, measured) };
+        if let Some(terms) = device.bytes(shape, load)? {
+            observed.push(Observed { terms, measured: measured.memory.used as f64 });
+        }
+    }
+    let Some(first) = observed.first() else { return Ok(None) };
+    let before = Blend::before(MEMORY_BELIEFS, first, MEMORY_NOISE);
+    Ok(Some(observed.iter().fold(before, Blend::with)))
+}
+
+impl Estimate {
+    /// With something more that is known.
+    fn and(self, more: f64) -> Self {
+        Estimate { value: self.value + more, low: self.low + more, high: self.high + more }
+    }
+}
+
 impl Load {
+    /// Its terms behind those of the graphs.
+    fn terms(self, graphs: [f64; 2]) -> Terms {
+        [graphs[0], graphs[1], 1.0, self.images, self.proposals, self.pixels]
+    }
+
     /// Of the steps that ran freely, on average.
     fn of(task: &DetectionTask, measured: &Measured) -> Self {
         let images = task.batch as f64;
@@ -217,6 +250,18 @@ fn busy(measured: &Measured) -> f64 {
     mean(&all)
 }
 
+/// Seconds of an exact step that change the weights.
+fn optimizer(measured: &Measured) -> f64 {
+    mean(&measured.exact.parts.iter().map(|parts| parts.optimizer).collect::<Vec<_>>())
+}
+
+/// Seconds that the backbone took of an exact step, forward and backward; none where nobody looked.
+fn trunk(measured: &Measured) -> Option<f64> {
+    let both = |parts: &Parts| Some(parts.trunk_forward? + parts.trunk_backward?);
+    let all = measured.exact.parts.iter().map(both).collect::<Option<Vec<f64>>>()?;
+    Some(mean(&all))
+}
+
 /// Proposals of an image, which are what the network samples for it, whatever its size.
 fn proposals(rows: &[&(DetectionTask, Measured)]) -> f64 {
     let each: Vec<f64> = rows
@@ -245,6 +290,7 @@ struct Device {
     fingerprints: Fingerprints,
     step: Step,
     dense: Vec<([u64; 2], Network)>,
+    trunks: Vec<([u64; 2], Network)>,
     box_head: Option<Network>,
 }
 
@@ -269,8 +315,11 @@ impl Device {
             .iter()
             .map(|graph| Ok((graph.shape, read(&task.network, &graph.onnx)?)))
             .collect::<Result<_>>()?;
+        let trunk =
+            |graph: &Graph| Some(read(&task.network, graph.trunk.as_deref()?).map(|network| (graph.shape, network)));
+        let trunks = graphs.graphs.iter().filter_map(trunk).collect::<Result<_>>()?;
         let box_head = graphs.box_head.as_deref().map(|onnx| read(&task.network, onnx)).transpose()?;
-        Ok(Device { fingerprints, step, dense, box_head })
+        Ok(Device { fingerprints, step, dense, trunks, box_head })
     }
 
     /// The graph for the batches of a shape.
@@ -281,21 +330,38 @@ impl Device {
             .ok_or_else(|| Error::device(format!("the worker told no graph for batches of {shape:?}")))
     }
 
-    /// Seconds of a step of the graphs: that of one shape, by as many times as the load has more pixels.
-    fn seconds(&self, shape: [u64; 2], load: Load) -> Result<f64> {
-        let Some(latency) = &self.fingerprints.latency else { return Ok(0.0) };
-        let dense = predicted(latency, self.graph(shape)?, self.step, load.images)?;
+    /// Terms of a step's time: that of one shape, by as many times as the load has more pixels.
+    fn seconds(&self, shape: [u64; 2], load: Load) -> Result<Terms> {
+        let dense = self.time(self.graph(shape)?, self.step, load.images)? * load.pixels / (load.images * area(shape));
         let boxes = match &self.box_head {
-            Some(head) if load.proposals > 0.0 => predicted(latency, head, self.step_of_heads(), load.proposals)?,
+            Some(head) if load.proposals > 0.0 => self.time(head, self.step_of_heads(), load.proposals)?,
             _ => 0.0,
         };
-        Ok((dense * load.pixels / (load.images * area(shape)) + boxes) / 1e3)
+        Ok(load.terms([dense, boxes]))
     }
 
-    /// Bytes of a step of the graphs; none without a fingerprint of memory.
-    fn bytes(&self, shape: [u64; 2], load: Load) -> Result<Option<f64>> {
+    /// Seconds of the backbone alone; none where such batches were not measured.
+    fn trunk(&self, shape: [u64; 2], load: Load) -> Result<Option<f64>> {
+        let Some((_, network)) = self.trunks.iter().find(|(known, _)| *known == shape) else { return Ok(None) };
+        let seconds = self.time(network, self.step, load.images)?;
+        Ok(Some(seconds * load.pixels / (load.images * area(shape))))
+    }
+
+    /// Seconds of a network's forward and backward.
+    fn time(&self, network: &Network, step: Step, batch: f64) -> Result<f64> {
+        let Some(latency) = &self.fingerprints.latency else { return Ok(0.0) };
+        let (about, batch) = (latency.about_step(network, step, None)?, batch.round() as u64);
+        let whole = about.at(batch).value.value();
+        let shares = about.shares(batch).map_or(Vec::new(), |shares| shares.classes);
+        let others = shares.iter().filter(|share| NOT_OF_GRAPHS.contains(&share.name.as_str()));
+        Ok((whole - others.map(|share| share.latency.0).sum::<f64>()) / 1e3)
+    }
+
+    /// Terms of a step's memory; none without a fingerprint of it.
+    fn bytes(&self, shape: [u64; 2], load: Load) -> Result<Option<Terms>> {
         let Some(memory) = &self.fingerprints.memory else { return Ok(None) };
-        let dense = predicted(memory, self.graph(shape)?, self.step, load.images)?;
+        let about = memory.about_step(self.graph(shape)?, self.step, None)?;
+        let dense = about.at(load.images.round() as u64).value.value();
         // What a process takes beside its tensors counts once: of these they alone.
         let boxes = match &self.box_head {
             Some(head) if load.proposals > 0.0 => {
@@ -304,7 +370,7 @@ impl Device {
             }
             _ => 0.0,
         };
-        Ok(Some(dense + boxes))
+        Ok(Some(load.terms([dense, boxes].map(|mib| Bytes::from_mib(mib).0 as f64))))
     }
 
     /// Of what runs on proposals all weights are trained.
@@ -316,10 +382,6 @@ impl Device {
     fn told(&self) -> String {
         self.fingerprints.subject().device.clone()
     }
-}
-
-fn predicted(fingerprint: &Fingerprint, network: &Network, step: Step, batch: f64) -> Result<f64> {
-    Ok(fingerprint.about_step(network, step, None)?.at(batch.round() as u64).value.value())
 }
 
 fn read(name: &str, onnx: &str) -> Result<Network> {

@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn what_it_does_not_know_is_named() {
         for (text, told) in [
-            ("[training]\nbatch_sise = 4\n", "train.toml:2: batch_sise"),
-            ("[training]\nbatch_size = \"many\"\n", "train.toml:2: batch_size"),
-            ("[training]\nnum_epochs = 0\n", "train.toml:2: num_epochs"),
-            ("[training]\nnum_workers = -1\n", "train.toml:2: num_workers"),
-            ("[training]\nnum_workers = 1.5\n", "train.toml:2: num_workers"),
+            ("[training]\nbatch_sise = 4\n", "train.toml:2: [training] batch_sise"),
+            ("[training]\nbatch_size = \"many\"\n", "train.toml:2: [training] batch_size"),
+            ("[training]\nnum_epochs = 0\n", "train.toml:2: [training] num_epochs"),
+            ("[training]\nnum_workers = -1\n", "train.toml:2: [training] num_workers"),
+            ("[training]\nnum_workers = 1.5\n", "train.toml:2: [training] num_workers"),
             ("[trainig]\nbatch_size = 4\n", "no such table: [trainig]"),
             ("", "there is no table [training]"),
         ] {
