@@ -13,6 +13,7 @@ mod in_place;
 pub mod onnx;
 mod op;
 mod shape;
+mod trained;
 pub mod zoo;
 
 pub use autocast::Numbers;
@@ -26,3 +27,4 @@ pub use op::{
     Original, Pick, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
 };
 pub use shape::{MAX_ELEMENTS, Shape};
+pub use trained::{Trained, Trainings};
