@@ -3,6 +3,7 @@
 mod autocast;
 mod canonical;
 mod checkpoint;
+mod classes;
 mod contents;
 mod cost;
 mod coverage;
