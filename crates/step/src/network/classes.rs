@@ -216,7 +216,7 @@ fn moved(from: &[usize], axis: usize, to: &[usize]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::network::zoo::{self, Dataset, Images};
+    use crate::network::zoo::{self, Images};
     use crate::network::{
         Activation, Binary, Conv, Embedding, Input, Interpolation, Linear, Network, NetworkBuilder, NodeId, Op,
         Reduction, Shape, Window,
