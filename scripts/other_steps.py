@@ -2,14 +2,22 @@
 """How far off a fingerprint's answers are for steps that nobody profiled: each is timed beside the published step, on one thread.
 
     python3 scripts/other_steps.py FINGERPRINT FOLDER/NETWORK.onnx ...
+    python3 scripts/other_steps.py --without-each CONFIGURATION FOLDER/NETWORK.onnx ...
+
+With a configuration instead of a fingerprint, such as benches/epyc-1-core.ini, each network is asked about by a fingerprint that is fitted to the rows of the
+others alone: what is said of networks that nobody profiled.
 
 Compared is by what factor a step takes longer or shorter than the published one, as the median of three turns that time both
 one after the other: the machine's speed of the hour cancels, and one disturbed turn does not count.
 """
+import argparse
+import ast
+import configparser
 import json
+import os
 import statistics
 import subprocess
-import sys
+import tempfile
 
 PROGRAM, WORKER = "target/debug/perf4sight", "target/debug/perf4sight-worker"
 BATCHES = (4, 16)
@@ -51,11 +59,40 @@ def predicted(fingerprint, network, batch, step):
     return answer["networks"][0]["predictions"][0]["latency_ms"]
 
 
+def fitted_without(network, configuration, folder):
+    """The fingerprint of a configuration's rows, without those of one network; its file is called after it."""
+    sections = configparser.ConfigParser(interpolation=None)
+    sections.read(configuration)
+    own = os.path.splitext(os.path.basename(network))[0]
+    others = [name for name in ast.literal_eval(sections["fingerprint"]["train_nets"]) if name != own]
+    settings = {"train_nets": others, "eval_nets": others, "model_storedir": os.path.join(folder, own)}
+    sets = [word for key, value in settings.items() for word in ("--set", "fingerprint.%s=%s" % (key, value))]
+    command = ["--config-file", configuration, "--only", "create_network_dataset", "--only", "fingerprint"]
+    subprocess.run([PROGRAM] + command + sets, check=True, stdout=subprocess.DEVNULL)
+    return settings["model_storedir"]
+
+
+def asked():
+    parser = argparse.ArgumentParser(description="errors of the times of steps that nobody profiled")
+    parser.add_argument("--without-each", action="store_true", help="fit a fingerprint without each network, by a configuration")
+    parser.add_argument("fingerprint", help="a folder, or a configuration")
+    parser.add_argument("networks", nargs="+")
+    return parser.parse_args()
+
+
 def main():
-    fingerprint, networks = sys.argv[1], sys.argv[2:]
+    asks = asked()
+    with tempfile.TemporaryDirectory() as folder:
+        fingerprints = {network: asks.fingerprint for network in asks.networks}
+        if asks.without_each:
+            fingerprints = {network: fitted_without(network, asks.fingerprint, folder) for network in asks.networks}
+        compare(fingerprints)
+
+
+def compare(fingerprints):
     print("| network | batch | step | measured | predicted | error |\n|---|---|---|---|---|---|")
     errors = {}
-    for network in networks:
+    for network, fingerprint in fingerprints.items():
         for batch in BATCHES:
             published = predicted(fingerprint, network, batch, {})
             for step in STEPS:

@@ -46,7 +46,9 @@ pub mod trees;
 
 // What lies below, in crates of its own, under the names that it has here.
 pub use perf4sight_breakdown as breakdown;
-pub use perf4sight_conventions::{checksum, error, held_folder, input_file, private_folder, stats, units, whole_file};
+pub use perf4sight_conventions::{
+    checksum, error, held_folder, input_file, private_folder, remembered, stats, units, whole_file,
+};
 pub use perf4sight_machine as machine;
 pub use perf4sight_report as report;
 pub use perf4sight_sensitivity as sensitivity;

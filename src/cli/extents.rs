@@ -14,7 +14,7 @@ pub(super) struct ExtentsArguments {
     #[arg(long, value_name = "SHAPE", value_parser = parse_input)]
     input: Option<Shape>,
 
-    /// How many classes a known network tells apart, where it is not as in its dataset
+    /// How many classes the network tells apart, where it is not as its dataset or its file has it
     #[arg(long, value_name = "NUMBER", value_parser = parse_classes)]
     classes: Option<usize>,
 

@@ -2,7 +2,7 @@
 
 use super::novelty::{Novelty, Unlike};
 use super::prediction::{
-    Band, Basis, Expected, Interval, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, Steps,
+    Band, Basis, Expected, Interval, Least, MaxBatch, MemoryLimit, Predicted, Prediction, Predictor, Shares, Steps,
     TimedOperation, Verdict,
 };
 use super::rows::Row;
@@ -137,6 +137,13 @@ impl About<'_> {
     /// What a step of `batch` samples needs of what [`About::limit`] counts, and of all memory where it counts nothing.
     pub fn need(&self, batch: u64) -> Option<Predicted> {
         self.predictor.need(batch.max(1)).map(|need| self.predicted(need))
+    }
+
+    /// What a step of `batch` samples needs of the same at least, and whether one fits that needs no more; none where that is not found faster
+    /// than what it needs.
+    pub fn at_least(&self, batch: u64) -> Option<(Predicted, Option<Verdict>)> {
+        let Least { need, verdict } = self.predictor.at_least(batch.max(1))?;
+        Some((self.predicted(need), verdict))
     }
 
     /// What the allocator takes for the tensors of a step of `batch` samples alone; only a simulation knows.

@@ -3,14 +3,14 @@
 use super::amount::Amount;
 use super::event::{Phase, Role, TensorId};
 use super::rule::Move;
-use super::step::{Kept, Steps, Tape, give_back};
+use super::taking::{Given, Kept, Taking, Tape, give_back};
 use crate::network::NodeId;
 use crate::platform::Gradients;
 
 /// For every node, the gradient of its result that waits there.
 type Waiting = Vec<Option<TensorId>>;
 
-impl Steps<'_> {
+impl Taking<'_> {
     /// The whole of it; what is saved is let go node by node.
     pub fn backward(&mut self, tape: Tape, losses: Vec<(NodeId, Kept)>) {
         let network = self.plan.network;
@@ -35,6 +35,20 @@ impl Steps<'_> {
             self.done(id, &mut frames);
         }
         self.recorder.release(seed);
+        self.end_sums();
+    }
+
+    /// What some nodes have given of a weight's gradient is all of it where no gradient reached the others.
+    fn end_sums(&mut self) {
+        for (of_node, given) in self.gradients.iter_mut().zip(&mut self.given) {
+            for (gradient, given) in of_node.iter_mut().zip(given).filter(|(_, given)| given.times > 0) {
+                let Given { sum, .. } = std::mem::take(given);
+                match (sum, &gradient) {
+                    (Some(sum), Some(_)) => self.recorder.release(sum),
+                    (sum, _) => *gradient = sum,
+                }
+            }
+        }
     }
 
     fn gradient(&mut self, amount: Amount, node: NodeId) -> TensorId {

@@ -158,7 +158,8 @@ impl Blocked<'_> {
 
     fn weight_gradient(&self) -> Vec<Move> {
         let [result, source, filters] = [self.result(), self.source(), self.filters()].map(Take);
-        if self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient()) {
+        let plain = self.sums_apart() && self.reads_plain_image();
+        if self.kernel.reach.is_some_and(|reach| !reach.runs_weight_gradient(plain)) {
             self.weight_gradient_by_columns()
         } else if self.sums_apart() {
             self.summed_weight_gradient()

@@ -1,7 +1,7 @@
 //! Segments that keep their inputs alone and run again in backward (torch/utils/checkpoint.py, without reentrance).
 
 use super::event::{Phase, TensorId};
-use super::step::Steps;
+use super::taking::Taking;
 use crate::network::{Node, NodeId};
 
 /// A segment between its forward and its backward.
@@ -12,7 +12,7 @@ pub(super) struct Frame {
     ran: bool,
 }
 
-impl Steps<'_> {
+impl Taking<'_> {
     /// Before a node's forward: where a segment begins, what it reads is held.
     pub fn enter(&mut self, id: NodeId, results: &[TensorId], frames: &mut Vec<Frame>) {
         let begun = self.plan.segments.get(frames.len()).filter(|segment| segment.nodes.start == id.index());
@@ -40,8 +40,8 @@ impl Steps<'_> {
         }
         frame.ran = true;
         let (plan, segment) = (self.plan, &self.plan.segments[number]);
-        let again = plan.network.runs_again(segment, &plan.tracked);
-        let mut left = plan.reads.clone();
+        let again = plan.network.runs_again(segment, plan.tracked);
+        let mut left = plan.reads.to_vec();
         let mut results: Vec<Option<TensorId>> = vec![None; plan.network.nodes().len()];
         for (input, tensor) in segment.reads.iter().zip(&frame.read) {
             results[input.index()] = Some(self.recorder.hold(*tensor));
@@ -79,7 +79,7 @@ impl Steps<'_> {
     }
 
     fn is_kept(&self, node: usize) -> bool {
-        self.plan.network.is_kept(&self.plan.network.nodes()[node], self.plan.tracked[node])
+        self.plan.kept[node]
     }
 }
 

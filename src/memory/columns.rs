@@ -19,6 +19,10 @@ const ALL: usize = 31;
 /// The widest kernel that oneDNN has a weight gradient of its own for.
 const WIDEST: usize = 14;
 
+/// The same of images that are read as they lie, in numbers of fewer bits than single precision (`ONEDNN_VERBOSE=1`: `jit_bf16` up to here with 1 to 8
+/// channels, whatever the stride, `gemm:jit` from 25 on; with 16 and more from 15 on).
+const WIDEST_OF_PLAIN: usize = 24;
+
 /// From so many pixels for every thread on the threads share each image's weight gradient, instead of taking images of their own
 /// (`outer_threading` of jit_gemm_convolution_utils).
 const SHARED: u64 = 256;
@@ -77,10 +81,12 @@ impl Reach {
         self.lies_within() && left <= step && right <= step
     }
 
-    /// Whether the gradient of the filters has one: dilated windows no larger than the image, kernels not too wide.
-    pub fn runs_weight_gradient(&self) -> bool {
+    /// Whether the gradient of the filters has one: dilated windows no larger than the image, kernels not too wide; `plain` says that the image is read
+    /// as it lies, in numbers of few bits.
+    pub fn runs_weight_gradient(&self, plain: bool) -> bool {
         let fits = (0..2).all(|axis| self.extent[axis] <= self.image[axis]);
-        self.lies_within() && self.kernel <= WIDEST && (self.dilation == 1 || fits)
+        let widest = if plain { WIDEST_OF_PLAIN } else { WIDEST };
+        self.lies_within() && self.kernel <= widest && (self.dilation == 1 || fits)
     }
 
     /// Whether every window sees a part of the image.
@@ -179,7 +185,18 @@ mod tests {
         let conv = Conv { out_channels: channels[1], window, groups: 1, bias: false };
         let [input, result] = channels.map(|channels| Shape::new([channels, image, image]));
         let reach = Reach::of(&conv, &input, &result);
-        [reach.runs_forward(), reach.runs_input_gradient(), reach.runs_weight_gradient()].map(|runs| !runs)
+        [reach.runs_forward(), reach.runs_input_gradient(), reach.runs_weight_gradient(false)].map(|runs| !runs)
+    }
+
+    #[test]
+    fn plain_images_in_few_bits_have_a_gradient_of_wider_kernels() {
+        // ONEDNN_VERBOSE=1 with PyTorch 2.11, bfloat16, two samples: `jit_bf16` or `gemm:jit` of backward_weights. The same in single precision: from 15 on.
+        for (kernel, jit) in [(14, [true, true]), (15, [true, false]), (24, [true, false]), (25, [false, false])] {
+            let window = Window { stride: [kernel; 2], ..Window::square(kernel, 1, 0) };
+            let conv = Conv { out_channels: 32, window, groups: 1, bias: false };
+            let reach = Reach::of(&conv, &Shape::new([3, 96, 96]), &Shape::new([32, 96 / kernel, 96 / kernel]));
+            assert_eq!([true, false].map(|plain| reach.runs_weight_gradient(plain)), jit, "{kernel}");
+        }
     }
 
     #[test]

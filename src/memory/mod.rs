@@ -13,10 +13,12 @@ mod columns;
 mod convolution;
 mod course;
 mod event;
+mod ground;
 mod layout;
 mod layouts;
 mod operation;
 mod optimizer;
+mod pass;
 mod peak;
 mod plan;
 mod product;
@@ -26,17 +28,19 @@ mod rule;
 mod rules;
 mod schedule;
 mod simulations;
-mod step;
+mod steps;
 mod sums;
+mod taking;
 
 pub use course::{Course, Leg, Live};
 pub use event::{Phase, Role};
 pub use peak::{Alive, Layer, Peak};
 pub use simulations::Simulations;
 
-use crate::network::Network;
+use crate::network::{Network, Trained};
 use crate::platform::Platform;
 use crate::workload::Step;
+use ground::Grounds;
 use layout::Layout;
 use layouts::layouts;
 use plan::Plan;
@@ -47,10 +51,8 @@ use std::sync::{Arc, OnceLock};
 const SEVERAL: u64 = 2;
 
 /// For every operation, whether its result is an image whose channels lie last: of a single sample, and of several.
-pub fn channels_last(network: &Network, step: Step) -> Vec<[bool; 2]> {
-    let network = network.trained_in(step.trainable);
-    let tracked = network.gradients();
-    let [single, several] = [1, SEVERAL].map(|batch| layouts(&network, step, &tracked, batch));
+pub fn channels_last(trained: &Trained, step: Step) -> Vec<[bool; 2]> {
+    let [single, several] = [1, SEVERAL].map(|batch| layouts(&trained.network, step, &trained.gradients, batch));
     let both = single.iter().zip(&several);
     both.map(|(single, several)| [single, several].map(Layout::is_channels_last)).collect()
 }
@@ -77,6 +79,7 @@ pub struct Simulation<'a> {
     network: &'a Network,
     platform: &'a Platform,
     step: Step,
+    grounds: Arc<Grounds<'a>>,
     schedules: Arc<Schedules>,
 }
 
@@ -91,7 +94,13 @@ struct Schedules {
 impl<'a> Simulation<'a> {
     /// Prepares the steps.
     pub fn new(network: &'a Network, step: Step, platform: &'a Platform) -> Self {
-        Simulation { network, platform, step, schedules: Arc::default() }
+        Simulation {
+            network,
+            platform,
+            step,
+            grounds: Arc::new(Grounds::new(network, platform)),
+            schedules: Arc::default(),
+        }
     }
 
     /// What happens to so many samples, and how many of them lie there at a time.
@@ -103,8 +112,9 @@ impl<'a> Simulation<'a> {
     }
 
     fn scheduled(&self, batch: u64) -> Schedule {
-        let &Simulation { network, platform, step, .. } = self;
-        let (trained, cuts) = (network.trained_in(step.trainable), network.cuts(step.checkpoint));
-        Schedule::new(&Plan::new(&trained, step, platform, batch, &cuts))
+        let &Simulation { platform, step, ref grounds, .. } = self;
+        let (ground, cuts) = (grounds.of(step, batch), grounds.cuts(step.checkpoint));
+        let plan = Plan::new(&ground, step, platform, &cuts);
+        Schedule::new(&plan, |begun| grounds.pass(&plan, batch, begun))
     }
 }

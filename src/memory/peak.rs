@@ -2,8 +2,9 @@
 
 use super::Simulation;
 use super::event::{Event, Role, Tensor};
-use super::replay::{Moment, replay};
+use super::replay::{Moment, Peaks, at_least, replay};
 use super::schedule::{Part, Schedule};
+use crate::platform::Allocator;
 use crate::units::Bytes;
 
 /// Peaks of memory, as the device's profiler reports them.
@@ -43,6 +44,12 @@ pub struct Layer {
     pub bytes: Bytes,
 }
 
+impl Peak {
+    fn of(Peaks { allocated, reserved }: Peaks) -> Self {
+        Peak { allocated: Bytes(allocated), reserved: Bytes(reserved) }
+    }
+}
+
 impl Alive {
     /// Everything together: the highest reserved bytes.
     pub fn total(&self) -> Bytes {
@@ -63,8 +70,19 @@ impl Simulation<'_> {
     /// The peaks at a batch size.
     pub fn peak(&self, batch: u64) -> Peak {
         let (schedule, samples) = self.schedule(batch);
-        let reported = replay(schedule, self.platform, samples).reported;
-        Peak { allocated: Bytes(reported.allocated), reserved: Bytes(reported.reserved) }
+        Peak::of(replay(schedule, self.platform, samples).reported)
+    }
+
+    /// The peaks at a batch size at least, where these are found faster than the peaks themselves.
+    pub fn peak_at_least(&self, batch: u64) -> Option<Peak> {
+        match self.platform.allocator {
+            // Its replay only sums up.
+            Allocator::Direct => None,
+            Allocator::Caching(sizes) => {
+                let (schedule, samples) = self.schedule(batch);
+                Some(Peak::of(at_least(schedule, sizes, self.platform.readings, samples)))
+            }
+        }
     }
 
     /// What is alive at the peak.

@@ -10,7 +10,7 @@ pub(super) struct Recorder {
     pub tensors: Vec<Tensor>,
     pub events: Vec<Event>,
     pub marks: Vec<Mark>,
-    holders: Vec<u32>,
+    pub holders: Vec<u32>,
 }
 
 impl Recorder {
@@ -21,6 +21,13 @@ impl Recorder {
         self.holders.push(1);
         self.events.push(Event::Allocate(id));
         id
+    }
+
+    /// Makes room for so many tensors and events more: growing step by step would move what is there each time.
+    pub fn expect(&mut self, tensors: usize, events: usize) {
+        self.tensors.reserve_exact(tensors);
+        self.holders.reserve_exact(tensors);
+        self.events.reserve_exact(events);
     }
 
     /// One holder more.

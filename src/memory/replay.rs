@@ -1,9 +1,9 @@
 //! A schedule played through an allocator at one batch size.
 
-use super::allocator::{Allocate, Block, Caching, Counters, Direct};
+use super::allocator::{Allocate, Block, Caching, Counters, Direct, Rounded};
 use super::event::Event;
 use super::schedule::{Part, Schedule};
-use crate::platform::{Allocator, Platform, Readings};
+use crate::platform::{Allocator, CachingSizes, Platform, Readings};
 
 /// What one batch size came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,6 +36,11 @@ pub(super) fn replay(schedule: &Schedule, platform: &Platform, batch: u64) -> Ou
         Allocator::Direct => Replay::new(schedule, batch, Direct::default()).run(platform.readings),
         Allocator::Caching(sizes) => Replay::new(schedule, batch, Caching::new(sizes)).run(platform.readings),
     }
+}
+
+/// The peaks that a replay on a caching allocator reports at least: it cannot take less than what lies there.
+pub(super) fn at_least(schedule: &Schedule, sizes: CachingSizes, readings: Readings, batch: u64) -> Peaks {
+    Replay::new(schedule, batch, Rounded::new(sizes.round)).run(readings).reported
 }
 
 struct Replay<'a, A> {

@@ -1,8 +1,10 @@
 //! The steps of a network as allocations and frees in the order PyTorch makes them, for any batch size.
 
 use super::event::{Event, Mark, Tensor};
+use super::pass::Pass;
 use super::plan::Plan;
-use super::step::Steps;
+use super::steps::Steps;
+use std::sync::Arc;
 
 /// Everything that is allocated and freed, part after part.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,13 +31,14 @@ impl Part {
 }
 
 impl Schedule {
-    /// The schedule of a plan.
-    pub fn new(plan: &Plan) -> Self {
-        let mut steps = Steps::new(plan);
+    /// The schedule of a plan, of whose passes there is one that begins without gradients, and one that begins with them.
+    pub fn new(plan: &Plan, passes: impl Fn(bool) -> Arc<Pass>) -> Self {
+        let mut steps = Steps::new(plan, passes);
         let (mut parts, mut marks) = (Part::ALL.map(|_| Vec::new()), Part::ALL.map(|_| Vec::new()));
         for part in Part::ALL {
             match part {
-                Part::Setup => steps.set_up(),
+                // It lies there from the beginning.
+                Part::Setup => {}
                 Part::First | Part::Steady => steps.step(),
             }
             parts[part as usize] = std::mem::take(&mut steps.recorder.events);

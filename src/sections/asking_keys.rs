@@ -102,5 +102,5 @@ pub(super) const CLASSES: Key = Key {
     name: "classes",
     kind: Kind::Integer(1, i64::MAX),
     default: Unset,
-    help: "How many classes known networks tell apart, where it is not as in the fingerprint's dataset.",
+    help: "How many classes networks tell apart, where it is not as in the fingerprint's dataset or in the file.",
 };

@@ -2,9 +2,10 @@
 
 use super::images;
 use crate::config::Values;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::network::Shape;
 use crate::network::onnx::{self, Dims, Loaded, Magnitudes};
+use std::path::Path;
 
 /// How large what a network reads and gives is to be, where its file leaves that open or it is not to be as its name or its file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Extents {
     pub dims: Dims,
     /// One sample of its only input.
     pub input: Option<Shape>,
-    /// Classes that a known network tells apart.
+    /// Classes that it tells apart.
     pub classes: Option<usize>,
 }
 
@@ -29,30 +30,36 @@ impl Extents {
     /// What is in a file.
     ///
     /// # Errors
-    /// A file that cannot be used, an input that it does not take, another number of classes than its own.
-    pub(super) fn read(&self, file: &str) -> Result<Loaded> {
-        self.check_classes(file)?;
-        match &self.input {
+    /// A file that cannot be used, an input that it does not take, a number of classes that it cannot tell apart.
+    pub(super) fn read(&self, file: impl AsRef<Path>) -> Result<Loaded> {
+        let file = file.as_ref();
+        let loaded = match &self.input {
             Some(input) => onnx::read_at(file, &self.dims, input),
             None => onnx::read_sized(file, &self.dims),
-        }
+        };
+        loaded.and_then(|loaded| self.told_apart(loaded, file))
     }
 
     /// The same, with the magnitudes of its filters.
     ///
     /// # Errors
     /// Also a file without weights.
-    pub(super) fn read_with_magnitudes(&self, file: &str) -> Result<(Loaded, Magnitudes)> {
-        self.check_classes(file)?;
-        onnx::read_with_magnitudes(file, &self.dims, self.input.as_ref())
+    pub(super) fn read_with_magnitudes(&self, file: impl AsRef<Path>) -> Result<(Loaded, Magnitudes)> {
+        let file = file.as_ref();
+        let (loaded, mut magnitudes) = onnx::read_with_magnitudes(file, &self.dims, self.input.as_ref())?;
+        let loaded = self.told_apart(loaded, file)?;
+        // Filters of other classes are new ones, of which nobody knows anything, and which stay.
+        for node in loaded.network.nodes() {
+            if let Some(known) = magnitudes.get_mut(&node.name) {
+                known.resize(node.classes().unwrap_or(known.len()), 0.0);
+            }
+        }
+        Ok((loaded, magnitudes))
     }
 
-    fn check_classes(&self, file: &str) -> Result<()> {
-        let refused = |classes| {
-            Error::usage(format!("a file has as many classes as it was exported with, not {classes}"))
-                .file(file)
-                .help("leave classes out, or export the network with so many")
-        };
-        self.classes.map_or(Ok(()), |classes| Err(refused(classes)))
+    fn told_apart(&self, loaded: Loaded, file: &Path) -> Result<Loaded> {
+        let Some(classes) = self.classes else { return Ok(loaded) };
+        let network = loaded.network.telling_apart(classes).map_err(|error| error.file(file))?;
+        Ok(Loaded { network, ..loaded })
     }
 }

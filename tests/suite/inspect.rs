@@ -2,7 +2,7 @@
 
 use crate::fixtures::{Scene, shared};
 use perf4sight::network::zoo::{self, Dataset};
-use perf4sight::network::{Linear, NetworkBuilder, Op, Shape, Unknown, onnx};
+use perf4sight::network::{Binary, Linear, NetworkBuilder, Op, Shape, Unknown, onnx};
 
 #[test]
 fn a_known_network_is_shown_layer_by_layer() {
@@ -125,8 +125,16 @@ fn a_network_is_shown_for_another_input() {
         let json = scene.run(&format!("inspect {network} --input 3x320x320 --json")).succeeds().json();
         assert_eq!(json["input"], serde_json::json!([3, 320, 320]));
     }
-    assert_eq!(scene.run("inspect resnet18@30 --classes 7 --json").succeeds().json()["classes"], 7);
-    scene.run("inspect mine.onnx --classes 7").fails(2).says("as many classes as it was exported with");
+    for network in ["resnet18@30", "mine.onnx"] {
+        assert_eq!(scene.run(&format!("inspect {network} --classes 7 --json")).succeeds().json()["classes"], 7);
+    }
+    let mut builder = NetworkBuilder::new("sum", Shape::new([8]));
+    let input = builder.input();
+    let fc = builder.add("fc", Op::Linear(Linear { out_features: 8, bias: true }), &[input]).unwrap();
+    let sum = builder.add("sum", Op::Binary(Binary::Add), &[fc, input]).unwrap();
+    let scene = scene.file("sum.onnx", onnx::to_bytes(&builder.finish(sum)));
+    let refused = scene.run("inspect sum.onnx --classes 7").fails(4);
+    refused.says("cannot tell 7 classes apart: its result comes from \"sum\"").says("export the network with so many");
     scene.run("inspect resnet18 --input 320").fails(2).says("such as 3x320x320");
     scene.run("inspect alexnet --input 3x32x32").fails(4).says("63x63 or more");
 }

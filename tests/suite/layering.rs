@@ -39,8 +39,18 @@ const MODULES: &[(&str, &[&str])] = &[
 const EARLIER: &[&str] = &["*"];
 
 /// Every module may use these, which lie in crates of their own; among those the compiler keeps the order.
-const BASE: &[&str] =
-    &["error", "units", "stats", "workload", "input_file", "whole_file", "private_folder", "held_folder", "checksum"];
+const BASE: &[&str] = &[
+    "error",
+    "units",
+    "stats",
+    "workload",
+    "input_file",
+    "whole_file",
+    "private_folder",
+    "held_folder",
+    "checksum",
+    "remembered",
+];
 
 /// What may only be written in the sources that start with one of these paths, below `src/` or `crates/`.
 const EFFECTS: &[(&[&str], &[&str])] = &[

@@ -2,7 +2,7 @@
 
 use crate::fixtures;
 use perf4sight::features::physical::kernels;
-use perf4sight::memory::{Peak, Simulation};
+use perf4sight::memory::{Peak, Simulation, Simulations};
 use perf4sight::network::zoo::{self, Dataset};
 use perf4sight::network::{
     Activation, Affine, Binary, Conv, Linear, Network, NetworkBuilder, Op, Reduction, Shape, Unknown, Window, onnx,
@@ -12,7 +12,7 @@ use perf4sight::platform::{Platform, Updates};
 use perf4sight::records::{self, Reading, Variant};
 use perf4sight::stats::{Scores, mean};
 use perf4sight::units::Bytes;
-use perf4sight::workload::{Optimizer, Quantity, Stage, Step, ZeroGrad};
+use perf4sight::workload::{Accumulate, Checkpoint, Optimizer, Quantity, Stage, Step, Trainable, ZeroGrad};
 use std::path::Path;
 
 const PUBLISHED: [&str; 5] = ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "mnasnet"];
@@ -343,4 +343,55 @@ fn tables_that_nobody_trains_have_no_gradients() {
     let alive = Simulation::new(&network, Step::published(Stage::Training), &cpu).alive(1);
     // The table lies there, beside scale, shift and running statistics; of these, scale and shift of 3 are trained.
     assert_eq!((alive.weights, alive.gradients), (Bytes(4 * (192 + 4 * 3)), Bytes(4 * 2 * 3)));
+}
+
+/// Training steps that differ in what is trained, how, and in how many passes.
+fn steps() -> Vec<Step> {
+    let published = Step::published(Stage::Training);
+    let mut steps = Vec::new();
+    for optimizer in [Optimizer::Sgd, Optimizer::AdamW] {
+        for zero_grad in [ZeroGrad::Keep, ZeroGrad::Free] {
+            for passes in [1, 2, 4] {
+                for checkpoint in [Checkpoint::None, Checkpoint::Segments(4)] {
+                    for trainable in [Trainable::All, Trainable::Bias] {
+                        let accumulate = Accumulate::new(passes).unwrap();
+                        steps.push(Step { optimizer, zero_grad, accumulate, checkpoint, trainable, ..published });
+                    }
+                }
+            }
+        }
+    }
+    steps
+}
+
+#[test]
+fn steps_that_share_what_is_known_need_what_each_needs_by_itself() {
+    let network = zoo::build("mobilenetv2", Dataset::Cifar10).unwrap();
+    for platform in ["cpu", "orin", "tx2"].map(|name| Platform::named(name).unwrap()) {
+        let simulations = Simulations::new(&network, &platform);
+        for (step, batch) in steps().into_iter().flat_map(|step| [4, 8].map(|batch| (step, batch))) {
+            let alone = Simulation::new(&network, step, &platform);
+            assert_eq!(simulations.of(step).peak(batch), alone.peak(batch), "{} {step} {batch}", platform.name);
+            assert_eq!(simulations.of(step).course(batch), alone.course(batch), "{} {step} {batch}", platform.name);
+        }
+    }
+}
+
+#[test]
+fn a_caching_allocator_takes_no_less_than_what_lies_there() {
+    let network = zoo::build("squeezenet", Dataset::Imagenet).unwrap();
+    for platform in ["orin", "tx2"].map(|name| Platform::named(name).unwrap()) {
+        for (step, batch) in steps().into_iter().flat_map(|step| [4, 16].map(|batch| (step, batch))) {
+            let simulation = Simulation::new(&network, step, &platform);
+            let (least, peak) = (simulation.peak_at_least(batch).unwrap(), simulation.peak(batch));
+            assert!(
+                least.reserved <= peak.reserved && least.allocated <= peak.allocated,
+                "{} {step} {batch}",
+                platform.name
+            );
+            assert!(2 * least.reserved.0 > peak.reserved.0, "{} {step} {batch}", platform.name);
+        }
+    }
+    let cpu = Platform::named("cpu").unwrap();
+    assert!(Simulation::new(&network, Step::published(Stage::Training), &cpu).peak_at_least(4).is_none());
 }

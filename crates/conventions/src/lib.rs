@@ -6,6 +6,7 @@ pub mod error;
 pub mod held_folder;
 pub mod input_file;
 pub mod private_folder;
+pub mod remembered;
 pub mod stats;
 pub mod units;
 pub mod whole_file;

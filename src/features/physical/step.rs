@@ -4,15 +4,20 @@ use super::kernel::{Access, Amount, Class, Kernel, Pass};
 use super::layer::{Layer, images};
 use super::update::Effort;
 use super::{casts, convolution, movement, product, unknown};
-use crate::network::{Beside, Coupling, Facts, Nature, Network, NodeId};
+use crate::network::{Beside, Coupling, Facts, Nature, Network, NodeId, Trained};
 use crate::workload::{Accumulate, Lists, Loss, Step};
 
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
 /// pass only.
 pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
-    let (cuts, network) = (network.cuts(step.checkpoint), &*network.trained_in(step.trainable));
-    let (readers, in_place) = (network.readers(), network.in_place());
-    let (held, asked) = (held(network, step), network.gradients());
+    kernels_of(&Trained::new(network, step.trainable), &network.cuts(step.checkpoint), step)
+}
+
+/// The same of a network as the step trains it and cuts it behind these nodes.
+pub fn kernels_of(trained: &Trained, cuts: &[NodeId], step: Step) -> Vec<Kernel> {
+    let Trained { network, gradients: asked, in_place, readers } = trained;
+    let network: &Network = network;
+    let held = held(network, step);
     // What accelerators compute in single precision beside, softmax and normalisations of rows, is little of any step.
     let numbers = network.numbers(step.precision, Lists::Processor);
     let mut kernels = Vec::with_capacity(4 * network.nodes().len());
@@ -39,13 +44,13 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
         layer.operation();
         casts::add(&mut layer, &numbers);
         if training {
-            layer.forks(readers[id.index()].len(), asked[id.index()]);
+            layer.forks(readers[id.index()], asked[id.index()]);
             layer.update(&network.learned_of(node));
         }
         kernels = layer.kernels;
     }
     if step.trains() {
-        kernels.extend(again(network, &cuts, &asked, &kernels));
+        kernels.extend(again(network, cuts, asked, &kernels));
         kernels.extend(losses(network, step, held));
         repeat(&mut kernels, step.accumulate);
     }

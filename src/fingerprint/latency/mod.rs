@@ -41,6 +41,7 @@ use layers::Corrections;
 use narrow::{Narrow, Promised};
 use normal::Normal;
 use observed::{observed, operations, steps};
+use parts::Repertoire;
 use physics::Physics;
 use prepared::{Prepared, strangeness};
 use prior::{Believed, Drawn};
@@ -168,12 +169,14 @@ impl LatencyModel {
     fn promises<'a>(&'a self, own: Step, rows: &[&'a Row]) -> Vec<Promised<'a>> {
         let promise = |row: &&'a Row| -> Promised<'a> {
             let (network, batch) = (&*row.network, row.record.workload.batch);
-            let profiled = Prepared::new(self, Promise::new(self, network, own), &Novelty::default());
+            let steps = parts::Repertoire::new(network);
+            let profiled = Prepared::new(self, Promise::new(self, &steps, own), &Novelty::default());
             let (likely, promised) = (profiled.at(batch), profiled.promise.promised(batch));
-            let asked = self.physics(row.record.workload.step, network);
+            let asked = self.physics(row.record.workload.step, &steps);
             let predicted = move |narrow: &Narrow| {
                 let asked = asked.clone().with(Some(*narrow));
-                likely * asked.spent(&self.corrections, batch as f64).corrected / promised
+                let timed = asked.timed(&self.corrections, batch as f64);
+                likely * asked.spent(&timed).corrected / promised
             };
             (row.measured, Box::new(predicted) as _)
         };
@@ -187,13 +190,14 @@ impl LatencyModel {
 
     /// What it says of the steps of a network, of which `profiled` was, if anything was.
     pub fn steps<'a>(&'a self, profiled: Step, network: &'a Network, novelty: &Novelty) -> Steps<'a> {
+        let steps = parts::Repertoire::new(network);
         if !self.residual.is_taught() {
             let devices = prior::draw(&self.platform);
-            return Box::new(move |step, novelty| Box::new(self.believed(step, network, novelty, &devices)));
+            return Box::new(move |step, novelty| Box::new(self.believed(step, &steps, novelty, &devices)));
         }
-        let promise = move |step| Promise::new(self, network, step);
-        let own = Arc::new(Prepared::new(self, promise(profiled), novelty));
+        let own = Arc::new(Prepared::new(self, Promise::new(self, &steps, profiled), novelty));
         Box::new(move |step, _| {
+            let promise = |step| Promise::new(self, &steps, step);
             let asked = (step != profiled).then(|| promise(step));
             let alike = || promise(Step { precision: profiled.precision, ..step });
             let narrow = self.narrow.get(&step.precision).map(|narrow| (alike(), *narrow));
@@ -204,12 +208,12 @@ impl LatencyModel {
     fn believed<'a>(
         &'a self,
         step: Step,
-        network: &'a Network,
+        steps: &Repertoire<'a>,
         novelty: &Novelty,
         devices: &Arc<[Drawn]>,
     ) -> Believed<'a> {
-        let physics = self.physics(step, network);
-        let strangeness = strangeness(network, &physics, &self.corrections, 1.0, novelty);
+        let physics = self.physics(step, steps);
+        let strangeness = strangeness(steps.network, &physics, &self.corrections, 1.0, novelty);
         Believed::new(Arc::clone(devices), physics, strangeness)
     }
 
@@ -228,9 +232,9 @@ impl LatencyModel {
         self.belief.doubt(&Belief::before(&self.platform))
     }
 
-    fn physics(&self, step: Step, network: &Network) -> Physics<'_> {
+    fn physics(&self, step: Step, steps: &Repertoire) -> Physics<'_> {
         let rules = Rules { speed: &self.platform.speed, platform: &self.platform };
-        Physics::new(rules, self.belief.values(), network, step).with(self.narrow.get(&step.precision).copied())
+        Physics::of(rules, self.belief.values(), steps, step).with(self.narrow.get(&step.precision).copied())
     }
 
     /// Refuses a file that no fit can have written.
@@ -254,7 +258,8 @@ impl LatencyModel {
     /// A row beside what is predicted for networks of which nothing is known.
     fn sample(&self, step: Step, row: &Row) -> Sample {
         let batch = row.record.workload.batch;
-        let unknown = Prepared::new(self, Promise::new(self, &row.network, step), &Novelty::default());
+        let steps = parts::Repertoire::new(&row.network);
+        let unknown = Prepared::new(self, Promise::new(self, &steps, step), &Novelty::default());
         Sample {
             residual: (row.measured / unknown.at(batch)).ln(),
             coordinates: unknown.coordinates(batch),

@@ -64,7 +64,7 @@ pub(super) fn operations(rows: &[&Row], physics: &[Physics]) -> Vec<layers::Left
 pub(super) fn steps(rows: &[&Row], physics: &[Physics], corrections: &Corrections) -> Vec<Left> {
     let left = |(row, physics): (&&Row, &Physics)| {
         let batch = row.record.workload.batch as f64;
-        let spent = physics.spent(corrections, batch);
+        let spent = physics.spent(&physics.timed(corrections, batch));
         let residual = (row.measured / spent.corrected).ln();
         Left { features: residual::features(&spent, batch), batch, residual }
     };

@@ -1,11 +1,12 @@
 //! A step in the parts that a profile times one by one; parts that run the same kernels are one kind, so that what a network repeats is
 //! computed once.
 
-use crate::features::physical::{Kernel, Pass, kernels};
+use crate::features::physical::{Kernel, Pass, kernels_of};
 use crate::memory::channels_last;
-use crate::network::{Network, NodeId};
+use crate::network::{Network, NodeId, Trainings};
 use crate::records::layers;
-use crate::workload::Step;
+use crate::remembered::Remembered;
+use crate::workload::{Stage, Step, Trainable};
 use std::collections::BTreeMap;
 
 /// The unit that is timed: an operation forward or backward, or a part of the step that belongs to none.
@@ -47,11 +48,21 @@ impl Kind {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parts {
     pub(super) kinds: Vec<Kind>,
+    /// Which of them are alike at a glance.
+    alike: BTreeMap<Glance, Vec<usize>>,
 }
+
+/// What parts of one kind have in common, among others: how many kernels they are, and what the first of them moves.
+type Glance = (usize, Pass, [u64; 2]);
 
 impl Parts {
     pub(super) fn new(network: &Network, step: Step) -> Self {
-        let kernels = laid_out(network, step);
+        Parts::of(&Repertoire::new(network), step)
+    }
+
+    /// The same of one of several steps of a network.
+    pub(super) fn of(steps: &Repertoire, step: Step) -> Self {
+        let kernels = steps.laid_out(step);
         let mut parts = Parts::default();
         // A node's passes lie mingled, but all of a node's kernels lie together.
         for node in kernels.chunk_by(|a, b| a.node == b.node) {
@@ -68,17 +79,17 @@ impl Parts {
     /// Adds a part with those of some kernels that belong to it, if any.
     fn add(&mut self, part: Part, among: &[Kernel]) {
         let kernels: Vec<&Kernel> = among.iter().filter(|kernel| Part::of(kernel) == part).collect();
-        if kernels.is_empty() {
-            return;
-        }
-        let is_same = |kind: &Kind| {
-            let pairs = kind.kernels.iter().zip(&kernels);
-            kind.kernels.len() == kernels.len() && pairs.into_iter().all(|(known, kernel)| known.does_the_same(kernel))
-        };
-        // What repeats mostly repeats what was just before.
-        match self.kinds.iter().rposition(is_same) {
-            Some(known) => self.kinds[known].parts.push(part),
-            None => self.kinds.push(Kind { kernels: kernels.into_iter().copied().collect(), parts: vec![part] }),
+        let Some(first) = kernels.first() else { return };
+        let glance = (kernels.len(), first.pass, [first.traffic.fixed, first.traffic.sample].map(f64::to_bits));
+        let is_same =
+            |kind: &Kind| kind.kernels.iter().zip(&kernels).all(|(known, kernel)| known.does_the_same(kernel));
+        let alike = self.alike.entry(glance).or_default();
+        match alike.iter().find(|known| is_same(&self.kinds[**known])) {
+            Some(known) => self.kinds[*known].parts.push(part),
+            None => {
+                alike.push(self.kinds.len());
+                self.kinds.push(Kind { kernels: kernels.into_iter().copied().collect(), parts: vec![part] });
+            }
         }
     }
 
@@ -94,21 +105,39 @@ impl Parts {
     }
 }
 
-/// The kernels of a step, convolutions knowing how the image that they read lies.
-pub(super) fn laid_out(network: &Network, step: Step) -> Vec<Kernel> {
-    let channels_last = channels_last(network, step);
-    let mut kernels = kernels(network, step);
-    for kernel in &mut kernels {
-        if let (Some(filter), [image, ..]) = (&mut kernel.filter, network.node(kernel.node).inputs.as_slice()) {
-            filter.channels_last = channels_last[image.index()];
-        }
+/// The steps of one network: what several of them have in common is found once.
+pub(super) struct Repertoire<'a> {
+    pub(super) network: &'a Network,
+    trainings: Trainings<'a>,
+    /// For every operation whether the channels of its result lie last.
+    channels_last: Remembered<(Stage, Trainable), Vec<[bool; 2]>>,
+}
+
+impl<'a> Repertoire<'a> {
+    pub(super) fn new(network: &'a Network) -> Self {
+        Repertoire { network, trainings: Trainings::new(network), channels_last: Remembered::default() }
     }
-    kernels
+
+    /// The kernels of a step, convolutions knowing how the image that they read lies.
+    pub(super) fn laid_out(&self, step: Step) -> Vec<Kernel> {
+        let (trained, cuts) = (self.trainings.of(step.trainable), self.trainings.cuts(step.checkpoint));
+        // Nothing else of a step has a say in it.
+        let channels_last = self.channels_last.of((step.stage, step.trainable), || channels_last(&trained, step));
+        let mut kernels = kernels_of(&trained, &cuts, step);
+        for kernel in &mut kernels {
+            if let (Some(filter), [image, ..]) = (&mut kernel.filter, self.network.node(kernel.node).inputs.as_slice())
+            {
+                filter.channels_last = channels_last[image.index()];
+            }
+        }
+        kernels
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::physical::kernels;
     use crate::network::zoo::{Dataset, build};
     use crate::network::{Affine, Conv, NetworkBuilder, Op, Shape, Window};
     use crate::workload::{Stage, Step};
@@ -149,7 +178,7 @@ mod tests {
     #[test]
     fn a_single_image_seen_in_rows_does_not_lie_channels_last() {
         let lies = |network: &Network| {
-            let kernels = laid_out(network, Step::published(Stage::Training));
+            let kernels = Repertoire::new(network).laid_out(Step::published(Stage::Training));
             kernels.iter().find_map(|kernel| kernel.filter).unwrap().channels_last
         };
         // .stride() in PyTorch: of rows turned and viewed as an image (512, 1, 14336, 512) for one sample, (401408, 1, 14336, 512) for several,

@@ -2,15 +2,17 @@
 
 use super::layers::{Corrections, Operation};
 use super::narrow::{self, Narrow};
-use super::parts::{Kind, Parts};
+use super::parts::{Kind, Parts, Repertoire};
+use super::promise::Passes;
 use super::step::{Launches, StepTime, together};
 use super::term::Values;
 use super::terms::Rules;
-use crate::features::physical::{Class, Kernel, Pass};
+use crate::features::physical::{Class, Kernel};
 use crate::network::{Network, NodeId};
 use crate::platform::Parameter;
 use crate::workload::Step;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// One network's kernels and the device they run on.
 #[derive(Debug, Clone)]
@@ -21,15 +23,25 @@ pub(super) struct Physics<'a> {
     narrow: Option<Narrow>,
     parts: Parts,
     launches: Launches,
-    /// Batch sizes from which on another library computes, and milliseconds of half of each: the least that those take.
-    turns: Vec<(f64, f64)>,
+    /// Batch sizes from which on another library computes, and milliseconds of half of each: the least that those take; found when a time is
+    /// asked for.
+    turns: Vec<(f64, OnceLock<f64>)>,
+}
+
+/// How long parts of one kind take.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Timed {
+    /// Milliseconds of each of their kernels.
+    kernels: Vec<f64>,
+    /// The same of all of them, launched one after the other.
+    physical: f64,
+    /// How many times as long they are known to take.
+    factor: f64,
 }
 
 /// What a step's time is spent on.
 pub(super) struct Spent {
-    /// Physical milliseconds of the step.
-    pub(super) physical: f64,
-    /// The same with every operation corrected.
+    /// Milliseconds of the step, every operation corrected.
     pub(super) corrected: f64,
     /// Corrected milliseconds of the kernels by class, in the order of [`Class::ALL`].
     pub(super) classes: [f64; Class::ALL.len()],
@@ -37,7 +49,12 @@ pub(super) struct Spent {
 
 impl<'a> Physics<'a> {
     pub(super) fn new(rules: Rules<'a>, values: Values, network: &Network, step: Step) -> Self {
-        let parts = Parts::new(network, step);
+        Physics::of(rules, values, &Repertoire::new(network), step)
+    }
+
+    /// The same of one of several steps of a network.
+    pub(super) fn of(rules: Rules<'a>, values: Values, steps: &Repertoire, step: Step) -> Self {
+        let parts = Parts::of(steps, step);
         let launches = Launches::of(parts.kernels());
         let mut physics = Physics { rules, values, narrow: None, launches, parts, turns: Vec::new() };
         physics.find_turns(step);
@@ -46,9 +63,11 @@ impl<'a> Physics<'a> {
 
     /// The same step where this is known of the narrow numbers that it computes with.
     pub(super) fn with(mut self, narrow: Option<Narrow>) -> Self {
+        if narrow == self.narrow {
+            return self;
+        }
         self.narrow = narrow;
-        let turns = self.turns.iter().map(|(turn, _)| (*turn, self.plain(0.5 * turn)));
-        self.turns = turns.collect();
+        self.turns.iter_mut().for_each(|(_, half)| *half = OnceLock::new());
         self
     }
 
@@ -57,7 +76,7 @@ impl<'a> Physics<'a> {
         let turns = rules.processor().map(|processor| [2.0, processor.library_from()]).into_iter().flatten();
         // Each pass has its share of the samples.
         let turns = turns.filter(|turn| *turn >= 2.0).map(|turn| turn * step.accumulate.passes() as f64);
-        self.turns = turns.map(|turn| (turn, self.plain(0.5 * turn))).collect();
+        self.turns = turns.map(|turn| (turn, OnceLock::new())).collect();
     }
 
     /// What it runs, by the parts that a profile times one by one.
@@ -70,10 +89,13 @@ impl<'a> Physics<'a> {
         // With one thread 16 samples really take less time than 15, which another library computes. As 16 are asked about and 15
         // are not, the few batch sizes before a turn are said to take no longer than those behind it.
         let behind = |turn: f64, half: f64| self.plain(turn).max(half);
-        self.turns.iter().fold(self.plain(batch), |time, &(turn, half)| match batch {
-            _ if batch >= turn => time.max(half),
-            _ if batch > 0.5 * turn => time.min(behind(turn, half)),
-            _ => time,
+        self.turns.iter().fold(self.plain(batch), |time, &(turn, ref half)| {
+            let half = || *half.get_or_init(|| self.plain(0.5 * turn));
+            match batch {
+                _ if batch >= turn => time.max(half()),
+                _ if batch > 0.5 * turn => time.min(behind(turn, half())),
+                _ => time,
+            }
         })
     }
 
@@ -106,16 +128,22 @@ impl<'a> Physics<'a> {
         Operation { kernels, route, effort, batch: samples, physical: physical / repeats }
     }
 
-    /// What a step is spent on.
-    pub(super) fn spent(&self, corrections: &Corrections, batch: f64) -> Spent {
-        let (mut work, mut plain, mut sum, mut classes) = (0.0, 0.0, 0.0, [0.0; _]);
-        let mut times: Vec<f64> = Vec::new();
-        for kind in &self.parts.kinds {
-            times.clear();
-            times.extend(kind.kernels.iter().map(|kernel| self.work(kernel, batch)));
-            let physical = self.launched(&kind.kernels, times.iter().sum());
+    /// How long each of its kinds of parts takes, and how that is corrected.
+    pub(super) fn timed(&self, corrections: &Corrections, batch: f64) -> Vec<Timed> {
+        let timed = |kind: &Kind| {
+            let kernels: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
+            let physical = self.launched(&kind.kernels, kernels.iter().sum());
             let factor = corrections.factor(self.operation(&kind.kernels, batch, physical));
-            for (kernel, time) in kind.kernels.iter().zip(&times) {
+            Timed { kernels, physical, factor }
+        };
+        self.parts.kinds.iter().map(timed).collect()
+    }
+
+    /// What a step is spent on whose kinds of parts take so long.
+    pub(super) fn spent(&self, timed: &[Timed]) -> Spent {
+        let (mut work, mut plain, mut sum, mut classes) = (0.0, 0.0, 0.0, [0.0; _]);
+        for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
+            for (kernel, time) in kind.kernels.iter().zip(kernels) {
                 work += kind.count() * time;
                 classes[kernel.class as usize] += kind.count() * factor * time;
             }
@@ -123,18 +151,16 @@ impl<'a> Physics<'a> {
             sum += kind.count() * factor * physical;
         }
         // The factor of the sums, so that what no part owns, and what parts do at the same time, stays what it is.
-        Spent { physical: self.time(batch), corrected: self.step(work) * sum / plain, classes }
+        Spent { corrected: self.step(work) * sum / plain, classes }
     }
 
     /// Corrected milliseconds of every pass of every node, launches included; the loss is its last node's.
-    pub(super) fn passes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<(NodeId, Pass), f64> {
-        let mut passes = BTreeMap::new();
-        for kind in &self.parts.kinds {
-            let times: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
-            let work: f64 = times.iter().sum();
-            let physical = self.launched(&kind.kernels, work);
-            let corrected = physical * corrections.factor(self.operation(&kind.kernels, batch, physical));
-            for (kernel, time) in kind.kernels.iter().zip(&times).filter(|_| work > 0.0) {
+    pub(super) fn passes(&self, timed: &[Timed]) -> Passes {
+        let mut passes = Passes::new();
+        for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
+            let work: f64 = kernels.iter().sum();
+            let corrected = physical * factor;
+            for (kernel, time) in kind.kernels.iter().zip(kernels).filter(|_| work > 0.0) {
                 for part in &kind.parts {
                     *passes.entry((part.node.unwrap_or(kernel.node), kernel.pass)).or_default() +=
                         corrected * time / work;
@@ -159,13 +185,11 @@ impl<'a> Physics<'a> {
     }
 
     /// Shares of a step's corrected time that kernels of each kind of narrow numbers take.
-    pub(super) fn narrow_shares(&self, corrections: &Corrections, batch: f64) -> [f64; 2] {
+    pub(super) fn narrow_shares(&self, timed: &[Timed]) -> [f64; 2] {
         let (mut whole, mut shares) = (0.0, [0.0; 2]);
-        for kind in &self.parts.kinds {
-            let times: Vec<f64> = kind.kernels.iter().map(|kernel| self.work(kernel, batch)).collect();
-            let physical = self.launched(&kind.kernels, times.iter().sum());
-            let factor = kind.count() * corrections.factor(self.operation(&kind.kernels, batch, physical));
-            for (kernel, time) in kind.kernels.iter().zip(&times) {
+        for (kind, Timed { kernels, factor, .. }) in self.parts.kinds.iter().zip(timed) {
+            let factor = kind.count() * factor;
+            for (kernel, time) in kind.kernels.iter().zip(kernels) {
                 whole += factor * time;
                 narrow::kind(kernel).into_iter().for_each(|kind| shares[kind] += factor * time);
             }

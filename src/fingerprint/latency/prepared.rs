@@ -13,6 +13,7 @@ use crate::fingerprint::novelty::Novelty;
 use crate::fingerprint::novelty::level;
 use crate::fingerprint::prediction::{Band, Basis};
 use crate::network::{Network, Op};
+use crate::remembered::Remembered;
 
 /// Standard deviation of the time, in logarithms, of operations of kinds that were never measured. With the heavy tails of what networks
 /// have of their own, nine tenths lie within a factor of 2.4.
@@ -39,6 +40,9 @@ pub(in crate::fingerprint) struct Prepared<'a> {
     curve: Curve,
     widths: Widths,
     own: Own<'a>,
+    /// What was asked already, by the number of samples: other steps are asked about beside it.
+    known: Remembered<u64, f64>,
+    bands: Remembered<u64, Option<Band>>,
 }
 
 /// What a network has of its own.
@@ -61,7 +65,7 @@ struct Widths {
 
 impl<'a> Prepared<'a> {
     pub(super) fn new(latency: &'a LatencyModel, promise: Promise<'a>, novelty: &Novelty) -> Self {
-        let Promise { network, corrections, ref physics } = promise;
+        let Promise { network, corrections, ref physics, .. } = promise;
         let samples = novelty.family.as_ref().and_then(|family| latency.calibrated.get(family));
         let samples: &[Sample] = samples.map_or(&[], Vec::as_slice);
         let profiled = novelty.family.as_ref().and_then(|family| latency.levels.get(family)).copied();
@@ -82,7 +86,7 @@ impl<'a> Prepared<'a> {
             ([], None) => Widths { profiled: None, basis: Basis::Networks, batches },
             _ => Widths { profiled: None, basis: Basis::Rows, batches },
         };
-        Prepared { promise, curve, widths, own }
+        Prepared { promise, curve, widths, own, known: Remembered::default(), bands: Remembered::default() }
     }
 
     /// Where a row of this network lies among all rows.
@@ -92,11 +96,15 @@ impl<'a> Prepared<'a> {
 
     /// Milliseconds of a step of so many samples.
     pub(super) fn at(&self, batch: u64) -> f64 {
-        self.curve.at(self.promise.physics.time(batch as f64))
+        *self.known.of(batch, || self.curve.at(self.promise.physics.time(batch as f64)))
     }
 
     /// How far measurements may lie from that.
     pub(super) fn band(&self, batch: u64) -> Option<Band> {
+        *self.bands.of(batch, || self.found(batch))
+    }
+
+    fn found(&self, batch: u64) -> Option<Band> {
         let Widths { profiled, basis, batches: [low, high] } = self.widths;
         let batch = batch as f64;
         let outside = BEYOND * (batch / batch.clamp(low, high)).ln().abs();

@@ -224,7 +224,7 @@ fn planes(kernel: &Kernel, batch: f64) -> Option<Term> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::latency::parts::laid_out;
+    use crate::fingerprint::latency::Repertoire;
     use crate::network::{Affine, Conv, Network, NetworkBuilder, Op, Shape, Window};
     use crate::platform::Platform;
     use crate::workload::{Stage, Step};
@@ -243,7 +243,7 @@ mod tests {
         let platform = Platform::named("cpu").unwrap().on_threads(1);
         let values = Parameter::ALL.map(|parameter| platform.speed.prior(parameter).typical);
         let rules = Rules { speed: &platform.speed, platform: &platform };
-        let step = laid_out(network, Step::published(Stage::Training));
+        let step = Repertoire::new(network).laid_out(Step::published(Stage::Training));
         let second = step.iter().filter(|kernel| kernel.node == network.output() && kernel.pass == pass);
         second.map(|kernel| rules.time(kernel, batch, &values)).sum()
     }

@@ -70,9 +70,9 @@ impl Residual {
     /// From physical to corrected time for one network of which nothing is known.
     pub(super) fn curve(&self, physics: &Physics, corrections: &Corrections) -> Curve {
         let point = |batch: &f64| {
-            let spent = physics.spent(corrections, *batch);
+            let spent = physics.spent(&physics.timed(corrections, *batch));
             let correction = |forest: &Forest| forest.predict_row(&features(&spent, *batch)).clamp(-BOUND, BOUND);
-            (spent.physical.ln(), spent.corrected.ln() + self.forest.as_ref().map_or(0.0, correction))
+            (physics.time(*batch).ln(), spent.corrected.ln() + self.forest.as_ref().map_or(0.0, correction))
         };
         Curve::new(self.knots.iter().map(point).collect())
     }

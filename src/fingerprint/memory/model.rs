@@ -45,6 +45,11 @@ impl Model {
         used.max(query.simulated.allocated)
     }
 
+    /// Whether a step that the simulation says more of uses more: trees may say otherwise.
+    pub fn grows_with(&self, architecture: &str) -> bool {
+        !self.residuals.contains_key(architecture)
+    }
+
     /// What it leaves open of the rows of a variant: logarithms of measured over predicted.
     pub fn left_open(&self, part: &Known) -> Residuals {
         let residual = |step: &Digested| Some((step.used? / self.used(&part.architecture, &part.query(step))).ln());

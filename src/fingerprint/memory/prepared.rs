@@ -8,7 +8,7 @@ use super::kernels::Kernels;
 use super::query::Query;
 use super::simulated::Simulated;
 use crate::fingerprint::novelty::{Novelty, architecture};
-use crate::fingerprint::prediction::{Band, Basis, Counts, MaxBatch, MemoryLimit, Predictor, Verdict};
+use crate::fingerprint::prediction::{Band, Basis, Counts, Least, MaxBatch, MemoryLimit, Predictor, Verdict};
 use crate::memory::{Alive, Course, Simulation, Simulations};
 use crate::network::Network;
 use crate::units::Bytes;
@@ -102,10 +102,32 @@ impl Prepared<'_> {
 
     /// MiB of what counts.
     fn needed(&self, batch: u64, counts: Option<Counts>) -> f64 {
+        self.counted(batch, self.simulate(batch), counts)
+    }
+
+    /// MiB of what counts, of a step that was simulated so.
+    fn counted(&self, batch: u64, simulated: Simulated, counts: Option<Counts>) -> f64 {
         match counts {
-            Some(Counts::Tensors) => self.simulate(batch).reserved,
-            Some(Counts::All) | None => self.at(batch),
+            Some(Counts::Tensors) => simulated.reserved,
+            Some(Counts::All) | None => self.used(batch, simulated),
         }
+    }
+
+    /// MiB of all that a step uses that was simulated so.
+    fn used(&self, batch: u64, simulated: Simulated) -> f64 {
+        let &Prepared { parameters, kernels, .. } = self;
+        let query = Query { batch: self.passes.samples(batch), parameters, kernels, simulated };
+        self.memory.model.used_by(&self.curve, &self.architecture, &query)
+    }
+
+    fn judged(&self, batch: u64, simulated: Simulated) -> Option<Verdict> {
+        Some(Verdict::new(match self.edge? {
+            Edge::Known(limit) => {
+                let needed = self.counted(batch, simulated, Some(limit.counts));
+                self.doubts.about(limit.counts).fits(needed, limit.bytes.mib())
+            }
+            Edge::Taught(boundary) => boundary.fits(simulated.reserved),
+        }))
     }
 
     /// The interval before anything is measured: what the doubts leave, but for the tensors, which are there in any case. What is not understood
@@ -124,9 +146,7 @@ impl Prepared<'_> {
 
 impl Predictor for Prepared<'_> {
     fn at(&self, batch: u64) -> f64 {
-        let &Prepared { parameters, kernels, .. } = self;
-        let query = Query { batch: self.passes.samples(batch), parameters, kernels, simulated: self.simulate(batch) };
-        self.memory.model.used_by(&self.curve, &self.architecture, &query)
+        self.used(batch, self.simulate(batch))
     }
 
     fn band(&self, batch: u64) -> Option<Band> {
@@ -156,14 +176,18 @@ impl Predictor for Prepared<'_> {
         Some(self.needed(batch, self.limit().map(|limit| limit.counts)))
     }
 
+    fn at_least(&self, batch: u64) -> Option<Least> {
+        if !self.memory.model.grows_with(&self.architecture) {
+            return None;
+        }
+        let simulated = Simulated::at_least(&self.simulation, batch)?;
+        let need = self.counted(batch, simulated, self.limit().map(|limit| limit.counts));
+        Some(Least { need, verdict: self.judged(batch, simulated) })
+    }
+
     /// None where nothing says what the device can give.
     fn verdict(&self, batch: u64) -> Option<Verdict> {
-        Some(Verdict::new(match self.edge? {
-            Edge::Known(limit) => {
-                self.doubts.about(limit.counts).fits(self.needed(batch, Some(limit.counts)), limit.bytes.mib())
-            }
-            Edge::Taught(boundary) => boundary.fits(self.simulate(batch).reserved),
-        }))
+        self.judged(batch, self.simulate(batch))
     }
 
     /// None where nothing says what the device can give.

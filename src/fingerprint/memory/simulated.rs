@@ -1,6 +1,6 @@
 //! What the simulation says of one step: the numbers memory is predicted from.
 
-use crate::memory::Simulation;
+use crate::memory::{Peak, Simulation};
 
 /// Simulated memory of one step, in MiB.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,7 +11,17 @@ pub(super) struct Simulated {
 
 impl Simulated {
     pub fn of(simulation: &Simulation, batch: u64) -> Self {
-        let peak = simulation.peak(batch);
+        Simulated::from(simulation.peak(batch))
+    }
+
+    /// What it says at least, where that is found faster.
+    pub fn at_least(simulation: &Simulation, batch: u64) -> Option<Self> {
+        simulation.peak_at_least(batch).map(Simulated::from)
+    }
+}
+
+impl From<Peak> for Simulated {
+    fn from(peak: Peak) -> Self {
         Simulated { reserved: peak.reserved.mib(), allocated: peak.allocated.mib() }
     }
 }

@@ -11,7 +11,7 @@ pub use expected::Expected;
 pub(super) use interval::Band;
 pub use interval::{Basis, Interval};
 pub use predicted::Predicted;
-pub(super) use predictor::{Predictor, Steps};
+pub(super) use predictor::{Least, Predictor, Steps};
 pub use shares::{Share, Shares, TimedOperation};
 pub use verdict::{Call, Counts, MaxBatch, MemoryLimit, Verdict};
 

@@ -11,6 +11,14 @@ use crate::workload::Step;
 /// A fitted model before one network: what it says of any of its steps, of which nobody has profiled so much.
 pub(in crate::fingerprint) type Steps<'a> = Box<dyn Fn(Step, &Novelty) -> Box<dyn Predictor + 'a> + Send + Sync + 'a>;
 
+/// What a step needs at least.
+pub(in crate::fingerprint) struct Least {
+    /// MiB of what counts, as [`Predictor::need`].
+    pub need: f64,
+    /// Whether a step fits that needs no more.
+    pub verdict: Option<Verdict>,
+}
+
 /// What a fitted model says of one step of a network. Batch sizes are at least 1; of what a model knows nothing it says nothing.
 pub(in crate::fingerprint) trait Predictor {
     /// Milliseconds or MiB of a step of `batch` samples.
@@ -28,6 +36,11 @@ pub(in crate::fingerprint) trait Predictor {
 
     /// MiB of what counts against [`Predictor::limit`], and of all memory where it counts nothing.
     fn need(&self, _batch: u64) -> Option<f64> {
+        None
+    }
+
+    /// What a step needs at least, where that is found faster than what it needs.
+    fn at_least(&self, _batch: u64) -> Option<Least> {
         None
     }
 

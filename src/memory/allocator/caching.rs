@@ -136,10 +136,9 @@ impl Caching {
     }
 }
 
-/// Where a piece stands, or would stand, among the free ones: found by its size, then past the few that are equal.
+/// Where a piece stands, or would stand, among the free ones. Deep networks leave hundreds that are equally large.
 fn position(free: &[Fit], (size, start, _): Fit) -> usize {
-    let first = free.partition_point(|fit| fit.0 < size);
-    first + free[first..].iter().take_while(|fit| fit.0 == size && fit.1 < start).count()
+    free.partition_point(|fit| fit.0 < size || fit.0 == size && fit.1 < start)
 }
 
 impl Allocate for Caching {

@@ -2,9 +2,11 @@
 
 mod caching;
 mod direct;
+mod rounded;
 
 pub(super) use caching::Caching;
 pub(super) use direct::Direct;
+pub(super) use rounded::Rounded;
 
 /// A block handed out, until it is freed.
 pub(super) type Block = u32;

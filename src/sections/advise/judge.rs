@@ -3,9 +3,8 @@
 use crate::error::Result;
 use crate::fingerprint::{About, Acquainted, Call, Fingerprints, Predicted, Prediction, Verdict};
 use crate::network::Network;
-use crate::workload::{Checkpoint, Precision, Step, Trainable, Workload};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use crate::remembered::Remembered;
+use crate::workload::{Checkpoint, Step, Trainable, Workload};
 
 /// What answers, and what about.
 pub(super) struct Judge<'a> {
@@ -14,8 +13,8 @@ pub(super) struct Judge<'a> {
     pub memory: Acquainted<'a>,
     /// None without a fingerprint of latency.
     pub latency: Option<Acquainted<'a>>,
-    /// Which steps the network can take, as far as that was asked: it goes by these alone, and looks for places to be cut at each time.
-    pub possible: Mutex<BTreeMap<(Trainable, Checkpoint, Precision), bool>>,
+    /// What of the network can be trained, and where it can be cut, as far as that was asked; neither goes by the other.
+    pub possible: Remembered<(Trainable, Checkpoint), bool>,
 }
 
 /// Memory of a workload.
@@ -36,18 +35,23 @@ impl<'a> Judge<'a> {
     /// With the reason.
     pub fn check(&self, workload: Workload) -> Result<()> {
         workload.check()?;
-        self.network.check_step(workload.step)?;
-        self.check_known(workload.step)
+        match self.network_takes(workload.step) {
+            true => self.check_known(workload.step),
+            false => self.network.check_step(workload.step),
+        }
     }
 
     /// The same, of one of many.
     pub fn is_possible(&self, workload: Workload) -> bool {
         let step = workload.step;
-        let mut known = self.possible.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_network = known
-            .entry((step.trainable, step.checkpoint, step.precision))
-            .or_insert_with(|| self.network.check_step(step).is_ok());
-        *of_network && workload.check().and_then(|()| self.check_known(step)).is_ok()
+        self.network_takes(step) && workload.check().and_then(|()| self.check_known(step)).is_ok()
+    }
+
+    fn network_takes(&self, step: Step) -> bool {
+        let parts = [Step { checkpoint: Checkpoint::None, ..step }, Step { trainable: Trainable::All, ..step }];
+        let takes =
+            |part: Step| *self.possible.of((part.trainable, part.checkpoint), || self.network.check_step(part).is_ok());
+        parts.into_iter().all(takes)
     }
 
     fn check_known(&self, step: Step) -> Result<()> {
@@ -61,6 +65,13 @@ impl<'a> Judge<'a> {
 
     pub fn need(&self, workload: Workload) -> Result<Need> {
         Ok(Need::of(&self.about_memory(workload.step)?, workload.batch))
+    }
+
+    /// What a workload needs at least, and whether it fits if it needs no more; none where that is not found faster than what it needs.
+    pub fn at_least(&self, workload: Workload) -> Result<Option<(f64, bool)>> {
+        let least = self.about_memory(workload.step)?.at_least(workload.batch);
+        let fits = |verdict: Option<Verdict>| verdict.is_some_and(|verdict| verdict.call == Call::Fits);
+        Ok(least.map(|(need, verdict)| (need.value(), fits(verdict))))
     }
 
     /// None without a fingerprint of latency.

@@ -19,6 +19,7 @@ use crate::fingerprint::{Fingerprints, MemoryLimit, Prediction, check_understood
 use crate::frame::{Context, Foreseen, KeyedPath, Outline, Section, Spec, Summary, Verb};
 use crate::memory::Course;
 use crate::network::Network;
+use crate::remembered::Remembered;
 use crate::units::Bytes;
 use crate::whole_file;
 use crate::workload::{Changes, Quantity, Stage, Workload};
@@ -26,7 +27,6 @@ use judge::Judge;
 use levers::{Lever, normalises};
 use search::{Findings, Search};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 /// The section `[advise]`.
 pub static SPEC: Spec =
@@ -132,7 +132,7 @@ impl Advise {
             fingerprints,
             memory: memory.acquainted(network, self.limit),
             latency: fingerprints.latency.as_ref().map(|latency| latency.acquainted(network, None)),
-            possible: Mutex::default(),
+            possible: Remembered::default(),
         };
         judge.check(asked)?;
         let (mut levers, mut left_out) = (Lever::all(asked, network), Vec::new());

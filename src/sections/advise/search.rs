@@ -7,6 +7,7 @@ use crate::fingerprint::Prediction;
 use crate::workload::{Setting, Workload};
 use rayon::prelude::*;
 use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 
 /// What can be turned, and who judges it.
 pub(super) struct Search<'a, 'n> {
@@ -49,6 +50,23 @@ struct Group {
     least: Option<Judged>,
 }
 
+/// The least that anything looked at so far needs, in MiB, whichever thread looked. Bits of positive numbers are ordered as these are.
+struct Lowest(AtomicU64);
+
+impl Lowest {
+    fn new() -> Self {
+        Lowest(AtomicU64::new(f64::INFINITY.to_bits()))
+    }
+
+    fn note(&self, need: f64) {
+        self.0.fetch_min(need.to_bits(), AtomicOrdering::Relaxed);
+    }
+
+    fn is_below(&self, need: f64) -> bool {
+        f64::from_bits(self.0.load(AtomicOrdering::Relaxed)) < need
+    }
+}
+
 impl Search<'_, '_> {
     /// Tries everything that may matter.
     ///
@@ -88,14 +106,16 @@ impl Search<'_, '_> {
     /// Those that fit. Who can train as asked, or with one change, is told of no two changes of what is learned.
     fn combined(&self, single: &[Judged]) -> Result<Group> {
         let changing = self.levers.iter().filter(|lever| !lever.learns_the_same() && !lever.turns.is_empty()).count();
-        let mut found = Group::default();
+        let (mut found, lowest) = (Group::default(), Lowest::new());
         for changes in 0..=changing {
             if changes > 1 && !found.fitting.is_empty() {
                 break;
             }
             let ways = self.ways_to_learn(changes, single);
-            let groups =
-                ways.into_par_iter().map(|way| self.group(&way, &found.fitting)).collect::<Result<Vec<Group>>>()?;
+            let groups = ways
+                .into_par_iter()
+                .map(|way| self.group(&way, &found.fitting, &lowest))
+                .collect::<Result<Vec<Group>>>()?;
             for group in groups {
                 found.fitting.extend(group.fitting);
                 found.least = [found.least, group.least].into_iter().flatten().min_by(Judged::by_need);
@@ -124,7 +144,7 @@ impl Search<'_, '_> {
     }
 
     /// What fits of all that learn in one way; `fitting` fits already, and what turns more than that is passed over.
-    fn group(&self, way: &Turned, fitting: &[Judged]) -> Result<Group> {
+    fn group(&self, way: &Turned, fitting: &[Judged], lowest: &Lowest) -> Result<Group> {
         let choices = self.levers.iter().zip(&way.0).map(|(lever, turn)| match lever.learns_the_same() {
             true => [None].into_iter().chain((0..lever.turns.len()).map(Some)).collect(),
             false => vec![*turn],
@@ -134,31 +154,49 @@ impl Search<'_, '_> {
         all.retain(|turned| self.judge.is_possible(self.workload(turned)));
         all.sort_by_key(Turned::turns);
         let strongest = all.iter().filter(|one| !all.iter().any(|other| self.saves_more(other, one)));
-        let likeliest = self.fitting_or_least(all.first().into_iter().chain(strongest))?;
+        let likeliest = self.fitting_or_least(all.first().into_iter().chain(strongest), lowest)?;
         if !likeliest.as_ref().is_some_and(|judged| judged.need.fits()) {
             return Ok(Group { fitting: Vec::new(), least: likeliest });
         }
         let mut group = Group::default();
         for turned in all {
             let mut known = fitting.iter().chain(&group.fitting);
-            if !known.any(|fitting| self.is_less(&fitting.turned, &turned)) {
+            if !known.any(|fitting| self.is_less(&fitting.turned, &turned)) && self.may_fit(&turned)? {
                 group.fitting.extend(Some(self.judged(turned)?).filter(|judged| judged.need.fits()));
             }
         }
         Ok(group)
     }
 
-    /// The first of these that fits; where none does, the one that needs the least.
-    fn fitting_or_least<'t>(&self, all: impl Iterator<Item = &'t Turned>) -> Result<Option<Judged>> {
-        let mut least: Option<Judged> = None;
-        for turned in all {
+    /// One of these that fits; where none does, the one that needs the least, of several the first. None where others are known to need less than
+    /// all of these.
+    fn fitting_or_least<'t>(&self, all: impl Iterator<Item = &'t Turned>, lowest: &Lowest) -> Result<Option<Judged>> {
+        let hope = |(place, turned)| Ok((self.judge.at_least(self.workload(turned))?, place, turned));
+        let mut all = all.enumerate().map(hope).collect::<Result<Vec<_>>>()?;
+        // What may need the least is looked at first, so that of the others it is known that they need more.
+        let bound = |hope: &Option<(f64, bool)>| hope.map_or(0.0, |(need, _)| need);
+        all.sort_by(|(one, ..), (other, ..)| bound(one).total_cmp(&bound(other)));
+        let mut least: Option<(Judged, usize)> = None;
+        for (hope, place, turned) in all {
+            if hope.is_some_and(|(need, fits)| !fits && lowest.is_below(need)) {
+                continue;
+            }
             let judged = self.judged(turned.clone())?;
             if judged.need.fits() {
                 return Ok(Some(judged));
             }
-            least = least.into_iter().chain([judged]).min_by(Judged::by_need);
+            lowest.note(judged.need.counted.value());
+            let by_need = |(one, first): &(Judged, usize), (other, second): &(Judged, usize)| {
+                one.by_need(other).then(first.cmp(second))
+            };
+            least = least.into_iter().chain([(judged, place)]).min_by(by_need);
         }
-        Ok(least)
+        Ok(least.map(|(least, _)| least))
+    }
+
+    /// Whether something may fit, as far as that is known without looking closely.
+    fn may_fit(&self, turned: &Turned) -> Result<bool> {
+        Ok(self.judge.at_least(self.workload(turned))?.is_none_or(|(_, fits)| fits))
     }
 
     fn workload(&self, turned: &Turned) -> Workload {

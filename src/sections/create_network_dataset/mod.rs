@@ -3,6 +3,7 @@
 mod source;
 mod tables;
 
+use super::extents::Extents;
 use super::{NETWORKS, images};
 use crate::config::{Key, Kind, Missing, Table, Values};
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use crate::units::Percent;
 use crate::whole_file;
 use rayon::prelude::*;
 use serde_json::json;
-use source::{Files, Loaded, Source};
+use source::{Loaded, Source};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -108,8 +109,8 @@ const KEYS: &[Key] = &[
         name: "classes",
         kind: Kind::Integer(1, i64::MAX),
         default: Missing::Unset,
-        help: "How many classes the listed networks tell apart, where it is not as in the dataset; it, too, follows in the folder's name. Files \
-               bring their own.",
+        help: "How many classes the listed networks tell apart, where it is not as in the dataset or in their files, where the graphs of these allow \
+               it; it, too, follows in the folder's name.",
     },
 ];
 
@@ -118,7 +119,7 @@ const UNPRUNABLE: &str = "unprunable.csv";
 
 struct CreateNetworkDataset {
     sources: Vec<Source>,
-    files: Files,
+    files: Extents,
     levels: Vec<u8>,
     mode: Mode,
     repeats: u32,
@@ -148,12 +149,13 @@ fn parse(values: &Values) -> Result<Box<dyn Section>> {
     let mode = values.named("mode", Mode::parse)?;
     let levels: BTreeSet<u8> = values.get::<Vec<u8>>("pruning_perc")?.into_iter().collect();
     let sources = values.each("networks", |name| Source::find(name, &folder, &images, mode == Mode::L1))?;
-    source::check_classes(&sources, images::classes(values)?).map_err(|error| values.placed("classes", error))?;
     let dims = onnx::dims(values.each("dims", onnx::parse_dim)?).map_err(|error| values.placed("dims", error))?;
     source::check_dims(&sources, &dims).map_err(|error| values.placed("dims", error))?;
+    let files = Extents { dims, input, classes: images::classes(values)? };
+    source::check_classes(&sources, &files).map_err(|error| values.placed("classes", error))?;
     Ok(Box::new(CreateNetworkDataset {
         sources,
-        files: Files { dims, input },
+        files,
         levels: levels.into_iter().collect(),
         mode,
         repeats: values.get("repeats")?,

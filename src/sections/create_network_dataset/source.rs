@@ -1,9 +1,10 @@
 //! Where a network to prune comes from: a file of its name, or else the zoo.
 
 use crate::error::{Error, Result};
+use crate::network::Network;
 use crate::network::onnx::{self, Dims, Magnitudes};
 use crate::network::zoo::{self, Images};
-use crate::network::{Network, Shape};
+use crate::sections::extents::Extents;
 use crate::sections::named::check_own_name;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,14 +16,6 @@ pub(super) enum Source {
     File { name: String, path: PathBuf, magnitudes: bool },
     /// In the zoo.
     Zoo(Network),
-}
-
-/// How large what files read is to be.
-pub(super) struct Files {
-    /// Sizes of what they leave open.
-    pub dims: Dims,
-    /// One sample of their only input, where it is to be another than they say.
-    pub input: Option<Shape>,
 }
 
 /// A network, ready to be pruned.
@@ -64,25 +57,17 @@ impl Source {
         }
     }
 
-    /// Reads it, what its file holds being as large as `files` says.
-    pub fn load(&self, files: &Files) -> Result<Loaded> {
+    /// Reads it, what its file holds being as `files` says.
+    pub fn load(&self, files: &Extents) -> Result<Loaded> {
         match self {
             Source::Zoo(network) => {
                 Ok(Loaded { network: network.clone(), magnitudes: Magnitudes::new(), warnings: Vec::new() })
             }
             Source::File { path, magnitudes: true, .. } => {
-                let (loaded, magnitudes) =
-                    onnx::read_with_magnitudes(path, &own(path, &files.dims)?, files.input.as_ref())?;
+                let (loaded, magnitudes) = own(path, files)?.read_with_magnitudes(path)?;
                 Ok(Self::loaded(path, loaded, magnitudes))
             }
-            Source::File { path, .. } => {
-                let dims = own(path, &files.dims)?;
-                let loaded = match &files.input {
-                    Some(input) => onnx::read_at(path, &dims, input),
-                    None => onnx::read_sized(path, &dims),
-                };
-                loaded.map(|loaded| Self::loaded(path, loaded, Magnitudes::new()))
-            }
+            Source::File { path, .. } => Ok(Self::loaded(path, own(path, files)?.read(path)?, Magnitudes::new())),
         }
     }
 
@@ -101,13 +86,14 @@ impl fmt::Display for Source {
     }
 }
 
-/// Those sizes that a file has a dimension for.
-fn own(path: &Path, dims: &Dims) -> Result<Dims> {
-    if dims.is_empty() {
-        return Ok(Dims::new());
+/// What is asked of all files, but for sizes that this one has no dimension for.
+fn own(path: &Path, files: &Extents) -> Result<Extents> {
+    if files.dims.is_empty() {
+        return Ok(files.clone());
     }
     let open = onnx::open_dims(path)?;
-    Ok(dims.iter().filter(|(name, _)| open.contains(*name)).map(|(name, &size)| (name.clone(), size)).collect())
+    let own = files.dims.iter().filter(|(name, _)| open.contains(*name));
+    Ok(Extents { dims: own.map(|(name, &size)| (name.clone(), size)).collect(), ..files.clone() })
 }
 
 /// Refuses sizes of dimensions that no file leaves open.
@@ -126,15 +112,18 @@ pub(super) fn check_dims(sources: &[Source], dims: &Dims) -> Result<()> {
     Err(Error::config(format!("no file leaves a dimension \"{unknown}\" open")).expected(known))
 }
 
-/// Refuses another number of classes where every network is a file, which brings its own.
-pub(super) fn check_classes(sources: &[Source], classes: Option<usize>) -> Result<()> {
-    let built = sources.iter().any(|source| matches!(source, Source::Zoo(_)));
-    match classes {
-        Some(classes) if !built => Err(Error::config(format!("classes = {classes} is of none of the networks"))
-            .expected("a network that `perf4sight networks` lists: a file has as many classes as it was exported with")
-            .help("leave classes out, or export the network with so many")),
-        _ => Ok(()),
+/// Refuses a number of classes that a file cannot tell apart.
+pub(super) fn check_classes(sources: &[Source], files: &Extents) -> Result<()> {
+    let Some(classes) = files.classes else { return Ok(()) };
+    for source in sources {
+        if let Source::File { path, .. } = source {
+            // One that cannot be read is told of when it is to be pruned.
+            let exported = own(path, &Extents { classes: None, ..files.clone() }).and_then(|own| own.read(path));
+            let Ok(onnx::Loaded { network, .. }) = exported else { continue };
+            network.telling_apart(classes)?;
+        }
     }
+    Ok(())
 }
 
 /// Refuses a file of a known network that was made for other images: its variants would stand in the wrong folder.

@@ -19,7 +19,7 @@ impl Network {
 
     /// Elements of the weights that one node reads, its own or those it shares.
     pub fn weights_of(&self, node: &Node) -> u64 {
-        self.facts(node).weights_read()
+        node.weights.iter().flatten().fold(0, |sum, elements| sum.saturating_add(*elements))
     }
 
     /// Trainable elements of each trained tensor of a node; shared ones are their owner's.
@@ -27,16 +27,16 @@ impl Network {
         if node.shares.is_some() {
             return Vec::new();
         }
-        let weights = self.facts(node).weights;
-        let elements: Vec<u64> = weights.iter().map(|weight| weight.dims.elements()).collect();
-        match (node.trained, weights.first().map(|weight| weight.spans)) {
-            (None, _) | (_, None) => elements,
+        let elements: Vec<u64> = node.weights.iter().copied().flatten().collect();
+        let Some(trained) = node.trained else { return elements };
+        match self.facts(node).weights.first().map(|weight| weight.spans) {
+            None => elements,
             // Filters that nobody trains are no parameters.
-            (Some(trained), Some(Spans::Filters { .. } | Spans::Transposed { .. })) => {
+            Some(Spans::Filters { .. } | Spans::Transposed { .. }) => {
                 let others = elements[1..].iter().sum();
                 [trained.saturating_sub(others)].into_iter().chain(elements[1..].iter().copied()).collect()
             }
-            (Some(trained), Some(_)) => vec![trained / elements.len() as u64; elements.len()],
+            Some(_) => vec![trained / elements.len() as u64; elements.len()],
         }
     }
 

@@ -25,8 +25,8 @@ impl Network {
                 Trainable::Normalisation => self.facts(node).nature == Nature::Normalisation,
                 Trainable::Layers(patterns) => patterns.match_name(&node.name),
             };
-            let tensors = self.facts(node).weights.len();
-            network.nodes_mut()[index].frozen = [0, BIAS].map(|tensor| tensor >= tensors || !selected(tensor));
+            let frozen = [0, BIAS].map(|tensor| node.weights[tensor].is_none() || !selected(tensor));
+            network.nodes_mut()[index].frozen = frozen;
         }
         Cow::Owned(network)
     }

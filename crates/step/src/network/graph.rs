@@ -37,9 +37,17 @@ pub struct Node {
     pub trained: Option<u64>,
     /// Whether its weight and its bias stay as they are, where only a part of a network is trained.
     pub frozen: [bool; 2],
+    /// Elements of the weight or scale that its operation reads, and of the bias or shift: asked for too often to be told from its facts.
+    pub(super) weights: [Option<u64>; 2],
 }
 
 impl Node {
+    /// A node whose weights are its own, and all trained; how large they are is known when the network is finished.
+    fn new(name: String, op: Op, inputs: Vec<NodeId>, (shape, element): (Shape, Element)) -> Self {
+        let (shares, trained, frozen, weights) = (None, None, [false; 2], [None; 2]);
+        Node { name, op, inputs, shape, element, shares, trained, frozen, weights }
+    }
+
     /// Whether pruning draws for its filters: a convolution, also one that is turned around, and a fully connected layer that works on tokens; the classifiers of CNNs are
     /// left alone, as published; and the width of what words are looked up as.
     pub fn is_ranked(&self) -> bool {
@@ -219,6 +227,12 @@ impl Network {
     }
 }
 
+/// Elements of a node's weight and of its bias.
+fn weights(node: &Node, nodes: &[Node]) -> [Option<u64>; 2] {
+    let mut elements = node.facts(nodes).weights.into_iter().map(|weight| weight.dims.elements());
+    [elements.next(), elements.next()]
+}
+
 /// Builds a [`Network`] node by node, inferring shapes on the way.
 #[derive(Debug, Clone)]
 pub struct NetworkBuilder {
@@ -253,8 +267,7 @@ impl NetworkBuilder {
         let names = HashSet::from([name.clone()]);
         let (shape, element) = (input.shape.clone(), input.element);
         let op = Op::Input(input);
-        let node =
-            Node { name, op, inputs: Vec::new(), shape, element, shares: None, trained: None, frozen: [false; 2] };
+        let node = Node::new(name, op, Vec::new(), (shape, element));
         NetworkBuilder { name: network.into(), nodes: vec![node], names }
     }
 
@@ -303,7 +316,7 @@ impl NetworkBuilder {
             return Err("looks up by what are no integers".into());
         }
         let (name, inputs) = (name.into(), inputs.to_vec());
-        self.nodes.push(Node { name, op, inputs, shape, element, shares: None, trained: None, frozen: [false; 2] });
+        self.nodes.push(Node::new(name, op, inputs, (shape, element)));
         Ok(NodeId(self.nodes.len() - 1))
     }
 
@@ -407,6 +420,8 @@ impl NetworkBuilder {
                 results.push(result);
             }
         }
+        let weights: Vec<_> = nodes.iter().map(|node| weights(node, &nodes)).collect();
+        nodes.iter_mut().zip(weights).for_each(|(node, weights)| node.weights = weights);
         Network { name: self.name, nodes, outputs: results, folded: false }
     }
 

@@ -3,6 +3,7 @@
 mod autocast;
 mod canonical;
 mod checkpoint;
+mod classes;
 mod contents;
 mod cost;
 mod coverage;
@@ -13,6 +14,7 @@ mod in_place;
 pub mod onnx;
 mod op;
 mod shape;
+mod trained;
 pub mod zoo;
 
 pub use autocast::Numbers;
@@ -26,3 +28,4 @@ pub use op::{
     Original, Pick, Reduction, Spans, Storage, TopK, Traffic, Unknown, Volume, Weight, Window,
 };
 pub use shape::{MAX_ELEMENTS, Shape};
+pub use trained::{Trained, Trainings};

@@ -1,17 +1,16 @@
-//! One step after the other, as PyTorch runs them: forward, loss, backward, optimizer.
+//! One pass, as PyTorch runs it: forward, loss, backward.
 
 use super::amount::{Amount, INDEX};
 use super::checkpoint::Frame;
 use super::event::{Phase, Role, TensorId};
-use super::optimizer::{Update, at_once, is_at_once, one_by_one};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
 use crate::network::{NodeId, Op};
-use crate::workload::{self, ZeroGrad};
+use crate::workload;
 
-/// Steps being taken, and what they leave behind.
-pub(super) struct Steps<'a> {
+/// A pass being taken: the samples go forward through the network, and gradients back.
+pub(super) struct Taking<'a> {
     pub plan: &'a Plan<'a>,
     pub recorder: Recorder,
     /// Gradients of each node's weights, once there are any.
@@ -20,7 +19,6 @@ pub(super) struct Steps<'a> {
     pub given: Vec<Vec<Given>>,
     /// Tensors that a node's result is between steps: the batch, free-standing parameters.
     resident: Vec<Option<TensorId>>,
-    has_state: bool,
     /// Casts of each node's weights that autocast keeps until it ends.
     cast: Vec<Vec<Option<TensorId>>>,
 }
@@ -65,19 +63,22 @@ pub(super) enum Kept {
     Result(TensorId),
 }
 
-impl<'a> Steps<'a> {
-    pub fn new(plan: &'a Plan<'a>) -> Self {
-        let gradients = plan.rules.iter().map(|rule| vec![None; rule.weights.len()]).collect();
+impl<'a> Taking<'a> {
+    /// A pass begins; `begun` says whether another one has left gradients behind.
+    pub fn new(plan: &'a Plan<'a>, begun: bool) -> Self {
+        // Those that lie there already are not touched, whichever tensors they are.
+        let known = begun.then_some(TensorId::MAX);
+        let gradients = plan.rules.iter().map(|rule| vec![known; rule.weights.len()]).collect();
         let given = plan.rules.iter().map(|rule| vec![Given::default(); rule.weights.len()]).collect();
-        let resident = vec![None; plan.rules.len()];
         let cast = plan.rules.iter().map(|rule| vec![None; rule.weights.len()]).collect();
-        Steps { plan, recorder: Recorder::default(), gradients, given, resident, has_state: false, cast }
+        let (resident, recorder) = (vec![None; plan.rules.len()], Recorder::default());
+        Taking { plan, recorder, gradients, given, resident, cast }
     }
 
-    /// Weights, running statistics and data.
+    /// Weights, running statistics and data, which lie there before the first pass.
     pub fn set_up(&mut self) {
         let network = self.plan.network;
-        for ((id, node), rule) in network.iter().zip(&self.plan.rules) {
+        for ((id, node), rule) in network.iter().zip(self.plan.rules) {
             for &amount in rule.weights.iter().chain(&rule.buffers) {
                 let tensor = self.recorder.allocate(amount, Role::Weights, id);
                 if let Op::Parameter(_) = node.op {
@@ -106,30 +107,14 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// One step.
-    pub fn step(&mut self) {
-        if !self.plan.step.trains() {
-            let results = self.forward().results;
-            self.end_autocast();
-            return results.into_iter().for_each(|(_, result)| self.recorder.release(result));
-        }
-        if self.plan.step.zero_grad == ZeroGrad::Free {
-            self.free_gradients();
-        }
-        let mut left = Vec::new();
-        // From the second on passes are alike.
-        for _ in 0..self.plan.step.accumulate.passes().min(2) {
-            let last = std::mem::replace(&mut left, self.pass());
-            last.into_iter().for_each(|tensor| self.recorder.release(tensor));
-        }
-        self.recorder.backward_done();
-        self.optimize();
-        left.into_iter().for_each(|tensor| self.recorder.release(tensor));
-    }
-
-    /// Forward, loss and backward; gives what the program that runs them holds until they run again, or to the end of the step.
-    fn pass(&mut self) -> Vec<TensorId> {
+    /// All of it; gives what the program that runs it holds until it runs again, or to the end of the step.
+    pub fn pass(&mut self) -> Vec<TensorId> {
         let mut tape = self.forward();
+        if !self.plan.step.trains() {
+            self.end_autocast();
+            tape.results.into_iter().for_each(|(_, result)| self.recorder.release(result));
+            return Vec::new();
+        }
         let loss = self.loss(&tape.results);
         self.end_autocast();
         let mut held = vec![loss.value];
@@ -146,7 +131,7 @@ impl<'a> Steps<'a> {
 
     fn forward(&mut self) -> Tape {
         let network = self.plan.network;
-        let mut left = self.plan.reads.clone();
+        let mut left = self.plan.reads.to_vec();
         let mut results: Vec<TensorId> = Vec::with_capacity(left.len());
         let mut saved = Vec::with_capacity(left.len());
         let mut frames = Vec::new();
@@ -340,48 +325,6 @@ impl<'a> Steps<'a> {
                 (mean, Kept::Result(read))
             }
         }
-    }
-
-    fn free_gradients(&mut self) {
-        let gradients = self.gradients.iter_mut().flatten().filter_map(Option::take);
-        gradients.for_each(|gradient| self.recorder.release(gradient));
-    }
-
-    fn optimize(&mut self) {
-        let plan = self.plan;
-        let rules = plan.network.iter().zip(&plan.rules);
-        let weights = rules.flat_map(|((id, _), rule)| {
-            let learned = rule.weights.iter().enumerate().filter(move |(tensor, _)| plan.learns(id, *tensor));
-            learned.map(move |(_, &amount)| (id, amount))
-        });
-        let optimizer = plan.step.optimizer;
-        if is_at_once(plan.step, plan.platform.framework.updates) {
-            let weights: Vec<_> = weights.collect();
-            self.update(&weights, at_once(optimizer));
-        } else {
-            weights.for_each(|weight| self.update(&[weight], one_by_one(optimizer)));
-        }
-        self.has_state = true;
-    }
-
-    /// The update of some weights at once.
-    fn update(&mut self, weights: &[(NodeId, Amount)], made: &[Update]) {
-        let mut borrowed = Vec::new();
-        if let Some(&(first, _)) = weights.first() {
-            self.recorder.begin(Phase::Update, first);
-        }
-        for made in made {
-            for &(id, amount) in weights {
-                match made {
-                    Update::Borrow => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
-                    Update::State if self.has_state => {}
-                    Update::State => {
-                        self.recorder.allocate(amount, Role::OptimizerState, id);
-                    }
-                }
-            }
-        }
-        borrowed.into_iter().for_each(|tensor| self.recorder.release(tensor));
     }
 }
 
