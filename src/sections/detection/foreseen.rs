@@ -38,6 +38,17 @@ const MEMORY_BELIEFS: Terms = [0.03, 0.03, 0.1, 0.1, 0.0, 0.0];
 /// What fingerprints call the time of a step that belongs to no graph: the detector's own losses are in its rest.
 const NOT_OF_GRAPHS: [&str; 2] = ["optimizer", "loss"];
 
+/// What is told.
+struct Answer {
+    foretold: Vec<Foretold>,
+    /// Settings that were measured, on which it rests.
+    rows: u64,
+    /// Images of an epoch.
+    images: u64,
+    /// Whose fingerprint it is.
+    device: String,
+}
+
 /// A setting that was asked about.
 struct Foretold {
     setting: Setting,
@@ -99,8 +110,8 @@ pub(super) fn run(asked: &Detection, fingerprint: &Path, context: &mut Context) 
         .zip(&graphs.asked)
         .map(|(&setting, drawn)| foretell(setting, drawn, asked, &rows, &device));
     let foretold = foretold.collect::<Result<Vec<Foretold>>>()?;
-    let images = graphs.images;
-    Ok(tables::summary(asked, &foretold, &rows, images, &device.told(), context))
+    let answer = Answer { foretold, rows: rows.len() as u64, images: graphs.images, device: device.told() };
+    Ok(tables::summary(asked, &answer, context))
 }
 
 /// What was measured of this detector in these circumstances, at whatever batch and size of images.

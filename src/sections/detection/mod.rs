@@ -285,17 +285,10 @@ impl Detection {
         let tried = campaign.run(context)?;
         let headline = format!("{} measured, {} found in {}", campaign.measured, campaign.found, self.out.display());
         tried.iter().for_each(|one| one.warn(context));
-        self.summary(&tried, &trainer, store.folder(), headline, context)
+        self.summary(&tried, &trainer, headline, context)
     }
 
-    fn summary(
-        &self,
-        tried: &[Tried],
-        trainer: &Trainer,
-        folder: &Path,
-        headline: String,
-        context: &Context,
-    ) -> Result<Summary> {
+    fn summary(&self, tried: &[Tried], trainer: &Trainer, headline: String, context: &Context) -> Result<Summary> {
         let ran: Vec<(Setting, &Ran)> = tried.iter().filter_map(|one| Some((one.setting, one.ran()?))).collect();
         let interrupted = context.cancelled() && tried.len() < self.settings.len();
         let Some(&(setting, best)) = ran.iter().max_by(|one, other| Ran::compare(one, other)) else {
@@ -303,9 +296,9 @@ impl Detection {
         };
         let answer = tables::Answer { setting, best, ran: &ran, epochs: self.epochs, processors: trainer.processors() };
         let tables = vec![tables::settings(tried, self.epochs), tables::parts(setting, best), tables::machine(&ran)];
-        let report = folder.join("report.html");
+        let report = self.out.join("report.html");
         whole_file::save(&report, page::of(self, &trainer.place, tried, &answer, context.warnings()).to_html())?;
-        whole_file::save(&folder.join("settings.csv"), tables[0].to_csv())?;
+        whole_file::save(&self.out.join("settings.csv"), tables[0].to_csv())?;
         let kept = if interrupted { "; interrupted: the same command does the rest" } else { "" };
         Ok(Summary {
             answer: answer.sentence(),

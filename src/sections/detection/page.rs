@@ -43,7 +43,7 @@ fn settings(asked: &Detection, tried: &[Tried], ran: &[(Setting, &Ran)]) -> Vec<
     let series = loads.into_iter().map(|(num_workers, prefetch_factor)| {
         let of = |(setting, ran): &(Setting, &Ran)| {
             let same = (setting.num_workers, setting.prefetch_factor) == (num_workers, prefetch_factor);
-            same.then(|| Value { x: setting.batch as f64, y: ran.timing.rate, interval: ran.timing.interval })
+            same.then_some(Value { x: setting.batch as f64, y: ran.timing.rate, interval: ran.timing.interval })
         };
         let mut values: Vec<Value> = ran.iter().filter_map(of).collect();
         values.sort_by(|one, other| one.x.total_cmp(&other.x));

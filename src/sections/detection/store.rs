@@ -105,11 +105,6 @@ impl Store {
         let text = text.map_err(|cause| Error::device(format!("measurements cannot be written: {cause}")))?;
         whole_file::save(&self.folder.join(FILE), text + "\n")
     }
-
-    /// Where it is.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
 }
 
 /// The rows of a folder; none where nothing was measured yet.

@@ -2,27 +2,20 @@
 
 use super::super::Detection;
 use super::super::tables::words;
-use super::{Estimate, Foretold, busy};
+use super::{Answer, Estimate, Foretold, busy};
 use crate::frame::{Context, Summary};
 use crate::report::{Cell, Column, Table, significant};
 use crate::units::{Bytes, Milliseconds, Percent, counted};
-use perf4sight_step::detection::{DetectionTask, Measured};
 use serde_json::json;
 
-pub(super) fn summary(
-    asked: &Detection,
-    foretold: &[Foretold],
-    rows: &[(DetectionTask, Measured)],
-    images: u64,
-    device: &str,
-    context: &Context,
-) -> Summary {
-    let table = table(foretold, asked, images);
+pub(super) fn summary(asked: &Detection, answer: &Answer, context: &Context) -> Summary {
+    let Answer { foretold, rows, images, device } = answer;
+    let table = table(foretold, asked, *images);
     let sentences: Vec<String> = foretold.iter().map(sentence).collect();
     let rests = format!(
         "from the fingerprint of {device} and {} of this detector, of which none is of the batch and size that is predicted; intervals hold nine of ten \
          where steps differ by chance and graphs cost what the fingerprint says",
-        counted(rows.len() as u64, "measured setting")
+        counted(*rows, "measured setting")
     );
     Summary {
         answer: sentences.join("\n"),
@@ -31,7 +24,7 @@ pub(super) fn summary(
             "network": asked.task.network,
             "size": asked.task.size,
             "device": device,
-            "rows": rows.len(),
+            "rows": rows,
             "settings": table.to_json(),
             "warnings": context.warnings(),
         }),
