@@ -174,7 +174,7 @@ impl Telling<'_> {
         let first = self.first.get().unwrap_or(now);
         self.first.set(Some(first));
         let seconds = now.duration_since(first).unwrap_or(Duration::ZERO).as_secs_f64();
-        let images = (step.saturating_sub(1) * self.setting.batch) as f64;
+        let images = step.saturating_sub(1) as f64 * self.setting.batch as f64;
         let rate = if images > 0.0 && seconds > 0.0 {
             format!(", {} images/s", significant(images / seconds))
         } else {

@@ -229,12 +229,8 @@ impl Load {
     fn of(task: &DetectionTask, measured: &Measured) -> Self {
         let images = task.batch as f64;
         let free = free(measured);
-        let of = |one: &dyn Fn(&Batch) -> u64| mean(&free.iter().map(|batch| one(batch) as f64).collect::<Vec<_>>());
-        Load {
-            images,
-            proposals: of(&|batch| batch.proposals),
-            pixels: images * of(&|batch| batch.height * batch.width),
-        }
+        let proposals = mean(&free.iter().map(|batch| batch.proposals as f64).collect::<Vec<_>>());
+        Load { images, proposals, pixels: images * mean_area(free) }
     }
 }
 
@@ -246,13 +242,17 @@ fn free(measured: &Measured) -> &[Batch] {
 /// Height and width of the batch that is as large as they were on average, nearly.
 fn typical(measured: &Measured) -> Option<[u64; 2]> {
     let free = free(measured);
-    let mean = mean(&free.iter().map(|batch| (batch.height * batch.width) as f64).collect::<Vec<_>>());
-    let off = |batch: &&Batch| ((batch.height * batch.width) as f64 - mean).abs();
+    let mean = mean_area(free);
+    let off = |batch: &&Batch| (area([batch.height, batch.width]) - mean).abs();
     free.iter().min_by(|one, other| off(one).total_cmp(&off(other))).map(|batch| [batch.height, batch.width])
 }
 
 fn area([height, width]: [u64; 2]) -> f64 {
-    (height * width) as f64
+    height as f64 * width as f64
+}
+
+fn mean_area(batches: &[Batch]) -> f64 {
+    mean(&batches.iter().map(|batch| area([batch.height, batch.width])).collect::<Vec<_>>())
 }
 
 /// Seconds of a free step without waiting for data.

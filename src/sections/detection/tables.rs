@@ -204,7 +204,7 @@ impl Answer<'_> {
 
     /// What it takes, and what the leanest other one would.
     fn memory(&self) -> String {
-        let takes = |ran: &Ran| ran.measured.memory.resident + ran.measured.memory.loaders;
+        let takes = |ran: &Ran| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
         let own = takes(self.best);
         let leanest = self
             .ran
