@@ -749,7 +749,7 @@ def answer(line):
     except Refused as refused:
         return {"outcome": "failed", "reason": str(refused)}
     except Exception as problem:  # whatever went wrong belongs into the answer
-        return {"outcome": "failed", "reason": "%s: %s" % (type(problem).__name__, problem)}
+        return {"outcome": "failed", "reason": told(problem)}
 
 
 def about():

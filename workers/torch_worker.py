@@ -20,6 +20,7 @@ import struct
 import sys
 import threading
 import time
+import traceback
 
 # They would change what a step on a GPU costs, and no row would tell of them: as crates/worker/src/cuda.rs. torch reads them.
 for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "NVIDIA_TF32_OVERRIDE",
@@ -255,7 +256,7 @@ def padded(x, attributes, value, pools):
 def truth(x):
     """Which numbers are not zero."""
     if not isinstance(x, torch.Tensor):
-        return torch.tensor(bool(x))
+        return bool(x)
     return x if x.dtype == torch.bool else x != 0
 
 
@@ -268,6 +269,15 @@ def alike(x, other):
     while other.dim() < x.dim():
         other = other.unsqueeze(1)
     return x, other
+
+
+def prelu(x, slopes):
+    """What functional.prelu calls itself, whose slopes are a vector; before PyTorch 2.0 others than a vector had no kernel of their own."""
+    if hasattr(torch, "_prelu_kernel"):
+        return torch._prelu_kernel(x, slopes)
+    if slopes.numel() == 1 or slopes.dim() > 1 and slopes.shape[1] == slopes.numel() == x.shape[1]:
+        return functional.prelu(x, slopes.flatten())
+    return torch.where(x > 0, x, slopes * x)
 
 
 class Fixed(object):
@@ -526,7 +536,7 @@ class Network(object):
 
     def op_Cast(self, node, x):
         # Of what comparisons say torch tells numbers from truth where it matters: see number and truth.
-        if node.inputs[0].endswith("/said"):
+        if node.inputs[0].endswith("/said") or not isinstance(x, torch.Tensor):
             return x
         return x.to({7: torch.int64, 9: torch.bool}.get(node.attributes["to"], self.numbers))
 
@@ -587,10 +597,9 @@ class Network(object):
         return torch.fmod(x, other)
 
     def op_PRelu(self, node, x, slopes):
-        # What prelu calls itself, whose slopes are a vector.
         x, slopes = alike(x, slopes)
         # Autocast knows prelu alone: what it would do to the slopes.
-        return torch._prelu_kernel(x, slopes.to(x.dtype) if isinstance(slopes, torch.Tensor) else x.new_full((1,), slopes))
+        return prelu(x, slopes.to(x.dtype) if isinstance(slopes, torch.Tensor) else x.new_full((1,), slopes))
 
     def op_MaxPool(self, node, x):
         attributes = node.attributes
@@ -1296,13 +1305,19 @@ def parse(line):
     return request
 
 
+def told(problem):
+    """A problem that nobody foresaw, and the line that it came from."""
+    place = traceback.extract_tb(problem.__traceback__)[-1]
+    return "%s: %s (%s, line %d)" % (type(problem).__name__, problem, os.path.basename(place.filename), place.lineno)
+
+
 def answer(line):
     try:
         return measure(parse(line))
     except Refused as refused:
         return {"outcome": "failed", "reason": str(refused)}
     except Exception as problem:  # whatever went wrong belongs into the answer
-        return {"outcome": "failed", "reason": "%s: %s" % (type(problem).__name__, problem)}
+        return {"outcome": "failed", "reason": told(problem)}
 
 
 def about():
