@@ -57,6 +57,15 @@ pub trait Device: Sync {
     fn measure(&self, job: &Job, watch: &Watch<'_>) -> Result<Measurement>;
 }
 
+/// Why what is measured under such a setting may say little of what its hardware can.
+pub fn slow_arithmetic(setting: &Setting) -> Option<&'static str> {
+    let reference = setting.get("blas").is_some_and(|blas| blas == "reference");
+    reference.then_some(
+        "PyTorch multiplies matrices by the reference BLAS here, many times slower than by others (on Debian: apt-get install \
+         libopenblas0); times are those of a PyTorch that computes so",
+    )
+}
+
 /// One configuration to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {

@@ -77,6 +77,18 @@ fn people_are_told_what_a_step_waits_for() {
     run("4").succeeds().prints("the device is what takes the time");
 }
 
+/// Debian installs its PyTorch with a BLAS that takes ten times as long as others.
+#[test]
+fn a_slow_library_is_told_of() {
+    let told = sweep("4").succeeds();
+    assert!(!told.stderr().contains("BLAS"), "{}", told.stderr());
+    let slow = SCRIPTED.replace(r#""cpu":{}"#, r#""cpu":{"blas":"reference"}"#);
+    let told = scene()
+        .file("python.sh", slow)
+        .run("detection --data pets --python ./python.sh --num-workers 0 --batch-size 4");
+    assert!(told.succeeds().stderr().contains("apt-get install libopenblas0"));
+}
+
 #[test]
 fn a_training_that_diverges_is_doubtful() {
     let told = sweep("5").succeeds();

@@ -283,7 +283,8 @@ for epoch in range(10**6):
 fn two_profilers_with_torchrun_measure_the_same_steps() {
     let Some(python) = python() else { return };
     let cluster = Cluster::new(2, "--point-time 40s", TRAIN);
-    let job = format!(" -- {python} -m torch.distributed.run --nnodes 7 --nproc_per_node 1 --redirects 1 --tee 2 job.sh");
+    let job =
+        format!(" -- {python} -m torch.distributed.run --nnodes 7 --nproc_per_node 1 --redirects 1 --tee 2 job.sh");
     let start = |rank: usize| {
         let mut command = cluster.nodes[rank].command();
         command.args(cluster.arguments(rank, &job)).env("GLOO_SOCKET_IFNAME", "lo");

@@ -295,10 +295,28 @@ fn add(trace: &mut Trace, tracks: &mut Tracks, event: &RawEvent) -> std::result:
         external: u32::try_from(whole(event.args.external.or(event.args.external_of_old))).unwrap_or(0),
         collective,
         track,
-        category: event.cat.as_deref().map_or(Category::Other, Category::of),
+        category: event.cat.as_deref().map_or_else(|| without_category(event), Category::of),
         phase,
     });
     Ok(())
+}
+
+/// What an event is that does not say it: PyTorch built without Kineto, such as Debian's, tells the host from the accelerator by the process
+/// alone (torch/autograd/profiler_util.py), and among the host's its own operators by their names.
+fn without_category(event: &RawEvent) -> Category {
+    let name = event.name.as_deref().unwrap_or_default();
+    match event.pid {
+        Some(br#""CPU functions""#) if is_operator(name) => Category::Operator,
+        Some(br#""CPU functions""#) => Category::Annotation,
+        Some(br#""CUDA functions""#) => Category::Kernel,
+        _ => Category::Other,
+    }
+}
+
+/// `aten::conv2d`, `autograd::engine::evaluate_function: AddBackward0`, `AddBackward0`; not `ProfilerStep#3`.
+fn is_operator(name: &[u8]) -> bool {
+    let last = name.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
+    name[..last].ends_with(b"Backward") || name.windows(2).any(|pair| pair == b"::")
 }
 
 fn times(event: &RawEvent, phase: Phase) -> std::result::Result<(i64, i64), Kind> {

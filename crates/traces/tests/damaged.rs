@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in a test it is the assertion
 
-use perf4sight_traces::{Kind, Trace, read, read_ranks};
+use perf4sight_traces::{Category, Kind, Trace, read, read_ranks};
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -230,5 +230,28 @@ fn a_rank_that_is_none_is_told() {
         let trace = read(&folder.file("odd.json", text.as_bytes())).unwrap();
         assert_eq!(trace.header.rank, None);
         assert!(trace.damage.warnings()[0].starts_with("the trace says that it is of rank"), "{rank}");
+    }
+}
+
+/// As torch/autograd/profiler_util.py of PyTorch 1.13 writes a trace where PyTorch was built without Kineto.
+#[test]
+fn events_without_a_category_are_told_apart_by_process_and_name() {
+    let folder = Folder::new("without-kineto");
+    let event = |name: &str, process: &str| {
+        format!(r#"{{"name": "{name}", "ph": "X", "ts": 96, "dur": 26, "tid": 1, "pid": "{process}", "args": {{}}}}"#)
+    };
+    let host = "CPU functions";
+    let events = [
+        (event("aten::zeros", host), Category::Operator),
+        (event("autograd::engine::evaluate_function: AddmmBackward0", host), Category::Operator),
+        (event("AddmmBackward0", host), Category::Operator),
+        (event("torchvision::nms", host), Category::Operator),
+        (event("ProfilerStep#0", host), Category::Annotation),
+        (event("Optimizer.step#SGD.step", host), Category::Annotation),
+        (event("aten::zeros", "of another program"), Category::Other),
+    ];
+    for (event, category) in events {
+        let trace = read(&folder.file("trace.json", format!("[{event}]").as_bytes())).unwrap();
+        assert_eq!(trace.events[0].category, category, "{event}");
     }
 }

@@ -14,6 +14,7 @@ mod trainer;
 pub use dataset::{MOST as MOST_IMAGES, MakeDataset};
 pub use perf4sight_step::detection::{Boxes, DetectionTask};
 
+use crate::device::slow_arithmetic;
 use crate::error::{Error, Result};
 use crate::frame::{Context, Finding, Foreseen, KeyedPath, Noun, Outline, Section, Spec, Summary, Verb};
 use crate::machine::Seen;
@@ -281,6 +282,7 @@ impl Detection {
     fn measure(&self, context: &mut Context) -> Result<Summary> {
         let mut store = Store::open(&self.out)?;
         let trainer = Trainer::open(self)?;
+        slow_arithmetic(&trainer.software()).into_iter().for_each(|slow| context.warn(slow));
         let mut campaign = Campaign::new(self, &trainer, &mut store, context);
         let tried = campaign.run(context)?;
         let headline = format!("{} measured, {} found in {}", campaign.measured, campaign.found, self.out.display());

@@ -125,6 +125,7 @@ impl Profile {
         let own = planned.iter().filter(|planned| !teaching::is_reserved(&planned.configuration.variant.network));
         images::check(own.map(|planned| (planned.dataset.as_str(), planned.file.as_path())))?;
         device::check_all(device, &planned.iter().map(Planned::job).collect::<Vec<_>>())?;
+        device::slow_arithmetic(&device.setting()).into_iter().for_each(|slow| context.warn(slow));
         self.tell_what_cannot_be_fitted(device, context);
         Remarks::about(planned.iter().map(|planned| planned.file.as_path())).tell(context);
         let mut plan = self.plan(&planned, device)?;
