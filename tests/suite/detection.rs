@@ -2,6 +2,7 @@
 
 use crate::conformance::python;
 use crate::fixtures::{Outcome, Scene};
+use crate::remote::Sshd;
 use std::process::Command;
 
 /// Stands for Python: answers by the batch it is asked for, as `workers/detection_worker.py` would.
@@ -238,6 +239,27 @@ fn predicting_needs_something_measured() {
         .run(&format!("detection --data pets --python ./python.sh --predict {fingerprint}"))
         .fails(4)
         .says("nothing was measured here");
+}
+
+/// The worker goes there and its steps are heard of here; the data are those of the board.
+#[test]
+fn a_board_trains_as_this_machine_does() {
+    let scene = scene();
+    let Some(_sshd) = Sshd::start(&scene) else { return };
+    let there = scene.folder().canonicalize().unwrap();
+    let sweep = |data: &str| {
+        let (python, data) = (there.join("python.sh"), there.join(data));
+        scene.run(&format!(
+            "detection --host board --ssh-config ssh_config --data {} --python {} --num-workers 0 --batch-size 2,8 --json",
+            data.display(),
+            python.display()
+        ))
+    };
+    let told = sweep("pets").succeeds();
+    let json = told.json();
+    assert_eq!(json["settings"][0]["images_per_second"], 2.0, "{json}");
+    assert_eq!(json["settings"][1]["outcome"], "does not fit");
+    assert!(told.stderr().contains("board"), "{}", told.stderr());
 }
 
 #[test]
