@@ -25,7 +25,7 @@ struct Piece {
     free: bool,
 }
 
-/// A free piece in the order best fit looks for them: by size, then by address.
+/// A free piece: its size, where it starts, its number.
 type Fit = (u64, u64, Block);
 
 /// The model: pieces by number, and per pool the free ones in order.
@@ -35,6 +35,8 @@ pub(in crate::memory) struct Caching {
     pieces: Vec<Piece>,
     /// Numbers of pieces that are no more.
     unused: Vec<Block>,
+    /// From the largest to the smallest, of equal ones from the highest address to the lowest: a backward pass frees pieces in about
+    /// that order, so that few have to move when one joins them.
     free: [Vec<Fit>; 2],
     /// Where the next segment starts. Addresses only break ties between equal sizes; that they grow is what cudaMalloc does.
     next_segment: u64,
@@ -57,8 +59,8 @@ impl Caching {
     /// The smallest free piece that is large enough, the lowest of equal ones.
     fn best_fit(&mut self, size: u64, pool: Pool) -> Option<Block> {
         let free = &mut self.free[pool as usize];
-        let index = free.partition_point(|fit| fit.0 < size);
-        (index < free.len()).then(|| free.remove(index).2)
+        let index = free.partition_point(|fit| fit.0 >= size).checked_sub(1)?;
+        Some(free.remove(index).2)
     }
 
     /// A fresh segment as one piece (`get_allocation_size`).
@@ -138,7 +140,7 @@ impl Caching {
 
 /// Where a piece stands, or would stand, among the free ones. Deep networks leave hundreds that are equally large.
 fn position(free: &[Fit], (size, start, _): Fit) -> usize {
-    free.partition_point(|fit| fit.0 < size || fit.0 == size && fit.1 < start)
+    free.partition_point(|fit| fit.0 > size || fit.0 == size && fit.1 > start)
 }
 
 impl Allocate for Caching {
