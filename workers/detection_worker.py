@@ -13,8 +13,10 @@ import importlib
 import inspect
 import json
 import math
+import multiprocessing.queues
 import os
 import random
+import signal
 import sys
 import time
 import xml.etree.ElementTree
@@ -91,6 +93,7 @@ class Pets(Dataset):
     def __init__(self, folder, boxes):
         self.images, self.annotations = os.path.join(folder, "images"), os.path.join(folder, "annotations")
         self.box = BOXES[boxes]
+        self.resizing = None  # what the network does to them, once it is known
         self.names = listed(os.path.join(self.annotations, "trainval.txt"))
 
     def __len__(self):
@@ -103,8 +106,12 @@ class Pets(Dataset):
                 box = self.box(self.annotations, name, image.size)
         except FileNotFoundError as problem:
             raise Damaged("there is no %s" % problem.filename)
-        except (OSError, SyntaxError, Image.DecompressionBombError) as problem:  # Pillow's: no image, cut off, a broken PNG, too large
-            raise Damaged("%s" % problem)
+        except (Damaged, MemoryError):
+            raise
+        except Exception as problem:  # Pillow and its codecs have no kind of error for files that are damaged
+            raise Damaged(str(problem))
+        if self.resizing and 0 in self.resizing.resized(*pixels.shape[-2:]):
+            raise Damaged("none of its %d x %d pixels is left of its shorter side when the network has resized it" % tuple(pixels.shape[:0:-1]))
         return pixels, {"boxes": torch.tensor([box], dtype=torch.float32), "labels": torch.full((1,), LABEL, dtype=torch.int64)}
 
     def size(self, index):
@@ -112,7 +119,7 @@ class Pets(Dataset):
         try:
             with Image.open(os.path.join(self.images, self.names[index] + ".jpg")) as image:
                 return image.size[::-1]
-        except (OSError, SyntaxError, Image.DecompressionBombError):
+        except Exception:  # as in read, which says why
             return None
 
     def __getitem__(self, index):
@@ -128,7 +135,7 @@ class Pets(Dataset):
 def listed(path):
     """The names of the images in a list: its first column."""
     try:
-        with open(path) as file:
+        with open(path, encoding="utf-8-sig") as file:
             rows = [line.split() for line in file if not line.startswith("#")]
     except (OSError, UnicodeDecodeError) as problem:
         raise Refused("%s: cannot be read: %s; expected the layout of Oxford-IIIT Pet: images/*.jpg, annotations/trimaps/*.png, "
@@ -144,6 +151,18 @@ def collate(samples):
     return list(images), list(targets), {name: why for some in damaged for name, why in some.items()}
 
 
+def lose_no_batch(_):
+    """A loading process that cannot put a batch into shared memory says so and goes on with the next, while the training waits for the
+    lost one for ever. It shall end, as the kernel ends those that write where no memory is left."""
+    multiprocessing.queues.Queue._on_queue_feeder_error = staticmethod(end_without_a_batch)
+
+
+def end_without_a_batch(problem, _):
+    print("a batch cannot be sent: %s" % problem, file=sys.stderr, flush=True)
+    full = "No space left" in str(problem) or "allocate shared memory" in str(problem)
+    os.kill(os.getpid(), signal.SIGBUS if full else signal.SIGTERM)
+
+
 class Batches(object):
     """Batches without end, epoch after epoch; how long the first of each epoch took to come stands apart."""
 
@@ -151,7 +170,7 @@ class Batches(object):
         workers = request["num_workers"]
         ahead = {"prefetch_factor": request["prefetch_factor"]} if workers else {}  # PyTorch refuses it where nobody fetches
         self.loader = DataLoader(data, batch_size=request["batch"], shuffle=True, drop_last=True, collate_fn=collate, num_workers=workers,
-                                 pin_memory=request["pin_memory"], **ahead)
+                                 pin_memory=request["pin_memory"], worker_init_fn=lose_no_batch, **ahead)
         self.data, self.schedule, self.timer, self.damaged, self.starts = data, schedule, timer, {}, []
         self.current = None
 
@@ -257,22 +276,19 @@ def check_labels(network, name):
                       "with %d classes or more" % (LABEL, name, known, CLASSES))
 
 
-class Sizes(object):
-    """How large images are when the network's transform is done with them, and batches of them."""
+class Resizing(object):
+    """How large the network's transform makes images."""
 
-    MOST = 2000  # images whose sizes are looked at: the first of a larger data set
-
-    def __init__(self, network, data):
-        transform = getattr(network, "transform", None)
-        if not hasattr(transform, "max_size"):
-            raise Refused("the network has no transform as torchvision's detectors have")
+    def __init__(self, transform):
         self.fixed = getattr(transform, "fixed_size", None)
         self.least = transform.min_size[-1] if isinstance(transform.min_size, (list, tuple)) else transform.min_size
         self.most, self.step = transform.max_size, getattr(transform, "size_divisible", 32)
-        found = ((index, data.size(index)) for index in range(min(len(data), self.MOST)))
-        self.images = [(index, self.resized(*size)) for index, size in found if size]
-        if not self.images:
-            raise Refused("none of the images of %s can be read" % data.images)
+
+    @staticmethod
+    def of(network):
+        """None of a network that has no transform as torchvision's detectors have."""
+        transform = getattr(network, "transform", None)
+        return Resizing(transform) if hasattr(transform, "max_size") else None
 
     def resized(self, height, width):
         """torchvision's rule: the shorter side to `least`, unless the longer one became longer than `most`."""
@@ -280,6 +296,19 @@ class Sizes(object):
             return self.fixed[1], self.fixed[0]
         scale = min(self.least / min(height, width), self.most / max(height, width))
         return int(math.floor(height * scale)), int(math.floor(width * scale))
+
+
+class Sizes(object):
+    """How large the images of a data set are when they are resized, and batches of them."""
+
+    MOST = 2000  # images whose sizes are looked at: the first of a larger data set
+
+    def __init__(self, resizing, data):
+        self.step = resizing.step
+        found = ((index, data.size(index)) for index in range(min(len(data), self.MOST)))
+        self.images = [(index, resizing.resized(*size)) for index, size in found if size]
+        if not self.images:
+            raise Refused("none of the images of %s can be read" % data.images)
 
     def together(self, sizes):
         """A batch: the highest and the widest, in multiples of what the network halves."""
@@ -475,6 +504,7 @@ class Training(object):
         if request["batch"] > len(data):
             raise Refused("a batch of %d images of a data set of %d" % (request["batch"], len(data)))
         self.network = detector(request).to(device, memory_format=self.layout).train()
+        data.resizing = Resizing.of(self.network)
         weights = [weight for weight in self.network.parameters() if weight.requires_grad]
         if not weights:
             raise Refused("%s has no weight to train" % request["network"])
@@ -497,7 +527,13 @@ class Training(object):
         losses = self.network(images, targets)
         if not isinstance(losses, dict) or not losses:
             raise Refused("%s gives no dictionary of losses when it trains, as torchvision's detectors do" % self.request["network"])
-        return sum(losses.values())
+        try:
+            loss = sum(losses.values())
+        except (TypeError, ValueError) as problem:
+            raise Refused("the losses of %s cannot be added up: %s" % (self.request["network"], problem))
+        if not (isinstance(loss, torch.Tensor) and loss.numel() == 1 and loss.requires_grad):
+            raise Refused("the sum of the losses of %s is no single number that has gradients" % self.request["network"])
+        return loss.reshape(())
 
     def update(self):
         if self.scaler:
@@ -546,13 +582,14 @@ class Training(object):
     def warm_up(self):
         """The first steps, of which the last, when the optimizer has its state, takes the largest batch that there may be: it says what must fit."""
         first = self.run(self.request["warm_up"] - 1, exact=True)
-        try:
-            indices, self.largest = Sizes(self.network, self.data).largest(self.request["batch"])
-        except Refused:  # a network of the user's own whose transform is another
-            indices = None
+        batch = None
+        if self.data.resizing:  # else a network of the user's own that resizes otherwise
+            indices, self.largest = Sizes(self.data.resizing, self.data).largest(self.request["batch"])
         self.timer.skip()
         began = time.perf_counter()
-        first["parts"].append(self.step(None if indices is None else self.batches.of(indices)))
+        if self.data.resizing:
+            batch = self.batches.of(indices)
+        first["parts"].append(self.step(batch))
         first["seconds"] += time.perf_counter() - began
         first["disturbed"] += self.disturbed[-1]
         self.memory.settle()
@@ -632,12 +669,12 @@ def graphs(request):
         raise Refused("graphs of networks are read with Python 3.9 or newer, not %s" % sys.version.split()[0])
     from perf4sight_reader import _errors, _settings
     network, data = detector(dict(request, size=None)).train(), Pets(request["data"], request["boxes"])
-    if not hasattr(network, "backbone") or not (hasattr(network, "rpn") or hasattr(network, "head")):
-        raise Refused("%s has no backbone and head as torchvision's detectors have" % request["network"])
+    if not (hasattr(network, "backbone") and Resizing.of(network) and (hasattr(network, "rpn") or hasattr(network, "head"))):
+        raise Refused("%s has no transform, backbone and head as torchvision's detectors have" % request["network"])
     draws, asked = random.Random(request["seed"]), []
     for of in request["asked"]:
         resize(network, request["network"], of["size"])
-        sizes = Sizes(network, data)
+        sizes = Sizes(Resizing.of(network), data)
         typical, area = sizes.typical(of["batch"], draws)
         asked.append({"typical": typical, "area": area, "largest": sizes.largest(of["batch"])[1]})
     shapes = {tuple(shape) for shape in request["shapes"]} | {tuple(one[key]) for one in asked for key in ("typical", "largest")}
@@ -680,7 +717,7 @@ def prepare(request):
 
 def out_of_memory(problem):
     """Words, for the CPU's allocator and NVIDIA's libraries, which ask the driver themselves, have no type of error for it."""
-    told = ("can't allocate memory", "out of memory", "status_alloc_failed")
+    told = ("can't allocate memory", "cuda out of memory", "hip out of memory", "error: out of memory", "status_alloc_failed")
     return isinstance(problem, MemoryError) or any(phrase in str(problem).lower() for phrase in told) and "shared memory" not in str(problem)
 
 
@@ -710,7 +747,8 @@ def measure(request):
     except (MemoryError, RuntimeError, IndexError) as problem:
         if workers_died(problem):
             raise Refused(workers_died(problem))
-        if "device-side assert" in str(problem) or isinstance(problem, IndexError) and "out of bounds" in str(problem):
+        # What cross-entropy says of a label on a processor, and all that a GPU says.
+        if "device-side assert" in str(problem) or isinstance(problem, IndexError) and str(problem).startswith("Target "):
             raise Refused("labels out of range, as it seems: boxes of the data have the label %d, and %s tells fewer apart (%s)"
                           % (LABEL, request["network"], problem))
         if not out_of_memory(problem):
@@ -739,7 +777,9 @@ def parse(line):
     missing = [key for key in needed if key not in asked]
     if missing:
         raise Refused("no request: it lacks %s" % ", ".join(missing))
-    return dict(DEFAULTS, **asked)
+    # A module of the user's own may change the folder.
+    paths = {key: os.path.abspath(asked[key]) for key in ("data", "trace") if asked.get(key)}
+    return dict(DEFAULTS, **dict(asked, **paths))
 
 
 def answer(line):
@@ -749,7 +789,9 @@ def answer(line):
     except Refused as refused:
         return {"outcome": "failed", "reason": str(refused)}
     except Exception as problem:  # whatever went wrong belongs into the answer
-        return {"outcome": "failed", "reason": told(problem)}
+        return {"outcome": "failed", "reason": torch_worker.unforeseen(problem)}
+    except SystemExit as problem:
+        return {"outcome": "failed", "reason": "%s ended the program: sys.exit(%s)" % (request["network"], problem)}
 
 
 def about():
@@ -763,7 +805,9 @@ def main():
     parser.add_argument("--about", action="store_true", help="write one line about this worker instead")
     tells = parser.parse_args().about
     LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL)  # ends with the process that started it, however that comes about
-    print(json.dumps(about() if tells else answer(sys.stdin.readline())), flush=True)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a module of the user's own prints is no answer
+    print(json.dumps(about() if tells else answer(sys.stdin.readline())), file=answers, flush=True)
 
 
 if __name__ == "__main__":

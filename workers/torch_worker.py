@@ -1305,7 +1305,7 @@ def parse(line):
     return request
 
 
-def told(problem):
+def unforeseen(problem):
     """A problem that nobody foresaw, and the line that it came from."""
     place = traceback.extract_tb(problem.__traceback__)[-1]
     return "%s: %s (%s, line %d)" % (type(problem).__name__, problem, os.path.basename(place.filename), place.lineno)
@@ -1317,7 +1317,7 @@ def answer(line):
     except Refused as refused:
         return {"outcome": "failed", "reason": str(refused)}
     except Exception as problem:  # whatever went wrong belongs into the answer
-        return {"outcome": "failed", "reason": told(problem)}
+        return {"outcome": "failed", "reason": unforeseen(problem)}
 
 
 def about():

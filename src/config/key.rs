@@ -124,7 +124,7 @@ impl Kind {
             (Kind::Flag, Value::Flag(_)) => true,
             (Kind::Integer(low, high), Value::Integer(integer)) => (low..=high).contains(&integer),
             (Kind::Number(low), Value::Integer(integer)) => *integer as f64 >= *low,
-            (Kind::Number(low), Value::Number(number)) => number >= low,
+            (Kind::Number(low), Value::Number(number)) => number >= low && number.is_finite(),
             (Kind::Memory, value) => Bytes::from_value(value).is_some(),
             (Kind::Word(words), Value::Text(word)) => words.contains(&word.as_str()),
             (Kind::Path, Value::Text(path)) => !path.starts_with('~') && !path.is_empty(),

@@ -140,7 +140,7 @@ impl Program {
         let places: Vec<&str> = self.about.places.keys().map(String::as_str).collect();
         Err(Error::device(problem)
             .expected(places.join(", "))
-            .help("install its software with support for the device, or set another device or gpu_id"))
+            .help("install its software with support for the device, or name another device (device, gpu_id)"))
     }
 }
 

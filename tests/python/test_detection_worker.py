@@ -173,11 +173,18 @@ class Training(WithPets):
             ("few", "labels out of range: boxes of the data have the label 1"),
             ("none", "gives a NoneType, no torch.nn.Module"),
             ("wordless", "no dictionary of losses"),
+            ("vector", "no single number that has gradients"),
+            ("word", "cannot be added up"),
+            ("broken", "ValueError: of its own (own.py, line "),
+            ("index", "IndexError: index 7 is out of bounds"),
+            ("slots", "RuntimeError: ran out of memory card slots"),
+            ("quits", "own:quits ended the program: sys.exit(0)"),
             ("missing", "has no attribute"),
         ):
             answer = ask(request(self.folder, network="own:" + function, size=None, steps=2), folder=self.folder)
             self.assertIn(said, answer.get("reason", answer))
-        answer = ask(request(self.folder, network="own:small", size=None, steps=2), folder=self.folder)
+        # It prints and goes elsewhere, which is no answer and changes no path.
+        answer = ask(request(".", network="own:small", size=None, steps=2), folder=self.folder)
         self.assertEqual(answer["outcome"], "measured", answer)
         # It says nothing of the sizes of its images.
         self.assertEqual((answer["largest"], answer["batches"]), (None, []))
@@ -185,7 +192,7 @@ class Training(WithPets):
 
 # Networks of a user's own: one that has too few classes, and what trains without being a detector of torchvision.
 OWN = """
-import torch, torchvision
+import os, sys, torch, torchvision
 
 def few():
     return torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(num_classes=1, **WEIGHTS)
@@ -204,7 +211,23 @@ class Small(Wordless):
     def forward(self, images, targets):
         return {"loss": (self.weight * sum(image.mean() for image in images) - 1) ** 2}
 
-wordless, small = Wordless, Small
+def small():
+    print("made by hand")
+    os.chdir("/")
+    return Small()
+
+def giving(forward):
+    return lambda: type("Own", (Wordless,), {"forward": lambda self, images, targets: forward(self.weight)})()
+
+def raising(error):
+    def give(weight):
+        raise error
+    return giving(give)
+
+wordless, quits = Wordless, lambda: sys.exit(0)
+vector, word = giving(lambda weight: {"loss": weight.expand(2)}), giving(lambda weight: {"loss": "high"})
+broken, index = raising(ValueError("of its own")), raising(IndexError("index 7 is out of bounds for dimension 0 with size 3"))
+slots = raising(RuntimeError("ran out of memory card slots"))
 """.replace("WEIGHTS", repr(worker.unweighted(torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn, False)))
 
 
@@ -278,10 +301,37 @@ class Reading(WithPets):
             (pets.XML % (5, 5, 5, 9), "does not lie in"),
             (pets.XML % (0, 0, 9999, 9), "does not lie in"),
             (pets.XML.replace("%d", "x"), "cannot be read"),
+            ('<?xml version="1.0" encoding="nonsense-8"?>', "unknown encoding"),
         ):
             with open(self.path("annotations", "xmls", "pet_0.xml"), "w") as file:
                 file.write(text)
             self.assertIn(said, self.damaged("head"))
+
+    def test_lists_are_read_as_other_programs_write_them(self):
+        with open(self.path("annotations", "trainval.txt"), "w", newline="") as file:
+            file.write("\ufeffpet_0 1 1 1\r\npet_\0 1 1 1\r\n")
+        data = worker.Pets(self.folder, "trimap")
+        self.assertEqual((len(data), data[0][2]), (2, {}))
+        self.assertIn("null", data[1][2]["pet_\0"])
+
+    def test_images_that_vanish_are_damaged(self):
+        worker.Image.new("RGB", (3000, 1)).save(self.path("images", "pet_0.jpg"))
+        worker.Image.new("L", (3000, 1), 1).save(self.path("annotations", "trimaps", "pet_0.png"))
+        data = worker.Pets(self.folder, "trimap")
+        self.assertEqual(data[0][2], {})
+        data.resizing = worker.Resizing(torchvision.models.detection.transform.GeneralizedRCNNTransform(320, 640, [0.5] * 3, [0.5] * 3))
+        self.assertIn("none of its 3000 x 1 pixels", data[0][2]["pet_0"])
+
+    def test_losing_a_batch_ends_the_process_that_loads(self):
+        for problem, signal in (
+            ("unable to allocate shared memory(shm) for file </torch_1>: Resource temporarily unavailable (11)", 7),
+            ("cannot pickle", 15),
+        ):
+            script = "import detection_worker, sys; detection_worker.end_without_a_batch(RuntimeError(sys.argv[1]), None)"
+            run = subprocess.run([sys.executable, "-W", "ignore", "-c", script, problem], stderr=subprocess.PIPE, universal_newlines=True,
+                                 cwd=os.path.dirname(WORKER))
+            self.assertEqual(run.returncode, -signal)
+            self.assertIn(problem, run.stderr)
 
     def test_nothing_left_is_an_error(self):
         for name in self.boxes:

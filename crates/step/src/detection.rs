@@ -309,7 +309,38 @@ impl Boxes {
     }
 }
 
+impl Measured {
+    /// Whether these can be measurements of steps that ran.
+    ///
+    /// # Errors
+    /// What cannot be: times that are none, no images, no epoch that began.
+    pub fn check(&self) -> Result<()> {
+        let possible = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
+        let ran = |phase: &Phase| {
+            let parts = phase.parts.iter().all(|parts| parts.told().into_iter().all(possible));
+            parts && possible(phase.seconds) && (phase.seconds > 0.0 || phase.parts.is_empty())
+        };
+        let problem = match self {
+            Measured { images: 0, .. } => "no image",
+            Measured { epoch_starts, .. } if epoch_starts.is_empty() => "no epoch that began",
+            Measured { epoch_starts, .. } if !epoch_starts.iter().copied().all(possible) => {
+                "epochs that began before their time"
+            }
+            Measured { first, plain, exact, .. } if ![first, plain, exact].into_iter().all(ran) => {
+                "times that are none"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::input(format!("{problem} in what was measured")))
+    }
+}
+
 impl Parts {
+    /// All that is told.
+    fn told(&self) -> Vec<f64> {
+        self.each().into_iter().chain(self.trunk_forward).chain(self.trunk_backward).collect()
+    }
+
     /// What each took, in the order they run.
     pub fn each(&self) -> [f64; 6] {
         [self.wait, self.copy, self.forward, self.backward, self.optimizer, self.other]

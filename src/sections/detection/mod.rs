@@ -26,6 +26,7 @@ use campaign::Campaign;
 use perf4sight_step::detection::{Measured, Memory};
 use serde_json::json;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -243,6 +244,9 @@ impl Tried {
     }
 }
 
+/// The list of images in a data set.
+const LIST: &str = "annotations/trainval.txt";
+
 impl Detection {
     /// What can be refused before Python starts.
     fn check(&self) -> Result<()> {
@@ -276,7 +280,20 @@ impl Detection {
             seed: self.seed,
             host: self.route.as_ref().map(|route| route.host.to_string()),
             software: trainer.software(),
+            contents: self.contents(),
         }
+    }
+
+    /// What may change between two runs though its name stays, by what it holds.
+    fn contents(&self) -> BTreeMap<PathBuf, u32> {
+        if self.route.is_some() {
+            return BTreeMap::new();
+        }
+        let list = self.task.data.join(LIST);
+        let module =
+            self.task.network.split_once(':').map(|(module, _)| PathBuf::from(module.replace('.', "/") + ".py"));
+        let held = |path: PathBuf| fs::read(&path).ok().map(|bytes| (path, crc32fast::hash(&bytes)));
+        [Some(list), module].into_iter().flatten().filter_map(held).collect()
     }
 
     fn measure(&self, context: &mut Context) -> Result<Summary> {
@@ -343,7 +360,7 @@ impl Detection {
 
 /// Refuses a folder that is no data set before Python starts.
 fn check_data(data: &Path) -> Result<()> {
-    match ["images", "annotations/trainval.txt"].iter().all(|part| data.join(part).exists()) {
+    match ["images", LIST].iter().all(|part| data.join(part).exists()) {
         true => Ok(()),
         false => Err(Error::input("this is no data set to train detectors with")
             .file(data)

@@ -7,6 +7,7 @@ use crate::machine::{self, Seen};
 use crate::{input_file, whole_file};
 use perf4sight_step::detection::{DetectionTask, Memory, Reply};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,6 +55,9 @@ pub(super) struct Circumstances {
     #[serde(default)]
     pub host: Option<String>,
     pub software: machine::Setting,
+    /// What the list of images and the module of a network of the user's own hold, by path; nothing of another machine's files.
+    #[serde(default)]
+    pub contents: BTreeMap<PathBuf, u32>,
 }
 
 /// What came of a setting that is not tried again.
@@ -122,10 +126,15 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>> {
     };
     let kept: Kept =
         serde_json::from_str(&text).map_err(|cause| unread(format!("these measurements cannot be read: {cause}")))?;
-    match kept.format {
-        FORMAT => Ok(kept.rows),
-        other => Err(unread(format!("measurements of format {other} instead of {FORMAT}"))),
+    if kept.format != FORMAT {
+        return Err(unread(format!("measurements of format {} instead of {FORMAT}", kept.format)));
     }
+    for row in &kept.rows {
+        if let Outcome::Measured(measured) = &row.outcome {
+            measured.check().map_err(|impossible| unread(format!("these measurements are damaged: {impossible}")))?;
+        }
+    }
+    Ok(kept.rows)
 }
 
 impl Row {
@@ -140,7 +149,10 @@ impl Outcome {
     /// What is kept of an answer; none of a failure, which is tried again.
     pub fn of(reply: Reply) -> std::result::Result<Self, String> {
         match reply {
-            Reply::Measured(measured) => Ok(Outcome::Measured(measured)),
+            Reply::Measured(measured) => match measured.check() {
+                Ok(()) => Ok(Outcome::Measured(measured)),
+                Err(impossible) => Err(impossible.to_string()),
+            },
             Reply::OutOfMemory { memory } => Ok(Outcome::OutOfMemory(memory)),
             Reply::Failed { reason } => Err(reason),
         }

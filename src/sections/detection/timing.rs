@@ -86,15 +86,14 @@ pub(super) fn waits_for_data(share: f64) -> bool {
 
 /// What is wrong with the losses of a training, whose times are then not those of one that learns.
 pub(super) fn doubt(losses: &[Option<f64>]) -> Option<String> {
-    let first = losses.first().copied().flatten()?;
-    match losses.iter().position(Option::is_none) {
-        Some(step) => Some(format!("the loss of step {} is no finite number", step + 1)),
-        None => {
-            let highest = losses.iter().flatten().fold(first, |highest, loss| highest.max(*loss));
-            (highest > DIVERGED * first)
-                .then(|| format!("the loss rose from {first:.3} to {highest:.3}: training diverges"))
-        }
+    if let Some(step) = losses.iter().position(Option::is_none) {
+        return Some(format!("the loss of step {} is no finite number", step + 1));
     }
+    let first = losses.first().copied().flatten()?;
+    let highest = losses.iter().flatten().fold(first, |highest, loss| highest.max(*loss));
+    // A loss of a user's own may be negative, or begin with nothing.
+    (first != 0.0 && highest > DIVERGED * first.abs())
+        .then(|| format!("the loss rose from {first:.3} to {highest:.3}: training diverges"))
 }
 
 /// Mean seconds of a step, by the clock around all of them.
@@ -184,6 +183,9 @@ mod tests {
     fn losses_that_are_none_or_grow_are_doubted() {
         assert_eq!(doubt(&[Some(1.4), Some(1.0)]), None);
         assert!(doubt(&[Some(1.4), None]).unwrap().contains("step 2"));
+        assert!(doubt(&[None, None]).unwrap().contains("step 1"));
+        assert_eq!(doubt(&[Some(-5.0), Some(-5.0)]), None);
+        assert!(doubt(&[Some(-5.0), Some(51.0)]).unwrap().contains("diverges"));
         assert!(doubt(&[Some(1.4), Some(2345.0), Some(2.0)]).unwrap().contains("diverges"));
     }
 }

@@ -30,6 +30,8 @@ const WORKER: &str = "detection_worker.py";
 /// What a setting is tried on first where nobody says.
 const FIRST_GPU: &str = "cuda:0";
 const PROCESSOR: &str = "cpu";
+/// Lines that are quoted of a worker that gave no answer.
+const QUOTED: usize = 8;
 /// What a DataLoader says of a process that the kernel killed.
 const LOADER_KILLED: &str = "is killed by signal: Killed";
 
@@ -166,7 +168,8 @@ impl Trainer {
             }
             (Ok(reply), _) => reply,
             (Err(_), End::TimedOut) => {
-                failed(format!("still running after {} (timeout)", humantime::format_duration(asked.timeout)))
+                let time = humantime::format_duration(asked.timeout);
+                failed(format!("still running after {time} (timeout): {words}").trim_end_matches(": ").to_owned())
             }
             (Err(_), End::Exited(status))
                 if output.killed_for_memory && status.signal() == Some(Signal::SIGKILL as i32) =>
@@ -184,10 +187,11 @@ impl Trainer {
     }
 }
 
-/// What a worker said on its standard error beside how far it was.
+/// The last lines that a worker said on its standard error beside how far it was.
 fn complaint(output: &Output) -> String {
-    let lines = output.stderr.lines().filter(|line| serde_json::from_str::<Step>(line).is_err());
-    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    let lines: Vec<&str> =
+        output.stderr.trim().lines().filter(|line| serde_json::from_str::<Step>(line).is_err()).collect();
+    lines[lines.len().saturating_sub(QUOTED)..].join("\n").trim().to_owned()
 }
 
 impl Detection {
