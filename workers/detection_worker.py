@@ -186,6 +186,10 @@ class Batches(object):
             self.starts.append(self.timer.skip())
         return self.read(batch)
 
+    def codes(self):
+        """How its workers ended that have: exit codes, or signals below zero."""
+        return [worker.exitcode for worker in getattr(self.current, "_workers", []) if worker.exitcode is not None]
+
     def of(self, indices):
         """A batch of these samples, read here."""
         return self.read(collate([self.data[index] for index in indices]))
@@ -462,10 +466,11 @@ class Memory(object):
         Heap.set(Heap.M_TRIM_THRESHOLD, 64 << 20)
 
     def watch(self):
-        """Python cannot cap torch's allocator on a processor: past the limit a step is the last."""
-        if self.device.type == "cpu" and self.limit is not None and self.used() > self.limit:
+        """Python cannot cap torch's allocator on a processor: a step that needs more than the limit is the last. What the heap keeps
+        later, because there is room for it, no step needs."""
+        if self.device.type == "cpu" and self.limit is not None and self.needed is None and self.used() > self.limit:
             raise MemoryError("past mem_limit")
-        self.loaders = max(self.loaders, sum(map(proportional, children())))
+        self.loaders = max(self.loaders, sum(map(private, children())))
 
     def reading(self):
         needed = self.used() if self.needed is None else self.needed
@@ -484,10 +489,11 @@ def children():
         return []
 
 
-def proportional(process):
-    """Resident bytes, of what several processes share their part each."""
+def private(process):
+    """Resident bytes that no other process holds: a loader begins with all that its parent holds, which costs nothing until one of them
+    changes it."""
     try:
-        return kernel_bytes("/proc/%s/smaps_rollup" % process, "Pss")[0]
+        return sum(kernel_bytes("/proc/%s/smaps_rollup" % process, "Private_Clean", "Private_Dirty"))
     except (OSError, KeyError):
         return 0
 
@@ -614,7 +620,8 @@ def traced(training, path, steps):
     kinds = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * (training.device.type == "cuda")
     training.whole += 1 + steps
     # While the first of these steps runs, the profiler starts; it is not kept.
-    with profiler.profile(activities=kinds, schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
+    # With the calls of Python, without which nobody knows what waits for it.
+    with profiler.profile(activities=kinds, with_stack=True, schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
                           on_trace_ready=lambda profile: profile.export_chrome_trace(path)) as profile:
         for _ in range(1 + steps):
             training.step()
@@ -721,12 +728,13 @@ def out_of_memory(problem):
     return isinstance(problem, MemoryError) or any(phrase in str(problem).lower() for phrase in told) and "shared memory" not in str(problem)
 
 
-def workers_died(problem):
-    """What DataLoaders' workers die of most: the memory that processes share is a small file system in containers."""
+def workers_died(problem, codes):
+    """What DataLoaders' workers die of most: the memory that processes share is a small file system in containers. Either the kernel's word
+    for it reaches the DataLoader first, or that there is an exit code."""
     words = str(problem)
     if "DataLoader worker" not in words:
         return None
-    if "Bus error" in words or "shared memory" in words:
+    if "Bus error" in words or "shared memory" in words or -signal.SIGBUS in codes:
         return ("a DataLoader's worker died of a bus error: /dev/shm, through which its batches go, is too small; start the container with "
                 "--ipc=host or --shm-size=2g, or take fewer num_workers or a smaller prefetch_factor")
     return "a DataLoader's worker died: %s" % words
@@ -737,7 +745,7 @@ def measure(request):
     torch.set_num_threads(request["threads"])
     torch.manual_seed(request["seed"])
     memory = Memory(device, request["mem_limit"])
-    began, start = time.perf_counter(), torch_worker.moment()
+    began, start, training = time.perf_counter(), torch_worker.moment(), None
     try:
         training = Training(request, device, memory)
         measured = training.measure()
@@ -745,8 +753,9 @@ def measure(request):
         if request["trace"]:
             traced(training, request["trace"], request["trace_steps"])
     except (MemoryError, RuntimeError, IndexError) as problem:
-        if workers_died(problem):
-            raise Refused(workers_died(problem))
+        died = workers_died(problem, training.batches.codes() if training else [])
+        if died:
+            raise Refused(died)
         # What cross-entropy says of a label on a processor, and all that a GPU says.
         if "device-side assert" in str(problem) or isinstance(problem, IndexError) and str(problem).startswith("Target "):
             raise Refused("labels out of range, as it seems: boxes of the data have the label %d, and %s tells fewer apart (%s)"

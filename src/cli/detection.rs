@@ -110,11 +110,11 @@ pub(super) struct Detection {
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(2..))]
     steps: Option<u16>,
 
-    /// Slower steps at the beginning, which are told apart [default: 2]
+    /// Slower steps at the beginning, two or more, which are told apart [default: 2]
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(2..))]
     warm_up: Option<u16>,
 
-    /// Pixels of the shorter side of images; by default the network's own
+    /// Pixels of the shorter side of images; by default the network's own, which ssd300 and ssdlite320 cannot change
     #[arg(long, value_name = "PIXELS", value_parser = value_parser!(u16).range(1..))]
     size: Option<u16>,
 

@@ -90,7 +90,7 @@ impl Kind {
             Kind::Text => "a word".to_string(),
             Kind::Word(words) => words.join(" or "),
             Kind::Path => "a path".to_string(),
-            Kind::List(of) => format!("a list, each item {}", of.expected()),
+            Kind::List(of) => format!("a list such as [a, b], each item {}", of.expected()),
         }
     }
 

@@ -364,11 +364,14 @@ class Reading(WithPets):
         self.assertEqual(answer["outcome"], "out_of_memory", answer)
 
     def test_dead_workers_are_told_apart(self):
-        said = worker.workers_died(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that ..."))
-        self.assertIn("--shm-size", said)
-        said = worker.workers_died(RuntimeError("DataLoader worker (pid(s) 7) exited unexpectedly"))
-        self.assertNotIn("--shm-size", said)
-        self.assertIsNone(worker.workers_died(RuntimeError("shapes")))
+        unexpected = RuntimeError("DataLoader worker (pid(s) 7) exited unexpectedly")
+        for problem, codes, full in (
+            (RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that ..."), [], True),
+            (unexpected, [-7], True),
+            (unexpected, [-9, 0], False),
+        ):
+            self.assertEqual("--shm-size" in worker.workers_died(problem, codes), full)
+        self.assertIsNone(worker.workers_died(RuntimeError("shapes"), [-7]))
 
 
 if __name__ == "__main__":

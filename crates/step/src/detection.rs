@@ -277,7 +277,7 @@ pub struct Memory {
     /// The same in all steps, with what the heap keeps.
     #[serde(default)]
     pub heap: Option<u64>,
-    /// What processes that load data hold, of what they share their part each.
+    /// What processes that load data hold for themselves alone.
     pub loaders: u64,
     /// Tensors on a GPU.
     #[serde(default)]

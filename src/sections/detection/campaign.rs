@@ -105,7 +105,7 @@ impl<'a> Campaign<'a> {
             return Ok(None);
         };
         let Trained { reply, seen, conditions } = trained;
-        self.measured += 1;
+        self.measured += usize::from(visits == 1);
         let reply = looked(reply, *conditions);
         let outcome = match Outcome::of(reply) {
             Ok(outcome) => outcome,

@@ -23,6 +23,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use blend::{Blend, Observed, Terms};
 use perf4sight_step::detection::{Asked, Batch, DetectionTask, Drawn, Graph, Graphs, GraphsTask, Measured, Parts};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -114,31 +116,57 @@ pub(super) fn run(asked: &Detection, fingerprint: &Path, context: &mut Context) 
     Ok(tables::summary(asked, &answer, context))
 }
 
+/// What must be the same of what is measured and what is asked: all but what predictions are for.
+fn comparable(circumstances: &Circumstances, task: &DetectionTask) -> (Circumstances, DetectionTask) {
+    let free = DetectionTask {
+        batch: 0,
+        num_workers: 0,
+        prefetch_factor: 0,
+        size: None,
+        steps: 0,
+        warm_up: 0,
+        learning_rate: 0.0,
+        trace: None,
+        ..task.clone()
+    };
+    (Circumstances { mem_limit: None, seed: 0, ..circumstances.clone() }, free)
+}
+
+/// "threads 1, not 2": what was measured, and what is asked.
+fn differences(
+    (measured, its): &(Circumstances, DetectionTask),
+    (asked, task): &(Circumstances, DetectionTask),
+) -> String {
+    let told = |circumstances: &Circumstances, task: &DetectionTask| {
+        let facts = [serde_json::to_value(circumstances), serde_json::to_value(task)];
+        let members = facts.into_iter().flatten().filter_map(|value| value.as_object().cloned());
+        let each = members.flatten().flat_map(|(name, value)| match value {
+            Value::Object(members) => members.into_iter().collect(),
+            value => vec![(name, value)],
+        });
+        each.collect::<BTreeMap<String, Value>>()
+    };
+    let (there, here) = (told(measured, its), told(asked, task));
+    let other = there.iter().filter(|(name, value)| here.get(*name) != Some(*value));
+    let words = other.map(|(name, value)| format!("{name} {value}, not {}", here.get(name).unwrap_or(&Value::Null)));
+    words.collect::<Vec<String>>().join("; ")
+}
+
 /// What was measured of this detector in these circumstances, at whatever batch and size of images.
 fn rows(asked: &Detection, trainer: &Trainer) -> Result<Vec<(DetectionTask, Measured)>> {
-    let circumstances = asked.circumstances(trainer);
-    let alike = |row: &Row| {
-        let free = |task: &DetectionTask| DetectionTask {
-            batch: 0,
-            num_workers: 0,
-            prefetch_factor: 0,
-            size: None,
-            steps: 0,
-            warm_up: 0,
-            learning_rate: 0.0,
-            trace: None,
-            ..task.clone()
-        };
-        let limitless = |of: &Circumstances| Circumstances { mem_limit: None, seed: 0, ..of.clone() };
-        limitless(&row.circumstances) == limitless(&circumstances) && free(&row.task) == free(&asked.task)
-    };
-    let measured = store::read(&asked.out)?.into_iter().filter(alike).filter_map(|row| match row.outcome {
+    let wanted = comparable(&asked.circumstances(trainer), &asked.task);
+    let kept = store::read(&asked.out)?;
+    let other = kept.iter().map(|row| comparable(&row.circumstances, &row.task)).find(|row| *row != wanted);
+    let alike = |row: &Row| comparable(&row.circumstances, &row.task) == wanted;
+    let measured = kept.into_iter().filter(alike).filter_map(|row| match row.outcome {
         Outcome::Measured(measured) if !measured.batches.is_empty() => Some((row.task, *measured)),
         Outcome::Measured(_) | Outcome::OutOfMemory(_) => None,
     });
     let rows: Vec<_> = measured.collect();
+    let otherwise = other
+        .map_or(String::new(), |other| format!(": what lies here was measured with {}", differences(&other, &wanted)));
     match rows.is_empty() {
-        true => Err(Error::input("nothing was measured here of this detector on this machine")
+        true => Err(Error::input(format!("nothing was measured here of this detector as it is asked now{otherwise}"))
             .file(&asked.out)
             .expected("a few measured steps, such as those of batch sizes 1 and 2")
             .help("run the same command without predict, with small batches (batch_size)")),

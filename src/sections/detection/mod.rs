@@ -172,10 +172,12 @@ impl Verb for Detection {
     /// Data that do not lie there; a Python that cannot be started; no setting that ran.
     fn run(&self, context: &mut Context) -> Result<Summary> {
         self.check()?;
+        let task = DetectionTask { data: self.whole_path(), ..self.task.clone() };
+        let asked = Detection { task, ..self.clone() };
         if let Some(fingerprint) = &self.predict {
-            return foreseen::run(self, fingerprint, context);
+            return foreseen::run(&asked, fingerprint, context);
         }
-        let measured = self.measure(context);
+        let measured = asked.measure(context);
         // Where nothing came of it, not even an empty folder is left; one that holds something stays.
         let _ = fs::remove_dir(&self.out);
         measured
@@ -257,6 +259,12 @@ impl Detection {
         }
     }
 
+    /// The folder of the data, alike however it is called; on another machine it is as it is called.
+    fn whole_path(&self) -> PathBuf {
+        let whole = self.task.data.canonicalize().ok().filter(|_| self.route.is_none());
+        whole.unwrap_or_else(|| self.task.data.clone())
+    }
+
     fn check_keys(&self) -> Result<()> {
         if self.data.is_none() {
             return Err(Error::usage("there are no data to train with")
@@ -310,17 +318,31 @@ impl Detection {
     fn summary(&self, tried: &[Tried], trainer: &Trainer, headline: String, context: &Context) -> Result<Summary> {
         let ran: Vec<(Setting, &Ran)> = tried.iter().filter_map(|one| Some((one.setting, one.ran()?))).collect();
         let interrupted = context.cancelled() && tried.len() < self.settings.len();
+        let settings = tables::settings(tried, self.epochs);
+        if !tried.is_empty() {
+            whole_file::save(&self.out.join("settings.csv"), settings.to_csv())?;
+        }
         let Some(&(setting, best)) = ran.iter().max_by(|one, other| Ran::compare(one, other)) else {
             return self.nothing(tried, interrupted);
         };
-        let answer = tables::Answer { setting, best, ran: &ran, epochs: self.epochs, processors: trainer.processors() };
-        let tables = vec![tables::settings(tried, self.epochs), tables::parts(setting, best), tables::machine(&ran)];
+        let circumstances = self.circumstances(trainer);
+        let processors = trainer.processors_left(self);
+        let answer =
+            tables::Answer { setting, best, ran: &ran, epochs: self.epochs, processors, circumstances: &circumstances };
+        let tables = vec![settings, tables::parts(setting, best), tables::machine(&ran)];
         let report = self.out.join("report.html");
-        whole_file::save(&report, page::of(self, &trainer.place, tried, &answer, context.warnings()).to_html())?;
-        whole_file::save(&self.out.join("settings.csv"), tables[0].to_csv())?;
+        whole_file::save(&report, page::of(self, tried, &answer, context.warnings()).to_html())?;
         let kept = if interrupted { "; interrupted: the same command does the rest" } else { "" };
+        let of_those = match interrupted {
+            true => format!(
+                "interrupted after {} of {}; of those ",
+                tried.len(),
+                counted(self.settings.len() as u64, "setting")
+            ),
+            false => String::new(),
+        };
         Ok(Summary {
-            answer: answer.sentence(),
+            answer: of_those + &answer.sentence(),
             headline: headline + kept,
             findings: findings(&ran),
             files: vec![("report", report)],
@@ -330,7 +352,8 @@ impl Detection {
                 "size": self.task.size,
                 "precision": self.task.precision,
                 "optimizer": self.task.optimizer,
-                "best": setting.file_name(),
+                "best": { "batch": setting.batch, "num_workers": setting.num_workers, "prefetch_factor": setting.prefetch_factor },
+                "circumstances": circumstances,
                 "settings": tables[0].to_json(),
                 "parts": tables[1].to_json(),
                 "machine": tables[2].to_json(),
@@ -340,6 +363,19 @@ impl Detection {
             tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
             ..Summary::default()
         })
+    }
+
+    /// What the leanest setting that was tried had taken, and what it might have.
+    fn least(&self, tried: &[Tried]) -> String {
+        let taken = tried.iter().filter_map(|one| match one.became {
+            Became::OutOfMemory(Some(memory)) => Some((memory.used, one.setting)),
+            Became::OutOfMemory(None) | Became::Ran(_) | Became::Spared | Became::Failed(_) => None,
+        });
+        let least = taken.min_by_key(|(used, _)| *used).map_or(String::new(), |(used, setting)| {
+            format!(": {} needed more than {} when it ended", tables::words(setting), Bytes(used))
+        });
+        let limit = self.mem_limit.map_or(String::new(), |limit| format!(" (mem_limit is {limit})"));
+        least + &limit
     }
 
     /// What is said where nothing ran.
@@ -352,8 +388,12 @@ impl Detection {
             Some(Became::Failed(reason)) => {
                 Err(Error::device(format!("no setting ran; the first that failed: {reason}")))
             }
-            _ => Err(Error::device(format!("no setting of {} fits into memory", self.settings.len()))
-                .help("smaller batches (batch_size), smaller images (size), or fp16 on a GPU (precision)")),
+            _ => Err(Error::device(format!(
+                "no setting of {} fits into memory{}",
+                self.settings.len(),
+                self.least(tried)
+            ))
+            .help("smaller batches (batch_size), smaller images (size), or fp16 on a GPU (precision)")),
         }
     }
 }

@@ -8,21 +8,27 @@ use crate::report::{
 use crate::units::Bytes;
 
 /// The whole page.
-pub(super) fn of(asked: &Detection, place: &str, tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Page {
+pub(super) fn of(asked: &Detection, tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Page {
     let network = &asked.task.network;
+    let place = &answer.circumstances.place;
     let mut page = Page::new(format!("Training {network}"), format!("Measured on {place}, some steps of each setting"));
-    page.chapter("What suits", suits(answer, warnings));
+    page.chapter("What suits", suits(tried, answer, warnings));
     page.chapter("Settings", settings(asked, tried, answer.ran));
     page.chapter("Where a step's time goes", parts(answer));
     page.chapter("Memory", memory(answer.ran));
     page.chapter("Losses", losses(answer.best));
-    page.chapter("How it was measured", origin(asked, place, answer));
+    page.chapter("How it was measured", origin(asked, answer));
     page
 }
 
-fn suits(answer: &Answer<'_>, warnings: &[String]) -> Vec<Block> {
+/// Nothing is praised where one of the settings failed, or stands on steps that are not those of a training or were disturbed.
+fn suits(tried: &[Tried], answer: &Answer<'_>, warnings: &[String]) -> Vec<Block> {
     let timing = &answer.best.timing;
-    let sound = answer.best.doubt.is_none() && answer.best.disturbance.is_none();
+    let sound = tried.iter().all(|one| match &one.became {
+        Became::Ran(ran) => ran.doubt.is_none() && ran.disturbance.is_none(),
+        Became::OutOfMemory(_) | Became::Spared => true,
+        Became::Failed(_) => false,
+    });
     let tone = if sound { Tone::Good } else { Tone::Caution };
     let facts = vec![
         Fact::new("images/s", timing.rate),
@@ -118,9 +124,9 @@ fn losses(best: &Ran) -> Vec<Block> {
     ))]
 }
 
-fn origin(asked: &Detection, place: &str, answer: &Answer<'_>) -> Vec<Block> {
+fn origin(asked: &Detection, answer: &Answer<'_>) -> Vec<Block> {
     let task = &asked.task;
-    let measured = &answer.best.measured;
+    let (measured, circumstances) = (&answer.best.measured, answer.circumstances);
     let size = task.size.map_or("the network's own".to_owned(), |size| format!("{size} px"));
     let facts = vec![
         Fact::new("network", task.network.clone()),
@@ -128,12 +134,16 @@ fn origin(asked: &Detection, place: &str, answer: &Answer<'_>) -> Vec<Block> {
         Fact::new("data", task.data.display().to_string()).remark(format!("{} images", measured.images)),
         Fact::new("boxes", task.boxes.name()),
         Fact::new("shorter side of images", size),
-        Fact::new("device", place),
+        Fact::new("device", circumstances.place.clone()),
+        Fact::new("threads", circumstances.threads.to_string()),
         Fact::new("precision", task.precision.name()),
         Fact::new("optimizer", task.optimizer.name()).remark(format!("learning rate {}", task.learning_rate)),
         Fact::new("steps", format!("{} first, {} free, {} exact", task.warm_up, task.steps, task.steps)),
         Fact::new("perf4sight", env!("CARGO_PKG_VERSION")),
     ];
+    let software = circumstances.software.iter().map(|(name, what)| Fact::new(name.clone(), what.clone()));
+    let host = circumstances.host.iter().map(|host| Fact::new("machine", host.clone()));
+    let facts: Vec<Fact> = facts.into_iter().chain(host).chain(software).collect();
     let machine = tables::machine(answer.ran);
     let seen = (!machine.is_empty()).then_some(Block::Folded(machine));
     [Block::Facts(facts)].into_iter().chain(seen).collect()

@@ -46,13 +46,6 @@ impl Detection {
             .map_err(|_| values.error("reconnect", "that is no time").expected("seconds"))?;
         let host = values.get::<Option<String>>("host")?.map(|_| values.named("host", Host::parse)).transpose()?;
         let config = values.get("ssh_config")?;
-        let mut task = task(values)?;
-        // The same folder, however it is called; on another machine it is as it is called.
-        if host.is_none()
-            && let Ok(whole) = task.data.canonicalize()
-        {
-            task.data = whole;
-        }
         Ok(Detection {
             out: values.get("out")?,
             overwrite: values.get("overwrite")?,
@@ -67,7 +60,7 @@ impl Detection {
             route: host.map(|host| Route { host, config, patience }),
             predict: values.get("predict")?,
             data: values.get("data")?,
-            task,
+            task: task(values)?,
             settings: Setting::all(
                 &values.get::<Vec<u64>>("batch_size")?,
                 &values.get::<Vec<u64>>("num_workers")?,

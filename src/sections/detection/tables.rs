@@ -1,5 +1,6 @@
 //! What came of a sweep as tables and a sentence.
 
+use super::store::Circumstances;
 use super::timing::waits_for_data;
 use super::{Became, Ran, Setting, Tried, share};
 use crate::report::{Cell, Column, Table, significant};
@@ -164,8 +165,10 @@ pub(super) struct Answer<'a> {
     pub ran: &'a [(Setting, &'a Ran)],
     /// Epochs of the whole training.
     pub epochs: u64,
-    /// Processors of the machine.
+    /// Processors of the machine that the training does not compute with.
     pub processors: u64,
+    /// Where and how it was measured.
+    pub circumstances: &'a Circumstances,
 }
 
 impl Answer<'_> {
@@ -191,30 +194,34 @@ impl Answer<'_> {
         }
     }
 
+    fn may_be_as_fast(&self, ran: &Ran) -> bool {
+        let low = self.best.timing.interval.map_or(0.0, |(low, _)| low);
+        ran.timing.interval.is_none_or(|(_, high)| high > low)
+    }
+
     /// How many others may be as fast.
     fn rivals(&self) -> String {
-        let low = self.best.timing.interval.map_or(0.0, |(low, _)| low);
-        let may_be_as_fast = |ran: &Ran| ran.timing.interval.is_none_or(|(_, high)| high > low);
-        match self.ran.iter().filter(|(other, ran)| *other != self.setting && may_be_as_fast(ran)).count() {
+        match self.ran.iter().filter(|(other, ran)| *other != self.setting && self.may_be_as_fast(ran)).count() {
             0 => String::new(),
             1 => "; one other may be as fast".to_owned(),
             rivals => format!("; {rivals} others may be as fast"),
         }
     }
 
-    /// What it takes, and what the leanest other one would.
+    /// What it takes, and what the leanest other one would, of those that may be as fast where one is leaner.
     fn memory(&self) -> String {
         let takes = |ran: &Ran| ran.measured.memory.resident.saturating_add(ran.measured.memory.loaders);
         let own = takes(self.best);
-        let leanest = self
-            .ran
-            .iter()
-            .min_by_key(|(_, ran)| takes(ran))
-            .filter(|(setting, ran)| *setting != self.setting && takes(ran) < own);
-        let beside = leanest.map_or(String::new(), |(setting, ran)| {
-            let slower = share(1.0 - ran.timing.rate / self.best.timing.rate);
-            format!(", {} more than {}, which is {slower} slower", Bytes(own - takes(ran)), words(*setting))
-        });
+        let leaner = || self.ran.iter().filter(|(_, ran)| takes(ran) < own);
+        let rival = leaner().filter(|(_, ran)| self.may_be_as_fast(ran)).min_by_key(|(_, ran)| takes(ran));
+        let beside =
+            rival.or_else(|| leaner().min_by_key(|(_, ran)| takes(ran))).map_or(String::new(), |(setting, ran)| {
+                let slower = match self.may_be_as_fast(ran) {
+                    true => "may be as fast".to_owned(),
+                    false => format!("is {} slower", share(1.0 - ran.timing.rate / self.best.timing.rate)),
+                };
+                format!(", {} more than {}, which {slower}", Bytes(own - takes(ran)), words(*setting))
+            });
         let loaders = if self.best.measured.memory.loaders > 0 { " with its loading processes" } else { "" };
         format!("{} resident{loaders}{beside}", Bytes(own))
     }
@@ -243,9 +250,14 @@ impl Answer<'_> {
         }
         let needed = self.best.timing.workers_needed(&self.best.measured, self.setting.num_workers);
         let many = if needed == 1 { "1 loading process".to_owned() } else { format!("{needed} loading processes") };
+        let more = |(other, _): &&(Setting, &Ran)| other.batch == self.setting.batch && other.num_workers >= needed;
+        if let Some((other, ran)) = self.ran.iter().filter(more).max_by(|one, other| Ran::compare(one, other)) {
+            let rate = significant(ran.timing.rate);
+            return format!("by what is loaded now {many} would keep up, but {} gave {rate} images/s", words(*other));
+        }
         match needed > self.processors {
             true => format!(
-                "{many} would keep up if there were processors enough, of which there are {}: store smaller images, or load them elsewhere",
+                "{many} would keep up if processors enough were left beside the training, and {} are: store smaller images, or load them elsewhere",
                 self.processors
             ),
             false => format!("{many} would keep up (num_workers)"),

@@ -87,9 +87,10 @@ impl Trainer {
         Ok(Trainer { machine, program, place, _files: files })
     }
 
-    /// Processors there.
-    pub fn processors(&self) -> u64 {
-        self.machine.threads() as u64
+    /// Processors there that the training does not compute with.
+    pub fn processors_left(&self, asked: &Detection) -> u64 {
+        let computes = if self.place == PROCESSOR { self.threads(asked) } else { 0 };
+        self.machine.threads().saturating_sub(computes) as u64
     }
 
     /// Threads that the compute library gets.

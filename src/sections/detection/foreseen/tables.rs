@@ -13,8 +13,8 @@ pub(super) fn summary(asked: &Detection, answer: &Answer, context: &Context) -> 
     let table = table(foretold, asked, *images);
     let sentences: Vec<String> = foretold.iter().map(sentence).collect();
     let rests = format!(
-        "from the fingerprint of {device} and {} of this detector, of which none is of the batch and size that is predicted; intervals hold nine of ten \
-         where steps differ by chance and graphs cost what the fingerprint says",
+        "from the fingerprint of {device} and {} of this detector, less those of the batch and size that is predicted; a step is told without its \
+         waiting for data; intervals hold nine of ten where steps differ by chance and graphs cost what the fingerprint says",
         counted(*rows, "measured setting")
     );
     Summary {
@@ -55,7 +55,7 @@ fn table(foretold: &[Foretold], asked: &Detection, images: u64) -> Table {
     let columns = [
         Column::number("batch", "batch"),
         Column::number("num_workers", "workers"),
-        Column::number("step_ms", "step"),
+        Column::number("step_ms", "step, no waiting"),
         Column::number("step_low_ms", "from"),
         Column::number("step_high_ms", "to"),
         Column::number("waiting_ms", "waiting"),
@@ -64,7 +64,7 @@ fn table(foretold: &[Foretold], asked: &Detection, images: u64) -> Table {
         Column::number("used_bytes", "used"),
         Column::number("used_low_bytes", "from"),
         Column::number("used_high_bytes", "to"),
-        Column::number("measured_step_ms", "step measured"),
+        Column::number("measured_step_ms", "the same measured"),
         Column::number("step_off_percent", "off"),
         Column::number("measured_used_bytes", "used measured"),
         Column::number("used_off_percent", "off"),
