@@ -3,6 +3,7 @@
 use crate::fixtures::{Sink, settings};
 use perf4sight::report::{Column, Console, Mode, Table};
 use std::io::{self, Write};
+use std::time::Duration;
 
 struct Broken(io::ErrorKind);
 
@@ -26,7 +27,7 @@ fn say_everything(mode: Mode) -> (String, String) {
     console.note("note");
     console.warn("careful");
     console.json(&serde_json::json!({ "rows": 3 }));
-    let progress = console.progress(40, "runs");
+    let progress = console.patient_progress(40, "runs", Duration::ZERO);
     (0..40).for_each(|_| progress.advance(1));
     drop(progress);
     console.finish().unwrap();
@@ -46,7 +47,7 @@ fn results_go_to_stdout_and_the_rest_to_stderr() {
 fn progress_never_runs_past_its_end() {
     let err = Sink::default();
     let console = Console::writing_to(settings(Mode::Normal), Sink::default(), err.clone());
-    let progress = console.progress(2, "runs");
+    let progress = console.patient_progress(2, "runs", Duration::ZERO);
     (0..3).for_each(|_| progress.advance(1));
     progress.expect(7);
     progress.advance(7);

@@ -278,7 +278,8 @@ fn the_real_worker_is_asked_as_it_understands() {
         .succeeds();
     let json = told.json();
     let step = &json["settings"][0];
-    assert_eq!(step["outcome"], "ran", "{json}");
+    // Other tests run at the same time.
+    assert!(matches!(step["outcome"].as_str(), Some("ran" | "disturbed")), "{json}");
     let parts: f64 = json["parts"].as_array().unwrap()[..6].iter().map(|part| part["mean_ms"].as_f64().unwrap()).sum();
     let exact = step["exact_step_ms"].as_f64().unwrap();
     assert!((parts / exact - 1.0).abs() < 0.02, "{parts} of {exact}");

@@ -10,6 +10,9 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Nobody wants to be told of work that takes less.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
 /// How much is said, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -135,12 +138,13 @@ impl Console {
         self.print(&self.err, &format!("{mark}: {}\n", printable(&text.to_string())));
     }
 
-    /// Reports on `total` pieces of work called `what` until the returned value is dropped.
+    /// Reports on `total` pieces of work called `what` until the returned value is dropped. Without a terminal nothing is said of the first
+    /// [`PATIENCE`].
     pub fn progress(&self, total: u64, what: &str) -> Progress {
-        self.patient_progress(total, what, Duration::ZERO)
+        self.patient_progress(total, what, PATIENCE)
     }
 
-    /// The same for work that is mostly done at once: without a terminal nothing is said until it has taken so long.
+    /// The same with a patience of its own.
     pub fn patient_progress(&self, total: u64, what: &str, patience: Duration) -> Progress {
         match (self.settings.mode.is_quiet(), self.settings.bars) {
             (true, _) => Progress::silent(total),

@@ -28,7 +28,6 @@ use folded::Folded;
 use run::Run;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::Duration;
 use unlike::Sides;
 
 /// The section `[breakdown]`.
@@ -69,7 +68,7 @@ impl Verb for Breakdown {
     fn run(&self, context: &mut Context) -> Result<Summary> {
         let files = self.files()?;
         let runs = if self.compare.is_empty() { 1 } else { 2 };
-        let progress = context.console.patient_progress(READING * runs + 1, "breaking down", PATIENCE);
+        let progress = context.console.progress(READING * runs + 1, "breaking down");
         let mut shown = self.read(&progress)?;
         if context.cancelled() {
             return Ok(Summary { headline: "interrupted; nothing was written".to_owned(), ..Summary::default() });
@@ -91,8 +90,6 @@ impl Verb for Breakdown {
     }
 }
 
-/// Nobody wants to be told of less.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Pieces of work that reading a run is, for progress.
 const READING: u64 = 2;
 
