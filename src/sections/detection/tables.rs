@@ -45,6 +45,7 @@ pub(super) fn settings(tried: &[Tried], epochs: u64) -> Table {
         Column::number("step_p90_ms", "9 of 10"),
         Column::number("step_p99_ms", "99 of 100"),
         Column::number("exact_step_ms", "exact step"),
+        Column::number("exact_longer_percent", "longer"),
         Column::number("first_steps_ms", "first steps"),
         Column::number("waiting_percent", "waiting"),
         Column::number("epoch_ms", "an epoch"),
@@ -75,7 +76,7 @@ fn told(one: &Tried, epochs: u64) -> Vec<Cell> {
         Became::Spared => ("not tried: less did not fit", None),
         Became::Failed(_) => ("failed", None),
     };
-    let times = one.ran().map_or([const { Cell::Missing }; 11], |ran| times(one.setting, ran, epochs));
+    let times = one.ran().map_or([const { Cell::Missing }; 12], |ran| times(one.setting, ran, epochs));
     let bytes = |amount: Option<u64>| -> Cell { amount.map(Bytes).into() };
     let memory = [
         bytes(memory.map(|memory| memory.resident)),
@@ -87,7 +88,7 @@ fn told(one: &Tried, epochs: u64) -> Vec<Cell> {
     [Cell::from(outcome)].into_iter().chain(times).chain(memory).collect()
 }
 
-fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [Cell; 11] {
+fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [Cell; 12] {
     let epoch = timing.epoch(measured.images, setting.batch);
     let [nine_of_ten, ninety_nine] = timing.percentiles.map(|seconds| seconds.map_or(Cell::Missing, milliseconds));
     [
@@ -98,6 +99,7 @@ fn times(setting: Setting, Ran { measured, timing, .. }: &Ran, epochs: u64) -> [
         nine_of_ten,
         ninety_nine,
         milliseconds(timing.exact),
+        share(timing.exact / timing.plain - 1.0).into(),
         milliseconds(timing.first),
         share(timing.waiting(measured)).into(),
         milliseconds(epoch),
