@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Nobody wants to be told of work that takes less.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much is said, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Console {
     }
 
     /// Reports on `total` pieces of work called `what` until the returned value is dropped. Without a terminal nothing is said of the first
-    /// [`PATIENCE`].
+    /// two seconds.
     pub fn progress(&self, total: u64, what: &str) -> Progress {
         self.patient_progress(total, what, PATIENCE)
     }
