@@ -6,6 +6,7 @@ use super::key::{Key, Kind, Missing, Table};
 use super::literal::Value;
 use crate::error::{Error, Result, suggestion};
 use std::fmt::Display;
+use std::time::Duration;
 
 /// The values of one section by the keys of its table.
 ///
@@ -117,6 +118,25 @@ impl<'a> Values<'a> {
     /// What `parse` refuses, with the place of the key.
     pub fn named<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
         parse(&self.get::<String>(key)?).map_err(|error| self.placed(key, error))
+    }
+
+    /// The same of a key that may be unset.
+    ///
+    /// # Errors
+    /// See [`Values::named`].
+    pub fn named_if_set<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Option<T>> {
+        let set = self.get::<Option<String>>(key)?.is_some();
+        set.then(|| self.named(key, parse)).transpose()
+    }
+
+    /// A number of seconds.
+    ///
+    /// # Errors
+    /// More of them than a clock counts; see [`Values::get`].
+    pub fn seconds(&self, key: &str) -> Result<Duration> {
+        let seconds: f64 = self.get(key)?;
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| self.error(key, format!("{seconds} s is too long to wait")).expected("seconds"))
     }
 
     /// A command as its words: one value is split at blanks, a list is taken as it is, so that words may hold blanks; none where it is unset.

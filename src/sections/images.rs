@@ -12,7 +12,7 @@ use std::path::Path;
 /// # Errors
 /// What is no shape, with its place.
 pub(super) fn input(values: &Values<'_>) -> Result<Option<Shape>> {
-    values.get::<Option<String>>("input")?.map(|_| values.named("input", parse_input)).transpose()
+    values.named_if_set("input", parse_input)
 }
 
 /// How many classes there are, where the key `classes` says it.
@@ -20,7 +20,7 @@ pub(super) fn input(values: &Values<'_>) -> Result<Option<Shape>> {
 /// # Errors
 /// None at all, or too many, with its place.
 pub(super) fn classes(values: &Values<'_>) -> Result<Option<usize>> {
-    values.get::<Option<String>>("classes")?.map(|_| values.named("classes", parse_classes)).transpose()
+    values.named_if_set("classes", parse_classes)
 }
 
 /// The images of `dataset`, `input` and `classes`.

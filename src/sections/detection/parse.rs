@@ -8,7 +8,6 @@ use crate::machine::remote::{Host, Route};
 use crate::sections::time::time;
 use crate::workload::{Optimizer, Precision};
 use std::path::Path;
-use std::time::Duration;
 
 /// The table of a published file.
 static TRAINING: Table = Table { section: "training", ..TABLE };
@@ -42,9 +41,8 @@ impl Detection {
     }
 
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
-        let patience = Duration::try_from_secs_f64(values.get("reconnect")?)
-            .map_err(|_| values.error("reconnect", "that is no time").expected("seconds"))?;
-        let host = values.get::<Option<String>>("host")?.map(|_| values.named("host", Host::parse)).transpose()?;
+        let patience = values.seconds("reconnect")?;
+        let host = values.named_if_set("host", Host::parse)?;
         let config = values.get("ssh_config")?;
         Ok(Detection {
             out: values.get("out")?,

@@ -15,7 +15,6 @@ use crate::sections::named::check_own_name;
 use crate::sections::{images, step};
 use crate::workload::{Stage, Step, Variable};
 use std::path::PathBuf;
-use std::time::Duration;
 
 impl Profile {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
@@ -107,15 +106,14 @@ fn device_options(values: &Values<'_>) -> Result<device::Options> {
         threads: values.get("threads")?,
         mem_limit: values.get("mem_limit")?,
         limits: Limits { cpus: values.get("cpus")?, memory: values.get("kernel_mem_limit")?, storage: None },
-        timeout: seconds(values, "timeout")?,
+        timeout: values.seconds("timeout")?,
         seed: values.get("seed")?,
     })
 }
 
 /// The machines of `host` or `hosts`.
 fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
-    let host: Option<Host> =
-        values.get::<Option<String>>("host")?.map(|_| values.named("host", Host::parse)).transpose()?;
+    let host = values.named_if_set("host", Host::parse)?;
     let hosts = match values.get::<Option<Vec<String>>>("hosts")? {
         Some(_) if host.is_some() => {
             return Err(values
@@ -126,14 +124,8 @@ fn routes(values: &Values<'_>) -> Result<Vec<Route>> {
         None => host.into_iter().collect(),
     };
     let config: Option<PathBuf> = values.get("ssh_config")?;
-    let patience = seconds(values, "reconnect")?;
+    let patience = values.seconds("reconnect")?;
     Ok(hosts.into_iter().map(|host| Route { host, config: config.clone(), patience }).collect())
-}
-
-fn seconds(values: &Values<'_>, key: &str) -> Result<Duration> {
-    let seconds: f64 = values.get(key)?;
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| values.error(key, format!("{seconds} s is too long to wait")).expected("seconds"))
 }
 
 fn places(values: &Values<'_>) -> Result<Places> {

@@ -91,14 +91,13 @@ impl Section for Record {
 
 impl Record {
     fn parse(values: &Values<'_>) -> Result<Self> {
-        let limited = values.get::<Option<String>>("time_limit")?.is_some();
         Ok(Record {
             command: values.command("command")?,
             iterations: values.get("iterations")?,
             warm_up: values.get("warm_up")?,
             stacks: values.get("stacks")?,
             out: values.get("out")?,
-            time_limit: limited.then(|| values.named("time_limit", time)).transpose()?,
+            time_limit: values.named_if_set("time_limit", time)?,
             overwrite: values.get("overwrite")?,
         })
     }

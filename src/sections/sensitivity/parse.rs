@@ -12,9 +12,6 @@ const GB: f64 = 1e9;
 
 impl Sensitivity {
     pub(super) fn parse(values: &Values<'_>) -> Result<Self> {
-        let optional = |key: &str| values.get::<Option<String>>(key).map(|text| text.is_some());
-        let bandwidth = |key: &str| optional(key)?.then(|| values.named(key, bandwidth)).transpose();
-        let period = |key: &str| optional(key)?.then(|| values.named(key, time)).transpose();
         Ok(Sensitivity {
             command: values.command("command")?,
             out: values.get("out")?,
@@ -22,7 +19,7 @@ impl Sensitivity {
             job_name: values.get("job_name")?,
             cpu: values.get("cpu")?,
             cpu_step: values.get("cpu_step")?,
-            memory: optional("memory")?.then(|| values.named("memory", memory)).transpose()?,
+            memory: values.named_if_set("memory", memory)?,
             num_gpus: values.get("num_gpus")?,
             batch: values.get("batch")?,
             workers: values.get("workers")?,
@@ -30,15 +27,13 @@ impl Sensitivity {
             data: values.get("data")?,
             pass: passed(values)?,
             samples: values.get("samples")?,
-            step_pattern: optional("step_pattern")?
-                .then(|| values.named("step_pattern", Pattern::parse))
-                .transpose()?,
+            step_pattern: values.named_if_set("step_pattern", Pattern::parse)?,
             iterations: values.get("iterations")?,
             warm_up: values.get("warm_up")?,
             point_time: values.named("point_time", time)?,
-            budget: period("budget")?,
-            memory_bandwidth: bandwidth("memory_bandwidth")?,
-            storage_bandwidth: bandwidth("storage_bandwidth")?,
+            budget: values.named_if_set("budget", time)?,
+            memory_bandwidth: values.named_if_set("memory_bandwidth", bandwidth)?,
+            storage_bandwidth: values.named_if_set("storage_bandwidth", bandwidth)?,
             docker_img: values.get("docker_img")?,
             container_mnt: values.get("container_mnt")?,
             nodes: nodes(values)?,
