@@ -618,6 +618,9 @@ def traced(training, path, steps):
     """A trace of some more steps, as torch.profiler writes it."""
     from torch import profiler
     kinds = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * (training.device.type == "cuda")
+    if torch.__version__.startswith("1.8."):
+        # It looks in a list for each of the calls that repeat another, which takes minutes; what is written holds them all anyway.
+        torch.autograd.profiler.EventList._remove_dup_nodes = lambda events: None
     training.whole += 1 + steps
     # While the first of these steps runs, the profiler starts; it is not kept.
     # With the calls of Python, without which nobody knows what waits for it.

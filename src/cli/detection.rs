@@ -203,7 +203,6 @@ impl Detection {
     /// What is said here, and else what was.
     fn over(self, base: detection::Detection) -> Result<detection::Detection> {
         let task = base.task;
-        let data = self.data.or(base.data);
         let boxes = self.boxes.as_deref().map(Boxes::parse).transpose()?;
         let precision = self.precision.as_deref().map(Precision::parse).transpose()?;
         let optimizer = self.optimizer.as_deref().map(Optimizer::parse).transpose()?;
@@ -213,7 +212,7 @@ impl Detection {
             task: DetectionTask {
                 network: self.network.unwrap_or(task.network),
                 weights: self.weights || task.weights,
-                data: data.clone().unwrap_or_default(),
+                data: self.data.unwrap_or(task.data),
                 boxes: boxes.unwrap_or(task.boxes),
                 size: self.size.map(u64::from).or(task.size),
                 precision: precision.unwrap_or(task.precision),
@@ -226,7 +225,6 @@ impl Detection {
                 steps: self.steps.map_or(task.steps, u64::from),
                 ..task
             },
-            data,
             out: self.out.unwrap_or(base.out),
             overwrite: self.overwrite || base.overwrite,
             epochs: self.epochs.map_or(base.epochs, u64::from),

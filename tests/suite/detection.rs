@@ -19,7 +19,8 @@ memory='{"resident":2000000000,"used":1000000000,"heap":1100000000,"loaders":0}'
 measured() {
     echo '{"step":2,"of":22,"epoch":1}' >&2
     echo "{\"outcome\":\"measured\",\"images\":10,\"damaged\":$3,\"first\":$(steps 1 4.5),\"plain\":$(steps "$1" "$2" "$5"),\"exact\":$(steps "$1" "$2"),
-        \"losses\":[1.5,$4],\"memory\":$memory,\"epoch_starts\":[0.5],\"seconds\":9}" | tr -d '\n'
+        \"losses\":[1.5,$4],\"memory\":$memory,\"epoch_starts\":[0.5],\"seconds\":9,
+        \"batches\":[{\"height\":192,\"width\":192,\"proposals\":512}],\"largest\":[192,192]}" | tr -d '\n'
 }
 case $line in
 *'"batch":2,'*) measured 0.5 3.0 '{"pet_7":"no pet in its trimap"}' 1.0 ;;
@@ -240,6 +241,21 @@ fn predicting_needs_something_measured() {
         .run(&format!("detection --data pets --python ./python.sh --predict {fingerprint}"))
         .fails(4)
         .says("nothing was measured here");
+}
+
+/// What is not used, what is believed less, and what differs, each in words.
+#[test]
+fn predictions_say_what_they_rest_on() {
+    let predict = |measured: &str, more: &str| {
+        let scene = scene();
+        let common = "detection --data pets --python ./python.sh --num-workers 0 --threads 1";
+        scene.run(&format!("{common} --batch-size {measured}"));
+        let fingerprint = format!("{}/fingerprinting/epyc-1-core/imagenet", crate::ROOT);
+        scene.run(&format!("{common} --batch-size 16 --predict {fingerprint} {more}"))
+    };
+    predict("5", "").fails(4).says("no training that learns was measured").says("batch 5, no workers: the loss rose");
+    predict("4", "--clip 1").fails(4).says("measured with clip none, not 1.0");
+    predict("4,6", "").fails(5).says("batch 6, no workers: disturbed: other programs").says("believe its times less");
 }
 
 /// The worker goes there and its steps are heard of here; the data are those of the board.

@@ -44,8 +44,6 @@ pub static SPEC: Spec = Spec {
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detection {
-    /// Folder of the data.
-    pub data: Option<PathBuf>,
     /// Folder for what is measured and the report.
     pub out: PathBuf,
     /// Whether what was measured there is measured anew.
@@ -70,7 +68,7 @@ pub struct Detection {
     pub route: Option<Route>,
     /// The fingerprint from which settings are predicted instead of measured.
     pub predict: Option<PathBuf>,
-    /// What every setting has; its batch, workers and prefetching are those of `settings`.
+    /// What every setting has; its batch, workers and prefetching are those of `settings`. An empty path: nobody named data.
     pub task: DetectionTask,
     /// What is tried.
     pub settings: Vec<Setting>,
@@ -187,7 +185,7 @@ impl Verb for Detection {
 impl Section for Detection {
     fn outline(&self, foreseen: &Foreseen, _: &Context) -> Result<Outline> {
         self.check_keys().map_err(Error::configured)?;
-        let data = self.data.clone().unwrap_or_default();
+        let data = self.task.data.clone();
         if self.route.is_none() && !foreseen.exists(&data) {
             check_data(&data).map_err(Error::configured)?;
         }
@@ -253,10 +251,7 @@ impl Detection {
     /// What can be refused before Python starts.
     fn check(&self) -> Result<()> {
         self.check_keys()?;
-        match &self.data {
-            Some(data) if self.route.is_none() => check_data(data),
-            _ => Ok(()),
-        }
+        if self.route.is_none() { check_data(&self.task.data) } else { Ok(()) }
     }
 
     /// The folder of the data, alike however it is called; on another machine it is as it is called.
@@ -266,7 +261,7 @@ impl Detection {
     }
 
     fn check_keys(&self) -> Result<()> {
-        if self.data.is_none() {
+        if self.task.data.as_os_str().is_empty() {
             return Err(Error::usage("there are no data to train with")
                 .expected("data (--data): a folder")
                 .help("perf4sight detection --make-dataset pets-small makes some"));

@@ -57,7 +57,6 @@ impl Detection {
             trace: values.get("trace")?,
             route: host.map(|host| Route { host, config, patience }),
             predict: values.get("predict")?,
-            data: values.get("data")?,
             task: task(values)?,
             settings: Setting::all(
                 &values.get::<Vec<u64>>("batch_size")?,

@@ -16,10 +16,11 @@ const FACTORS: usize = 2;
 /// What each unknown is taken times.
 pub(super) type Terms = [f64; UNKNOWNS];
 
-/// A measurement and its terms.
+/// A measurement, its terms, and by what share of itself it may be off.
 pub(super) struct Observed {
     pub terms: Terms,
     pub measured: f64,
+    pub noise: f64,
 }
 
 /// What the unknowns are, and how sure that is.
@@ -30,9 +31,15 @@ pub(super) struct Blend {
 }
 
 impl Blend {
+    /// What measurements tell; none where there are none. What is asked about will be off by the share `noise`.
+    pub fn of(deviations: Terms, noise: f64, observed: &[Observed]) -> Option<Self> {
+        let before = Blend::before(deviations, observed.first()?, noise);
+        Some(observed.iter().fold(before, Blend::with))
+    }
+
     /// What is believed before anything was measured: `deviations` of the factors, and of each part of the rest as shares of `whole`, a
-    /// measurement with these terms. Measurements will be off by the share `noise`.
-    pub fn before(deviations: Terms, whole: &Observed, noise: f64) -> Self {
+    /// measurement with these terms.
+    fn before(deviations: Terms, whole: &Observed, noise: f64) -> Self {
         let (mut mean, mut covariance) = ([0.0; UNKNOWNS], [[0.0; UNKNOWNS]; UNKNOWNS]);
         for unknown in 0..UNKNOWNS {
             let amount = whole.terms[unknown];
@@ -44,9 +51,9 @@ impl Blend {
     }
 
     /// With one measurement more: it is a number, so that no matrix has to be inverted (Kalman's update).
-    pub fn with(mut self, observed: &Observed) -> Self {
+    fn with(mut self, observed: &Observed) -> Self {
         let gain: Terms = std::array::from_fn(|row| dot(&self.covariance[row], &observed.terms));
-        let spread = dot(&gain, &observed.terms) + (self.noise * observed.measured).powi(2);
+        let spread = dot(&gain, &observed.terms) + (observed.noise * observed.measured).powi(2);
         let off = observed.measured - dot(&self.mean, &observed.terms);
         for row in 0..UNKNOWNS {
             self.mean[row] += gain[row] / spread * off;
@@ -81,20 +88,18 @@ mod tests {
     fn seconds(images: f64, pixels: f64) -> Observed {
         let [dense, boxes] = [0.2 + 0.3 * images * pixels / 1e5, 0.25 * images];
         let terms = [dense, boxes, 1.0, images, 512.0 * images, images * pixels];
-        Observed { terms, measured: 1.3 * dense + 2.0 * boxes + 0.05 + 0.02 * images }
+        Observed { terms, measured: 1.3 * dense + 2.0 * boxes + 0.05 + 0.02 * images, noise: 0.04 }
     }
 
     /// The backbone's own time, which is most of what runs on whole images.
     fn trunk(images: f64, pixels: f64) -> Observed {
         let dense = 0.8 * seconds(images, pixels).terms[0];
-        Observed { terms: [dense, 0.0, 0.0, 0.0, 0.0, 0.0], measured: 1.3 * dense }
+        Observed { terms: [dense, 0.0, 0.0, 0.0, 0.0, 0.0], measured: 1.3 * dense, noise: 0.04 }
     }
 
     fn fitted(loads: &[(f64, f64)]) -> Blend {
-        let first = seconds(loads[0].0, loads[0].1);
-        loads.iter().fold(Blend::before(BELIEFS, &first, 0.04), |blend, &(images, pixels)| {
-            blend.with(&seconds(images, pixels)).with(&trunk(images, pixels))
-        })
+        let both = |&(images, pixels): &(f64, f64)| [seconds(images, pixels), trunk(images, pixels)];
+        Blend::of(BELIEFS, 0.04, &loads.iter().flat_map(both).collect::<Vec<Observed>>()).unwrap()
     }
 
     #[test]
@@ -121,6 +126,19 @@ mod tests {
             told.high - told.low
         };
         assert!(width(&fitted(&[(1.0, 1e5)])) > 1.2 * width(&fitted(&[(1.0, 1e5), (4.0, 1e5)])));
+    }
+
+    #[test]
+    fn what_was_disturbed_is_believed_less() {
+        let disturbed = |noise| {
+            let slow = seconds(2.0, 1e5);
+            let slow = Observed { measured: 1.4 * slow.measured, noise, ..slow };
+            let blend = Blend::of(BELIEFS, 0.04, &[seconds(1.0, 1e5), slow]).unwrap();
+            blend.at(&seconds(4.0, 1e5).terms)
+        };
+        let (believed, doubted) = (disturbed(0.04), disturbed(0.2));
+        assert!(doubted.value < believed.value, "{doubted:?}, {believed:?}");
+        assert!(doubted.high - doubted.low > believed.high - believed.low, "{doubted:?}, {believed:?}");
     }
 
     #[test]

@@ -2,35 +2,23 @@
 
 use super::super::Detection;
 use super::super::tables::words;
-use super::{Answer, Estimate, Foretold, busy};
-use crate::frame::{Context, Summary};
+use super::{Answer, Estimate, Foretold};
 use crate::report::{Cell, Column, Table, significant};
 use crate::units::{Bytes, Milliseconds, Percent, counted};
-use serde_json::json;
 
-pub(super) fn summary(asked: &Detection, answer: &Answer, context: &Context) -> Summary {
-    let Answer { foretold, rows, images, device } = answer;
-    let table = table(foretold, asked, *images);
-    let sentences: Vec<String> = foretold.iter().map(sentence).collect();
-    let rests = format!(
-        "from the fingerprint of {device} and {} of this detector, less those of the batch and size that is predicted; a step is told without its \
+/// What is told of each setting.
+pub(super) fn sentences(answer: &Answer) -> String {
+    answer.foretold.iter().map(sentence).collect::<Vec<String>>().join("\n")
+}
+
+/// What it rests on.
+pub(super) fn rests(answer: &Answer) -> String {
+    format!(
+        "from the fingerprint of {} and {} of this detector, less those of the batch and size that is predicted; a step is told without its \
          waiting for data; intervals hold nine of ten where steps differ by chance and graphs cost what the fingerprint says",
-        counted(*rows, "measured setting")
-    );
-    Summary {
-        answer: sentences.join("\n"),
-        headline: rests,
-        json: json!({
-            "network": asked.task.network,
-            "size": asked.task.size,
-            "device": device,
-            "rows": rows,
-            "settings": table.to_json(),
-            "warnings": context.warnings(),
-        }),
-        tables: vec![table],
-        ..Summary::default()
-    }
+        answer.device,
+        counted(answer.rows, "measured setting")
+    )
 }
 
 fn sentence(one: &Foretold) -> String {
@@ -51,7 +39,8 @@ fn range(memory: Estimate) -> String {
     format!("{value} ({low} to {high})")
 }
 
-fn table(foretold: &[Foretold], asked: &Detection, images: u64) -> Table {
+/// One line a setting.
+pub(super) fn table(answer: &Answer, asked: &Detection) -> Table {
     let columns = [
         Column::number("batch", "batch"),
         Column::number("num_workers", "workers"),
@@ -70,14 +59,13 @@ fn table(foretold: &[Foretold], asked: &Detection, images: u64) -> Table {
         Column::number("used_off_percent", "off"),
     ];
     let mut table = Table::new("Predicted", columns);
-    for one in foretold {
+    for one in &answer.foretold {
         let whole = one.step.value + one.waiting.unwrap_or_default();
-        let steps = (images / one.setting.batch) as f64;
+        let steps = (answer.images / one.setting.batch) as f64;
         let milliseconds = |seconds: f64| Cell::from(Milliseconds(1e3 * seconds));
         let bytes = |of: &dyn Fn(Estimate) -> f64| Cell::from(one.memory.map(|memory| Bytes(of(memory) as u64)));
         let off = |predicted: f64, measured: f64| Percent(100.0 * (predicted / measured - 1.0));
-        let known = one.measured.as_deref();
-        let used = known.map(|measured| measured.memory.used);
+        let (step, used) = one.measured.unzip();
         table.row([
             one.setting.batch.into(),
             one.setting.num_workers.into(),
@@ -90,8 +78,8 @@ fn table(foretold: &[Foretold], asked: &Detection, images: u64) -> Table {
             bytes(&|memory| memory.value),
             bytes(&|memory| memory.low),
             bytes(&|memory| memory.high),
-            known.map_or(Cell::Missing, |measured| milliseconds(busy(measured))),
-            known.map(|measured| off(one.step.value, busy(measured))).into(),
+            step.map_or(Cell::Missing, milliseconds),
+            step.map(|measured| off(one.step.value, measured)).into(),
             used.map(Bytes).into(),
             one.memory.zip(used).map(|(memory, used)| off(memory.value, used as f64)).into(),
         ]);
