@@ -42,7 +42,7 @@ class Profiler(object):
 
         with self.quietly():
             # PyTorch 1.8 has no start() and stop().
-            self.profiler = torch.profiler.profile(with_stack=self.stacks and has_kineto()).__enter__()
+            self.profiler = torch.profiler.profile(with_stack=self.stacks and tells_calls()).__enter__()
         if self.stacks and not has_kineto():
             self.calls.start()
 
@@ -112,3 +112,11 @@ def has_kineto():
     import torch
 
     return bool(torch.autograd.kineto_available())
+
+
+def tells_calls():
+    """Whether the profiler tells of calls of Python: before 1.12 Kineto has them stand beside operators, where nobody reads them, which fills
+    gigabytes (1.8) or ends the process (1.11 in Python 3.10)."""
+    import torch
+
+    return has_kineto() and tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (1, 12)
