@@ -560,7 +560,7 @@ class Training(object):
         with self.cast():
             loss = self.loss(images, targets)
         timer.end("forward")
-        self.optimizer.zero_grad(set_to_none=True)  # PyTorch's own way since 2.0, in older ones too
+        self.optimizer.zero_grad()  # as this PyTorch does where nobody says: before 2.0 gradients stay and are filled with zeros
         (self.scaler.scale(loss) if self.scaler else loss).backward()
         self.trunk.leave()
         timer.end("backward")

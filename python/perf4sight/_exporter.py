@@ -15,6 +15,7 @@ from ._errors import Error, NetworkError
 
 # ONNX's layer normalisation is an operator since 17, which PyTorch 1.13 is the first to write and every later one still does.
 OPSET = 17
+OLDEST = (1, 13)
 # Where PyTorch has kept the one step of its exporter that needs the package onnx: to add functions of ONNX Script, which no network here has.
 ADDS_FUNCTIONS = ("torch.onnx._internal.torchscript_exporter.onnx_proto_utils", "torch.onnx._internal.onnx_proto_utils", "torch.onnx.utils")
 
@@ -27,6 +28,8 @@ def export(module: Any, names: Tuple[str, ...], tensors: Tuple[Any, ...], weight
     """
     import torch
 
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST:
+        raise Error("networks are read with PyTorch 1.13 or newer, not %s" % torch.__version__)
     with warnings.catch_warnings(record=True) as heard, unheard(), _without_onnx(), _symbols.known(OPSET):
         warnings.simplefilter("always")
         onnx = _exported(module, names, tensors, weights, torch)

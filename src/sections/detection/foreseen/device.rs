@@ -30,7 +30,8 @@ impl Device {
         let fingerprints = Fingerprints::load(folder, Stage::Training)?;
         let step = Step {
             optimizer: task.optimizer,
-            zero_grad: ZeroGrad::Free,
+            // The gradients of the step before lie there until the loss is known.
+            zero_grad: ZeroGrad::Keep,
             precision: task.precision,
             trainable: Trainable::parse(&graphs.trainable)?,
             loss: Loss::MeanSquaredError,
