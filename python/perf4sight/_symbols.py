@@ -2,7 +2,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator
+from typing import Any, Iterator, Protocol
+
+
+class _Graph(Protocol):
+    """What PyTorch gives to add operators to. PyTorch 1.13 asks whether it is a class, which `Any` is from Python 3.11 on."""
+
+    def op(self, operator: str, *inputs: Any, **attributes: Any) -> Any: ...
 
 
 @contextlib.contextmanager
@@ -36,7 +42,7 @@ def _number(node: Any) -> "int | None":
     return int(node.t("value").item()) if node.kindOf("value") == "t" else int(node.i("value"))
 
 
-def _adaptive_pool(graph: Any, image: Any, size: Any) -> Any:
+def _adaptive_pool(graph: _Graph, image: Any, size: Any) -> Any:
     """Windows of any size, which may overlap; ONNX has only the one over everything."""
     sizes = _numbers(size)
     shape = image.type().varyingSizes()
@@ -47,7 +53,7 @@ def _adaptive_pool(graph: Any, image: Any, size: Any) -> Any:
     return pooled.setType(image.type().with_sizes([*shape[:-2], *sizes]))
 
 
-def _rms_norm(graph: Any, features: Any, axes: Any, weight: Any, epsilon: Any) -> Any:
+def _rms_norm(graph: _Graph, features: Any, axes: Any, weight: Any, epsilon: Any) -> Any:
     """ONNX has it since operator set 23."""
     inputs = [features] if weight.node().mustBeNone() else [features, weight]
     return graph.op("RMSNormalization", *inputs, axis_i=-len(_numbers(axes))).setType(features.type())

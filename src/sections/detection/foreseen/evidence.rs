@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What measured steps are off by chance, and the graphs' times between batch sizes: a share.
 pub(super) const NOISE: f64 = 0.05;
-/// The same of disturbed ones: beside busy neighbours nine of ten steps lay within a third of their mean (docs/detection.md).
+/// The same of disturbed ones: beside busy neighbours single steps lay up to 36 % from their mean (docs/detection.md).
 const DISTURBED: f64 = 0.2;
 
 /// A setting whose steps ran.

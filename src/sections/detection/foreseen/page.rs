@@ -16,7 +16,8 @@ pub(super) fn of(
     let mut page = Page::new(format!("Training {}", asked.task.network), format!("Predicted for {}", told.device));
     let verdicts = answer.lines().map(|line| Block::Verdict(Tone::Caution, sentence(line)));
     page.chapter("Answer", verdicts.chain([Block::Table(table.clone())]));
-    page.chapter("Over batch sizes", [Block::Chart(steps(&told.foretold)), Block::Chart(memory(&told.foretold))]);
+    let charts = [Some(steps(&told.foretold)), memory(&told.foretold)];
+    page.chapter("Over batch sizes", charts.into_iter().flatten().map(Block::Chart));
     page.chapter(
         "What it rests on",
         [Block::List([rests].into_iter().chain(warnings.iter().map(String::as_str)).map(sentence).collect())],
@@ -31,11 +32,14 @@ fn steps(foretold: &[Foretold]) -> Chart {
     Chart::new("A step without waiting for data", "Predicted, with intervals that hold nine of ten.", plot)
 }
 
-fn memory(foretold: &[Foretold]) -> Chart {
+/// None without a fingerprint of memory.
+fn memory(foretold: &[Foretold]) -> Option<Chart> {
+    foretold.iter().find(|one| one.memory.is_some())?;
     let mib = Bytes::from_mib(1.0).0 as f64;
     let measured = |one: &Foretold| one.measured.map(|(_, used)| used as f64);
     let plot = over_batches("MiB", foretold, |one| one.memory, measured, mib);
-    Chart::new("Memory above what the process holds before", "Of the largest batch that the data may give.", plot)
+    let caption = "Of the largest batch that the data may give.";
+    Some(Chart::new("Memory above what the process holds before", caption, plot))
 }
 
 /// Two lines: what was predicted, and what was measured where it was.
