@@ -683,11 +683,11 @@ def graphs(request):
     network, data = detector(dict(request, size=None)).train(), Pets(request["data"], request["boxes"])
     if not (hasattr(network, "backbone") and Resizing.of(network) and (hasattr(network, "rpn") or hasattr(network, "head"))):
         raise Refused("%s has no transform, backbone and head as torchvision's detectors have" % request["network"])
-    draws, asked = random.Random(request["seed"]), []
+    asked = []
     for of in request["asked"]:
         resize(network, request["network"], of["size"])
         sizes = Sizes(Resizing.of(network), data)
-        typical, area = sizes.typical(of["batch"], draws)
+        typical, area = sizes.typical(of["batch"], random.Random(request["seed"]))  # the same for the same batch
         asked.append({"typical": typical, "area": area, "largest": sizes.largest(of["batch"])[1]})
     shapes = {tuple(shape) for shape in request["shapes"]} | {tuple(one[key]) for one in asked for key in ("typical", "largest")}
     dense, trunk, heads = Dense(network, headed=True), Dense(network, headed=False), getattr(network, "roi_heads", None)
