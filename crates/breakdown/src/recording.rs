@@ -47,6 +47,9 @@ pub struct Recording {
     pub iterations_are: String,
     /// Whether the trace has more than operators.
     pub kineto: bool,
+    /// Whether it has calls of Python; the first recordings lack it.
+    #[serde(default)]
+    pub calls: Option<bool>,
     /// How long iterations took.
     #[serde(flatten)]
     pub wall: Times,

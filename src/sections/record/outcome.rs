@@ -97,6 +97,12 @@ impl Outcome<'_> {
                 one.rank
             )
         });
+        let mute = self.recordings.iter().filter(|one| self.asked.stacks && one.calls == Some(false)).map(|one| {
+            format!(
+                "rank {}: the profiler of this PyTorch tells no calls of Python, which those of 1.12 and newer do: the share of Python stays unknown",
+                one.rank
+            )
+        });
         let unsure = self.recordings.iter().flat_map(unsure);
         let own = self.told.iter().filter(|told| told.own_profiler > 0);
         let own = own.map(|told| {
@@ -111,6 +117,7 @@ impl Outcome<'_> {
             .chain(limited)
             .chain(short)
             .chain(poor)
+            .chain(mute)
             .chain(unsure)
             .collect()
     }

@@ -6,7 +6,7 @@ import sys
 import threading
 
 from perf4sight_recorder import account, late, marks, pace, trace
-from perf4sight_recorder.profiler import Profiler, has_kineto
+from perf4sight_recorder.profiler import Profiler, has_kineto, tells_calls
 from perf4sight_recorder.recording import Recording
 
 OTHERS = 30.0
@@ -168,6 +168,8 @@ class Recorder(object):
         words.update(self.recording.times, processor=self.recording.worked, faults=self.recording.faults)
         words.update(format=account.FORMAT, trace=name + ".json.gz", rank=rank, ranks=self.ranks)
         words.update(account.software(), kineto=has_kineto(), ended=ended, stacks=self.told.settings["stacks"])
+        # Without Kineto they are heard beside the profiler.
+        words.update(calls=self.told.settings["stacks"] and (tells_calls() or not has_kineto()))
         words.update(threads=torch.get_num_threads())
         words.update(asked=self.told.settings["iterations"], warm_up=self.told.settings["warm_up"])
         trace.write(self.profiler.pieces, self.told.path(words["trace"]), self.told.folder(words["trace"]))
