@@ -618,15 +618,15 @@ def traced(training, path, steps):
     """A trace of some more steps, as torch.profiler writes it."""
     from torch import profiler
     kinds = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * (training.device.type == "cuda")
-    if torch.__version__.startswith("1.8."):
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if version < (1, 9):
         # It looks in a list for each of the calls that repeat another, which takes minutes; what is written holds them all anyway.
         torch.autograd.profiler.EventList._remove_dup_nodes = lambda events: None
     training.whole += 1 + steps
     # While the first of these steps runs, the profiler starts; it is not kept.
     # With the calls of Python, without which nobody knows what waits for it. Before 1.12 they stand beside each operation only, fill gigabytes
     # (1.8) or end the process (1.11 in Python 3.10).
-    stacks = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (1, 12)
-    with profiler.profile(activities=kinds, with_stack=stacks, schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
+    with profiler.profile(activities=kinds, with_stack=version >= (1, 12), schedule=profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
                           on_trace_ready=lambda profile: profile.export_chrome_trace(path)) as profile:
         for _ in range(1 + steps):
             training.step()

@@ -37,24 +37,25 @@ pub(super) fn gather(asked: &Detection, trainer: &Trainer, context: &mut Context
     let otherwise = other
         .map_or(String::new(), |other| format!(": what lies here was measured with {}", differences(&other, &wanted)));
     let alike = kept.into_iter().filter(|row| comparable(&row.circumstances, &row.task) == wanted);
-    let (doubtful, sound): (Vec<_>, Vec<_>) =
-        alike.filter_map(measured).partition(|(_, measured)| timing::doubt(&measured.losses).is_some());
-    let left_out = doubtful.iter().map(|(task, measured)| {
-        let doubt = timing::doubt(&measured.losses).unwrap_or_default();
-        format!("{}: {doubt}; predictions do not rest on it", words(task))
-    });
-    left_out.for_each(|words| context.warn(words));
-    if sound.is_empty() {
-        let nothing = match doubtful.is_empty() {
-            true => format!("nothing was measured here of this detector as it is asked now{otherwise}"),
-            false => "no training that learns was measured here of this detector as it is asked now".to_owned(),
+    let (mut evidence, mut doubtful) = (Vec::new(), false);
+    for (task, measured) in alike.filter_map(measured) {
+        if let Some(doubt) = timing::doubt(&measured.losses) {
+            context.warn(format!("{}: {doubt}; predictions do not rest on it", words(&task)));
+            doubtful = true;
+        } else {
+            evidence.push(Evidence { disturbance: timing::disturbance(&measured), task, measured });
+        }
+    }
+    if evidence.is_empty() {
+        let nothing = match doubtful {
+            true => "no training that learns was measured here of this detector as it is asked now".to_owned(),
+            false => format!("nothing was measured here of this detector as it is asked now{otherwise}"),
         };
         return Err(Error::input(nothing)
             .file(&asked.out)
             .expected("a few measured steps, such as those of batch sizes 1 and 2")
             .help("run the same command without predict, with small batches (batch_size)"));
     }
-    let evidence: Vec<Evidence> = sound.into_iter().map(Evidence::of).collect();
     evidence.iter().filter_map(Evidence::warning).for_each(|words| context.warn(words));
     Ok(evidence)
 }
@@ -113,10 +114,6 @@ fn differences(
 }
 
 impl Evidence {
-    fn of((task, measured): (DetectionTask, Measured)) -> Self {
-        Evidence { disturbance: timing::disturbance(&measured), task, measured }
-    }
-
     /// What is said of it where it is believed less.
     fn warning(&self) -> Option<String> {
         let disturbance = self.disturbance.as_ref()?;
