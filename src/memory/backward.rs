@@ -40,15 +40,14 @@ impl Taking<'_> {
 
     /// What some nodes have given of a weight's gradient is all of it where no gradient reached the others.
     fn end_sums(&mut self) {
-        for (of_node, given) in self.gradients.iter_mut().zip(&mut self.given) {
-            for (gradient, given) in of_node.iter_mut().zip(given).filter(|(_, given)| given.times > 0) {
-                let Given { sum, .. } = std::mem::take(given);
-                match (sum, &gradient) {
-                    (Some(sum), Some(_)) => self.recorder.release(sum),
-                    (sum, _) => *gradient = sum,
-                }
-            }
-        }
+        let sums = std::mem::take(&mut self.given).into_values();
+        sums.for_each(|Given { sum, .. }| self.settle(sum));
+    }
+
+    /// The gradient of a weight is whole: the first one stays, later ones are added to it (torch/csrc/autograd/functions/accumulate_grad.h).
+    fn settle(&mut self, gradient: TensorId) {
+        self.recorder.settle(gradient);
+        self.gradients.push(gradient);
     }
 
     fn gradient(&mut self, amount: Amount, node: NodeId) -> TensorId {
@@ -158,25 +157,18 @@ impl Taking<'_> {
         self.recorder.release(gradient);
     }
 
-    /// The first gradient of a weight stays, later ones are added to it (torch/csrc/autograd/functions/accumulate_grad.h). Those of a weight
-    /// that several nodes share are summed until the last of them has given its own (torch/csrc/autograd/input_buffer.cpp).
+    /// One node's gradient of a weight. Those of a weight that several nodes share are summed until the last of them has given its own
+    /// (torch/csrc/autograd/input_buffer.cpp).
     fn accumulate(&mut self, owner: NodeId, index: usize, gradient: TensorId) {
-        let users = self.plan.users[owner.index()][index];
-        let given = &mut self.given[owner.index()][index];
-        given.times += 1;
-        let gradient = match given.sum.take() {
-            Some(first) => self.summed(owner, index, [first, gradient]),
-            None => gradient,
+        let place = (owner, index);
+        let (times, sum) = match self.given.remove(&place) {
+            Some(Given { times, sum }) => (times + 1, self.summed(owner, index, [sum, gradient])),
+            None => (1, gradient),
         };
-        let given = &mut self.given[owner.index()][index];
-        if given.times < users {
-            given.sum = Some(gradient);
-            return;
-        }
-        given.times = 0;
-        match &mut self.gradients[owner.index()][index] {
-            Some(_) => self.recorder.release(gradient),
-            none => *none = Some(gradient),
+        if times < self.plan.users[owner.index()][index] {
+            self.given.insert(place, Given { times, sum });
+        } else {
+            self.settle(sum);
         }
     }
 

@@ -66,11 +66,13 @@ impl Simulation<'_> {
     }
 
     fn legs(&self, schedule: &Schedule, batch: u64, part: Part) -> Vec<Leg> {
-        let mut tally = Tally { tensors: &schedule.tensors, batch, bytes: [0; Role::ALL.len()] };
+        let tensors = schedule.tensors().map(|tensor| (tensor.role as usize, tensor.amount.bytes(batch))).collect();
+        let mut tally = Tally { tensors, bytes: [0; Role::ALL.len()] };
         for earlier in Part::ALL.into_iter().filter(|earlier| *earlier < part) {
-            schedule.events(earlier).iter().for_each(|event| tally.count(*event));
+            schedule.events(earlier).for_each(|event| tally.count(event));
         }
-        let (events, marks) = (schedule.events(part), schedule.marks(part));
+        let (events, marks): (Vec<Event>, Vec<Mark>) =
+            (schedule.events(part).collect(), schedule.marks(part).collect());
         let mut begin = 0;
         let leg = |(index, mark): (usize, &Mark)| {
             let end = marks.get(index + 1).map_or(events.len(), |next| next.event);
@@ -100,30 +102,25 @@ impl Simulation<'_> {
 }
 
 /// What is alive, by role.
-struct Tally<'a> {
-    tensors: &'a [Tensor],
-    batch: u64,
+struct Tally {
+    /// Of each tensor its role, and how large it is.
+    tensors: Vec<(usize, u64)>,
     bytes: [u64; Role::ALL.len()],
 }
 
-impl Tally<'_> {
+impl Tally {
     fn count(&mut self, event: Event) {
         match event {
             Event::Allocate(tensor) => {
-                let (place, bytes) = self.of(tensor as usize);
+                let (place, bytes) = self.tensors[tensor as usize];
                 self.bytes[place] = self.bytes[place].saturating_add(bytes);
             }
             Event::Free(tensor) => {
-                let (place, bytes) = self.of(tensor as usize);
+                let (place, bytes) = self.tensors[tensor as usize];
                 self.bytes[place] = self.bytes[place].saturating_sub(bytes);
             }
-            Event::BackwardDone => {}
+            Event::Settle(_) | Event::BackwardDone => {}
         }
-    }
-
-    fn of(&self, tensor: usize) -> (usize, u64) {
-        let tensor = &self.tensors[tensor];
-        (tensor.role as usize, tensor.amount.bytes(self.batch))
     }
 }
 

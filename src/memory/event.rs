@@ -60,6 +60,8 @@ pub(super) type TensorId = u32;
 pub(super) enum Event {
     Allocate(TensorId),
     Free(TensorId),
+    /// The gradient of a weight is whole: it stays, or is added to one that lies there from a pass before, and goes.
+    Settle(TensorId),
     /// Backward is done, the optimizer's turn: here the published profiler reads its counters once more.
     BackwardDone,
 }

@@ -37,8 +37,8 @@ pub(super) struct Grounds<'a> {
     platform: &'a Platform,
     trainings: Trainings<'a>,
     known: Remembered<(Step, u64), Ground<'a>>,
-    /// By the number of samples, and whether they begin with gradients.
-    passes: Remembered<(Step, u64, bool), Pass>,
+    /// By the number of samples.
+    passes: Remembered<(Step, u64), Pass>,
 }
 
 impl<'a> Grounds<'a> {
@@ -59,12 +59,12 @@ impl<'a> Grounds<'a> {
         self.known.of((ruling, batch), ground)
     }
 
-    /// A pass of a step for as many samples as `batch`, or more; `begun` says whether it begins with gradients.
-    pub fn pass(&self, plan: &Plan, batch: u64, begun: bool) -> Arc<Pass> {
+    /// A pass of a step for as many samples as `batch`, or more.
+    pub fn pass(&self, plan: &Plan, batch: u64) -> Arc<Pass> {
         // What becomes of gradients and weights is no part of it; that there are several shows in each.
         let Step { accumulate, checkpoint, loss, .. } = plan.step;
         let step = Step { accumulate: accumulate.min(SEVERAL_PASSES), checkpoint, loss, ..ruling(plan.step) };
-        self.passes.of((step, batch, begun), || Pass::new(plan, begun))
+        self.passes.of((step, batch), || Pass::new(plan))
     }
 
     /// The nodes behind which a step cuts the network.

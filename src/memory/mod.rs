@@ -23,6 +23,7 @@ mod peak;
 mod plan;
 mod product;
 mod recorder;
+mod recording;
 mod replay;
 mod rule;
 mod rules;
@@ -115,6 +116,6 @@ impl<'a> Simulation<'a> {
         let &Simulation { platform, step, ref grounds, .. } = self;
         let (ground, cuts) = (grounds.of(step, batch), grounds.cuts(step.checkpoint));
         let plan = Plan::new(&ground, step, platform, &cuts);
-        Schedule::new(&plan, |begun| grounds.pass(&plan, batch, begun))
+        Schedule::new(&plan, &grounds.pass(&plan, batch))
     }
 }

@@ -69,20 +69,26 @@ impl Alive {
 impl Simulation<'_> {
     /// The peaks at a batch size.
     pub fn peak(&self, batch: u64) -> Peak {
-        let (schedule, samples) = self.schedule(batch);
-        Peak::of(replay(schedule, self.platform, samples).reported)
+        match self.platform.allocator {
+            Allocator::Direct => self.at_least(batch),
+            Allocator::Caching(_) => {
+                let (schedule, samples) = self.schedule(batch);
+                Peak::of(replay(schedule, self.platform, samples).reported)
+            }
+        }
     }
 
     /// The peaks at a batch size at least, where these are found faster than the peaks themselves.
     pub fn peak_at_least(&self, batch: u64) -> Option<Peak> {
         match self.platform.allocator {
-            // Its replay only sums up.
             Allocator::Direct => None,
-            Allocator::Caching(sizes) => {
-                let (schedule, samples) = self.schedule(batch);
-                Some(Peak::of(at_least(schedule, sizes, self.platform.readings, samples)))
-            }
+            Allocator::Caching(_) => Some(self.at_least(batch)),
         }
+    }
+
+    fn at_least(&self, batch: u64) -> Peak {
+        let (schedule, samples) = self.schedule(batch);
+        Peak::of(at_least(schedule, self.platform, samples))
     }
 
     /// What is alive at the peak.
@@ -120,17 +126,16 @@ impl Simulation<'_> {
 
 /// The tensors alive right after an event.
 pub(super) fn tensors_at(schedule: &Schedule, moment: Moment) -> Vec<&Tensor> {
-    let mut alive = vec![false; schedule.tensors.len()];
+    let mut alive = vec![false; schedule.count()];
     for part in Part::ALL.into_iter().filter(|part| *part <= moment.part) {
-        let events = schedule.events(part);
-        let until = if part == moment.part { moment.event + 1 } else { events.len() };
-        for event in &events[..until] {
-            match *event {
+        let until = if part == moment.part { moment.event + 1 } else { usize::MAX };
+        for event in schedule.events(part).take(until) {
+            match event {
                 Event::Allocate(tensor) => alive[tensor as usize] = true,
                 Event::Free(tensor) => alive[tensor as usize] = false,
-                Event::BackwardDone => {}
+                Event::Settle(_) | Event::BackwardDone => {}
             }
         }
     }
-    schedule.tensors.iter().zip(alive).filter_map(|(tensor, alive)| alive.then_some(tensor)).collect()
+    schedule.tensors().zip(alive).filter_map(|(tensor, alive)| alive.then_some(tensor)).collect()
 }

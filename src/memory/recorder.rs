@@ -2,32 +2,37 @@
 
 use super::amount::Amount;
 use super::event::{Event, Mark, Phase, Role, Tensor, TensorId};
+use super::recording::{Recording, Stretch};
 use crate::network::NodeId;
 
-/// The tensors so far, how many hold each, and what happened and was done since that was last taken.
-#[derive(Debug, Default)]
+/// How many hold each tensor so far, and what happened and was done since that was last taken.
+#[derive(Debug)]
 pub(super) struct Recorder {
-    pub tensors: Vec<Tensor>,
-    pub events: Vec<Event>,
-    pub marks: Vec<Mark>,
-    pub holders: Vec<u32>,
+    now: Recording,
+    holders: Vec<u32>,
 }
 
 impl Recorder {
-    /// A new tensor with one holder.
-    pub fn allocate(&mut self, amount: Amount, role: Role, node: NodeId) -> TensorId {
-        let id = self.tensors.len() as TensorId;
-        self.tensors.push(Tensor { amount, role, node });
-        self.holders.push(1);
-        self.events.push(Event::Allocate(id));
-        id
+    /// With room for so many tensors: growing step by step would move what is there each time.
+    pub fn expecting(tensors: usize) -> Self {
+        let mut now = Recording::behind(0);
+        now.tensors.reserve(tensors);
+        now.events.reserve(2 * tensors);
+        Recorder { now, holders: Vec::with_capacity(tensors) }
     }
 
-    /// Makes room for so many tensors and events more: growing step by step would move what is there each time.
-    pub fn expect(&mut self, tensors: usize, events: usize) {
-        self.tensors.reserve_exact(tensors);
-        self.holders.reserve_exact(tensors);
-        self.events.reserve_exact(events);
+    /// How many hold each tensor so far.
+    pub fn holders(&self) -> &[u32] {
+        &self.holders
+    }
+
+    /// A new tensor with one holder.
+    pub fn allocate(&mut self, amount: Amount, role: Role, node: NodeId) -> TensorId {
+        let id = self.holders.len() as TensorId;
+        self.now.tensors.push(Tensor { amount, role, node });
+        self.holders.push(1);
+        self.now.events.push(Event::Allocate(id));
+        id
     }
 
     /// One holder more.
@@ -41,8 +46,13 @@ impl Recorder {
         let holders = &mut self.holders[tensor as usize];
         *holders -= 1;
         if *holders == 0 {
-            self.events.push(Event::Free(tensor));
+            self.now.events.push(Event::Free(tensor));
         }
+    }
+
+    /// The gradient of a weight is whole.
+    pub fn settle(&mut self, gradient: TensorId) {
+        self.now.events.push(Event::Settle(gradient));
     }
 
     /// Whether nobody else holds a tensor.
@@ -52,11 +62,24 @@ impl Recorder {
 
     /// Notes what is done from here on.
     pub fn begin(&mut self, phase: Phase, node: NodeId) {
-        self.marks.push(Mark { event: self.events.len(), phase, node });
+        self.now.marks.push(Mark { event: self.now.events.len(), phase, node });
     }
 
     /// Notes that backward is over.
     pub fn backward_done(&mut self) {
-        self.events.push(Event::BackwardDone);
+        self.now.events.push(Event::BackwardDone);
+    }
+
+    /// What happened since this was last asked.
+    pub fn take(&mut self) -> Recording {
+        std::mem::replace(&mut self.now, Recording::behind(self.holders.len()))
+    }
+
+    /// What happened elsewhere happens here: tensors of its own are held by so many, those of before by so many more. Nothing is left to be taken.
+    pub fn play(&mut self, stretch: &Stretch, holders: &[u32], held: &[(TensorId, u32)]) {
+        debug_assert!(self.now.events.is_empty() && stretch.begin == self.holders.len());
+        self.holders.extend_from_slice(holders);
+        held.iter().for_each(|(id, more)| self.holders[*id as usize] += more);
+        self.now.before = self.holders.len();
     }
 }

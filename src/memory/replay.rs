@@ -2,8 +2,9 @@
 
 use super::allocator::{Allocate, Block, Caching, Counters, Direct, Rounded};
 use super::event::Event;
+use super::recording::Stretch;
 use super::schedule::{Part, Schedule};
-use crate::platform::{Allocator, CachingSizes, Platform, Readings};
+use crate::platform::{Allocator, Platform, Readings};
 
 /// What one batch size came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,15 +39,19 @@ pub(super) fn replay(schedule: &Schedule, platform: &Platform, batch: u64) -> Ou
     }
 }
 
-/// The peaks that a replay on a caching allocator reports at least: it cannot take less than what lies there.
-pub(super) fn at_least(schedule: &Schedule, sizes: CachingSizes, readings: Readings, batch: u64) -> Peaks {
-    Replay::new(schedule, batch, Rounded::new(sizes.round)).run(readings).reported
+/// The peaks that a replay reports at least: no allocator takes less than what lies there, and one that caches nothing takes no more.
+pub(super) fn at_least(schedule: &Schedule, platform: &Platform, batch: u64) -> Peaks {
+    let round = match platform.allocator {
+        Allocator::Direct => 1,
+        Allocator::Caching(sizes) => sizes.round,
+    };
+    Replay::new(schedule, batch, Rounded::new(round)).run(platform.readings).reported
 }
 
 struct Replay<'a, A> {
     schedule: &'a Schedule,
     allocator: A,
-    bytes: Vec<u64>,
+    batch: u64,
     blocks: Vec<Block>,
     moment: Moment,
     most: u64,
@@ -56,10 +61,9 @@ struct Replay<'a, A> {
 
 impl<'a, A: Allocate> Replay<'a, A> {
     fn new(schedule: &'a Schedule, batch: u64, allocator: A) -> Self {
-        let bytes: Vec<u64> = schedule.tensors.iter().map(|tensor| tensor.amount.bytes(batch)).collect();
-        let blocks = vec![0; bytes.len()];
+        let blocks = vec![0; schedule.count()];
         let moment = Moment { part: Part::Setup, event: 0 };
-        Replay { schedule, allocator, bytes, blocks, moment, most: 0, at_backward: Peaks::default() }
+        Replay { schedule, allocator, batch, blocks, moment, most: 0, at_backward: Peaks::default() }
     }
 
     fn run(mut self, readings: Readings) -> Outcome {
@@ -92,18 +96,32 @@ impl<'a, A: Allocate> Replay<'a, A> {
     }
 
     fn play(&mut self, part: Part) {
-        for (index, event) in self.schedule.events(part).iter().enumerate() {
-            match *event {
+        let schedule = self.schedule;
+        let mut begin = 0;
+        for stretch in schedule.stretches(part) {
+            if !self.allocator.leap(stretch, self.batch) {
+                self.walk(stretch, Moment { part, event: begin });
+            }
+            begin += stretch.recording.events.len();
+        }
+    }
+
+    /// One event after the other, the first of which is that of a moment.
+    fn walk(&mut self, stretch: &Stretch, begin: Moment) {
+        let (schedule, batch) = (self.schedule, self.batch);
+        let bytes = |tensor| stretch.own(tensor).unwrap_or_else(|| schedule.tensor(tensor)).amount.bytes(batch);
+        for (index, event) in stretch.events().enumerate() {
+            match event {
                 Event::Allocate(tensor) => {
-                    let tensor = tensor as usize;
-                    self.blocks[tensor] = self.allocator.allocate(self.bytes[tensor]);
+                    self.blocks[tensor as usize] = self.allocator.allocate(bytes(tensor));
                     let allocated = self.allocator.counters().allocated;
                     if allocated > self.most {
                         self.most = allocated;
-                        self.moment = Moment { part, event: index };
+                        self.moment = Moment { event: begin.event + index, ..begin };
                     }
                 }
-                Event::Free(tensor) => self.allocator.free(self.blocks[tensor as usize], self.bytes[tensor as usize]),
+                Event::Free(tensor) => self.allocator.free(self.blocks[tensor as usize], bytes(tensor)),
+                Event::Settle(_) => {}
                 Event::BackwardDone => self.at_backward = peaks(self.allocator.counters()),
             }
         }

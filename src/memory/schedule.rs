@@ -1,18 +1,15 @@
 //! The steps of a network as allocations and frees in the order PyTorch makes them, for any batch size.
 
-use super::event::{Event, Mark, Tensor};
+use super::event::{Event, Mark, Tensor, TensorId};
 use super::pass::Pass;
 use super::plan::Plan;
+use super::recording::Stretch;
 use super::steps::Steps;
-use std::sync::Arc;
 
 /// Everything that is allocated and freed, part after part.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Schedule {
-    pub tensors: Vec<Tensor>,
-    pub parts: [Vec<Event>; 3],
-    /// What is done when in each part.
-    marks: [Vec<Mark>; 3],
+    parts: [Vec<Stretch>; 3],
 }
 
 /// The parts of a schedule.
@@ -31,29 +28,53 @@ impl Part {
 }
 
 impl Schedule {
-    /// The schedule of a plan, of whose passes there is one that begins without gradients, and one that begins with them.
-    pub fn new(plan: &Plan, passes: impl Fn(bool) -> Arc<Pass>) -> Self {
-        let mut steps = Steps::new(plan, passes);
-        let (mut parts, mut marks) = (Part::ALL.map(|_| Vec::new()), Part::ALL.map(|_| Vec::new()));
-        for part in Part::ALL {
+    /// The schedule of a plan, whose passes are all as that one.
+    pub fn new(plan: &Plan, pass: &Pass) -> Self {
+        let mut steps = Steps::new(plan, pass);
+        let parts = Part::ALL.map(|part| {
             match part {
                 // It lies there from the beginning.
                 Part::Setup => {}
                 Part::First | Part::Steady => steps.step(),
             }
-            parts[part as usize] = std::mem::take(&mut steps.recorder.events);
-            marks[part as usize] = std::mem::take(&mut steps.recorder.marks);
-        }
-        Schedule { tensors: steps.recorder.tensors, parts, marks }
+            steps.take()
+        });
+        Schedule { parts }
     }
 
-    /// What happens in one part.
-    pub fn events(&self, part: Part) -> &[Event] {
+    /// All tensors, each at the place that events know it by.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.parts.iter().flatten().flat_map(|stretch| &stretch.recording.tensors)
+    }
+
+    /// One of them by its place.
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        let tensor = self.parts.iter().flatten().rev().find_map(|stretch| stretch.own(id));
+        tensor.expect("events know of tensors that came to be in some stretch")
+    }
+
+    /// How many tensors there are.
+    pub fn count(&self) -> usize {
+        self.parts.iter().flatten().map(|stretch| stretch.recording.tensors.len()).sum()
+    }
+
+    /// What one part consists of, in order.
+    pub fn stretches(&self, part: Part) -> &[Stretch] {
         &self.parts[part as usize]
     }
 
+    /// What happens in one part.
+    pub fn events(&self, part: Part) -> impl Iterator<Item = Event> {
+        self.stretches(part).iter().flat_map(Stretch::events)
+    }
+
     /// What is done when in one part, in order.
-    pub fn marks(&self, part: Part) -> &[Mark] {
-        &self.marks[part as usize]
+    pub fn marks(&self, part: Part) -> impl Iterator<Item = Mark> {
+        let mut begin = 0;
+        self.stretches(part).iter().flat_map(move |stretch| {
+            let first = begin;
+            begin += stretch.recording.events.len();
+            stretch.recording.marks.iter().map(move |mark| Mark { event: first + mark.event, ..*mark })
+        })
     }
 }

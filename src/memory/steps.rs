@@ -6,19 +6,19 @@ use super::optimizer::{Update, at_once, is_at_once, one_by_one};
 use super::pass::{Left, Pass, set_up};
 use super::plan::Plan;
 use super::recorder::Recorder;
+use super::recording::Stretch;
 use crate::network::NodeId;
 use crate::workload::ZeroGrad;
 use std::sync::Arc;
 
-/// No update makes more tensors of a weight.
-const MOST_MADE: usize = 4;
-
 /// Steps being taken, and what they leave behind.
-pub(super) struct Steps<'a, Passes> {
+pub(super) struct Steps<'a> {
     plan: &'a Plan<'a>,
-    /// A pass of such a step, by whether another one has left gradients behind.
-    passes: Passes,
-    pub recorder: Recorder,
+    /// What every pass of such a step is.
+    pass: &'a Pass,
+    recorder: Recorder,
+    /// What happened since it was last taken.
+    stretches: Vec<Stretch>,
     /// Gradients of the weights, once there are any.
     gradients: Vec<TensorId>,
     has_state: bool,
@@ -26,20 +26,34 @@ pub(super) struct Steps<'a, Passes> {
     borrowed: Vec<TensorId>,
 }
 
-impl<'a, Passes: Fn(bool) -> Arc<Pass>> Steps<'a, Passes> {
+impl<'a> Steps<'a> {
     /// Nothing but what lies there before the first step.
-    pub fn new(plan: &'a Plan<'a>, passes: Passes) -> Self {
-        Steps { plan, passes, recorder: set_up(plan), gradients: Vec::new(), has_state: false, borrowed: Vec::new() }
+    pub fn new(plan: &'a Plan<'a>, pass: &'a Pass) -> Self {
+        let (recorder, stretches) = (set_up(plan), Vec::new());
+        Steps { plan, pass, recorder, stretches, gradients: Vec::new(), has_state: false, borrowed: Vec::new() }
+    }
+
+    /// What happened since this was last asked.
+    pub fn take(&mut self) -> Vec<Stretch> {
+        self.close();
+        std::mem::take(&mut self.stretches)
+    }
+
+    /// What was recorded so far is a stretch of its own.
+    fn close(&mut self) {
+        let recording = self.recorder.take();
+        if !recording.is_empty() {
+            self.stretches.push(Stretch { begin: recording.before, begun: false, recording: Arc::new(recording) });
+        }
     }
 
     /// One step.
     pub fn step(&mut self) {
         let step = self.plan.step;
         if !step.trains() {
-            (self.passes)(false).play(&mut self.recorder);
+            self.pass();
             return;
         }
-        self.expect();
         if step.zero_grad == ZeroGrad::Free {
             let gradients = std::mem::take(&mut self.gradients);
             self.release(gradients);
@@ -55,22 +69,12 @@ impl<'a, Passes: Fn(bool) -> Arc<Pass>> Steps<'a, Passes> {
         self.release(left);
     }
 
-    /// Makes room for what a step will make.
-    fn expect(&mut self) {
-        let begun = !self.gradients.is_empty() && self.plan.step.zero_grad == ZeroGrad::Keep;
-        let [tensors, events] = (self.passes)(begun).size();
-        let passes = self.plan.step.accumulate.passes().min(2) as usize;
-        let weights: usize = self.plan.rules.iter().map(|rule| rule.weights.len()).sum();
-        // The first step has another one behind it, whose tensors lie behind its own.
-        let steps = if self.has_state { 1 } else { 2 };
-        self.recorder
-            .expect(steps * (passes * tensors + MOST_MADE * weights), passes * events + 2 * MOST_MADE * weights);
-    }
-
     /// One pass; gives what the program holds until the next one.
     fn pass(&mut self) -> Vec<TensorId> {
         let begun = !self.gradients.is_empty();
-        let Left { held, gradients } = (self.passes)(begun).play(&mut self.recorder);
+        self.close();
+        let Left { stretch, held, gradients } = self.pass.play(&mut self.recorder, begun);
+        self.stretches.push(stretch);
         self.gradients.extend(gradients);
         held
     }

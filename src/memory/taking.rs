@@ -8,19 +8,20 @@ use super::recorder::Recorder;
 use super::rule::{Move, Saved};
 use crate::network::{NodeId, Op};
 use crate::workload;
+use std::collections::BTreeMap;
 
 /// A pass being taken: the samples go forward through the network, and gradients back.
 pub(super) struct Taking<'a> {
     pub plan: &'a Plan<'a>,
     pub recorder: Recorder,
-    /// Gradients of each node's weights, once there are any.
-    pub gradients: Vec<Vec<Option<TensorId>>>,
-    /// What backward has so far of the gradients of each node's weights.
-    pub given: Vec<Vec<Given>>,
+    /// Gradients of weights that are whole.
+    pub gradients: Vec<TensorId>,
+    /// What backward has so far of the gradients of weights that are not, each by its node and its place there.
+    pub given: BTreeMap<(NodeId, usize), Given>,
     /// Tensors that a node's result is between steps: the batch, free-standing parameters.
     resident: Vec<Option<TensorId>>,
-    /// Casts of each node's weights that autocast keeps until it ends.
-    cast: Vec<Vec<Option<TensorId>>>,
+    /// Casts of weights that autocast keeps until it ends, each by its node and its place there.
+    cast: BTreeMap<(NodeId, usize), TensorId>,
 }
 
 impl Kept {
@@ -32,11 +33,11 @@ impl Kept {
     }
 }
 
-/// Gradients of a weight on their way: of how many of its users, and their sum where not all have given theirs.
-#[derive(Debug, Clone, Copy, Default)]
+/// The gradient of a weight that several nodes share, on its way: of how many of them, and their sum.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub times: usize,
-    pub sum: Option<TensorId>,
+    pub sum: TensorId,
 }
 
 /// What forward leaves for backward.
@@ -64,15 +65,17 @@ pub(super) enum Kept {
 }
 
 impl<'a> Taking<'a> {
-    /// A pass begins; `begun` says whether another one has left gradients behind.
-    pub fn new(plan: &'a Plan<'a>, begun: bool) -> Self {
-        // Those that lie there already are not touched, whichever tensors they are.
-        let known = begun.then_some(TensorId::MAX);
-        let gradients = plan.rules.iter().map(|rule| vec![known; rule.weights.len()]).collect();
-        let given = plan.rules.iter().map(|rule| vec![Given::default(); rule.weights.len()]).collect();
-        let cast = plan.rules.iter().map(|rule| vec![None; rule.weights.len()]).collect();
-        let (resident, recorder) = (vec![None; plan.rules.len()], Recorder::default());
-        Taking { plan, recorder, gradients, given, resident, cast }
+    /// A pass begins.
+    pub fn new(plan: &'a Plan<'a>) -> Self {
+        let moves = plan.rules.iter().map(|rule| rule.forward.len() + rule.backward.len() + rule.weights.len());
+        Taking {
+            plan,
+            recorder: Recorder::expecting(moves.sum()),
+            gradients: Vec::new(),
+            given: BTreeMap::new(),
+            resident: vec![None; plan.rules.len()],
+            cast: BTreeMap::new(),
+        }
     }
 
     /// Weights, running statistics and data, which lie there before the first pass.
@@ -203,15 +206,13 @@ impl<'a> Taking<'a> {
         let mut weights = vec![None; casts.len()];
         for (index, cast) in casts.iter().enumerate().rev() {
             let Some(amount) = *cast else { continue };
-            let kept = self.cast[owner.index()].get_mut(index).filter(|_| plan.learns(id, index));
-            weights[index] = Some(match kept {
-                Some(Some(known)) => self.recorder.hold(*known),
-                Some(none) => {
-                    let cast = self.recorder.allocate(amount, Role::Weights, owner);
-                    *none = Some(cast);
-                    self.recorder.hold(cast)
+            let mut cast = || self.recorder.allocate(amount, Role::Weights, owner);
+            weights[index] = Some(match plan.learns(id, index) {
+                true => {
+                    let kept = *self.cast.entry((owner, index)).or_insert_with(cast);
+                    self.recorder.hold(kept)
                 }
-                None => self.recorder.allocate(amount, Role::Weights, owner),
+                false => cast(),
             });
         }
         weights
@@ -235,8 +236,7 @@ impl<'a> Taking<'a> {
 
     /// What was cast of weights goes, but for what backward needs.
     pub fn end_autocast(&mut self) {
-        let cast = self.cast.iter_mut().flatten().filter_map(Option::take);
-        cast.for_each(|tensor| self.recorder.release(tensor));
+        std::mem::take(&mut self.cast).into_values().for_each(|tensor| self.recorder.release(tensor));
     }
 
     /// The result of a node, and what it makes beside it for backward.

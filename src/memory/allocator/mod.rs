@@ -8,6 +8,8 @@ pub(super) use caching::Caching;
 pub(super) use direct::Direct;
 pub(super) use rounded::Rounded;
 
+use super::recording::Stretch;
+
 /// A block handed out, until it is freed.
 pub(super) type Block = u32;
 
@@ -18,6 +20,11 @@ pub(super) trait Allocate {
 
     /// Takes back a block that was handed out for so many bytes.
     fn free(&mut self, block: Block, bytes: u64);
+
+    /// Takes a whole stretch at once; false where that is not known to end as its requests one by one.
+    fn leap(&mut self, _: &Stretch, _batch: u64) -> bool {
+        false
+    }
 
     /// Gives what is cached back to the system.
     fn empty_cache(&mut self) {}

@@ -1,6 +1,7 @@
-//! What a caching allocator takes at least: every request rounded up, and nothing between them.
+//! Every request rounded up, and nothing between them: what a caching allocator takes at least, and all that one takes which caches nothing.
 
 use super::{Allocate, Block, Counters};
+use crate::memory::recording::{Rise, Stretch};
 
 /// Requests in multiples of so many bytes.
 #[derive(Debug)]
@@ -10,7 +11,7 @@ pub(in crate::memory) struct Rounded {
 }
 
 impl Rounded {
-    /// As an allocator that rounds so.
+    /// Of an allocator that rounds so.
     pub fn new(round: u64) -> Self {
         Rounded { round, counters: Counters::default() }
     }
@@ -28,6 +29,15 @@ impl Allocate for Rounded {
         let taken = bytes.next_multiple_of(self.round);
         self.counters.allocated -= taken;
         self.counters.reserved -= taken;
+    }
+
+    fn leap(&mut self, stretch: &Stretch, batch: u64) -> bool {
+        let Some(Rise { most, left }) = stretch.rise(self.round, batch) else { return false };
+        let Counters { allocated, reserved, .. } = self.counters;
+        self.counters.allocate(most);
+        self.counters.reserve(most);
+        (self.counters.allocated, self.counters.reserved) = (allocated + left, reserved + left);
+        true
     }
 
     fn counters(&mut self) -> &mut Counters {
