@@ -70,6 +70,11 @@ pub enum Pass {
     Update,
 }
 
+impl Pass {
+    /// How many there are.
+    pub const COUNT: usize = Pass::Update as usize + 1;
+}
+
 /// How a kernel walks through memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {

@@ -32,4 +32,4 @@ mod unknown;
 mod update;
 
 pub use kernel::{Access, Amount, Class, Filter, Kernel, Pass, Product};
-pub use step::{kernels, kernels_of};
+pub use step::{kernels, kernels_once, runs_again};

@@ -14,7 +14,19 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
 }
 
 /// The same of a network as the step trains it and cuts it behind these nodes.
-pub fn kernels_of(trained: &Trained, cuts: &[NodeId], step: Step) -> Vec<Kernel> {
+fn kernels_of(trained: &Trained, cuts: &[NodeId], step: Step) -> Vec<Kernel> {
+    let mut kernels = kernels_once(trained, step);
+    if step.trains() {
+        let again = runs_again(trained, cuts);
+        let again = kernels.iter().filter(|kernel| kernel.pass == Pass::Forward && again[kernel.node.index()]);
+        kernels.extend(again.copied().collect::<Vec<_>>());
+        kernels.iter_mut().for_each(|kernel| kernel.repeat(step.accumulate));
+    }
+    kernels
+}
+
+/// The kernels of a network as the step trains it if it took one pass and kept all that backward needs.
+pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
     let Trained { network, gradients: asked, in_place, readers } = trained;
     let network: &Network = network;
     let held = held(network, step);
@@ -50,11 +62,29 @@ pub fn kernels_of(trained: &Trained, cuts: &[NodeId], step: Step) -> Vec<Kernel>
         kernels = layer.kernels;
     }
     if step.trains() {
-        kernels.extend(again(network, cuts, asked, &kernels));
         kernels.extend(losses(network, step, held));
-        repeat(&mut kernels, step.accumulate);
     }
     kernels
+}
+
+/// Per node, whether backward runs its forward again where the network is cut behind these nodes: of a segment up to the last that keeps something.
+pub fn runs_again(trained: &Trained, cuts: &[NodeId]) -> Vec<bool> {
+    let Trained { network, gradients: asked, .. } = trained;
+    let mut again = vec![false; network.nodes().len()];
+    for segment in network.segments(cuts) {
+        again[network.runs_again(&segment, asked)].fill(true);
+    }
+    again
+}
+
+impl Kernel {
+    /// Every pass forward and backward runs all kernels but those of the update, on its share of the samples.
+    pub fn repeat(&mut self, accumulate: Accumulate) {
+        if self.pass != Pass::Update {
+            let passes = accumulate.passes() as f64;
+            (self.repeats, self.launches) = (passes, self.launches * passes);
+        }
+    }
 }
 
 impl Layer<'_> {
@@ -131,22 +161,6 @@ fn held(network: &Network, step: Step) -> f64 {
     let learned = network.nodes().iter().flat_map(|node| network.learned_of(node)).sum::<u64>();
     let copies = if step.trains() { 1 + step.optimizer.states() } else { 0 };
     step.weight() as f64 * (network.parameters() + copies * learned) as f64
-}
-
-/// The forward kernels that backward runs again, where they are not kept: of a segment up to the last that keeps something.
-fn again(network: &Network, cuts: &[NodeId], asked: &[bool], kernels: &[Kernel]) -> Vec<Kernel> {
-    let again: Vec<_> = network.segments(cuts).iter().map(|segment| network.runs_again(segment, asked)).collect();
-    let runs_again = |kernel: &&Kernel| again.iter().any(|nodes| nodes.contains(&kernel.node.index()));
-    kernels.iter().filter(|kernel| kernel.pass == Pass::Forward).filter(runs_again).copied().collect()
-}
-
-/// Every pass forward and backward runs all kernels but those of the update, on its share of the samples.
-fn repeat(kernels: &mut [Kernel], accumulate: Accumulate) {
-    let passes = accumulate.passes() as f64;
-    for kernel in kernels.iter_mut().filter(|kernel| kernel.pass != Pass::Update) {
-        kernel.repeats = passes;
-        kernel.launches *= passes;
-    }
 }
 
 /// Tensors as large as the result that its loss and its gradient read and write: log-softmax and the pick of one class, there and back; or the

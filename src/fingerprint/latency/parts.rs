@@ -1,13 +1,14 @@
 //! A step in the parts that a profile times one by one; parts that run the same kernels are one kind, so that what a network repeats is
 //! computed once.
 
-use crate::features::physical::{Kernel, Pass, kernels_of};
+use crate::features::physical::{Kernel, Pass, kernels_once, runs_again};
 use crate::memory::channels_last;
 use crate::network::{Network, NodeId, Trainings};
 use crate::records::layers;
 use crate::remembered::Remembered;
-use crate::workload::{Stage, Step, Trainable};
+use crate::workload::{Accumulate, Checkpoint, Stage, Step, Trainable};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The unit that is timed: an operation forward or backward, or a part of the step that belongs to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,12 @@ impl Kind {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parts {
     pub(super) kinds: Vec<Kind>,
+}
+
+/// Parts on their way into kinds.
+#[derive(Default)]
+struct Sorting {
+    kinds: Vec<Kind>,
     /// Which of them are alike at a glance.
     alike: BTreeMap<Glance, Vec<usize>>,
 }
@@ -62,8 +69,15 @@ impl Parts {
 
     /// The same of one of several steps of a network.
     pub(super) fn of(steps: &Repertoire, step: Step) -> Self {
-        let kernels = steps.laid_out(step);
-        let mut parts = Parts::default();
+        let mut parts = Parts::clone(&steps.once(step));
+        parts.run_again(&steps.runs_again(step));
+        parts.repeat(step.accumulate);
+        parts
+    }
+
+    /// Of kernels that run once.
+    fn sorted(kernels: &[Kernel]) -> Self {
+        let mut parts = Sorting::default();
         // A node's passes lie mingled, but all of a node's kernels lie together.
         for node in kernels.chunk_by(|a, b| a.node == b.node) {
             for pass in [layers::Pass::Forward, layers::Pass::Backward] {
@@ -71,11 +85,39 @@ impl Parts {
             }
         }
         for pass in [layers::Pass::Loss, layers::Pass::Optimizer] {
-            parts.add(Part { node: None, pass }, &kernels);
+            parts.add(Part { node: None, pass }, kernels);
         }
-        parts
+        Parts { kinds: parts.kinds }
     }
 
+    /// Forward of some nodes runs once more.
+    fn run_again(&mut self, again: &[bool]) {
+        for Kind { parts, .. } in &mut self.kinds {
+            let runs_again =
+                |part: &Part| part.pass == layers::Pass::Forward && part.node.is_some_and(|node| again[node.index()]);
+            let more: Vec<Part> = parts.iter().copied().filter(runs_again).collect();
+            parts.extend(more);
+        }
+    }
+
+    /// All but the update runs in every pass.
+    fn repeat(&mut self, accumulate: Accumulate) {
+        self.kinds.iter_mut().flat_map(|kind| &mut kind.kernels).for_each(|kernel| kernel.repeat(accumulate));
+    }
+
+    /// The kernels of every part.
+    pub(super) fn by_part(&self) -> BTreeMap<Part, &[Kernel]> {
+        let kinds = self.kinds.iter();
+        kinds.flat_map(|kind| kind.parts.iter().map(|part| (*part, kind.kernels.as_slice()))).collect()
+    }
+
+    /// The kernels of all parts.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = &Kernel> + Clone {
+        self.kinds.iter().flat_map(|kind| std::iter::repeat_n(&kind.kernels, kind.parts.len()).flatten())
+    }
+}
+
+impl Sorting {
     /// Adds a part with those of some kernels that belong to it, if any.
     fn add(&mut self, part: Part, among: &[Kernel]) {
         let kernels: Vec<&Kernel> = among.iter().filter(|kernel| Part::of(kernel) == part).collect();
@@ -92,17 +134,6 @@ impl Parts {
             }
         }
     }
-
-    /// The kernels of every part.
-    pub(super) fn by_part(&self) -> BTreeMap<Part, &[Kernel]> {
-        let kinds = self.kinds.iter();
-        kinds.flat_map(|kind| kind.parts.iter().map(|part| (*part, kind.kernels.as_slice()))).collect()
-    }
-
-    /// The kernels of all parts.
-    pub(super) fn kernels(&self) -> impl Iterator<Item = &Kernel> + Clone {
-        self.kinds.iter().flat_map(|kind| std::iter::repeat_n(&kind.kernels, kind.parts.len()).flatten())
-    }
 }
 
 /// The steps of one network: what several of them have in common is found once.
@@ -111,19 +142,37 @@ pub(super) struct Repertoire<'a> {
     trainings: Trainings<'a>,
     /// For every operation whether the channels of its result lie last.
     channels_last: Remembered<(Stage, Trainable), Vec<[bool; 2]>>,
+    /// By steps of one pass that keep everything.
+    once: Remembered<Step, Parts>,
 }
 
 impl<'a> Repertoire<'a> {
     pub(super) fn new(network: &'a Network) -> Self {
-        Repertoire { network, trainings: Trainings::new(network), channels_last: Remembered::default() }
+        let (channels_last, once) = (Remembered::default(), Remembered::default());
+        Repertoire { network, trainings: Trainings::new(network), channels_last, once }
     }
 
-    /// The kernels of a step, convolutions knowing how the image that they read lies.
+    /// The parts of a step if it took one pass and kept all that backward needs: steps that do otherwise run the same again.
+    fn once(&self, step: Step) -> Arc<Parts> {
+        let once = Step { accumulate: Accumulate::default(), checkpoint: Checkpoint::None, ..step };
+        self.once.of(once, || Parts::sorted(&self.laid_out(once)))
+    }
+
+    /// For every operation whether a step runs its forward again.
+    fn runs_again(&self, step: Step) -> Vec<bool> {
+        let trained = self.trainings.of(step.trainable);
+        match step.trains() {
+            true => runs_again(&trained, &self.trainings.cuts(step.checkpoint)),
+            false => vec![false; self.network.nodes().len()],
+        }
+    }
+
+    /// The kernels that a step runs at least once, convolutions knowing how the image that they read lies.
     pub(super) fn laid_out(&self, step: Step) -> Vec<Kernel> {
-        let (trained, cuts) = (self.trainings.of(step.trainable), self.trainings.cuts(step.checkpoint));
+        let trained = self.trainings.of(step.trainable);
         // Nothing else of a step has a say in it.
         let channels_last = self.channels_last.of((step.stage, step.trainable), || channels_last(&trained, step));
-        let mut kernels = kernels_of(&trained, &cuts, step);
+        let mut kernels = kernels_once(&trained, step);
         for kernel in &mut kernels {
             if let (Some(filter), [image, ..]) = (&mut kernel.filter, self.network.node(kernel.node).inputs.as_slice())
             {

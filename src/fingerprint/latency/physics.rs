@@ -155,15 +155,15 @@ impl<'a> Physics<'a> {
     }
 
     /// Corrected milliseconds of every pass of every node, launches included; the loss is its last node's.
-    pub(super) fn passes(&self, timed: &[Timed]) -> Passes {
-        let mut passes = Passes::new();
+    pub(super) fn passes(&self, network: &Network, timed: &[Timed]) -> Passes {
+        let mut passes = vec![[0.0; _]; network.nodes().len()];
         for (kind, Timed { kernels, physical, factor }) in self.parts.kinds.iter().zip(timed) {
             let work: f64 = kernels.iter().sum();
             let corrected = physical * factor;
             for (kernel, time) in kind.kernels.iter().zip(kernels).filter(|_| work > 0.0) {
                 for part in &kind.parts {
-                    *passes.entry((part.node.unwrap_or(kernel.node), kernel.pass)).or_default() +=
-                        corrected * time / work;
+                    let node = part.node.unwrap_or(kernel.node);
+                    passes[node.index()][kernel.pass as usize] += corrected * time / work;
                 }
             }
         }
@@ -173,12 +173,15 @@ impl<'a> Physics<'a> {
     /// Corrected milliseconds of the kernels of every node, in the order they run; the loss belongs to none.
     pub(super) fn nodes(&self, corrections: &Corrections, batch: f64) -> BTreeMap<NodeId, f64> {
         let mut nodes = BTreeMap::new();
-        for (part, kernels) in self.parts.by_part() {
+        for kind in &self.parts.kinds {
+            let kernels = &kind.kernels;
             let factor = corrections.factor(self.operation(kernels, batch, self.part(kernels, batch)));
             for kernel in kernels.iter().filter(|kernel| kernel.class != Class::Loss) {
-                // The kernels of a part are those of its kind; the optimizer's are of all nodes.
-                let node = part.node.unwrap_or(kernel.node);
-                *nodes.entry(node).or_default() += factor * self.work(kernel, batch);
+                let time = factor * self.work(kernel, batch);
+                for part in &kind.parts {
+                    // The kernels of a part are those of its kind; the optimizer's are of all nodes.
+                    *nodes.entry(part.node.unwrap_or(kernel.node)).or_default() += time;
+                }
             }
         }
         nodes

@@ -7,11 +7,10 @@ use super::physics::{Physics, Spent, Timed};
 use crate::features::physical::{Class, Pass};
 use crate::fingerprint::prediction::{Share, Shares, TimedOperation};
 use crate::fingerprint::rows::Row;
-use crate::network::{Network, NodeId};
+use crate::network::Network;
 use crate::remembered::Remembered;
 use crate::units::Milliseconds;
 use crate::workload::Step;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One step of one network.
@@ -24,8 +23,8 @@ pub(in crate::fingerprint) struct Promise<'a> {
     passes: Remembered<u64, Passes>,
 }
 
-/// Milliseconds of every pass of every operation.
-pub(super) type Passes = BTreeMap<(NodeId, Pass), f64>;
+/// Milliseconds of every pass of every operation, zero where there is none.
+pub(super) type Passes = Vec<[f64; Pass::COUNT]>;
 
 impl<'a> Promise<'a> {
     pub(super) fn new(latency: &'a LatencyModel, steps: &Repertoire<'a>, step: Step) -> Self {
@@ -59,7 +58,7 @@ impl<'a> Promise<'a> {
 
     /// Milliseconds of every pass of every operation, as they were corrected.
     pub(super) fn passes(&self, batch: u64) -> Arc<Passes> {
-        self.passes.of(batch, || self.physics.passes(&self.timed(batch).0))
+        self.passes.of(batch, || self.physics.passes(self.network, &self.timed(batch).0))
     }
 
     /// Where the time of a step goes that takes so many milliseconds.

@@ -53,7 +53,12 @@ pub(super) struct StepTime {
 
 impl StepTime {
     pub(super) fn new(rules: Rules, parts: &Parts, batch: f64) -> Self {
-        StepTime { whole: true, ..StepTime::part(rules, parts.kernels(), batch) }
+        let mut terms = Terms::default();
+        for kind in &parts.kinds {
+            let own = kind.kernels.iter().flat_map(|kernel| rules.terms(kernel, batch)).flatten();
+            own.for_each(|term| terms.push(term.times(kind.count())));
+        }
+        StepTime { terms, launches: Launches::of(parts.kernels()), overlap: rules.speed.overlap, whole: true }
     }
 
     /// Some of a step's kernels by themselves.

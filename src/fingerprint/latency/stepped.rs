@@ -33,9 +33,9 @@ impl Stepped<'_> {
         // How long other numbers take was measured, and has a doubt of its own.
         let asked = self.narrow.as_ref().map_or(asked, |(alike, _)| alike);
         let [own, asked] = [&self.profiled.promise, asked].map(|step| step.passes(batch));
-        let common: f64 = own.iter().filter_map(|(pass, time)| Some(time.min(*asked.get(pass)?))).sum();
+        let common: f64 = own.iter().flatten().zip(asked.iter().flatten()).map(|(own, asked)| own.min(*asked)).sum();
         // Every step goes forward through every operation.
-        [own, asked].map(|passes| (passes.values().sum::<f64>() / common).ln()).iter().sum()
+        [own, asked].map(|passes| (passes.iter().flatten().sum::<f64>() / common).ln()).iter().sum()
     }
 }
 

@@ -1,6 +1,7 @@
 //! PyTorch's caching allocator for accelerators: segments cut into blocks, best fit, neighbours merge
 //! (c10/cuda/CUDACachingAllocator.cpp, default settings).
 
+use super::bins::Bins;
 use super::{Allocate, Block, Counters};
 use crate::platform::CachingSizes;
 
@@ -25,19 +26,14 @@ struct Piece {
     free: bool,
 }
 
-/// A free piece: its size, where it starts, its number.
-type Fit = (u64, u64, Block);
-
-/// The model: pieces by number, and per pool the free ones in order.
+/// The model: pieces by number, and per pool the free ones.
 #[derive(Debug)]
 pub(in crate::memory) struct Caching {
     sizes: CachingSizes,
     pieces: Vec<Piece>,
     /// Numbers of pieces that are no more.
     unused: Vec<Block>,
-    /// From the largest to the smallest, of equal ones from the highest address to the lowest: a backward pass frees pieces in about
-    /// that order, so that few have to move when one joins them.
-    free: [Vec<Fit>; 2],
+    free: [Bins; 2],
     /// Where the next segment starts. Addresses only break ties between equal sizes; that they grow is what cudaMalloc does.
     next_segment: u64,
     counters: Counters,
@@ -50,7 +46,7 @@ impl Caching {
             sizes,
             pieces: Vec::with_capacity(1024),
             unused: Vec::new(),
-            free: [Vec::with_capacity(256), Vec::with_capacity(256)],
+            free: [Bins::new(), Bins::new()],
             next_segment: 0,
             counters: Counters::default(),
         }
@@ -58,9 +54,7 @@ impl Caching {
 
     /// The smallest free piece that is large enough, the lowest of equal ones.
     fn best_fit(&mut self, size: u64, pool: Pool) -> Option<Block> {
-        let free = &mut self.free[pool as usize];
-        let index = free.partition_point(|fit| fit.0 >= size).checked_sub(1)?;
-        Some(free.remove(index).2)
+        self.free[pool as usize].best_fit(size)
     }
 
     /// A fresh segment as one piece (`get_allocation_size`).
@@ -124,23 +118,16 @@ impl Caching {
         let piece = &mut self.pieces[block as usize];
         piece.free = true;
         let fit = (piece.size, piece.start, block);
-        let free = &mut self.free[piece.pool as usize];
-        free.insert(position(free, fit), fit);
+        self.free[piece.pool as usize].insert(fit);
     }
 
     /// Takes a free piece out of the running; false for one that is in use or none.
     fn withdraw(&mut self, block: Block) -> bool {
         let Some(piece) = self.pieces.get(block as usize).filter(|piece| piece.free) else { return false };
         let fit = (piece.size, piece.start, block);
-        let free = &mut self.free[piece.pool as usize];
-        free.remove(position(free, fit));
+        self.free[piece.pool as usize].remove(fit);
         true
     }
-}
-
-/// Where a piece stands, or would stand, among the free ones. Deep networks leave hundreds that are equally large.
-fn position(free: &[Fit], (size, start, _): Fit) -> usize {
-    free.partition_point(|fit| fit.0 > size || fit.0 == size && fit.1 > start)
 }
 
 impl Allocate for Caching {

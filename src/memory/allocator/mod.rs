@@ -1,5 +1,6 @@
 //! Models of the allocators that serve a step, byte for byte and without the bytes.
 
+mod bins;
 mod caching;
 mod direct;
 mod rounded;

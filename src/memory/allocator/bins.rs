@@ -1,0 +1,137 @@
+//! Free pieces by size, so that the smallest that is large enough is found at once: bins of sizes that lie near each other, eight for every
+//! power of two (M. Masmano and others, TLSF, 2004), each in order, since best fit is exact here.
+
+use super::Block;
+
+/// A free piece: its size, where it starts, its number.
+pub(super) type Fit = (u64, u64, Block);
+
+/// Bins for every power of two, as bits of a size behind its first one.
+const FINE: u32 = 3;
+
+/// A bin for every size that a number holds.
+const BINS: usize = (u64::BITS as usize) << FINE;
+
+/// Bits of which each says whether its bin holds something.
+const WORD: usize = u64::BITS as usize;
+
+/// Free pieces of one pool.
+#[derive(Debug)]
+pub(super) struct Bins {
+    /// In each from the largest piece to the smallest, of equal ones from the highest address to the lowest.
+    bins: Vec<Vec<Fit>>,
+    filled: [u64; BINS / WORD],
+}
+
+impl Bins {
+    /// Nothing is free.
+    pub fn new() -> Self {
+        Bins { bins: vec![Vec::new(); BINS], filled: [0; _] }
+    }
+
+    /// Puts a piece where it is found.
+    pub fn insert(&mut self, fit: Fit) {
+        let bin = bin(fit.0);
+        let fits = &mut self.bins[bin];
+        fits.insert(position(fits, fit), fit);
+        self.filled[bin / WORD] |= 1 << (bin % WORD);
+    }
+
+    /// Takes out a piece that is there.
+    pub fn remove(&mut self, fit: Fit) {
+        let bin = bin(fit.0);
+        let place = position(&self.bins[bin], fit);
+        self.take(bin, place);
+    }
+
+    /// Takes out the smallest piece of at least this size, the lowest of equal ones.
+    pub fn best_fit(&mut self, size: u64) -> Option<Block> {
+        let own = bin(size);
+        // Its own bin may hold smaller ones, too.
+        if let Some(place) = self.bins[own].partition_point(|fit| fit.0 >= size).checked_sub(1) {
+            return Some(self.take(own, place));
+        }
+        let larger = self.filled_from(own + 1)?;
+        Some(self.take(larger, self.bins[larger].len() - 1))
+    }
+
+    /// Keeps pieces of which this holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Fit) -> bool) {
+        for (bin, fits) in self.bins.iter_mut().enumerate() {
+            fits.retain(&mut keep);
+            if fits.is_empty() {
+                self.filled[bin / WORD] &= !(1 << (bin % WORD));
+            }
+        }
+    }
+
+    fn take(&mut self, bin: usize, place: usize) -> Block {
+        let fits = &mut self.bins[bin];
+        let (_, _, block) = fits.remove(place);
+        if fits.is_empty() {
+            self.filled[bin / WORD] &= !(1 << (bin % WORD));
+        }
+        block
+    }
+
+    /// The first bin from this one on that holds something.
+    fn filled_from(&self, bin: usize) -> Option<usize> {
+        let words = self.filled.iter().enumerate().skip(bin / WORD);
+        words
+            .map(
+                |(word, bits)| {
+                    if word == bin / WORD { (word, bits & (u64::MAX << (bin % WORD))) } else { (word, *bits) }
+                },
+            )
+            .find(|(_, bits)| *bits != 0)
+            .map(|(word, bits)| word * WORD + bits.trailing_zeros() as usize)
+    }
+}
+
+/// The bin of a size: its power of two, and the bits behind that.
+fn bin(size: u64) -> usize {
+    let power = size.max(1 << FINE).ilog2();
+    ((power << FINE) + ((size >> (power - FINE)) & ((1 << FINE) - 1)) as u32) as usize
+}
+
+/// Where a piece stands, or would stand, in its bin. Deep networks leave hundreds that are equally large.
+fn position(fits: &[Fit], (size, start, _): Fit) -> usize {
+    fits.partition_point(|fit| fit.0 > size || fit.0 == size && fit.1 > start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_smallest_that_is_large_enough_is_found_whatever_else_lies_there() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let (mut bins, mut tree) = (Bins::new(), BTreeSet::new());
+        for block in 0..20_000 {
+            // From a few bytes to terabytes, many of them equal.
+            let size = (1u64 << random.random_range(0..42)) * random.random_range(1..12);
+            let fit = (size, random.random_range(0..1 << 40), block);
+            bins.insert(fit);
+            tree.insert(fit);
+            if random.random_bool(0.3) {
+                let gone = *tree.iter().nth(random.random_range(0..tree.len())).unwrap();
+                bins.remove(gone);
+                tree.remove(&gone);
+            }
+            let wanted = (1u64 << random.random_range(0..46)) * random.random_range(1..12);
+            let expected = tree.range((wanted, 0, 0)..).next().copied();
+            assert_eq!(bins.best_fit(wanted), expected.map(|(_, _, block)| block), "{wanted} bytes");
+            expected.inspect(|fit| assert!(tree.remove(fit)));
+        }
+        bins.retain(|fit| fit.2 % 2 == 0);
+        tree.retain(|fit| fit.2 % 2 == 0);
+        assert!(tree.len() > 100, "{} pieces are left", tree.len());
+        while let Some(first) = tree.pop_first() {
+            assert_eq!(bins.best_fit(0), Some(first.2));
+        }
+        assert_eq!(bins.best_fit(0), None);
+    }
+}
