@@ -1,11 +1,12 @@
 //! Backward: gradients flow from the loss to the weights, in the order of PyTorch's autograd engine.
 
 use super::amount::Amount;
-use super::event::{Phase, Role, TensorId};
+use super::event::{FewTensors, Phase, Role, TensorId};
 use super::rule::Move;
 use super::taking::{Given, Kept, Taking, Tape, give_back};
 use crate::network::NodeId;
 use crate::platform::Gradients;
+use smallvec::SmallVec;
 
 /// For every node, the gradient of its result that waits there.
 type Waiting = Vec<Option<TensorId>>;
@@ -79,15 +80,17 @@ impl Taking<'_> {
     }
 
     /// One node's backward.
-    fn differentiate(&mut self, id: NodeId, gradient: TensorId, kept: Vec<TensorId>, waiting: &mut Waiting) {
+    fn differentiate(&mut self, id: NodeId, gradient: TensorId, kept: FewTensors, waiting: &mut Waiting) {
         self.recorder.begin(Phase::Backward, id);
         let plan = self.plan;
         let node = plan.network.node(id);
         let wanted = |index: usize| Some(node.inputs[index]).filter(|input| plan.tracked[input.index()]);
         let owner = node.shares.unwrap_or(id);
-        let (mut of_inputs, mut of_weights, mut borrowed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut of_inputs = SmallVec::<[(usize, NodeId, TensorId); 4]>::new();
+        let mut of_weights = SmallVec::<[(usize, TensorId); 2]>::new();
+        let mut borrowed = FewTensors::new();
         // What a library makes beside what it is asked for.
-        let mut unasked = Vec::new();
+        let mut unasked = FewTensors::new();
         let rule = &plan.rules[id.index()];
         for step in &rule.backward {
             match *step {

@@ -1,6 +1,6 @@
 //! Segments that keep their inputs alone and run again in backward (torch/utils/checkpoint.py, without reentrance).
 
-use super::event::{Phase, TensorId};
+use super::event::{FewTensors, Phase, TensorId};
 use super::taking::Taking;
 use crate::network::{Node, NodeId};
 
@@ -32,7 +32,7 @@ impl Taking<'_> {
     }
 
     /// Before a node's backward: the first that needs what forward has not kept has its segment run again.
-    pub fn run_again(&mut self, id: NodeId, frames: &mut [Frame], saved: &mut [Vec<TensorId>]) {
+    pub fn run_again(&mut self, id: NodeId, frames: &mut [Frame], saved: &mut [FewTensors]) {
         let Some(number) = self.plan.segment_of(id) else { return };
         let frame = &mut frames[number];
         if frame.ran || !self.is_kept(id.index()) {
@@ -83,7 +83,7 @@ impl Taking<'_> {
     }
 }
 
-fn inputs(node: &Node, results: &[Option<TensorId>]) -> Vec<TensorId> {
+fn inputs(node: &Node, results: &[Option<TensorId>]) -> FewTensors {
     let input = |input: &NodeId| results[input.index()].expect("a segment reads what it is given and what it made");
     node.inputs.iter().map(input).collect()
 }

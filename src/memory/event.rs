@@ -2,6 +2,7 @@
 
 use super::amount::Amount;
 use crate::network::NodeId;
+use smallvec::SmallVec;
 
 /// What a tensor is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,9 @@ pub(super) struct Tensor {
 
 /// Position of a tensor in [`Schedule::tensors`].
 pub(super) type TensorId = u32;
+
+/// Those of an operation, which are seldom more.
+pub(super) type FewTensors = SmallVec<[TensorId; 4]>;
 
 /// What happens to one tensor, or to the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

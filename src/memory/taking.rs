@@ -2,7 +2,7 @@
 
 use super::amount::{Amount, INDEX};
 use super::checkpoint::Frame;
-use super::event::{Phase, Role, TensorId};
+use super::event::{FewTensors, Phase, Role, TensorId};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
@@ -43,7 +43,7 @@ pub(super) struct Given {
 /// What forward leaves for backward.
 pub(super) struct Tape {
     /// Per node, what autograd saved of it.
-    pub saved: Vec<Vec<TensorId>>,
+    pub saved: Vec<FewTensors>,
     /// The segments that run again.
     pub frames: Vec<Frame>,
     /// The network's results, each by its node.
@@ -141,7 +141,7 @@ impl<'a> Taking<'a> {
         for (id, node) in network.iter() {
             self.enter(id, &results, &mut frames);
             self.recorder.begin(Phase::Forward, id);
-            let inputs: Vec<TensorId> = node.inputs.iter().map(|input| results[input.index()]).collect();
+            let inputs: FewTensors = node.inputs.iter().map(|input| results[input.index()]).collect();
             let (result, mut kept) = self.run(id, &inputs);
             if self.plan.segment_of(id).is_some() {
                 kept.drain(..).for_each(|tensor| self.recorder.release(tensor));
@@ -161,7 +161,7 @@ impl<'a> Taking<'a> {
     }
 
     /// One node's forward: its result and what backward keeps of it.
-    pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, Vec<TensorId>) {
+    pub fn run(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
         let weights = self.cast_weights(id);
         let inputs = self.cast_inputs(id, inputs);
         let (result, mut kept) = self.compute(id, &inputs);
@@ -173,7 +173,7 @@ impl<'a> Taking<'a> {
     }
 
     /// What one node's forward keeps of what it reads, noted before it makes anything.
-    pub fn note(&mut self, id: NodeId, inputs: &[TensorId]) -> Vec<TensorId> {
+    pub fn note(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
         let weights = self.cast_weights(id);
         let inputs = self.cast_inputs(id, inputs);
         let kept = self.keep(id, &inputs, &weights, None);
@@ -188,7 +188,7 @@ impl<'a> Taking<'a> {
         inputs: &[TensorId],
         weights: &[Option<TensorId>],
         result: Option<TensorId>,
-    ) -> Vec<TensorId> {
+    ) -> FewTensors {
         let saved = self.plan.rules[id.index()].saves.iter().filter_map(|saved| match *saved {
             Saved::Input(index) => Some(inputs[index]),
             Saved::Cast(index) => weights[index],
@@ -219,9 +219,9 @@ impl<'a> Taking<'a> {
     }
 
     /// Holds the inputs of a node, those that are cast as that.
-    fn cast_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> Vec<TensorId> {
+    fn cast_inputs(&mut self, id: NodeId, inputs: &[TensorId]) -> FewTensors {
         let casts = &self.plan.rules[id.index()].casts;
-        let mut read: Vec<TensorId> = inputs
+        let mut read: FewTensors = inputs
             .iter()
             .enumerate()
             .rev()
@@ -240,10 +240,10 @@ impl<'a> Taking<'a> {
     }
 
     /// The result of a node, and what it makes beside it for backward.
-    fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, Vec<TensorId>) {
+    fn compute(&mut self, id: NodeId, inputs: &[TensorId]) -> (TensorId, FewTensors) {
         let (plan, recorder) = (self.plan, &mut self.recorder);
         let rule = &plan.rules[id.index()];
-        let (mut result, mut kept, mut borrowed) = (None, Vec::new(), Vec::new());
+        let (mut result, mut kept, mut borrowed) = (None, FewTensors::new(), FewTensors::new());
         for step in &rule.forward {
             match *step {
                 Move::Output => {
@@ -329,7 +329,7 @@ impl<'a> Taking<'a> {
 }
 
 /// Gives back what one operation borrowed: the latest still held, or so many before it.
-pub(super) fn give_back(before: usize, borrowed: &mut Vec<TensorId>, recorder: &mut Recorder) {
+pub(super) fn give_back(before: usize, borrowed: &mut FewTensors, recorder: &mut Recorder) {
     let tensor = borrowed.remove(borrowed.len() - 1 - before);
     recorder.release(tensor);
 }

@@ -36,7 +36,8 @@ impl Term {
 
     pub(super) fn value(&self, values: &Values) -> f64 {
         let factors: f64 = self.factors.iter().flatten().map(|&factor| values[factor as usize]).product();
-        let losses: f64 = self.losses.iter().map(|&(loss, share)| 1.0 + values[loss as usize] * share).product();
+        let losing = self.losses.iter().filter(|(_, share)| *share != 0.0);
+        let losses: f64 = losing.map(|&(loss, share)| 1.0 + values[loss as usize] * share).product();
         self.work * factors * losses / values[self.rate as usize]
     }
 

@@ -171,8 +171,10 @@ impl Search<'_, '_> {
     /// One of these that fits; where none does, the one that needs the least, of several the first. None where others are known to need less than
     /// all of these.
     fn fitting_or_least<'t>(&self, all: impl Iterator<Item = &'t Turned>, lowest: &Lowest) -> Result<Option<Judged>> {
-        let hope = |(place, turned)| Ok((self.judge.at_least(self.workload(turned))?, place, turned));
-        let mut all = all.enumerate().map(hope).collect::<Result<Vec<_>>>()?;
+        let hope =
+            |(place, turned): (usize, &'t Turned)| Ok((self.judge.at_least(self.workload(turned))?, place, turned));
+        let all: Vec<_> = all.enumerate().collect();
+        let mut all = all.into_par_iter().map(hope).collect::<Result<Vec<_>>>()?;
         // What may need the least is looked at first, so that of the others it is known that they need more.
         let bound = |hope: &Option<(f64, bool)>| hope.map_or(0.0, |(need, _)| need);
         all.sort_by(|(one, ..), (other, ..)| bound(one).total_cmp(&bound(other)));

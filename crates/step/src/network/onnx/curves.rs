@@ -6,7 +6,7 @@
 
 use super::fold;
 use crate::network::{Activation, NodeId};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Where functions are compared: both sides of every bend of the known ones, and far out.
 const PLACES: [f64; 16] = [-7.3, -4.1, -3.2, -2.6, -1.4, -0.8, -0.3, -0.1, 0.15, 0.4, 0.9, 1.7, 2.7, 3.3, 5.2, 6.8];

@@ -17,8 +17,9 @@ use super::file::Initializer;
 use super::schema::{GraphProto, NodeProto};
 use super::source::{is_buffer, is_statistic};
 use ahead::Computed;
+use hashbrown::{HashMap, HashSet};
 use notes::{marked, module};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
 

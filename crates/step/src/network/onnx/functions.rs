@@ -1,7 +1,7 @@
 //! Puts the bodies of a file's own functions where they are called: PyTorch's default exporter writes modules that way.
 
 use super::schema::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 
 /// Functions that call functions, no deeper than any exporter nests them.
 const MAX_DEPTH: usize = 64;

@@ -4,8 +4,9 @@ use super::file::File;
 use super::translate::Filters;
 use super::{Dims, Loaded, batch, loaded, opened, source, translated};
 use crate::network::{Network, Node, Op, Shape};
+use hashbrown::HashMap;
 use perf4sight_conventions::error::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// As [`read_sized`](super::read_sized), one sample of its only input being of shape `input`, whatever the file says.

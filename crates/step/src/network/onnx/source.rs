@@ -11,8 +11,9 @@ use super::schema::{
 use super::tensor::{self, Constant};
 use super::value::{Value, View, Weight, elements};
 use crate::network::{Element, Input, MAX_ELEMENTS, Shape};
+use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 /// Tensors have no more axes; a vector of numbers about axes is no longer.

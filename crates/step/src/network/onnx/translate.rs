@@ -14,7 +14,8 @@ use super::source;
 use super::tensor::Constant;
 use super::value::{Feature, Value, View, Weight, elements};
 use crate::network::{Binary, NetworkBuilder, NodeId, Op, Shape};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Where the filters of a layer lie.

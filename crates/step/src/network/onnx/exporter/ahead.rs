@@ -8,7 +8,8 @@ use super::{Exporter, parted};
 use crate::network::onnx::file::Initializer;
 use crate::network::onnx::schema::{NodeProto, TensorProto, tensor_proto::DataType};
 use crate::network::onnx::tensor;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tensor that was computed ahead.
 pub(super) struct Computed<'a> {

@@ -5,7 +5,7 @@ use super::Exporter;
 use super::notes::{arguments, marked, module, operation};
 use crate::network::onnx::file::Initializer;
 use crate::network::onnx::schema::NodeProto;
-use std::collections::HashSet;
+use hashbrown::HashSet;
 
 /// What is told of an operand.
 pub(in crate::network::onnx) enum Told<'a> {
