@@ -4,8 +4,8 @@ each of two networks. Every pair of networks calibrates, and is asked about all 
 
     python3 scripts/other_precisions.py FINGERPRINT PRECISION FOLDER/NETWORK.onnx ...
 
-Rows are scaled by what the published step of the same network took beside them over what is predicted of it: the machine's speed of the day, and what
-a network has of its own, cancel.
+A row is what is predicted of the published step of the same network, times the factor by which the step takes longer or shorter, as the median of three turns that
+time both one after the other: the machine's speed of the day, and what a network has of its own, cancel.
 """
 import itertools
 import json
@@ -28,10 +28,9 @@ def timed(fingerprint, precision, networks):
     """Milliseconds of every network and batch size at the precision, as fast as the machine was when it was profiled."""
     times = {}
     for network, batch in itertools.product(networks, other_steps.BATCHES):
-        plain, other = [other_steps.measured(network, batch, step) for step in ({}, {"precision": precision})]
-        scale = other_steps.predicted(fingerprint, network, batch, {}) / plain
-        times[network, batch] = scale * other
-        print("| %s | %d | x %.3f |" % (name(network), batch, other / plain), file=sys.stderr, flush=True)
+        factor = other_steps.measured_factor(network, batch, {"precision": precision})
+        times[network, batch] = factor * other_steps.predicted(fingerprint, network, batch, {})
+        print("| %s | %d | x %.3f |" % (name(network), batch, factor), file=sys.stderr, flush=True)
     return times
 
 

@@ -159,7 +159,7 @@ impl LatencyModel {
             by_precision.entry(row.record.workload.step.precision).or_default().push(row);
         }
         for (precision, rows) in by_precision {
-            let known = self.narrow.get(&precision).copied().unwrap_or_else(Narrow::before);
+            let known = self.narrow.get(&precision).copied().unwrap_or_else(|| Narrow::before(&self.platform));
             renewed.narrow.insert(precision, known.renewed(&self.promises(step, &rows)));
         }
         renewed

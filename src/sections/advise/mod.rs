@@ -25,6 +25,7 @@ use crate::whole_file;
 use crate::workload::{Changes, Quantity, Stage, Workload};
 use judge::Judge;
 use levers::{Lever, normalises};
+use rayon::prelude::*;
 use search::{Findings, Search};
 use std::path::{Path, PathBuf};
 
@@ -127,18 +128,15 @@ impl Advise {
 
     fn advice(&self, fingerprints: &Fingerprints, network: &Network, asked: Workload) -> Result<Advice> {
         let Some(memory) = &fingerprints.memory else { return Err(self.unknown(fingerprints)) };
-        let judge = Judge {
-            network,
-            fingerprints,
-            memory: memory.acquainted(network, self.limit),
-            latency: fingerprints.latency.as_ref().map(|latency| latency.acquainted(network, None)),
-            possible: Remembered::default(),
-        };
+        let (memory, latency) = rayon::join(
+            || memory.acquainted(network, self.limit),
+            || fingerprints.latency.as_ref().map(|latency| latency.acquainted(network, None)),
+        );
+        let judge = Judge { network, fingerprints, memory, latency, possible: Remembered::default() };
         judge.check(asked)?;
-        let (mut levers, mut left_out) = (Lever::all(asked, network), Vec::new());
-        for lever in &mut levers {
-            left_out.extend(lever.refused(asked, |workload| judge.check(workload)));
-        }
+        let mut levers = Lever::all(asked, network);
+        let refused = levers.par_iter_mut().map(|lever| lever.refused(asked, |workload| judge.check(workload)));
+        let left_out = refused.collect::<Vec<_>>().concat();
         let about = judge.about_memory(asked.step)?;
         let findings = Search { judge: &judge, asked, levers: &levers }.run()?;
         Ok(Advice {

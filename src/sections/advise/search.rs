@@ -74,9 +74,10 @@ impl Search<'_, '_> {
     /// What fingerprints refuse, which the levers are checked for beforehand.
     pub fn run(&self) -> Result<Findings> {
         let none = Turned(vec![None; self.levers.len()]);
-        let asked = self.timed(self.judged(none)?)?;
-        let single: Vec<Judged> =
-            self.singles().into_par_iter().map(|turned| self.timed(self.judged(turned)?)).collect::<Result<_>>()?;
+        let few: Vec<Turned> = [none].into_iter().chain(self.singles()).collect();
+        let few = few.into_par_iter().map(|turned| self.timed(self.judged(turned)?));
+        let mut single: Vec<Judged> = few.collect::<Result<_>>()?;
+        let asked = single.remove(0);
         let Group { fitting, least } = match asked.need.verdict {
             None => Group::default(),
             Some(_) if asked.need.fits() => Group { fitting: vec![asked.clone()], least: None },
