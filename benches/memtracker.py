@@ -236,6 +236,8 @@ def main():
                     if row is None:
                         path = exported(name, os.path.abspath(asks.exports or own))
                         row = dict(compared(os.path.abspath(asks.program), path, tools, name, word, batch), name=name, step=word, batch=batch)
+                        if "bytes" not in row["counted"]:
+                            sys.exit("%s, %s, batch %d: what it takes was not counted (%s)" % (name, word, batch, row["counted"]["problem"]))
                         if asks.rows:
                             with open(asks.rows, "a") as file:
                                 file.write(json.dumps(row) + "\n")
