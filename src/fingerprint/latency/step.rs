@@ -1,7 +1,7 @@
 //! One step: the time of its kernels on one side, the time to launch them on the other.
 
 use super::parts::Parts;
-use super::term::{Terms, Values};
+use super::term::{Term, Terms, Values};
 use super::terms::Rules;
 use crate::features::physical::{Kernel, Pass};
 use crate::platform::Parameter;
@@ -55,8 +55,9 @@ impl StepTime {
     pub(super) fn new(rules: Rules, parts: &Parts, batch: f64) -> Self {
         let mut terms = Terms::default();
         for kind in &parts.kinds {
-            let own = kind.kernels.iter().flat_map(|kernel| rules.terms(kernel, batch)).flatten();
-            own.for_each(|term| terms.push(term.times(kind.count())));
+            let own: Vec<Term> = kind.kernels.iter().flat_map(|kernel| rules.terms(kernel, batch)).flatten().collect();
+            // One by one: a product in place of the sum would be another number in its last place, and trees of a fit could split elsewhere.
+            kind.parts.iter().for_each(|_| own.iter().for_each(|term| terms.push(*term)));
         }
         StepTime { terms, launches: Launches::of(parts.kernels()), overlap: rules.speed.overlap, whole: true }
     }
