@@ -56,7 +56,7 @@ pub(super) struct Tensor {
 /// Position of a tensor in [`Schedule::tensors`].
 pub(super) type TensorId = u32;
 
-/// Those of an operation, which are seldom more.
+/// The tensors of one operation, which are seldom more.
 pub(super) type FewTensors = SmallVec<[TensorId; 4]>;
 
 /// What happens to one tensor, or to the step.

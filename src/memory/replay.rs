@@ -139,3 +139,41 @@ fn mean(peaks: [Peaks; 5]) -> Peaks {
     };
     Peaks { allocated: of(|peak| peak.allocated), reserved: of(|peak| peak.reserved) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Simulation;
+    use crate::network::zoo::{Dataset, build};
+    use crate::workload::{Accumulate, Checkpoint, Optimizer, Precision, Stage, Step, Trainable, ZeroGrad};
+
+    /// Training as published, and steps that differ in one thing each, and inference.
+    fn steps() -> Vec<Step> {
+        let training = Step::published(Stage::Training);
+        vec![
+            training,
+            Step { zero_grad: ZeroGrad::Free, optimizer: Optimizer::AdamW, ..training },
+            Step { trainable: Trainable::Classifier, ..training },
+            Step { accumulate: Accumulate::new(4).unwrap(), ..training },
+            Step { checkpoint: Checkpoint::EveryBlock, ..training },
+            Step { precision: Precision::AmpBf16, ..training },
+            Step::published(Stage::Inference),
+        ]
+    }
+
+    #[test]
+    fn passes_summed_up_come_to_what_their_requests_come_to_one_by_one() {
+        let network = build("mobilenetv2", Dataset::Imagenet).unwrap();
+        for (name, is_exact) in [("cpu", true), ("orin", false)] {
+            let platform = Platform::named(name).unwrap();
+            for (step, batch) in steps().into_iter().flat_map(|step| [(step, 4), (step, 12)]) {
+                let simulation = Simulation::new(&network, step, &platform);
+                let (schedule, samples) = simulation.schedule(batch);
+                let (least, whole) =
+                    (at_least(schedule, &platform, samples), replay(schedule, &platform, samples).reported);
+                assert!(least.reserved > 0 && least.reserved <= whole.reserved, "{name}, {step}: {least:?}, {whole:?}");
+                assert!(!is_exact || least == whole, "{name}, {step}: {least:?}, {whole:?}");
+            }
+        }
+    }
+}

@@ -71,7 +71,7 @@ pub enum Pass {
 }
 
 impl Pass {
-    /// How many there are.
+    /// How many there are, of which the update is the last.
     pub const COUNT: usize = Pass::Update as usize + 1;
 }
 

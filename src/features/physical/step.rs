@@ -10,14 +10,10 @@ use crate::workload::{Accumulate, Lists, Loss, Step};
 /// The kernels of one step of `network`, node by node in the order of the forward pass; with [`Stage::Inference`](crate::workload::Stage) the forward
 /// pass only.
 pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
-    kernels_of(&Trained::new(network, step.trainable), &network.cuts(step.checkpoint), step)
-}
-
-/// The same of a network as the step trains it and cuts it behind these nodes.
-fn kernels_of(trained: &Trained, cuts: &[NodeId], step: Step) -> Vec<Kernel> {
-    let mut kernels = kernels_once(trained, step);
+    let trained = Trained::new(network, step.trainable);
+    let mut kernels = kernels_once(&trained, step);
     if step.trains() {
-        let again = runs_again(trained, cuts);
+        let again = runs_again(&trained, &network.cuts(step.checkpoint));
         let again = kernels.iter().filter(|kernel| kernel.pass == Pass::Forward && again[kernel.node.index()]);
         kernels.extend(again.copied().collect::<Vec<_>>());
         kernels.iter_mut().for_each(|kernel| kernel.repeat(step.accumulate));

@@ -13,14 +13,12 @@ const KINDS: usize = 2;
 /// What is believed of a factor before anything is measured: its mean and its standard deviation.
 type Believed = [f64; 2];
 
-/// Of devices that wait for their memory: some compute eight times as many of such products, others emulate them.
-const ON_ACCELERATORS: [Believed; KINDS] = [[1.0, 1.0], [1.0, 0.5]];
+/// They take what physics promises: some devices compute eight times as many products of narrow numbers, others emulate them.
+const AS_PROMISED: Believed = [1.0, 1.0];
 
-/// Of processors. Products take half of the time where there are instructions for them, as long as ever where there are none, and a tenth by tiles;
-/// all else is computed in single precision, and takes twice what its fewer bytes promise. In seven networks on one core of an EPYC functions of elements took 0.5
-/// to 1.6 times as long as in single precision, normalisations 0.25 and 0.65, pooling 1.1, and gradients of depthwise convolutions with steps, for which there is
-/// no code, 7 to 48 times (`docs/accuracy/latency.md`).
-const ON_PROCESSORS: [Believed; KINDS] = [[0.75, 0.5], [2.0, 0.4]];
+/// All but products on processors takes twice what its fewer bytes promise, which is as long as in single precision: processors compute it in that. On one
+/// core of an EPYC, which is all that was looked at, rows tell 1.4 to 2.5 (`docs/accuracy/latency.md`).
+const AS_IN_SINGLE_PRECISION: Believed = [2.0, 0.5];
 
 /// The least that a factor can be.
 const LEAST: f64 = 0.01;
@@ -58,12 +56,12 @@ pub(super) fn kind(kernel: &Kernel) -> Option<usize> {
 impl Narrow {
     /// What is believed of a device before anything is measured.
     pub fn before(platform: &Platform) -> Self {
-        let [products, others] = match platform.memory {
-            Memory::Host => ON_PROCESSORS,
-            Memory::Dedicated | Memory::Unified => ON_ACCELERATORS,
+        let others = match platform.memory {
+            Memory::Host => AS_IN_SINGLE_PRECISION,
+            Memory::Dedicated | Memory::Unified => AS_PROMISED,
         };
-        let certainty = [[products[1].powi(-2), 0.0], [0.0, others[1].powi(-2)]];
-        Narrow { center: [products[0], others[0]], certainty }
+        let [products, others] = [AS_PROMISED, others].map(|[mean, deviation]| (mean, deviation.powi(-2)));
+        Narrow { center: [products.0, others.0], certainty: [[products.1, 0.0], [0.0, others.1]] }
     }
 
     /// How many times as long this kernel takes.

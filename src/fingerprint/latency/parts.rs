@@ -206,6 +206,26 @@ mod tests {
         assert!(parts.kinds.len() * 2 < parts.by_part().len(), "{}", parts.kinds.len());
     }
 
+    #[test]
+    fn what_runs_again_and_in_passes_is_what_the_step_runs() {
+        let network = build("mobilenetv2", Dataset::Imagenet).unwrap();
+        let published = Step::published(Stage::Training);
+        for checkpoint in [Checkpoint::None, Checkpoint::Segments(4), Checkpoint::EveryBlock] {
+            for accumulate in [1, 4].map(|passes| Accumulate::new(passes).unwrap()) {
+                let step = Step { checkpoint, accumulate, ..published };
+                let (parts, all) = (Parts::new(&network, step), kernels(&network, step));
+                let work = |kernels: &mut dyn Iterator<Item = &Kernel>| -> f64 {
+                    kernels.map(|kernel| kernel.launches + kernel.repeats * kernel.traffic.at(3.0)).sum()
+                };
+                let (found, known) = (work(&mut parts.kernels()), work(&mut all.iter()));
+                assert!((found / known - 1.0).abs() < 1e-12 && parts.kernels().count() == all.len(), "{step}");
+            }
+        }
+        let forward = |step| Parts::new(&network, step).kernels().filter(|kernel| kernel.pass == Pass::Forward).count();
+        let again = forward(Step { checkpoint: Checkpoint::EveryBlock, ..published });
+        assert!(again > forward(published), "{again} kernels forward");
+    }
+
     /// A depthwise convolution of tokens: images whose channels lie last come as they are, or from rows that are seen as images.
     fn of_tokens(rows: bool) -> Network {
         let mut builder = NetworkBuilder::new("tokens", Shape::new([28, 28, 512]));

@@ -60,7 +60,7 @@ impl Bins {
         for (bin, fits) in self.bins.iter_mut().enumerate() {
             fits.retain(&mut keep);
             if fits.is_empty() {
-                self.filled[bin / WORD] &= !(1 << (bin % WORD));
+                empty(&mut self.filled, bin);
             }
         }
     }
@@ -69,23 +69,24 @@ impl Bins {
         let fits = &mut self.bins[bin];
         let (_, _, block) = fits.remove(place);
         if fits.is_empty() {
-            self.filled[bin / WORD] &= !(1 << (bin % WORD));
+            empty(&mut self.filled, bin);
         }
         block
     }
 
     /// The first bin from this one on that holds something.
     fn filled_from(&self, bin: usize) -> Option<usize> {
-        let words = self.filled.iter().enumerate().skip(bin / WORD);
-        words
-            .map(
-                |(word, bits)| {
-                    if word == bin / WORD { (word, bits & (u64::MAX << (bin % WORD))) } else { (word, *bits) }
-                },
-            )
-            .find(|(_, bits)| *bits != 0)
-            .map(|(word, bits)| word * WORD + bits.trailing_zeros() as usize)
+        let first = bin / WORD;
+        (first..self.filled.len()).find_map(|word| {
+            let bits = if word == first { self.filled[word] & (u64::MAX << (bin % WORD)) } else { self.filled[word] };
+            (bits != 0).then(|| word * WORD + bits.trailing_zeros() as usize)
+        })
     }
+}
+
+/// Notes that a bin holds nothing any more.
+fn empty(filled: &mut [u64], bin: usize) {
+    filled[bin / WORD] &= !(1 << (bin % WORD));
 }
 
 /// The bin of a size: its power of two, and the bits behind that; sizes of fewer bits have a bin each.
