@@ -99,7 +99,7 @@ impl Fitted {
         Err(Error::input(format!("how long a step takes with precision = {} is not known here", asked.name()))
             .expected(format!("steps with precision = {}, which the latency rests on", known.name()))
             .help(format!(
-                "measure up to four such rows on the device and calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
+                "measure up to four such rows on the device, best of a network that multiplies much (resnet18) and one that does not (mobilenetv2), and calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
                 asked.name()
             )))
     }
