@@ -7,6 +7,8 @@ use super::pass::Pass;
 use super::plan::Plan;
 use super::rule::{Move, Rule};
 use super::rules::rule;
+use super::set_up::SetUp;
+use super::update::Updates;
 use crate::network::{Network, NodeId, Numbers, Trained, Trainings};
 use crate::platform::Platform;
 use crate::remembered::Remembered;
@@ -37,8 +39,17 @@ pub(super) struct Grounds<'a> {
     platform: &'a Platform,
     trainings: Trainings<'a>,
     known: Remembered<(Step, u64), Ground<'a>>,
-    /// By the number of samples.
+    /// By the number of samples, as what follows.
+    set_ups: Remembered<(Step, u64), SetUp>,
     passes: Remembered<(Step, u64), Pass>,
+    updates: Remembered<(Step, u64), Updates>,
+}
+
+/// What steps consist of, each recorded once for all that have it in common.
+pub(super) struct Recorded {
+    pub set_up: Arc<SetUp>,
+    pub pass: Arc<Pass>,
+    pub updates: Arc<Updates>,
 }
 
 impl<'a> Grounds<'a> {
@@ -48,7 +59,9 @@ impl<'a> Grounds<'a> {
             platform,
             trainings: Trainings::new(network),
             known: Remembered::default(),
+            set_ups: Remembered::default(),
             passes: Remembered::default(),
+            updates: Remembered::default(),
         }
     }
 
@@ -59,12 +72,16 @@ impl<'a> Grounds<'a> {
         self.known.of((ruling, batch), ground)
     }
 
-    /// A pass of a step for as many samples as `batch`, or more.
-    pub fn pass(&self, plan: &Plan, batch: u64) -> Arc<Pass> {
-        // What becomes of gradients and weights is no part of it; that there are several shows in each.
-        let Step { accumulate, checkpoint, loss, .. } = plan.step;
-        let step = Step { accumulate: accumulate.min(SEVERAL_PASSES), checkpoint, loss, ..ruling(plan.step) };
-        self.passes.of((step, batch), || Pass::new(plan))
+    /// What a step consists of, for as many samples as `batch`, or more.
+    pub fn recorded(&self, plan: &Plan, batch: u64) -> Recorded {
+        let Step { optimizer, accumulate, checkpoint, loss, .. } = plan.step;
+        let ruling = ruling(plan.step);
+        let set_up = self.set_ups.of((Step { loss, ..ruling }, batch), || SetUp::new(plan));
+        // What becomes of gradients and weights is no part of a pass; that there are several shows in each.
+        let passing = Step { accumulate: accumulate.min(SEVERAL_PASSES), checkpoint, loss, ..ruling };
+        let pass = self.passes.of((passing, batch), || Pass::new(plan, &set_up));
+        let updates = self.updates.of((Step { optimizer, ..ruling }, batch), || Updates::new(plan));
+        Recorded { set_up, pass, updates }
     }
 
     /// The nodes behind which a step cuts the network.

@@ -28,10 +28,12 @@ mod replay;
 mod rule;
 mod rules;
 mod schedule;
+mod set_up;
 mod simulations;
 mod steps;
 mod sums;
 mod taking;
+mod update;
 
 pub use course::{Course, Leg, Live};
 pub use event::{Phase, Role};
@@ -116,6 +118,6 @@ impl<'a> Simulation<'a> {
         let &Simulation { platform, step, ref grounds, .. } = self;
         let (ground, cuts) = (grounds.of(step, batch), grounds.cuts(step.checkpoint));
         let plan = Plan::new(&ground, step, platform, &cuts);
-        Schedule::new(&plan, &grounds.pass(&plan, batch))
+        Schedule::new(step, &grounds.recorded(&plan, batch))
     }
 }

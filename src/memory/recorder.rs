@@ -2,7 +2,7 @@
 
 use super::amount::Amount;
 use super::event::{Event, Mark, Phase, Role, Tensor, TensorId};
-use super::recording::{Recording, Stretch};
+use super::recording::Recording;
 use crate::network::NodeId;
 
 /// How many hold each tensor so far, and what happened and was done since that was last taken.
@@ -13,17 +13,16 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// With room for so many tensors: growing step by step would move what is there each time.
-    pub fn expecting(tensors: usize) -> Self {
-        let mut now = Recording::behind(0);
-        now.tensors.reserve(tensors);
-        now.events.reserve(2 * tensors);
-        Recorder { now, holders: Vec::with_capacity(tensors) }
-    }
-
-    /// How many hold each tensor so far.
-    pub fn holders(&self) -> &[u32] {
-        &self.holders
+    /// Behind so many tensors that stay, each with one holder; with room for so many more of its own, since growing step by step moves what is there
+    /// each time.
+    pub fn behind(before: usize, own: usize) -> Self {
+        let mut now = Recording::behind(before);
+        now.tensors.reserve(own);
+        now.events.reserve(2 * own);
+        now.marks.reserve(own);
+        let mut holders = Vec::with_capacity(before + own);
+        holders.resize(before, 1);
+        Recorder { now, holders }
     }
 
     /// A new tensor with one holder.
@@ -65,21 +64,8 @@ impl Recorder {
         self.now.marks.push(Mark { event: self.now.events.len(), phase, node });
     }
 
-    /// Notes that backward is over.
-    pub fn backward_done(&mut self) {
-        self.now.events.push(Event::BackwardDone);
-    }
-
     /// What happened since this was last asked.
     pub fn take(&mut self) -> Recording {
         std::mem::replace(&mut self.now, Recording::behind(self.holders.len()))
-    }
-
-    /// What happened elsewhere happens here: tensors of its own are held by so many, those of before by so many more. Nothing is left to be taken.
-    pub fn play(&mut self, stretch: &Stretch, holders: &[u32], held: &[(TensorId, u32)]) {
-        debug_assert!(self.now.events.is_empty() && stretch.begin == self.holders.len());
-        self.holders.extend_from_slice(holders);
-        held.iter().for_each(|(id, more)| self.holders[*id as usize] += more);
-        self.now.before = self.holders.len();
     }
 }

@@ -41,6 +41,11 @@ impl Recording {
         Recording { before, ..Recording::default() }
     }
 
+    /// What happened to so many tensors, and to none of its own.
+    pub fn to(before: usize, events: Vec<Event>) -> Self {
+        Recording { events, ..Recording::behind(before) }
+    }
+
     /// Whether nothing happened, and nothing was done.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.marks.is_empty()

@@ -1,10 +1,10 @@
 //! The steps of a network as allocations and frees in the order PyTorch makes them, for any batch size.
 
 use super::event::{Event, Mark, Tensor, TensorId};
-use super::pass::Pass;
-use super::plan::Plan;
+use super::ground::Recorded;
 use super::recording::Stretch;
 use super::steps::Steps;
+use crate::workload::Step;
 
 /// Everything that is allocated and freed, part after part.
 #[derive(Debug)]
@@ -28,9 +28,9 @@ impl Part {
 }
 
 impl Schedule {
-    /// The schedule of a plan, whose passes are all as that one.
-    pub fn new(plan: &Plan, pass: &Pass) -> Self {
-        let mut steps = Steps::new(plan, pass);
+    /// The schedule of steps that consist of this.
+    pub fn new(step: Step, recorded: &Recorded) -> Self {
+        let mut steps = Steps::new(step, recorded);
         let parts = Part::ALL.map(|part| {
             match part {
                 // It lies there from the beginning.

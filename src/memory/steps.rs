@@ -1,36 +1,40 @@
 //! One step after the other, as PyTorch runs them: passes, then the optimizer.
 
-use super::amount::Amount;
-use super::event::{Phase, Role, TensorId};
-use super::optimizer::{Update, at_once, is_at_once, one_by_one};
-use super::pass::{Left, Pass, set_up};
-use super::plan::Plan;
-use super::recorder::Recorder;
-use super::recording::Stretch;
-use crate::network::NodeId;
-use crate::workload::ZeroGrad;
+use super::event::{Event, TensorId};
+use super::ground::Recorded;
+use super::recording::{Recording, Stretch};
+use crate::workload::{Step, ZeroGrad};
 use std::sync::Arc;
 
 /// Steps being taken, and what they leave behind.
 pub(super) struct Steps<'a> {
-    plan: &'a Plan<'a>,
-    /// What every pass of such a step is.
-    pass: &'a Pass,
-    recorder: Recorder,
+    step: Step,
+    recorded: &'a Recorded,
     /// What happened since it was last taken.
     stretches: Vec<Stretch>,
+    /// What happened behind these, of no tensors of its own.
+    between: Vec<Event>,
+    /// How many tensors there are so far.
+    count: usize,
     /// Gradients of the weights, once there are any.
     gradients: Vec<TensorId>,
     has_state: bool,
-    /// What an update borrows; empty between two.
-    borrowed: Vec<TensorId>,
 }
 
 impl<'a> Steps<'a> {
     /// Nothing but what lies there before the first step.
-    pub fn new(plan: &'a Plan<'a>, pass: &'a Pass) -> Self {
-        let (recorder, stretches) = (set_up(plan), Vec::new());
-        Steps { plan, pass, recorder, stretches, gradients: Vec::new(), has_state: false, borrowed: Vec::new() }
+    pub fn new(step: Step, recorded: &'a Recorded) -> Self {
+        let mut steps = Steps {
+            step,
+            recorded,
+            stretches: Vec::new(),
+            between: Vec::new(),
+            count: 0,
+            gradients: Vec::new(),
+            has_state: false,
+        };
+        steps.play(&recorded.set_up.recording, false);
+        steps
     }
 
     /// What happened since this was last asked.
@@ -39,83 +43,63 @@ impl<'a> Steps<'a> {
         std::mem::take(&mut self.stretches)
     }
 
-    /// What was recorded so far is a stretch of its own.
-    fn close(&mut self) {
-        let recording = self.recorder.take();
+    /// What was recorded happens here; `begun` says whether gradients of weights lie there.
+    fn play(&mut self, recording: &Arc<Recording>, begun: bool) -> Stretch {
+        self.close();
+        let stretch = Stretch { recording: Arc::clone(recording), begin: self.count, begun };
+        self.count += recording.tensors.len();
         if !recording.is_empty() {
-            self.stretches.push(Stretch { begin: recording.before, begun: false, recording: Arc::new(recording) });
+            self.stretches.push(stretch.clone());
+        }
+        stretch
+    }
+
+    /// What happened in between is a stretch of its own.
+    fn close(&mut self) {
+        let events = std::mem::take(&mut self.between);
+        if !events.is_empty() {
+            let recording = Arc::new(Recording::to(self.count, events));
+            self.stretches.push(Stretch { begin: self.count, begun: false, recording });
         }
     }
 
     /// One step.
     pub fn step(&mut self) {
-        let step = self.plan.step;
-        if !step.trains() {
+        if !self.step.trains() {
             self.pass();
             return;
         }
-        if step.zero_grad == ZeroGrad::Free {
+        if self.step.zero_grad == ZeroGrad::Free {
             let gradients = std::mem::take(&mut self.gradients);
-            self.release(gradients);
+            self.free(gradients);
         }
         let mut left = Vec::new();
         // From the second on passes are alike.
-        for _ in 0..step.accumulate.passes().min(2) {
+        for _ in 0..self.step.accumulate.passes().min(2) {
             let last = std::mem::replace(&mut left, self.pass());
-            self.release(last);
+            self.free(last);
         }
-        self.recorder.backward_done();
-        self.optimize();
-        self.release(left);
-    }
-
-    /// One pass; gives what the program holds until the next one.
-    fn pass(&mut self) -> Vec<TensorId> {
-        let begun = !self.gradients.is_empty();
-        self.close();
-        let Left { stretch, held, gradients } = self.pass.play(&mut self.recorder, begun);
-        self.stretches.push(stretch);
-        self.gradients.extend(gradients);
-        held
-    }
-
-    fn release(&mut self, tensors: Vec<TensorId>) {
-        tensors.into_iter().for_each(|tensor| self.recorder.release(tensor));
-    }
-
-    fn optimize(&mut self) {
-        let plan = self.plan;
-        let rules = plan.network.iter().zip(plan.rules);
-        let weights = rules.flat_map(|((id, _), rule)| {
-            let learned = rule.weights.iter().enumerate().filter(move |(tensor, _)| plan.learns(id, *tensor));
-            learned.map(move |(_, &amount)| (id, amount))
-        });
-        let optimizer = plan.step.optimizer;
-        if is_at_once(plan.step, plan.platform.framework.updates) {
-            let weights: Vec<_> = weights.collect();
-            self.update(&weights, at_once(optimizer));
-        } else {
-            weights.for_each(|weight| self.update(&[weight], one_by_one(optimizer)));
-        }
+        self.between.push(Event::BackwardDone);
+        let updates = &self.recorded.updates;
+        let update = if self.has_state { &updates.later } else { &updates.first };
+        self.play(update, false);
         self.has_state = true;
+        self.free(left);
     }
 
-    /// The update of some weights at once.
-    fn update(&mut self, weights: &[(NodeId, Amount)], made: &[Update]) {
-        if let Some(&(first, _)) = weights.first() {
-            self.recorder.begin(Phase::Update, first);
+    /// One pass; gives what goes when the program lets go what it holds until the next one.
+    fn pass(&mut self) -> Vec<TensorId> {
+        let pass = &self.recorded.pass;
+        let begun = !self.gradients.is_empty();
+        let stretch = self.play(&pass.recording, begun);
+        let all = |ids: &[TensorId]| ids.iter().map(|id| stretch.tensor(*id)).collect();
+        if !begun {
+            self.gradients = all(&pass.gradients);
         }
-        for made in made {
-            for &(id, amount) in weights {
-                match made {
-                    Update::Borrow => self.borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
-                    Update::State if self.has_state => {}
-                    Update::State => {
-                        self.recorder.allocate(amount, Role::OptimizerState, id);
-                    }
-                }
-            }
-        }
-        self.borrowed.drain(..).for_each(|tensor| self.recorder.release(tensor));
+        all(&pass.left)
+    }
+
+    fn free(&mut self, tensors: Vec<TensorId>) {
+        self.between.extend(tensors.into_iter().map(Event::Free));
     }
 }

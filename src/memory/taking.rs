@@ -1,12 +1,12 @@
 //! One pass, as PyTorch runs it: forward, loss, backward.
 
-use super::amount::{Amount, INDEX};
 use super::checkpoint::Frame;
 use super::event::{FewTensors, Phase, Role, TensorId};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::rule::{Move, Saved};
-use crate::network::{NodeId, Op};
+use super::set_up::SetUp;
+use crate::network::NodeId;
 use crate::workload;
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub(super) struct Taking<'a> {
     pub gradients: Vec<TensorId>,
     /// What backward has so far of the gradients of weights that are not, each by its node and its place there.
     pub given: BTreeMap<(NodeId, usize), Given>,
-    /// Tensors that a node's result is between steps: the batch, free-standing parameters.
-    resident: Vec<Option<TensorId>>,
+    /// What lies there before.
+    set_up: &'a SetUp,
     /// Casts of weights that autocast keeps until it ends, each by its node and its place there.
     cast: BTreeMap<(NodeId, usize), TensorId>,
 }
@@ -66,47 +66,15 @@ pub(super) enum Kept {
 
 impl<'a> Taking<'a> {
     /// A pass begins.
-    pub fn new(plan: &'a Plan<'a>) -> Self {
+    pub fn new(plan: &'a Plan<'a>, set_up: &'a SetUp) -> Self {
         let moves = plan.rules.iter().map(|rule| rule.forward.len() + rule.backward.len() + rule.weights.len());
         Taking {
             plan,
-            recorder: Recorder::expecting(moves.sum()),
+            recorder: Recorder::behind(set_up.recording.tensors.len(), moves.sum()),
             gradients: Vec::new(),
             given: BTreeMap::new(),
-            resident: vec![None; plan.rules.len()],
+            set_up,
             cast: BTreeMap::new(),
-        }
-    }
-
-    /// Weights, running statistics and data, which lie there before the first pass.
-    pub fn set_up(&mut self) {
-        let network = self.plan.network;
-        for ((id, node), rule) in network.iter().zip(self.plan.rules) {
-            for &amount in rule.weights.iter().chain(&rule.buffers) {
-                let tensor = self.recorder.allocate(amount, Role::Weights, id);
-                if let Op::Parameter(_) = node.op {
-                    self.resident[id.index()] = Some(tensor);
-                }
-            }
-        }
-        for (id, _) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
-            let batch = self.recorder.allocate(self.plan.result(id), Role::Activations, id);
-            self.resident[id.index()] = Some(batch);
-        }
-        if self.plan.step.trains() {
-            for output in network.compared() {
-                self.recorder.allocate(self.targets(output), Role::Activations, output);
-            }
-        }
-    }
-
-    /// What a result is compared with.
-    fn targets(&self, output: NodeId) -> Amount {
-        match self.plan.step.loss {
-            workload::Loss::CrossEntropy => {
-                Amount::per_sample(self.plan.network.labels(output).1.elements()).times(INDEX)
-            }
-            workload::Loss::MeanSquaredError => self.plan.scores(output),
         }
     }
 
@@ -252,7 +220,7 @@ impl<'a> Taking<'a> {
                 Move::Reuse => result = Some(recorder.hold(inputs[0])),
                 Move::Resident => {
                     let owner = plan.network.node(id).shares.unwrap_or(id);
-                    result = self.resident[owner.index()].map(|tensor| recorder.hold(tensor));
+                    result = self.set_up.resident[owner.index()].map(|tensor| recorder.hold(tensor));
                 }
                 Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
                 Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
