@@ -9,6 +9,10 @@ fn main() {
         // The schema's indented examples would run as doctests.
         .disable_comments(["."])
         .enum_attribute(".", "#[allow(clippy::enum_variant_names)]")
+        // Few attributes have these, and all are as large as what they may have: 1.5 kB each otherwise.
+        .boxed(".onnx.AttributeProto.t")
+        .boxed(".onnx.AttributeProto.g")
+        .boxed(".onnx.AttributeProto.sparse_tensor")
         .compile_fds(schema)
         .expect("OUT_DIR is writable");
 }

@@ -3,7 +3,7 @@
 use super::Simulation;
 use super::event::{Event, Mark, Phase, Role, Tensor};
 use super::peak::tensors_at;
-use super::replay::{Moment, replay};
+use super::replay::Moment;
 use super::schedule::{Part, Schedule};
 use crate::units::Bytes;
 
@@ -55,7 +55,7 @@ impl Simulation<'_> {
     /// The memory of the step that holds the peak, operation by operation.
     pub fn course(&self, batch: u64) -> Course {
         let (schedule, samples) = self.schedule(batch);
-        let outcome = replay(schedule, self.platform, samples);
+        let outcome = self.outcome(batch);
         // What lies there from the beginning is the most where a step does nothing.
         let part = outcome.moment.part.max(Part::First);
         let legs = self.legs(schedule, samples, part);

@@ -42,11 +42,13 @@ pub use simulations::Simulations;
 
 use crate::network::{Network, Trained};
 use crate::platform::Platform;
+use crate::remembered::Remembered;
 use crate::workload::Step;
 use ground::Grounds;
 use layout::Layout;
 use layouts::layouts;
 use plan::Plan;
+use replay::{Outcome, replay};
 use schedule::Schedule;
 use std::sync::{Arc, OnceLock};
 
@@ -92,6 +94,8 @@ struct Schedules {
     /// Of a single sample, whose tensors have views that those of several have not.
     single: OnceLock<Schedule>,
     several: OnceLock<Schedule>,
+    /// What numbers of samples that lie there at a time come to.
+    outcomes: Remembered<u64, Outcome>,
 }
 
 impl<'a> Simulation<'a> {
@@ -112,6 +116,12 @@ impl<'a> Simulation<'a> {
         let (schedule, least) =
             if samples == 1 { (&self.schedules.single, 1) } else { (&self.schedules.several, SEVERAL) };
         (schedule.get_or_init(|| self.scheduled(least)), samples)
+    }
+
+    /// What a batch size comes to.
+    fn outcome(&self, batch: u64) -> Outcome {
+        let (schedule, samples) = self.schedule(batch);
+        *self.schedules.outcomes.of(samples, || replay(schedule, self.platform, samples))
     }
 
     fn scheduled(&self, batch: u64) -> Schedule {

@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::event::{Event, Role, Tensor};
-use super::replay::{Moment, Peaks, at_least, replay};
+use super::replay::{Moment, Peaks, at_least};
 use super::schedule::{Part, Schedule};
 use crate::platform::Allocator;
 use crate::units::Bytes;
@@ -71,10 +71,7 @@ impl Simulation<'_> {
     pub fn peak(&self, batch: u64) -> Peak {
         match self.platform.allocator {
             Allocator::Direct => self.at_least(batch),
-            Allocator::Caching(_) => {
-                let (schedule, samples) = self.schedule(batch);
-                Peak::of(replay(schedule, self.platform, samples).reported)
-            }
+            Allocator::Caching(_) => Peak::of(self.outcome(batch).reported),
         }
     }
 
@@ -93,8 +90,8 @@ impl Simulation<'_> {
 
     /// What is alive at the peak.
     pub fn alive(&self, batch: u64) -> Alive {
+        let outcome = self.outcome(batch);
         let (schedule, batch) = self.schedule(batch);
-        let outcome = replay(schedule, self.platform, batch);
         let alive = tensors_at(schedule, outcome.moment);
         let sum = |role: Role| {
             let bytes = alive.iter().filter(|tensor| tensor.role == role).map(|tensor| tensor.amount.bytes(batch));

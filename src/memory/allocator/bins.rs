@@ -101,7 +101,8 @@ fn bin(size: u64) -> usize {
 
 /// Where a piece stands, or would stand, in its bin. Deep networks leave hundreds that are equally large.
 fn position(fits: &[Fit], (size, start, _): Fit) -> usize {
-    fits.partition_point(|fit| fit.0 > size || fit.0 == size && fit.1 > start)
+    // No short circuit: nobody can foresee which way it would go.
+    fits.partition_point(|fit| (fit.0 > size) | ((fit.0 == size) & (fit.1 > start)))
 }
 
 #[cfg(test)]

@@ -160,13 +160,25 @@ impl Search<'_, '_> {
             return Ok(Group { fitting: Vec::new(), least: likeliest });
         }
         let mut group = Group::default();
-        for turned in all {
-            let mut known = fitting.iter().chain(&group.fitting);
-            if !known.any(|fitting| self.is_less(&fitting.turned, &turned)) && self.may_fit(&turned)? {
-                group.fitting.extend(Some(self.judged(turned)?).filter(|judged| judged.need.fits()));
-            }
+        // Of those that turn as much none turns less than another.
+        for level in all.chunk_by(|one, other| one.turns() == other.turns()) {
+            let is_new = |turned: &&Turned| {
+                let mut known = fitting.iter().chain(&group.fitting);
+                !known.any(|fitting| self.is_less(&fitting.turned, turned))
+            };
+            let judged = level.par_iter().filter(is_new).map(|turned| self.if_fitting(turned));
+            let found: Vec<Option<Judged>> = judged.collect::<Result<_>>()?;
+            group.fitting.extend(found.into_iter().flatten());
         }
         Ok(group)
+    }
+
+    /// What is known of something that fits; none where it does not.
+    fn if_fitting(&self, turned: &Turned) -> Result<Option<Judged>> {
+        // Seen without looking closely, where that is faster.
+        let may_fit = self.judge.at_least(self.workload(turned))?.is_none_or(|(_, fits)| fits);
+        let judged = may_fit.then(|| self.judged(turned.clone())).transpose()?;
+        Ok(judged.filter(|judged| judged.need.fits()))
     }
 
     /// One of these that fits; where none does, the one that needs the least, of several the first. None where others are known to need less than
@@ -195,11 +207,6 @@ impl Search<'_, '_> {
             least = least.into_iter().chain([(judged, place)]).min_by(by_need);
         }
         Ok(least.map(|(least, _)| least))
-    }
-
-    /// Whether something may fit, as far as that is known without looking closely.
-    fn may_fit(&self, turned: &Turned) -> Result<bool> {
-        Ok(self.judge.at_least(self.workload(turned))?.is_none_or(|(_, fits)| fits))
     }
 
     fn workload(&self, turned: &Turned) -> Workload {

@@ -23,7 +23,7 @@ pub(super) fn text(name: &str, value: &str) -> AttributeProto {
 }
 
 pub(super) fn tensor(name: &str, value: TensorProto) -> AttributeProto {
-    AttributeProto { t: Some(value), ..attribute(name, AttributeType::Tensor) }
+    AttributeProto { t: Some(Box::new(value)), ..attribute(name, AttributeType::Tensor) }
 }
 
 /// A single-precision number.

@@ -55,11 +55,11 @@ impl<'a> Call<'a> {
     }
 
     pub fn tensor(&self, name: &str) -> Option<&'a super::schema::TensorProto> {
-        self.attribute(name).and_then(|attribute| attribute.t.as_ref())
+        self.attribute(name).and_then(|attribute| attribute.t.as_deref())
     }
 
     pub fn graph(&self, name: &str) -> Option<&'a super::schema::GraphProto> {
-        self.attribute(name).and_then(|attribute| attribute.g.as_ref())
+        self.attribute(name).and_then(|attribute| attribute.g.as_deref())
     }
 
     pub fn floats(&self, name: &str) -> Option<&'a [f32]> {

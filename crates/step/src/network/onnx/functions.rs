@@ -103,7 +103,7 @@ impl Inlined<'_> {
 
     /// An attribute as it is, or the one of the call that it refers to, else the function's default.
     fn attribute(&self, attribute: &AttributeProto) -> Option<AttributeProto> {
-        let inner = attribute.g.as_ref().map(|graph| self.graph(graph));
+        let inner = attribute.g.as_ref().map(|graph| Box::new(self.graph(graph)));
         let Some(referred) = attribute.ref_attr_name.as_deref().filter(|name| !name.is_empty()) else {
             return Some(AttributeProto { g: inner, ..attribute.clone() });
         };
