@@ -206,11 +206,15 @@ impl<'a> Physics<'a> {
     }
 
     fn launched(&self, kernels: &[Kernel], work: f64) -> f64 {
-        together(work, Launches::of(kernels.iter()).time(&self.values), self.rules.speed.overlap)
+        together(
+            work,
+            Launches::of(kernels.iter()).time(|parameter| self.values[parameter as usize]),
+            self.rules.speed.overlap,
+        )
     }
 
     fn step(&self, work: f64) -> f64 {
-        let launching = self.launches.time(&self.values);
+        let launching = self.launches.time(|parameter| self.values[parameter as usize]);
         together(work, launching, self.rules.speed.overlap) + self.values[Parameter::Step as usize]
     }
 }

@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// How many devices are drawn: quantiles then stay where they are within a few percent.
 const DRAWS: usize = 256;
 
+/// So many of them are computed at once, which processors do side by side.
+const SIDE_BY_SIDE: usize = 8;
+
 /// The same devices for every network and batch size, so that those compare.
 const SEED: u64 = 1;
 
@@ -37,11 +40,12 @@ pub(super) struct Believed<'a> {
     known: RefCell<BTreeMap<u64, Quantiles>>,
 }
 
-/// A device as the priors allow it.
+/// Devices as the priors allow them.
 pub(super) struct Drawn {
-    values: Values,
-    /// What a measurement on it has of its own, in standard deviations.
-    own: f64,
+    /// Of every parameter, in the order of [`Parameter::ALL`], what it is on each.
+    values: [[f64; SIDE_BY_SIDE]; COUNT],
+    /// What a measurement on each has of its own, in standard deviations.
+    own: [f64; SIDE_BY_SIDE],
 }
 
 impl<'a> Believed<'a> {
@@ -54,8 +58,13 @@ impl<'a> Believed<'a> {
     fn quantiles(&self, batch: u64) -> Quantiles {
         *self.known.borrow_mut().entry(batch).or_insert_with(|| {
             let step = self.physics.step_time(batch as f64);
-            let time = |device: &Drawn| step.time(&device.values) * (self.unexplained * device.own).exp();
-            let times: Vec<f64> = self.devices.iter().map(time).collect();
+            let times = |Drawn { values, own }: &Drawn| {
+                let times = step.times(|parameter| values[parameter as usize]);
+                std::array::from_fn::<f64, SIDE_BY_SIDE, _>(|device| {
+                    times[device] * (self.unexplained * own[device]).exp()
+                })
+            };
+            let times: Vec<f64> = self.devices.iter().flat_map(times).collect();
             [5.0, 50.0, 95.0].map(|percent| percentile(&times, percent))
         })
     }
@@ -90,8 +99,16 @@ pub(super) fn draw(platform: &Platform) -> Arc<[Drawn]> {
         let prior = platform.speed.prior(Parameter::ALL[index]);
         prior.typical.ln() + prior.spread * parameters[index][device]
     };
-    let drawn = |(device, own)| Drawn { values: values(&std::array::from_fn(|index| logarithm(index, device))), own };
-    own.into_iter().enumerate().map(drawn).collect()
+    let device = |device| values(&std::array::from_fn(|index| logarithm(index, device)));
+    let drawn = |group: usize| {
+        let devices = std::array::from_fn::<usize, SIDE_BY_SIDE, _>(|place| SIDE_BY_SIDE * group + place);
+        let values: [Values; SIDE_BY_SIDE] = devices.map(device);
+        Drawn {
+            values: std::array::from_fn(|index| values.map(|values| values[index])),
+            own: devices.map(|device| own[device]),
+        }
+    };
+    (0..DRAWS / SIDE_BY_SIDE).map(drawn).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One step: the time of its kernels on one side, the time to launch them on the other.
 
 use super::parts::Parts;
-use super::term::{Term, Terms, Values};
+use super::term::{Term, Terms, Values, each};
 use super::terms::Rules;
 use crate::features::physical::{Kernel, Pass};
 use crate::platform::Parameter;
@@ -27,9 +27,9 @@ impl Launches {
         launches
     }
 
-    /// Milliseconds.
-    pub(super) fn time(self, values: &Values) -> f64 {
-        self.operations * values[Parameter::Launch as usize] + self.updates * values[Parameter::UpdateLaunch as usize]
+    /// Milliseconds on a device of which something tells each parameter.
+    pub(super) fn time(self, values: impl Fn(Parameter) -> f64) -> f64 {
+        self.operations * values(Parameter::Launch) + self.updates * values(Parameter::UpdateLaunch)
     }
 }
 
@@ -56,8 +56,7 @@ impl StepTime {
         let mut terms = Terms::default();
         for kind in &parts.kinds {
             let own: Vec<Term> = kind.kernels.iter().flat_map(|kernel| rules.terms(kernel, batch)).flatten().collect();
-            // One by one: a product in place of the sum would be another number in its last place, and trees of a fit could split elsewhere.
-            kind.parts.iter().for_each(|_| own.iter().for_each(|term| terms.push(*term)));
+            terms.push_all(&own, kind.parts.len());
         }
         StepTime { terms, launches: Launches::of(parts.kernels()), overlap: rules.speed.overlap, whole: true }
     }
@@ -69,16 +68,19 @@ impl StepTime {
         StepTime { terms, launches: Launches::of(kernels), overlap: rules.speed.overlap, whole: false }
     }
 
-    /// Milliseconds.
-    pub(super) fn time(&self, values: &Values) -> f64 {
-        let work = self.terms.iter().map(|term| term.value(values)).sum();
-        let [work, launching, step] = self.sides(values, work);
-        together(work, launching, self.overlap) + step
+    /// Milliseconds on several devices at once, of which something tells each parameter.
+    pub(super) fn times<const N: usize>(&self, values: impl Fn(Parameter) -> [f64; N]) -> [f64; N] {
+        let mut works = [0.0; N];
+        self.terms.iter().for_each(|term| each(&mut works, term.of(&values), |sum, work| sum + work));
+        std::array::from_fn(|device| {
+            let [work, launching, step] = self.sides(|parameter| values(parameter)[device], works[device]);
+            together(work, launching, self.overlap) + step
+        })
     }
 
     /// Milliseconds of so much work at the device's pace, of launches beside it, and of what no kernel owns.
-    fn sides(&self, values: &Values, work: f64) -> [f64; 3] {
-        let [pace, step] = [Parameter::Pace, Parameter::Step].map(|parameter| values[parameter as usize]);
+    fn sides(&self, values: impl Fn(Parameter) -> f64, work: f64) -> [f64; 3] {
+        let (pace, step) = (values(Parameter::Pace), values(Parameter::Step));
         [work * pace, self.launches.time(values), if self.whole { step } else { 0.0 }]
     }
 
@@ -86,7 +88,7 @@ impl StepTime {
     pub(super) fn slopes(&self, values: &Values) -> (f64, Values) {
         let (mut work, mut slopes) = (0.0, [0.0; _]);
         self.terms.iter().for_each(|term| term.add_to(values, &mut work, &mut slopes));
-        let [work, launching, step] = self.sides(values, work);
+        let [work, launching, step] = self.sides(|parameter| values[parameter as usize], work);
         let total = together(work, launching, self.overlap);
         // d (a^p + b^p)^(1/p) = (a / total)^(p - 1) da + (b / total)^(p - 1) db
         let [of_work, of_launching] = [work, launching].map(|side| (side / total).powf(self.overlap - 1.0));

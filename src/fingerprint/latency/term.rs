@@ -35,10 +35,21 @@ impl Term {
     }
 
     pub(super) fn value(&self, values: &Values) -> f64 {
-        let factors: f64 = self.factors.iter().flatten().map(|&factor| values[factor as usize]).product();
-        let losing = self.losses.iter().filter(|(_, share)| *share != 0.0);
-        let losses: f64 = losing.map(|&(loss, share)| 1.0 + values[loss as usize] * share).product();
-        self.work * factors * losses / values[self.rate as usize]
+        let [value] = self.of(&|parameter| [values[parameter as usize]]);
+        value
+    }
+
+    /// Its value for several devices at once, of which something tells each parameter.
+    pub(super) fn of<const N: usize>(&self, values: &impl Fn(Parameter) -> [f64; N]) -> [f64; N] {
+        let (mut factors, mut losses) = ([1.0; N], [1.0; N]);
+        for factor in self.factors.into_iter().flatten() {
+            each(&mut factors, values(factor), |product, factor| product * factor);
+        }
+        for (loss, share) in self.losses.into_iter().filter(|(_, share)| *share != 0.0) {
+            each(&mut losses, values(loss), |product, loss| product * (1.0 + loss * share));
+        }
+        let rates = values(self.rate);
+        std::array::from_fn(|device| self.work * factors[device] * losses[device] / rates[device])
     }
 
     /// Adds the term, and its derivatives by the logarithms of the parameters.
@@ -61,16 +72,36 @@ impl Term {
     }
 }
 
+/// Changes the number of each device by another one of it.
+pub(super) fn each<const N: usize>(numbers: &mut [f64; N], others: [f64; N], change: impl Fn(f64, f64) -> f64) {
+    numbers.iter_mut().zip(others).for_each(|(number, other)| *number = change(*number, other));
+}
+
 /// Terms summed up: those that differ in nothing but their work are one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Terms(Vec<Term>);
 
 impl Terms {
     pub(super) fn push(&mut self, term: Term) {
-        match self.0.iter_mut().find(|known| known.is_like(&term)) {
-            Some(known) => known.work += term.work,
-            None => self.0.push(term),
+        let place = self.place(&term);
+        self.0[place].work += term.work;
+    }
+
+    /// Some terms so many times, one after the other. A product in place of the sum would be another number in its last place, and trees of a fit could
+    /// split elsewhere.
+    pub(super) fn push_all(&mut self, terms: &[Term], times: usize) {
+        let places: Vec<usize> = terms.iter().map(|term| self.place(term)).collect();
+        for _ in 0..times {
+            places.iter().zip(terms).for_each(|(place, term)| self.0[*place].work += term.work);
         }
+    }
+
+    /// Where a term is summed up.
+    fn place(&mut self, term: &Term) -> usize {
+        self.0.iter().position(|known| known.is_like(term)).unwrap_or_else(|| {
+            self.0.push(term.times(0.0));
+            self.0.len() - 1
+        })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Term> {

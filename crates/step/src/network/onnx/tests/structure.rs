@@ -16,7 +16,7 @@ fn relu(input: &str, output: &str) -> NodeProto {
 fn subgraph(name: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {
     let output = ValueInfoProto { name: Some(output.into()), ..Default::default() };
     let graph = GraphProto { node: nodes, output: vec![output], ..Default::default() };
-    AttributeProto { name: Some(name.into()), g: Some(graph), ..Default::default() }
+    AttributeProto { name: Some(name.into()), g: Some(Box::new(graph)), ..Default::default() }
 }
 
 #[test]
