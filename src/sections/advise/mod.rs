@@ -139,6 +139,10 @@ impl Advise {
         let left_out = refused.collect::<Vec<_>>().concat();
         let about = judge.about_memory(asked.step)?;
         let findings = Search { judge: &judge, asked, levers: &levers }.run()?;
+        let course = self.output.iter().any(|file| is_page(file)).then(|| about.course(asked.batch)).flatten();
+        // Hundreds of steps are known by now, which take a while to be forgotten.
+        let Judge { memory, latency, .. } = judge;
+        rayon::join(|| drop(memory), || drop(latency));
         Ok(Advice {
             network: self.network.clone(),
             device: fingerprints.subject().device.clone(),
@@ -150,7 +154,7 @@ impl Advise {
             findings,
             left_out,
             normalises: normalises(network),
-            course: self.output.iter().any(|file| is_page(file)).then(|| about.course(asked.batch)).flatten(),
+            course,
         })
     }
 
