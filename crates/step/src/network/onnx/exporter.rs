@@ -49,12 +49,13 @@ impl<'a> Exporter<'a> {
             graph.metadata_props.iter().find(|note| note.key() == SIGNATURE).map_or("", |note| note.value());
         let lines = || signature.lines().filter_map(signed);
         let marked: HashSet<&str> = graph.node.iter().flat_map(marked).collect();
-        let read: HashSet<&str> = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str)).collect();
         let parameters: HashMap<&str, &str> =
             lines().filter(|line| line.kind == "PARAMETER").map(|line| (line.mark, line.target)).collect();
-        let is_missing = |(mark, name): &(&&'a str, &&'a str)| !marked.contains(**mark) && !read.contains(**name);
         let stored: HashSet<&str> = initializers.iter().map(|one| one.tensor.name()).collect();
         let trained: HashSet<&str> = parameters.values().copied().collect();
+        let inputs = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str));
+        let read: HashSet<&str> = inputs.filter(|name| trained.contains(name)).collect();
+        let is_missing = |(mark, name): &(&&'a str, &&'a str)| !marked.contains(**mark) && !read.contains(**name);
         let mut exporter = Exporter {
             missing: parameters.iter().filter(is_missing).map(|(_, name)| *name).collect(),
             absent: trained.difference(&stored).copied().collect(),

@@ -417,16 +417,19 @@ pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
 }
 
 /// The values that a node reads: its inputs, and what the graphs inside it take from around them.
-fn reads(node: &NodeProto) -> Vec<&str> {
-    let mut read: Vec<&str> = node.input.iter().map(String::as_str).collect();
-    for graph in node.attribute.iter().filter_map(|attribute| attribute.g.as_ref()) {
-        let stored = graph.initializer.iter().map(|tensor| tensor.name());
-        let given = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
-        let own: HashSet<&str> = given.chain(stored).chain(graph.input.iter().map(|input| input.name())).collect();
-        let outputs = graph.output.iter().map(|output| output.name());
-        read.extend(graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)));
-    }
-    read
+fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
+    let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
+    let inside: Vec<&str> = graphs.flat_map(|graph| taken(graph)).collect();
+    node.input.iter().map(String::as_str).chain(inside)
+}
+
+/// What a graph inside a node takes from around it.
+fn taken(graph: &GraphProto) -> Vec<&str> {
+    let stored = graph.initializer.iter().map(|tensor| tensor.name());
+    let given = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+    let own: HashSet<&str> = given.chain(stored).chain(graph.input.iter().map(|input| input.name())).collect();
+    let outputs = graph.output.iter().map(|output| output.name());
+    graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)).collect()
 }
 
 /// The nodes that the values `outputs` need, producers before readers, in the file's order wherever that is one.
@@ -438,12 +441,12 @@ pub(super) fn ordered<'a>(
     let producers = producers(nodes, known)?;
     let needed = needed(nodes, &producers, outputs);
     let mut missing = vec![0usize; nodes.len()];
-    let mut readers: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for index in (0..nodes.len()).filter(|&index| needed[index]) {
-        for input in reads(&nodes[index]).into_iter().filter(|input| !input.is_empty() && !known(input)) {
+        for input in reads(&nodes[index]).filter(|input| !input.is_empty() && !known(input)) {
             let producer = producers.get(input).ok_or_else(|| dangling(&nodes[index], input))?;
             missing[index] += 1;
-            readers.entry(*producer).or_default().push(index);
+            readers[*producer].push(index);
         }
     }
     let start = (0..nodes.len()).filter(|&index| needed[index] && missing[index] == 0);
@@ -451,7 +454,7 @@ pub(super) fn ordered<'a>(
     let mut order = Vec::new();
     while let Some(Reverse(index)) = ready.pop() {
         order.push(&nodes[index]);
-        for &reader in readers.get(&index).into_iter().flatten() {
+        for &reader in &readers[index] {
             missing[reader] -= 1;
             if missing[reader] == 0 {
                 ready.push(Reverse(reader));
