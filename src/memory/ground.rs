@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::rule::{Move, Rule};
 use super::rules::rule;
 use super::set_up::SetUp;
-use super::update::Updates;
+use super::updates::Updates;
 use crate::network::{Network, NodeId, Numbers, Trained, Trainings};
 use crate::platform::Platform;
 use crate::remembered::Remembered;

@@ -33,7 +33,7 @@ mod simulations;
 mod steps;
 mod sums;
 mod taking;
-mod update;
+mod updates;
 
 pub use course::{Course, Leg, Live};
 pub use event::{Phase, Role};
