@@ -63,7 +63,7 @@ impl Draft {
         let dim = dims.into_iter().map(|dim| Dimension { value: Some(value(dim)), ..Default::default() }).collect();
         let tensor = type_proto::Tensor { elem_type: Some(kind as i32), shape: Some(TensorShapeProto { dim }) };
         let r#type = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
-        ValueInfoProto { name: Some(name.into()), r#type: Some(r#type), ..Default::default() }
+        ValueInfoProto { name: Some(name.into()), r#type: Some(r#type) }
     }
 
     fn input(mut self, name: &str, dims: impl IntoIterator<Item = Dim>) -> Draft {

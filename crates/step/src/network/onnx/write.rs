@@ -410,5 +410,5 @@ fn value_info(name: &str, dim: Vec<Dimension>) -> ValueInfoProto {
 fn typed(name: &str, dim: Vec<Dimension>, element: DataType) -> ValueInfoProto {
     let tensor = type_proto::Tensor { elem_type: Some(element as i32), shape: Some(TensorShapeProto { dim }) };
     let kind = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
-    ValueInfoProto { name: Some(name.into()), r#type: Some(kind), ..Default::default() }
+    ValueInfoProto { name: Some(name.into()), r#type: Some(kind) }
 }
