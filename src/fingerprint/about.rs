@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Alive, Course};
 use crate::network::Network;
 use crate::units::Bytes;
-use crate::workload::{Quantity, Step};
+use crate::workload::{Precision, Quantity, Step};
 
 /// By how much intervals are wider either way, in logarithms, for a precision that nobody profiled: as far as simulated tensors were off at worst
 /// (`docs/accuracy/simulated-memory.md`), of which a device's own readings tell nothing.
@@ -69,6 +69,14 @@ impl Fingerprint {
         Acquainted { fingerprint: self, unlike, novelty, steps }
     }
 
+    /// Refuses a precision that its device does not compute with.
+    ///
+    /// # Errors
+    /// Such a precision.
+    pub fn check_device(&self, precision: Precision) -> Result<()> {
+        self.fitted.check_device(precision)
+    }
+
     /// Refuses a step that it can say nothing of.
     ///
     /// # Errors
@@ -99,11 +107,13 @@ impl<'a> Acquainted<'a> {
     fn prepared(&self, step: Step) -> About<'a> {
         let (mut novelty, mut unlike) = (self.novelty.clone(), self.unlike.clone());
         let own = self.fingerprint.subject.step;
-        let [asked, profiled] = [step.precision, own.precision];
+        // Where nothing was profiled what is believed is of single precision, whichever step it is asked about first.
+        let is_prior = self.fingerprint.is_prior();
+        let [asked, profiled] = [step.precision, if is_prior { Precision::Fp32 } else { own.precision }];
         // How long such steps take was measured, or is not answered.
         if asked != profiled && self.fingerprint.subject.quantity == Quantity::Memory {
             novelty.ignorance += OTHER_PRECISION;
-            unlike.push(Unlike::Precision { asked, profiled });
+            unlike.extend((!is_prior).then_some(Unlike::Precision { asked, profiled }));
         }
         let predictor = (self.steps)(step, &novelty);
         About { fingerprint: self.fingerprint, unlike, novelty, is_own_step: step == own, predictor }

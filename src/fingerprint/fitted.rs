@@ -86,12 +86,8 @@ impl Fitted {
     /// Refuses a step at another precision than its subject's where it knows nothing of that: the device does not compute with it, or nothing
     /// measured says how fast it does. What is believed before anything is measured is of single precision.
     pub(super) fn check_precision(&self, subject: &Subject, asked: Precision) -> Result<()> {
-        let latency = match self {
-            Fitted::Published(_) => return Ok(()),
-            Fitted::Memory(memory) => return memory.platform().check_precision(asked),
-            Fitted::Latency(latency) => latency,
-        };
-        latency.platform().check_precision(asked)?;
+        self.check_device(asked)?;
+        let Fitted::Latency(latency) = self else { return Ok(()) };
         let known = if latency.is_belief() { Precision::Fp32 } else { subject.step.precision };
         if asked == known || latency.knows(asked) {
             return Ok(());
@@ -102,6 +98,15 @@ impl Fitted {
                 "measure up to four such rows on the device, best of a network that multiplies much (resnet18) and one that does not (mobilenetv2), and calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
                 asked.name()
             )))
+    }
+
+    /// Refuses a precision that the device does not compute with; the published method knows of no devices.
+    pub(super) fn check_device(&self, asked: Precision) -> Result<()> {
+        match self {
+            Fitted::Published(_) => Ok(()),
+            Fitted::Latency(latency) => latency.platform().check_precision(asked),
+            Fitted::Memory(memory) => memory.platform().check_precision(asked),
+        }
     }
 
     /// Refuses rows of a step that it learns nothing from: anything but its own, and latency in numbers narrower than the single precision

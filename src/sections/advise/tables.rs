@@ -14,11 +14,16 @@ const SHOWN: usize = 10;
 impl Advice {
     /// For the console: what learns the same, what learns otherwise, what single changes do; of many the cheapest.
     pub(super) fn tables(&self) -> Vec<Table> {
-        let fitting =
-            |same: bool| self.findings.fitting.iter().filter(move |one| one.learns_the_same == same).take(SHOWN);
+        let fitting = |same: bool, title: &str| {
+            let all = self.findings.fitting.iter().filter(|one| one.learns_the_same == same).collect::<Vec<_>>();
+            let (shown, count) = (all.iter().copied().take(SHOWN).collect::<Vec<_>>(), all.len());
+            let title =
+                if count > SHOWN { format!("{title}: {SHOWN} of {count}, all with --json") } else { title.to_owned() };
+            (title, shown)
+        };
         let rows = [
-            ("Fits, and learns the same".to_owned(), fitting(true).collect::<Vec<_>>()),
-            ("Fits, but learns otherwise".to_owned(), fitting(false).collect()),
+            fitting(true, "Fits, and learns the same"),
+            fitting(false, "Fits, but learns otherwise"),
             ("Does not fit, but needs the least".to_owned(), self.findings.nearest.iter().collect()),
             (format!("Every change by itself, beside {}", self.asked_words()), self.single()),
         ];

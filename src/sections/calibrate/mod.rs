@@ -81,6 +81,7 @@ impl Verb for Calibrate {
         let variant = rows::variant(&self.network);
         let own = fingerprints.subject().step;
         let step = Step { precision: self.precision.unwrap_or(own.precision), ..own };
+        fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_device(step.precision))?;
         let subject = Subject { variant, network, fingerprints: &fingerprints, step, force: self.force };
         let mut measured = match &self.source {
             Source::Nowhere => return Ok(self.advice(&subject, &batches)),

@@ -294,6 +294,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     let Translation { builder, filters, guessed, unfolded, twice, parts, contradicted, .. } = translation;
     let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(read_in_parts(&parts));
     let told = told.chain(contradictions(&contradicted)).chain(kept_by_name(&exporter, &file.initializers));
+    let told = told.chain(twins(graph, &file.initializers).filter(|_| !exporter.notes()));
     let (told, network) = (told.collect(), builder.finish_with(&results));
     refused::batches(&network)?;
     Ok(Translated { network, filters, guessed, unfolded, told, noted: exporter.notes() })
@@ -403,6 +404,26 @@ fn kept_by_name(exporter: &exporter::Exporter, stored: &[file::Initializer]) -> 
             kept.join(", ")
         )
     })
+}
+
+/// PyTorch's exporter to TorchScript stores tensors that are equal once, and names the others by an Identity each: tied weights as well as layers that
+/// merely began with the same values (`deduplicate_initializers`; outside of training mode it compares values).
+fn twins(graph: &GraphProto, stored: &[file::Initializer]) -> Option<String> {
+    let is_float = |tensor: &TensorProto| DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float);
+    let several = |tensor: &TensorProto| tensor.dims.iter().any(|&dim| dim > 1);
+    let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && several(tensor));
+    let tensors: BTreeSet<&str> = tensors.map(|tensor| tensor.name()).collect();
+    let identities = graph.node.iter().filter(|node| node.op_type() == "Identity");
+    let mut twins = identities.filter_map(|node| Some((node.output.first()?, node.input.first()?)));
+    let is_twin = |(_, of): &(&String, &String)| tensors.contains(of.as_str());
+    let (twin, of) = twins.find(is_twin)?;
+    let all = 1 + twins.filter(is_twin).count();
+    Some(format!(
+        "{} stored as others that they equal ({twin} as {of}), and count with them: so PyTorch writes tied weights, and with dynamo=False also \
+         layers that only began alike, whose parameters, gradients and states are missing then; export the network with \
+         training=torch.onnx.TrainingMode.TRAINING and do_constant_folding=False, which keeps those apart",
+        if all == 1 { "1 tensor is".to_owned() } else { format!("{all} tensors are") }
+    ))
 }
 
 fn contradictions(shapes: &[String]) -> Option<String> {
