@@ -418,11 +418,14 @@ fn twins(graph: &GraphProto, stored: &[file::Initializer]) -> Option<String> {
     let is_twin = |(_, of): &(&String, &String)| tensors.contains(of.as_str());
     let (twin, of) = twins.find(is_twin)?;
     let all = 1 + twins.filter(is_twin).count();
+    let stored = match all {
+        1 => format!("1 tensor is stored as another that it equals ({twin} as {of}), and counts with it"),
+        _ => format!("{all} tensors are stored as others that they equal ({twin} as {of}, ...), and count with them"),
+    };
     Some(format!(
-        "{} stored as others that they equal ({twin} as {of}), and count with them: so PyTorch writes tied weights, and with dynamo=False also \
-         layers that only began alike, whose parameters, gradients and states are missing then; export the network with \
-         training=torch.onnx.TrainingMode.TRAINING and do_constant_folding=False, which keeps those apart",
-        if all == 1 { "1 tensor is".to_owned() } else { format!("{all} tensors are") }
+        "{stored}: so PyTorch writes tied weights, and with dynamo=False also layers that only began alike, whose parameters, gradients and \
+         states are missing then; export the network with training=torch.onnx.TrainingMode.TRAINING and do_constant_folding=False, which keeps \
+         those apart"
     ))
 }
 

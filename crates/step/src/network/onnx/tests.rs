@@ -363,12 +363,26 @@ fn tied_weights_count_once_and_merged_vectors_each_time() {
     let draft = draft.node("Conv", &["first", "a.weight", "same"], "y", vec![]).output("y");
     let network = draft.load().network;
     assert_eq!(network.parameters(), 9 + 3, "both layers are one, used twice");
+    // What is an input of the graph is no tensor that an exporter stored.
+    assert!(draft.load().warnings.iter().all(|warning| !warning.contains("stored as another")));
     let again = from_bytes("draft", &to_bytes(&network)).unwrap().network;
     assert_eq!(again, network);
     let apart = Draft::new().weight("a.weight", [3, 3, 1, 1]).weight("b.weight", [3, 3, 1, 1]).weight("zeros", [3]);
     let apart = apart.node("Conv", &["x", "a.weight", "zeros"], "first", vec![]);
     let apart = apart.node("Conv", &["first", "b.weight", "zeros"], "y", vec![]).output("y");
     assert_eq!(apart.load().network.parameters(), 2 * (9 + 3), "an exporter merged their equal biases");
+}
+
+/// As `torch.onnx.export(model.eval(), ..., dynamo=False)` writes two convolutions that began alike.
+#[test]
+fn equal_tensors_that_an_exporter_stored_once_are_told() {
+    let draft = Draft::new().stored("layers.0.weight", floats(&[3, 3, 1, 1], &[0.5; 9]));
+    let draft = draft.node("Identity", &["layers.0.weight"], "layers.1.weight", vec![]);
+    let draft = draft.node("Conv", &["x", "layers.0.weight"], "first", vec![]);
+    let loaded = draft.node("Conv", &["first", "layers.1.weight"], "y", vec![]).output("y").load();
+    assert_eq!(loaded.network.parameters(), 9);
+    let told = "1 tensor is stored as another that it equals (layers.1.weight as layers.0.weight)";
+    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
 }
 
 #[test]
