@@ -410,8 +410,8 @@ fn kept_by_name(exporter: &exporter::Exporter, stored: &[file::Initializer]) -> 
 /// merely began with the same values (`deduplicate_initializers`; outside of training mode it compares values).
 fn twins(graph: &GraphProto, stored: &[file::Initializer]) -> Option<String> {
     let is_float = |tensor: &TensorProto| DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float);
-    let several = |tensor: &TensorProto| tensor.dims.iter().any(|&dim| dim > 1);
-    let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && several(tensor));
+    // Vectors that were merged count each time anyway.
+    let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && tensor.dims.len() > 1);
     let tensors: BTreeSet<&str> = tensors.map(|tensor| tensor.name()).collect();
     let identities = graph.node.iter().filter(|node| node.op_type() == "Identity");
     let mut twins = identities.filter_map(|node| Some((node.output.first()?, node.input.first()?)));
