@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """How far off a fingerprint's answers are at a precision that nobody profiled, once four rows of it have calibrated the fingerprint: two batch sizes of
-each of two networks. Every pair of networks calibrates, and is asked about all the others.
+each of two networks. Every pair of networks calibrates, and is asked about all the others, or about networks that never calibrate.
 
-    python3 scripts/other_precisions.py FINGERPRINT PRECISION FOLDER/NETWORK.onnx ...
+    python3 scripts/other_precisions.py FINGERPRINT PRECISION FOLDER/NETWORK.onnx ... [--asked FOLDER/OTHER.onnx ...]
 
 A row is what is predicted of the published step of the same network, times the factor by which the step takes longer or shorter, as the median of three turns that
 time both one after the other: the machine's speed of the day, and what a network has of its own, cancel.
 """
+import argparse
 import itertools
 import json
 import os
@@ -52,8 +53,14 @@ def asked(fingerprint, precision, network, batch):
 
 
 def main():
-    fingerprint, precision, networks = sys.argv[1], sys.argv[2], sys.argv[3:]
-    times = timed(fingerprint, precision, networks)
+    parser = argparse.ArgumentParser(description="errors of the times of steps at a precision that nobody profiled")
+    parser.add_argument("fingerprint")
+    parser.add_argument("precision")
+    parser.add_argument("networks", nargs="+")
+    parser.add_argument("--asked", nargs="+", default=[], help="networks that are asked about and never calibrate, in place of all the others")
+    given = parser.parse_args()
+    fingerprint, precision, networks = given.fingerprint, given.precision, given.networks
+    times = timed(fingerprint, precision, networks + given.asked)
     errors, held = [], 0
     print("| calibrated with | mean error | worst | network, batch |\n|---|---|---|---|")
     for pair in itertools.combinations(networks, 2):
@@ -62,7 +69,7 @@ def main():
             for network in pair:
                 known = calibrated(known, precision, network, times, folder)
             found = []
-            for network, batch in itertools.product([network for network in networks if network not in pair], other_steps.BATCHES):
+            for network, batch in itertools.product(given.asked or [network for network in networks if network not in pair], other_steps.BATCHES):
                 likely, low, high = asked(known, precision, network, batch)
                 held += low <= times[network, batch] <= high
                 found.append((100 * (likely / times[network, batch] - 1), name(network), batch))

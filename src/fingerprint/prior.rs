@@ -47,3 +47,26 @@ impl Fingerprint {
         self.fitted_on.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::zoo::{Dataset, build};
+    use crate::workload::{Precision, Quantity, Stage, Step};
+
+    #[test]
+    fn memory_is_as_uncertain_whichever_precision_was_asked_about_first() {
+        let platform = Platform::named("orin").unwrap();
+        let network = build("squeezenet", Dataset::Imagenet).unwrap();
+        let narrow = Step { precision: Precision::Bf16, ..Step::published(Stage::Training) };
+        let [from_single, from_mixed, as_asked] = [Precision::Fp32, Precision::AmpBf16, Precision::Bf16].map(|first| {
+            let step = Step { precision: first, ..narrow };
+            let (device, dataset) = ("orin".to_owned(), "imagenet".to_owned());
+            let subject = Subject { device, dataset, step, quantity: Quantity::Memory };
+            let interval =
+                Fingerprint::before(subject, &platform).about_step(&network, narrow, None).unwrap().at(8).interval;
+            interval.map(|interval| [interval.low.value(), interval.high.value()]).unwrap()
+        });
+        assert_eq!((from_single, from_mixed), (as_asked, as_asked));
+    }
+}

@@ -387,9 +387,13 @@ fn read_in_parts(tensors: &BTreeMap<String, BTreeSet<String>>) -> Option<String>
     ))
 }
 
+/// Whether a tensor holds numbers that may be trained.
+fn is_float(tensor: &TensorProto) -> bool {
+    DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float)
+}
+
 /// Of what is stored, an exporter that notes nothing does not tell parameters from buffers but by their names.
 fn kept_by_name(exporter: &exporter::Exporter, stored: &[file::Initializer]) -> Option<String> {
-    let is_float = |tensor: &TensorProto| DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float);
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor));
     let kept = tensors.filter(|tensor| exporter.keeps_by_name(tensor.name()));
     let named = |tensor: &TensorProto| {
@@ -409,7 +413,6 @@ fn kept_by_name(exporter: &exporter::Exporter, stored: &[file::Initializer]) -> 
 /// PyTorch's exporter to TorchScript stores tensors that are equal once, and names the others by an Identity each: tied weights as well as layers that
 /// merely began with the same values (`deduplicate_initializers`; outside of training mode it compares values).
 fn twins(graph: &GraphProto, stored: &[file::Initializer]) -> Option<String> {
-    let is_float = |tensor: &TensorProto| DataType::try_from(tensor.data_type()).is_ok_and(tensor::is_float);
     // Vectors that were merged count each time anyway.
     let tensors = stored.iter().map(|one| &one.tensor).filter(|tensor| is_float(tensor) && tensor.dims.len() > 1);
     let tensors: BTreeSet<&str> = tensors.map(|tensor| tensor.name()).collect();
