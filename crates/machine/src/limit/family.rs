@@ -51,10 +51,9 @@ impl Family {
             }
         }
         self.read = self.read.max(Bytes(members.values().map(Entry::bytes_read).sum()));
-        let beyond = self.marks.beyond(&members.values().map(Mark::of).collect::<Vec<_>>());
         self.count(members);
-        // Between two looks the one that held the most more than now held it beside what the others hold.
-        self.peak = self.peak.max(Bytes(self.resident() + beyond));
+        let marks: Vec<Mark> = self.members.values().map(Mark::of).collect();
+        self.peak = self.peak.max(self.marks.most(Bytes(self.resident()), &marks));
     }
 
     /// Looks at those members again that are known.

@@ -4,9 +4,17 @@ use super::process_table::Entry;
 use perf4sight_conventions::units::Bytes;
 use std::collections::BTreeMap;
 
-/// The most memory that each process had held when it was looked at last.
+/// What was seen of each process when it was looked at last.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Marks(BTreeMap<i32, Bytes>);
+pub(super) struct Marks(BTreeMap<i32, Seen>);
+
+/// What was seen of a process.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    most: Bytes,
+    /// What all held beyond what this one did; below zero where it holds pages of files, which are not counted among that of all.
+    beside: i64,
+}
 
 /// What a process holds, and the most that it ever held.
 #[derive(Debug, Clone, Copy)]
@@ -24,13 +32,22 @@ impl Mark {
 }
 
 impl Marks {
-    /// How much more than now a process held since the look before, of the one that held the most more. What one held before that was seen then,
-    /// beside what the others held at that time.
-    pub fn beyond(&mut self, marks: &[Mark]) -> u64 {
-        let grown = marks.iter().filter(|mark| self.0.get(&mark.process).is_none_or(|before| *before < mark.most));
-        let beyond = grown.map(|mark| mark.most.0.saturating_sub(mark.now.0)).max();
-        self.0 = marks.iter().map(|mark| (mark.process, mark.most)).collect();
-        beyond.unwrap_or(0)
+    /// The most that all held at a time since the look before, who hold `own` now: for all that one process tells, what it held then and what the
+    /// others do beside it. What it held before that was seen then, beside what the others held at that time. The others are given the less of what they held at
+    /// the two looks: of a process that frees, the kernel counts pages as its own no longer when the group still holds up to 10,000 of them
+    /// (`MAX_GATHER_BATCH_COUNT` in mm/mmu_gather.c), which would count twice.
+    pub fn most(&mut self, own: Bytes, marks: &[Mark]) -> Bytes {
+        let beside = |mark: &Mark| own.0 as i64 - mark.now.0 as i64;
+        let mut most = own;
+        for mark in marks {
+            let before = self.0.get(&mark.process);
+            if before.is_none_or(|before| before.most < mark.most) {
+                let beside = before.map_or(beside(mark), |before| before.beside.min(beside(mark)));
+                most = most.max(Bytes(mark.most.0.saturating_add_signed(beside)));
+            }
+        }
+        self.0 = marks.iter().map(|mark| (mark.process, Seen { most: mark.most, beside: beside(mark) })).collect();
+        most
     }
 }
 
@@ -47,9 +64,18 @@ pub(super) mod tests {
     #[test]
     fn what_was_held_before_others_came_is_not_held_beside_them() {
         let mut marks = Marks::default();
-        assert_eq!(marks.beyond(&[mark(1, 1, 5)]), 4);
-        assert_eq!(marks.beyond(&[mark(1, 1, 5), mark(2, 10, 10)]), 0);
-        assert_eq!(marks.beyond(&[mark(1, 1, 5), mark(2, 10, 13)]), 3);
-        assert_eq!(marks.beyond(&[mark(1, 1, 5), mark(2, 10, 13)]), 0);
+        assert_eq!(marks.most(Bytes(1), &[mark(1, 1, 5)]), Bytes(5));
+        assert_eq!(marks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 10)]), Bytes(11));
+        assert_eq!(marks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(14));
+        assert_eq!(marks.most(Bytes(11), &[mark(1, 1, 5), mark(2, 10, 13)]), Bytes(11));
+    }
+
+    /// Beside 10 of others, one that holds 50 takes 30 more and is seen freeing them all: of 40 that are its own no longer the group still
+    /// holds 25. 90 at most, and not 115.
+    #[test]
+    fn what_is_being_freed_does_not_count_twice() {
+        let mut marks = Marks::default();
+        assert_eq!(marks.most(Bytes(60), &[mark(1, 50, 50)]), Bytes(60));
+        assert_eq!(marks.most(Bytes(75), &[mark(1, 40, 80)]), Bytes(90));
     }
 }

@@ -30,9 +30,9 @@ impl OwnMemory {
         let files = self.before.map_or(now.files, |before| before.files.max(now.files));
         let has_grown = |most: &Bytes| self.before.is_none_or(|before| before.most < Some(*most));
         let between = now.most.filter(has_grown).map(|most| Bytes(most.0.saturating_sub(files.0)));
-        let beyond = Bytes(now.own.0 + self.marks.beyond(marks));
-        let beyond = now.most.map_or(beyond, |most| beyond.min(most));
-        self.most = self.most.max(Some(now.own)).max(between).max(Some(beyond));
+        let told = self.marks.most(now.own, marks);
+        let told = now.most.map_or(told, |most| told.min(most));
+        self.most = self.most.max(Some(now.own)).max(between).max(Some(told));
         self.before = Some(now);
     }
 

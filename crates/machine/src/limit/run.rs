@@ -32,6 +32,10 @@ use std::time::{Duration, Instant};
 
 /// How often a job is looked at: rarely enough not to disturb what is measured in it.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often what a job holds is read at a look, where it changes meanwhile.
+const READINGS: usize = 8;
+/// Bytes by which what a job holds may change between two readings that are taken for one.
+const STILL: u64 = 1 << 20;
 /// Looks at which a job stood still until it counts as stopped.
 const STOPPED: usize = 10;
 /// Time to end by itself when it has been interrupted.
@@ -252,9 +256,7 @@ impl Running {
             let ended = ended.map_err(|cause| Error::io(&self.program, "wait for this command", &cause))?;
             self.wall = self.begun.elapsed();
             self.scope = self.scope.or_else(|| scope_of(self.guarded.child.id()));
-            if let Some(now) = self.holding(held) {
-                // Looking at each process takes time, and elsewhere the kernel tells it of all.
-                let marks = job.limits.memory.map_or(Vec::new(), |_| self.marks(held));
+            if let Some((now, marks)) = self.held_at_once(held, job.limits.memory.is_some()) {
                 self.own_memory.see(now, &marks);
             }
             let seen = Seen { after: self.wall, lines: self.lines.take() };
@@ -288,6 +290,26 @@ impl Running {
             Place::Groups(groups) => groups.holding(),
             Place::Scope => Group::at(self.scope.clone()?).holding(),
             Place::Loose(_) | Place::Container => None,
+        }
+    }
+
+    /// What it holds now, and at a limit what each of its processes does: looking at each takes time, and elsewhere the kernel tells it of all.
+    /// The two are read one after the other, and what is freed meanwhile would count twice: they are read again while it frees or takes, and
+    /// where that goes on, the least counts.
+    fn held_at_once(&self, held: &Holds, at_a_limit: bool) -> Option<(Holding, Vec<Mark>)> {
+        let mut before = self.holding(held)?;
+        if !at_a_limit {
+            return Some((before, Vec::new()));
+        }
+        let mut readings = 1;
+        loop {
+            let marks = self.marks(held);
+            let now = self.holding(held).unwrap_or(before);
+            if readings == READINGS || now.own.0.abs_diff(before.own.0) <= STILL {
+                return Some((if now.own < before.own { now } else { before }, marks));
+            }
+            before = now;
+            readings += 1;
         }
     }
 
