@@ -290,6 +290,21 @@ fn attention_is_one_operation_where_it_was_one_in_pytorch() {
 }
 
 #[test]
+fn attention_whose_weights_are_dropped_is_told_in_its_note_alone() {
+    // As torch.onnx.export(model.train(), dynamo=True) of PyTorch 2.11 writes it: no Dropout, and the rate as the fifth operand.
+    let noted = |rate: &str| {
+        let call = "%scaled_dot_product_attention : [num_users=1] = \
+            call_function[target=torch.ops.aten.scaled_dot_product_attention.default]";
+        let note = format!("{call}(args = (%q, %k, %v, None, {rate}), kwargs = {{}})");
+        looked_up("q", "k", "scores").noted("pkg.torch.onnx.fx_node", &note).ops()
+    };
+    assert_eq!(noted("0.0"), [Op::Attention]);
+    let spelled = noted("0.1");
+    let [.., Op::Softmax { .. }, Op::Dropout { rate }, Op::MatMul] = spelled[..] else { panic!("{spelled:?}") };
+    assert!((rate - 0.1).abs() < 1e-6);
+}
+
+#[test]
 fn splits_become_slices_and_the_channel_shuffle_its_steps() {
     let split = Draft::new().numbers("sizes", &[1, 2]).node("Split", &["x", "sizes"], "a", vec![with::int("axis", 1)]);
     let split = split.also(&["b"]).node("Concat", &["b", "a"], "y", vec![with::int("axis", 1)]).output("y");

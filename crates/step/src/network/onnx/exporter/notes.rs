@@ -21,6 +21,14 @@ pub(in crate::network::onnx) fn operation(node: &NodeProto) -> &str {
     call.split_once(']').map_or(call, |(target, _)| target)
 }
 
+/// The rate of an attention whose weights are dropped, which the exporter tells in no other way: `dropout_p` is the fifth operand of
+/// `scaled_dot_product_attention`, zero where the network was evaluated.
+pub(in crate::network::onnx) fn attention_dropout(node: &NodeProto) -> Option<f32> {
+    let is_attention = operation(node).contains("scaled_dot_product_attention");
+    let rate = is_attention.then(|| arguments(node).get(4)?.parse().ok()).flatten()?;
+    (rate > 0.0).then_some(rate)
+}
+
 /// The parameters and buffers that the operation read which a node came from.
 pub(super) fn marked(node: &NodeProto) -> impl Iterator<Item = &str> {
     let names = note(node, OPERATION).split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '%'));

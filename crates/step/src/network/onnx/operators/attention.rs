@@ -8,6 +8,7 @@
 
 use super::normalisation::step;
 use crate::network::onnx::call::{Call, Misfit};
+use crate::network::onnx::exporter::attention_dropout;
 use crate::network::onnx::translate::{Translation, own_name};
 use crate::network::onnx::value::Feature;
 use crate::network::{Binary, NodeId, Op};
@@ -22,7 +23,7 @@ struct Scores {
     named: String,
 }
 
-/// The attention whose last product this is, of these weights and values.
+/// The attention whose last product this is, of these weights and values: one operation, or its last two where its weights are dropped.
 pub(super) fn fused(
     to: &mut Translation,
     call: &Call,
@@ -37,6 +38,12 @@ pub(super) fn fused(
     // What we wrote as one operation says so; what was apart stays so, though its batch has an axis of its own now.
     if to.ours && !scores.named.starts_with(&format!("{}/", own_name(call))) {
         return Ok(None);
+    }
+    // With dropout PyTorch computes it step by step on CPUs (`check_for_dropout`, a gate of `use_flash_attention_cpp`), and in fewer steps on
+    // some GPUs, where this counts weights that are never kept.
+    if let Some(rate) = attention_dropout(call.node) {
+        let kept = to.add_like(&format!("{}_dropout", own_name(call)), Op::Dropout { rate }, &[weights])?;
+        return to.add_like(own_name(call), Op::MatMul, &[kept, value]).map(Some);
     }
     let Scores { query, turned, added, .. } = scores;
     let like = |id: NodeId| Feature { id, ..value };
