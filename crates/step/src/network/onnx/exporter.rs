@@ -66,6 +66,9 @@ impl<'a> Exporter<'a> {
             marked,
             parameters,
         };
+        if signature.is_empty() && graph.node.iter().all(|node| node.metadata_props.is_empty()) {
+            return exporter;
+        }
         let multiplied = graph.node.iter().filter_map(|node| exporter.multiplied_ahead(node, &stored));
         let multiplied: Vec<&str> = multiplied.filter(|name| !stored.contains(name)).collect();
         exporter.missing.extend(multiplied);

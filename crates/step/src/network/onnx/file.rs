@@ -2,9 +2,8 @@
 
 use super::exporter::is_asked_for;
 use super::functions;
-use super::schema::{GraphProto, ModelProto, TensorProto, field};
+use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto, field};
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -36,12 +35,11 @@ pub(super) struct Initializer {
 /// `InvalidData` where the bytes are no ONNX file or end too early, `Unsupported` where its functions have no end; else what the operating system said.
 pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
     let mut wire = Wire { input: BufReader::with_capacity(ROOM, input), position: 0, node: Vec::new() };
-    let (mut graph_fields, mut initializers) = (Vec::new(), Vec::new());
-    let mut model_fields = Vec::new();
+    let (mut graph, mut model_fields) = (Graph::default(), Vec::new());
     while wire.position < length {
         let field = wire.field(length)?;
         match (field.number, field.body.clone()) {
-            (field::GRAPH, Some(body)) => wire.graph(body, &mut graph_fields, &mut initializers)?,
+            (field::GRAPH, Some(body)) => wire.graph(body, &mut graph)?,
             (field::PRODUCER_NAME | field::OPSET_IMPORT | field::METADATA_PROPS | field::FUNCTIONS, _) => {
                 wire.keep(&field, &mut model_fields)?
             }
@@ -49,9 +47,19 @@ pub(super) fn read(input: impl Read + Seek, length: u64) -> io::Result<File> {
         }
     }
     let mut model = ModelProto::decode(model_fields.as_slice()).map_err(garbage)?;
-    let graph = GraphProto::decode(graph_fields.as_slice()).map_err(garbage)?;
+    let Graph { fields, nodes, initializers } = graph;
+    let graph = GraphProto { node: nodes, ..GraphProto::decode(fields.as_slice()).map_err(garbage)? };
     model.graph = Some(functions::inlined(&model, graph).map_err(nested)?);
     Ok(File { model, initializers })
+}
+
+/// A graph as far as it has been read.
+#[derive(Default)]
+struct Graph {
+    /// The bytes of those of its fields that are kept, nodes and initializers apart.
+    fields: Vec<u8>,
+    nodes: Vec<NodeProto>,
+    initializers: Vec<Initializer>,
 }
 
 fn garbage(problem: impl ToString) -> io::Error {
@@ -176,34 +184,48 @@ impl<R: Read + Seek> Wire<R> {
         Ok(())
     }
 
-    fn graph(&mut self, body: Range<u64>, kept: &mut Vec<u8>, initializers: &mut Vec<Initializer>) -> io::Result<()> {
+    fn graph(&mut self, body: Range<u64>, graph: &mut Graph) -> io::Result<()> {
         while self.position < body.end {
             let field = self.field(body.end)?;
             match (field.number, field.body.clone()) {
-                (field::INITIALIZER, Some(body)) => initializers.push(self.initializer(body)?),
-                (number, Some(body)) if number == u64::from(field::NODE) => self.node(body, kept)?,
-                (number, _) if field::KEPT_OF_GRAPH.contains(&number) => self.keep(&field, kept)?,
+                (field::INITIALIZER, Some(body)) => graph.initializers.push(self.initializer(body)?),
+                (field::NODE, Some(body)) => graph.nodes.push(self.node(body)?),
+                (number, _) if field::KEPT_OF_GRAPH.contains(&number) => self.keep(&field, &mut graph.fields)?,
                 (_, body) => self.skip(body)?,
             }
         }
         Ok(())
     }
 
-    /// A node without the notes beside it that nobody asks for: traces of PyTorch's stack are most of a file of its default exporter.
-    fn node(&mut self, body: Range<u64>, out: &mut Vec<u8>) -> io::Result<()> {
+    /// A node without the notes beside it that nobody asks for: traces of PyTorch's stack are most of a file of its default exporter. It has
+    /// room for what it holds and no more: lists that grow have room for four, and large graphs ten thousand lists of one attribute.
+    fn node(&mut self, body: Range<u64>) -> io::Result<NodeProto> {
         let mut kept = std::mem::take(&mut self.node);
+        kept.clear();
+        let [mut inputs, mut outputs, mut attributes] = [0; 3];
         while self.position < body.end {
             let field = self.field(body.end)?;
             match (field.number, field.body.clone()) {
-                (field::NODE_METADATA_PROPS, Some(note)) => self.note(&field, note, &mut kept)?,
-                _ => self.keep(&field, &mut kept)?,
+                (field::NODE_METADATA_PROPS, Some(note)) => {
+                    self.note(&field, note, &mut kept)?;
+                    continue;
+                }
+                (field::NODE_INPUT, _) => inputs += 1,
+                (field::NODE_OUTPUT, _) => outputs += 1,
+                (field::NODE_ATTRIBUTE, _) => attributes += 1,
+                _ => {}
             }
+            self.keep(&field, &mut kept)?;
         }
-        encode_key(field::NODE, WireType::LengthDelimited, out);
-        encode_varint(kept.len() as u64, out);
-        out.append(&mut kept);
+        let mut node = NodeProto {
+            input: Vec::with_capacity(inputs),
+            output: Vec::with_capacity(outputs),
+            attribute: Vec::with_capacity(attributes),
+            ..NodeProto::default()
+        };
+        node.merge(kept.as_slice()).map_err(garbage)?;
         self.node = kept;
-        Ok(())
+        Ok(node)
     }
 
     /// A note, if its key, which comes first, is asked for.

@@ -26,6 +26,7 @@ mod functions;
 mod infer;
 mod magnitudes;
 mod operators;
+mod order;
 mod rearrange;
 mod refused;
 mod resized;
@@ -258,7 +259,8 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     let mut values = source::givens(file, graph, &exporter, &data)?;
     let (builder, features) = reading(name, &data)?;
     values.extend(data.iter().map(|data| data.name.as_str()).zip(features.into_iter().map(Value::Feature)));
-    let order = source::ordered(&graph.node, &|name| values.contains_key(name), &outputs)?;
+    values.reserve(graph.node.len());
+    let order = order::ordered(&graph.node, &|name| values.contains_key(name), &outputs)?;
     let mut translation = Translation {
         builder,
         batch: samples.unwrap_or(SYMBOLIC_BATCH),

@@ -15,7 +15,13 @@ pub(super) mod field {
     /// `GraphProto.input`, `.output`, `.value_info`, `.sparse_initializer`, `.metadata_props`
     pub const KEPT_OF_GRAPH: [u64; 5] = [11, 12, 13, 15, 16];
     /// `GraphProto.node`
-    pub const NODE: u32 = 1;
+    pub const NODE: u64 = 1;
+    /// `NodeProto.input`
+    pub const NODE_INPUT: u64 = 1;
+    /// `NodeProto.output`
+    pub const NODE_OUTPUT: u64 = 2;
+    /// `NodeProto.attribute`
+    pub const NODE_ATTRIBUTE: u64 = 5;
     /// `NodeProto.metadata_props`
     pub const NODE_METADATA_PROPS: u64 = 9;
     /// `StringStringEntryProto.key`

@@ -12,8 +12,7 @@ use super::tensor::{self, Constant};
 use super::value::{Value, View, Weight, elements};
 use crate::network::{Element, Input, MAX_ELEMENTS, Shape};
 use hashbrown::{HashMap, HashSet};
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Tensors have no more axes; a vector of numbers about axes is no longer.
@@ -417,7 +416,7 @@ pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
 }
 
 /// The values that a node reads: its inputs, and what the graphs inside it take from around them.
-fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
+pub(super) fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
     let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
     let inside: Vec<&str> = graphs.flat_map(|graph| taken(graph)).collect();
     node.input.iter().map(String::as_str).chain(inside)
@@ -430,77 +429,6 @@ fn taken(graph: &GraphProto) -> Vec<&str> {
     let own: HashSet<&str> = given.chain(stored).chain(graph.input.iter().map(|input| input.name())).collect();
     let outputs = graph.output.iter().map(|output| output.name());
     graph.node.iter().flat_map(reads).chain(outputs).filter(|name| !own.contains(name)).collect()
-}
-
-/// The nodes that the values `outputs` need, producers before readers, in the file's order wherever that is one.
-pub(super) fn ordered<'a>(
-    nodes: &'a [NodeProto],
-    known: &dyn Fn(&str) -> bool,
-    outputs: &[&str],
-) -> Result<Vec<&'a NodeProto>, Problem> {
-    let producers = producers(nodes, known)?;
-    let needed = needed(nodes, &producers, outputs);
-    let mut missing = vec![0usize; nodes.len()];
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
-    for index in (0..nodes.len()).filter(|&index| needed[index]) {
-        for input in reads(&nodes[index]).filter(|input| !input.is_empty() && !known(input)) {
-            let producer = producers.get(input).ok_or_else(|| dangling(&nodes[index], input))?;
-            missing[index] += 1;
-            readers[*producer].push(index);
-        }
-    }
-    let start = (0..nodes.len()).filter(|&index| needed[index] && missing[index] == 0);
-    let mut ready: BinaryHeap<Reverse<usize>> = start.map(Reverse).collect();
-    let mut order = Vec::new();
-    while let Some(Reverse(index)) = ready.pop() {
-        order.push(&nodes[index]);
-        for &reader in &readers[index] {
-            missing[reader] -= 1;
-            if missing[reader] == 0 {
-                ready.push(Reverse(reader));
-            }
-        }
-    }
-    match (0..nodes.len()).find(|&index| needed[index] && missing[index] > 0) {
-        Some(index) => Err((format!("{} depends on its own result", described(&nodes[index])), None)),
-        None => Ok(order),
-    }
-}
-
-fn producers<'a>(nodes: &'a [NodeProto], known: &dyn Fn(&str) -> bool) -> Result<HashMap<&'a str, usize>, Problem> {
-    let mut producers = HashMap::new();
-    for (index, node) in nodes.iter().enumerate() {
-        for output in node.output.iter().filter(|output| !output.is_empty()) {
-            if known(output) || producers.insert(output.as_str(), index).is_some() {
-                return Err((format!("{} gives \"{output}\", which exists already", described(node)), None));
-            }
-        }
-    }
-    Ok(producers)
-}
-
-/// Which nodes the outputs depend on.
-fn needed(nodes: &[NodeProto], producers: &HashMap<&str, usize>, outputs: &[&str]) -> Vec<bool> {
-    let mut needed = vec![false; nodes.len()];
-    let mut open = outputs.to_vec();
-    while let Some(value) = open.pop() {
-        if let Some(&index) = producers.get(value)
-            && !std::mem::replace(&mut needed[index], true)
-        {
-            open.extend(reads(&nodes[index]));
-        }
-    }
-    needed
-}
-
-fn dangling(node: &NodeProto, input: &str) -> Problem {
-    let problem = format!("{} reads \"{input}\", which nothing in the file gives", described(node));
-    (
-        problem,
-        Some(
-            "the file is damaged, cut out of a larger one, or its exporter lost a tensor; export it again, with dynamo=False",
-        ),
-    )
 }
 
 /// A node as messages name it.

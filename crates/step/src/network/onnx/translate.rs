@@ -8,6 +8,7 @@ use super::fold;
 use super::operators;
 use super::operators::normalisation::Normalised;
 use super::operators::sizing::Padding;
+use super::order;
 use super::refused;
 use super::schema::NodeProto;
 use super::source;
@@ -168,7 +169,7 @@ impl<'a> Translation<'a> {
         }
         let outputs: Vec<&str> = graph.output.iter().map(|output| output.name()).collect();
         let known = |name: &str| self.values.contains_key(name);
-        let order = source::ordered(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
+        let order = order::ordered(&graph.node, &known, &outputs).map_err(|(problem, _)| problem)?;
         for node in order {
             self.read(node).map_err(|why| format!("holds {}, which {why}", source::described(node)))?;
         }

@@ -1,0 +1,88 @@
+//! The order in which the nodes of a graph are read.
+
+use super::schema::NodeProto;
+use super::source::{Problem, described, reads};
+use hashbrown::HashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Which node gives a value.
+type Producers<'a> = HashMap<&'a str, usize>;
+
+/// The nodes that the values `outputs` need, producers before readers, in the file's order wherever that is one.
+///
+/// # Errors
+/// A value that two nodes give or none, and a node that needs itself.
+pub(super) fn ordered<'a>(
+    nodes: &'a [NodeProto],
+    known: &dyn Fn(&str) -> bool,
+    outputs: &[&str],
+) -> Result<Vec<&'a NodeProto>, Problem> {
+    let producers = producers(nodes, known)?;
+    let mut needed = vec![false; nodes.len()];
+    let mut open: Vec<usize> = outputs.iter().filter_map(|output| producers.get(output).copied()).collect();
+    open.iter().for_each(|&index| needed[index] = true);
+    let mut is_ordered = true;
+    while let Some(index) = open.pop() {
+        for input in reads(&nodes[index]).filter(|input| !input.is_empty()) {
+            match producers.get(input) {
+                Some(&producer) => {
+                    is_ordered &= producer < index;
+                    if !std::mem::replace(&mut needed[producer], true) {
+                        open.push(producer);
+                    }
+                }
+                None if known(input) => {}
+                None => return Err(dangling(&nodes[index], input)),
+            }
+        }
+    }
+    let needed: Vec<usize> = (0..nodes.len()).filter(|&index| needed[index]).collect();
+    let order = if is_ordered { needed } else { sorted(nodes, &producers, &needed)? };
+    Ok(order.into_iter().map(|index| &nodes[index]).collect())
+}
+
+fn producers<'a>(nodes: &'a [NodeProto], known: &dyn Fn(&str) -> bool) -> Result<Producers<'a>, Problem> {
+    let mut producers = Producers::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        for output in node.output.iter().filter(|output| !output.is_empty()) {
+            if known(output) || producers.insert(output.as_str(), index).is_some() {
+                return Err((format!("{} gives \"{output}\", which exists already", described(node)), None));
+            }
+        }
+    }
+    Ok(producers)
+}
+
+/// Nodes of a file that has readers before their producers, always the first that may be read next.
+fn sorted(nodes: &[NodeProto], producers: &Producers, needed: &[usize]) -> Result<Vec<usize>, Problem> {
+    let mut missing = vec![0usize; nodes.len()];
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for &index in needed {
+        for producer in reads(&nodes[index]).filter_map(|input| producers.get(input)) {
+            missing[index] += 1;
+            readers[*producer].push(index);
+        }
+    }
+    let start = needed.iter().copied().filter(|&index| missing[index] == 0);
+    let mut ready: BinaryHeap<Reverse<usize>> = start.map(Reverse).collect();
+    let mut order = Vec::with_capacity(needed.len());
+    while let Some(Reverse(index)) = ready.pop() {
+        order.push(index);
+        for &reader in &readers[index] {
+            missing[reader] -= 1;
+            if missing[reader] == 0 {
+                ready.push(Reverse(reader));
+            }
+        }
+    }
+    match needed.iter().find(|&&index| missing[index] > 0) {
+        Some(&index) => Err((format!("{} depends on its own result", described(&nodes[index])), None)),
+        None => Ok(order),
+    }
+}
+
+fn dangling(node: &NodeProto, input: &str) -> Problem {
+    const AGAIN: &str = "the file is damaged, cut out of a larger one, or its exporter lost a tensor; export it again, with dynamo=False";
+    (format!("{} reads \"{input}\", which nothing in the file gives", described(node)), Some(AGAIN))
+}
