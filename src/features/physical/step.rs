@@ -23,7 +23,7 @@ pub fn kernels(network: &Network, step: Step) -> Vec<Kernel> {
 
 /// The kernels of a network as the step trains it if it took one pass and kept all that backward needs.
 pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
-    let Trained { network, gradients: asked, in_place, readers } = trained;
+    let Trained { network, gradients: asked, in_place, reads } = trained;
     let network: &Network = network;
     let held = held(network, step);
     // What accelerators compute in single precision beside, softmax and normalisations of rows, is little of any step.
@@ -52,7 +52,7 @@ pub fn kernels_once(trained: &Trained, step: Step) -> Vec<Kernel> {
         layer.operation();
         casts::add(&mut layer, &numbers);
         if training {
-            layer.forks(readers[id.index()], asked[id.index()]);
+            layer.forks(reads[id.index()], asked[id.index()]);
             layer.update(&network.learned_of(node));
         }
         kernels = layer.kernels;
@@ -131,9 +131,9 @@ impl Layer<'_> {
     }
 
     /// A gradient per reader arrives; they are summed two by two.
-    fn forks(&mut self, readers: usize, has_gradient: bool) {
-        if readers > 1 && has_gradient {
-            let sums = (readers - 1) as f64;
+    fn forks(&mut self, reads: usize, has_gradient: bool) {
+        if reads > 1 && has_gradient {
+            let sums = (reads - 1) as f64;
             let traffic = Amount::per_sample(self.bytes(3.0 * self.outputs() * sums));
             self.moves(Pass::Fork, Class::Arithmetic, Access::Contiguous, traffic);
             self.launched(sums);

@@ -210,9 +210,16 @@ impl Network {
 
     /// For every node, how many times its result is read: by other nodes, and once where it is a result of the network.
     pub fn uses(&self) -> Vec<usize> {
-        let mut uses: Vec<usize> = self.readers().iter().map(Vec::len).collect();
+        let mut uses = self.reads();
         self.outputs.iter().for_each(|output| uses[output.0] += 1);
         uses
+    }
+
+    /// For every node, how many times other nodes read its result.
+    pub fn reads(&self) -> Vec<usize> {
+        let mut reads = vec![0; self.nodes.len()];
+        self.nodes.iter().flat_map(|node| &node.inputs).for_each(|input| reads[input.0] += 1);
+        reads
     }
 
     /// For every node, the nodes that read it, in the order they run.

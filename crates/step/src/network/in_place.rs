@@ -18,12 +18,9 @@ impl Network {
     /// # Ok::<(), perf4sight_conventions::error::Error>(())
     /// ```
     pub fn in_place(&self) -> Vec<bool> {
-        let readers = self.readers();
-        let overwrites = |input: NodeId| {
-            readers[input.index()].len() == 1
-                && !self.outputs().contains(&input)
-                && self.facts(self.node(input)).storage == Storage::Own
-        };
+        let uses = self.uses();
+        let overwrites =
+            |input: NodeId| uses[input.index()] == 1 && self.facts(self.node(input)).storage == Storage::Own;
         let rectifier = |op: &Op| matches!(op, Op::Activation(Activation::Relu | Activation::Relu6));
         self.nodes().iter().map(|node| rectifier(&node.op) && overwrites(node.inputs[0])).collect()
     }

@@ -15,8 +15,8 @@ pub struct Trained<'a> {
     pub gradients: Vec<bool>,
     /// For every node, whether it overwrites its input.
     pub in_place: Vec<bool>,
-    /// For every node, how many nodes read it.
-    pub readers: Vec<usize>,
+    /// For every node, how many times others read it.
+    pub reads: Vec<usize>,
 }
 
 /// All that of one network may be trained, and all places where it may be cut, each looked for when it is first asked for.
@@ -30,9 +30,8 @@ pub struct Trainings<'a> {
 impl<'a> Trained<'a> {
     /// A network of which this is trained.
     pub fn new(network: &'a Network, trainable: Trainable) -> Self {
-        let readers = network.readers().iter().map(Vec::len).collect();
         let (in_place, network) = (network.in_place(), network.trained_in(trainable));
-        Trained { gradients: network.gradients(), in_place, readers, network }
+        Trained { gradients: network.gradients(), in_place, reads: network.reads(), network }
     }
 }
 

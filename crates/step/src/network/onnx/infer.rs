@@ -22,11 +22,6 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
     let first = || inputs.first().cloned().flatten();
     let operator = call.node.op_type();
     Some(match operator {
-        _ if keeps_shape(operator) => vec![first()?],
-        _ if is_broadcast(operator) => {
-            vec![inputs.iter().try_fold(vec![], |all, dims| broadcast(&all, dims.as_ref()?))?]
-        }
-        _ if operator.starts_with("Reduce") => vec![reduced(call, &first()?)?],
         "BatchNormalization" => {
             let statistics = inputs.get(1).cloned().flatten()?;
             std::iter::once(first()?).chain(std::iter::repeat_n(statistics, 4)).collect()
@@ -56,6 +51,11 @@ pub(super) fn outputs(call: &Call, inputs: &[Option<Dims>]) -> Option<Vec<Dims>>
         "ConstantOfShape" => vec![sizes(call.constant(0)?)?],
         "Gather" | "GatherElements" | "GatherND" | "OneHot" | "TopK" => lookup::outputs(call, inputs)?,
         "MatMul" | "Gemm" | "Einsum" | "LSTM" | "GRU" | "RNN" => product::outputs(call, inputs)?,
+        _ if keeps_shape(operator) => vec![first()?],
+        _ if is_broadcast(operator) => {
+            vec![inputs.iter().try_fold(vec![], |all, dims| broadcast(&all, dims.as_ref()?))?]
+        }
+        _ if operator.starts_with("Reduce") => vec![reduced(call, &first()?)?],
         _ => vec![spatial::output(call, inputs)?],
     })
 }

@@ -407,7 +407,7 @@ pub(super) fn declared(graph: &GraphProto) -> HashMap<&str, Vec<Option<u64>>> {
 
 /// How many nodes read each value; who opens the file reads what the graph gives.
 pub(super) fn readers(graph: &GraphProto) -> HashMap<&str, usize> {
-    let mut readers = HashMap::new();
+    let mut readers = HashMap::with_capacity(graph.node.len());
     let outputs = graph.output.iter().map(|output| output.name());
     for value in graph.node.iter().flat_map(reads).chain(outputs) {
         *readers.entry(value).or_insert(0) += 1;
