@@ -95,6 +95,14 @@ impl Fingerprint {
 }
 
 impl<'a> Acquainted<'a> {
+    /// Refuses steps that its fingerprint knows nothing of.
+    ///
+    /// # Errors
+    /// As [`Fingerprint::check_step`].
+    pub fn check_step(&self, step: Step) -> Result<()> {
+        self.fingerprint.check_step(step)
+    }
+
     /// Its fingerprint says this of one of the steps, or refuses it as [`Fingerprint::about_step`] does.
     ///
     /// # Errors

@@ -135,14 +135,38 @@ fn where_nothing_fits_the_nearest_is_told_with_what_it_misses_by() {
 #[test]
 fn what_cannot_be_tried_is_left_out_with_a_word() {
     let json = advise("alexnet --target cpu --batch 4 --mem-limit 2GiB --json").succeeds().json();
-    let left_out: Vec<&str> = rows(&json["left_out"]).map(|change| change["change"].as_str().unwrap()).collect();
-    // Of a kind of device nothing says how long steps take at another precision than fp32, and this one has no half precision at all.
-    let precisions = ["precision = amp_bf16", "precision = amp_fp16", "precision = bf16"];
-    assert_eq!(left_out, [precisions.as_slice(), &["trainable = normalisation"]].concat());
-    let reason = |index: usize| json["left_out"][index]["reason"].as_str().unwrap();
-    assert!(reason(0).contains("how long a step takes with precision = amp_bf16 is not known here"));
-    assert!(reason(1).contains("nothing is known of precision = amp_fp16 on cpu"));
-    assert!(reason(3).contains("leaves nothing of alexnet to train"));
+    let told = |key: &str| -> Vec<(&str, &str)> {
+        rows(&json[key]).map(|one| (one["change"].as_str().unwrap(), one["reason"].as_str().unwrap())).collect()
+    };
+    let [(half, no_half), (normalisation, no_normalisation)] = told("left_out")[..] else { panic!("{json}") };
+    assert_eq!((half, normalisation), ("precision = amp_fp16", "trainable = normalisation"));
+    assert!(no_half.contains("nothing is known of precision = amp_fp16 on cpu"), "{no_half}");
+    assert!(no_normalisation.contains("leaves nothing of alexnet to train"), "{no_normalisation}");
+    let [(amp, no_time), (bf16, _)] = told("untimed")[..] else { panic!("{json}") };
+    assert_eq!((amp, bf16), ("precision = amp_bf16", "precision = bf16"));
+    assert!(no_time.contains("how long a step takes with precision = amp_bf16 is not known here"), "{no_time}");
+}
+
+/// Of a kind of device nothing says how long steps take at another precision than fp32. What they need is known all the same.
+#[test]
+fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
+    let limit = "220MiB";
+    let json = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit} --json"))
+        .succeeds()
+        .json();
+    let told = json["fits"]["learns_otherwise"].as_array().unwrap();
+    let untimed: Vec<&Value> = told.iter().filter(|row| row["latency_ms"].is_null()).collect();
+    assert_eq!(untimed.iter().map(|row| changes(row)).collect::<Vec<_>>(), [[("precision", "bf16")]], "{json}");
+    assert_eq!(told.last(), Some(untimed[0]), "those whose time is known come first");
+    let output = format!(
+        "predict resnet18 --target cpu --bs 4 --optimizer adamw --zero-grad free --precision bf16 --mem-limit {limit} --json"
+    );
+    let predicted = Scene::new().run(&output).succeeds().json()["networks"][0]["predictions"][0].take();
+    for key in ["memory_bytes", "verdict", "fits_probability"] {
+        assert_eq!(untimed[0][key], predicted[key], "{key}");
+    }
+    let told = advise(&format!("resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit {limit}")).succeeds();
+    told.prints("tried by itself alone: precision = bf16").prints("not known");
 }
 
 #[test]

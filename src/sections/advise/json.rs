@@ -13,7 +13,9 @@ impl Advice {
             self.rows(&rows)
         };
         let one = |judged: Option<&Judged>| judged.map(|judged| self.row(judged));
-        let left_out = self.left_out.iter().map(|(change, reason)| json!({ "change": change, "reason": reason }));
+        let withheld = |changes: &[(String, String)]| -> Value {
+            changes.iter().map(|(change, reason)| json!({ "change": change, "reason": reason })).collect()
+        };
         json!({
             "network": self.network,
             "device": self.device,
@@ -27,7 +29,8 @@ impl Advice {
             "nearest": one(self.findings.nearest.as_ref()),
             "single": self.rows(&self.findings.single),
             "helps_most": { "learns_the_same": one(self.most_saving(true)), "learns_otherwise": one(self.most_saving(false)) },
-            "left_out": left_out.collect::<Value>(),
+            "left_out": withheld(&self.withheld.refused),
+            "untimed": withheld(&self.withheld.untimed),
             "remarks": self.remarks(),
             "warnings": warnings,
         })

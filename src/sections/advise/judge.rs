@@ -1,7 +1,7 @@
 //! What fingerprints say of one workload of one network: what it needs, whether that fits, how long it takes.
 
 use crate::error::Result;
-use crate::fingerprint::{About, Acquainted, Call, Fingerprints, Predicted, Prediction, Verdict};
+use crate::fingerprint::{About, Acquainted, Call, Predicted, Prediction, Verdict};
 use crate::network::Network;
 use crate::remembered::Remembered;
 use crate::workload::{Checkpoint, Step, Trainable, Workload};
@@ -9,7 +9,6 @@ use crate::workload::{Checkpoint, Step, Trainable, Workload};
 /// What answers, and what about.
 pub(super) struct Judge<'a> {
     pub network: &'a Network,
-    pub fingerprints: &'a Fingerprints,
     pub memory: Acquainted<'a>,
     /// None without a fingerprint of latency.
     pub latency: Option<Acquainted<'a>>,
@@ -29,22 +28,29 @@ pub(super) struct Need {
 }
 
 impl<'a> Judge<'a> {
-    /// Refuses what a step of this network cannot be, or a fingerprint knows nothing of.
+    /// Refuses what a step of this network cannot be, or whose memory nothing is known of.
     ///
     /// # Errors
     /// With the reason.
     pub fn check(&self, workload: Workload) -> Result<()> {
         workload.check()?;
         match self.network_takes(workload.step) {
-            true => self.check_known(workload.step),
+            true => self.memory.check_step(workload.step),
             false => self.network.check_step(workload.step),
         }
     }
 
-    /// The same, of one of many.
+    /// Refuses what a fingerprint of latency knows nothing of.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub fn check_time(&self, step: Step) -> Result<()> {
+        self.latency.as_ref().map_or(Ok(()), |latency| latency.check_step(step))
+    }
+
+    /// Whether all is known of one of many.
     pub fn is_possible(&self, workload: Workload) -> bool {
-        let step = workload.step;
-        self.network_takes(step) && workload.check().and_then(|()| self.check_known(step)).is_ok()
+        self.network_takes(workload.step) && self.check(workload).and_then(|()| self.check_time(workload.step)).is_ok()
     }
 
     fn network_takes(&self, step: Step) -> bool {
@@ -52,10 +58,6 @@ impl<'a> Judge<'a> {
         let takes =
             |part: Step| *self.possible.of((part.trainable, part.checkpoint), || self.network.check_step(part).is_ok());
         parts.into_iter().all(takes)
-    }
-
-    fn check_known(&self, step: Step) -> Result<()> {
-        self.fingerprints.iter().try_for_each(|fingerprint| fingerprint.check_step(step))
     }
 
     /// What such steps need, at any batch size.
@@ -74,9 +76,9 @@ impl<'a> Judge<'a> {
         Ok(least.map(|(need, verdict)| (need.value(), fits(verdict))))
     }
 
-    /// None without a fingerprint of latency.
+    /// None without a fingerprint of latency that knows such steps.
     pub fn time(&self, workload: Workload) -> Result<Option<Prediction>> {
-        let latency = self.latency.as_ref();
+        let latency = self.latency.as_ref().filter(|latency| latency.check_step(workload.step).is_ok());
         latency.map(|latency| Ok(latency.about(workload.step)?.at(workload.batch))).transpose()
     }
 }

@@ -1,10 +1,11 @@
 //! What of a step can be turned so that it needs less memory, and whether it learns the same then.
 
-use crate::error::Result;
+use super::judge::Judge;
 use crate::network::{Network, Op};
 use crate::workload::{
     Accumulate, Checkpoint, FrozenNormalisation, Optimizer, Precision, Setting, Step, Trainable, Workload, ZeroGrad,
 };
+use std::ops::Range;
 
 /// One part of a workload, and what it may be instead of what was asked.
 #[derive(Debug, Clone)]
@@ -13,6 +14,28 @@ pub(super) struct Lever {
     pub setting: Option<Setting>,
     /// What was asked, with this part turned.
     pub turns: Vec<Workload>,
+    /// As many of the first turns are tried together with others. How long steps take with the rest nobody knows.
+    pub timed: usize,
+}
+
+/// Turns that are not tried, or not with others, in words, and why.
+#[derive(Debug, Default)]
+pub(super) struct Withheld {
+    /// Those that are refused.
+    pub refused: Vec<(String, String)>,
+    /// Those that take nobody knows how long.
+    pub untimed: Vec<(String, String)>,
+}
+
+impl Withheld {
+    /// All of these.
+    pub fn of(parts: Vec<Withheld>) -> Self {
+        parts.into_iter().fold(Withheld::default(), |mut all, part| {
+            all.refused.extend(part.refused);
+            all.untimed.extend(part.untimed);
+            all
+        })
+    }
 }
 
 /// Operations that tuning the end of a network changes the weights of, as many as the published comparisons of frozen networks do.
@@ -28,7 +51,7 @@ impl Lever {
             Setting::ALL.into_iter().map(|setting| Lever::of(setting, asked, network)).collect();
         let smaller = halves(asked.batch).filter(|batch| *batch >= asked.step.accumulate.passes());
         let turns = smaller.map(|batch| Workload { batch, ..asked }).collect();
-        levers.push(Lever { setting: None, turns });
+        levers.push(Lever::turning(None, turns));
         levers
     }
 
@@ -36,7 +59,16 @@ impl Lever {
         let step = asked.step;
         let steps = if step.trains() { others(setting, asked, network) } else { of_inference(setting, step) };
         let turns = steps.into_iter().filter(|other| *other != step).map(|step| Workload { step, ..asked });
-        Lever { setting: Some(setting), turns: turns.collect() }
+        Lever::turning(Some(setting), turns.collect())
+    }
+
+    fn turning(setting: Option<Setting>, turns: Vec<Workload>) -> Self {
+        Lever { setting, timed: turns.len(), turns }
+    }
+
+    /// The turns that are tried together with others.
+    pub fn combined(&self) -> Range<usize> {
+        0..self.timed
     }
 
     /// Whether each turn needs no more memory than the one before.
@@ -58,19 +90,26 @@ impl Lever {
         })
     }
 
-    /// Takes away the turns that are refused, and gives these with the reasons.
-    pub fn refused(&mut self, asked: Workload, check: impl Fn(Workload) -> Result<()>) -> Vec<(String, String)> {
-        let mut refused = Vec::new();
-        self.turns.retain(|turn| match check(*turn) {
-            Ok(()) => true,
-            Err(problem) => {
-                let words =
-                    turn.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
-                refused.push((words.collect::<Vec<_>>().join(", "), problem.to_string()));
-                false
+    /// Takes away the turns that are refused, puts those last that take nobody knows how long, and gives both with the reasons.
+    pub fn sort_out(&mut self, asked: Workload, judge: &Judge) -> Withheld {
+        let words = |turn: Workload| {
+            let words = turn.step.differences(asked.step).map(|(setting, word)| format!("{} = {word}", setting.key()));
+            words.collect::<Vec<_>>().join(", ")
+        };
+        let (mut withheld, mut timed, mut untimed) = (Withheld::default(), Vec::new(), Vec::new());
+        for turn in std::mem::take(&mut self.turns) {
+            match (judge.check(turn), judge.check_time(turn.step)) {
+                (Err(problem), _) => withheld.refused.push((words(turn), problem.to_string())),
+                (Ok(()), Ok(())) => timed.push(turn),
+                (Ok(()), Err(problem)) => {
+                    withheld.untimed.push((words(turn), problem.to_string()));
+                    untimed.push(turn);
+                }
             }
-        });
-        refused
+        }
+        self.timed = timed.len();
+        self.turns = [timed, untimed].concat();
+        withheld
     }
 
     /// A workload with this part as in another.

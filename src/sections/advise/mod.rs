@@ -24,7 +24,7 @@ use crate::units::Bytes;
 use crate::whole_file;
 use crate::workload::{Changes, Quantity, Stage, Workload};
 use judge::Judge;
-use levers::{Lever, normalises};
+use levers::{Lever, Withheld, normalises};
 use rayon::prelude::*;
 use search::{Findings, Search};
 use std::path::{Path, PathBuf};
@@ -67,8 +67,8 @@ struct Advice {
     asked_limit: Option<Bytes>,
     limit: Option<MemoryLimit>,
     findings: Findings,
-    /// Changes that were not tried, and why.
-    left_out: Vec<(String, String)>,
+    /// Changes that were not tried, or not with others, and why.
+    withheld: Withheld,
     /// What memory and latency rest on.
     basis: Vec<String>,
     /// Whether the network normalises by what it sees.
@@ -132,11 +132,12 @@ impl Advise {
             || memory.acquainted(network, self.limit),
             || fingerprints.latency.as_ref().map(|latency| latency.acquainted(network, None)),
         );
-        let judge = Judge { network, fingerprints, memory, latency, possible: Remembered::default() };
+        let judge = Judge { network, memory, latency, possible: Remembered::default() };
         judge.check(asked)?;
+        judge.check_time(asked.step)?;
         let mut levers = Lever::all(asked, network);
-        let refused = levers.par_iter_mut().map(|lever| lever.refused(asked, |workload| judge.check(workload)));
-        let left_out = refused.collect::<Vec<_>>().concat();
+        let withheld = levers.par_iter_mut().map(|lever| lever.sort_out(asked, &judge)).collect::<Vec<_>>();
+        let withheld = Withheld::of(withheld);
         let about = judge.about_memory(asked.step)?;
         let findings = Search { judge: &judge, asked, levers: &levers }.run()?;
         let course = self.output.iter().any(|file| is_page(file)).then(|| about.course(asked.batch)).flatten();
@@ -152,7 +153,7 @@ impl Advise {
             limit: about.limit(),
             basis: basis(&findings),
             findings,
-            left_out,
+            withheld,
             normalises: normalises(network),
             course,
         })

@@ -106,7 +106,7 @@ impl Search<'_, '_> {
 
     /// Those that fit. Who can train as asked, or with one change, is told of no two changes of what is learned.
     fn combined(&self, single: &[Judged]) -> Result<Group> {
-        let changing = self.levers.iter().filter(|lever| !lever.learns_the_same() && !lever.turns.is_empty()).count();
+        let changing = self.levers.iter().filter(|lever| !lever.learns_the_same() && lever.timed > 0).count();
         let (mut found, lowest) = (Group::default(), Lowest::new());
         for changes in 0..=changing {
             if changes > 1 && !found.fitting.is_empty() {
@@ -122,6 +122,10 @@ impl Search<'_, '_> {
                 found.least = [found.least, group.least].into_iter().flatten().min_by(Judged::by_need);
             }
         }
+        let (fitting, others): (Vec<&Judged>, Vec<&Judged>) =
+            single.iter().filter(|one| self.is_withheld(one)).partition(|one| one.need.fits());
+        found.fitting.extend(fitting.into_iter().cloned());
+        found.least = found.least.into_iter().chain(others.into_iter().cloned()).min_by(Judged::by_need);
         let all = found.fitting.clone();
         found.fitting.retain(|one| !all.iter().any(|other| self.is_less(&other.turned, &one.turned)));
         Ok(found)
@@ -131,9 +135,9 @@ impl Search<'_, '_> {
     /// saves no more than the others by rule.
     fn ways_to_learn(&self, changes: usize, single: &[Judged]) -> Vec<Turned> {
         let choices = self.levers.iter().enumerate().map(|(index, lever)| {
-            let turns = || (0..lever.turns.len()).map(Some);
-            let most =
-                || single.iter().filter(|one| one.turned.0[index].is_some()).min_by(|one, other| one.by_need(other));
+            let turns = || lever.combined().map(Some);
+            let is_turned = |one: &&Judged| one.turned.0[index].is_some() && !self.is_withheld(one);
+            let most = || single.iter().filter(is_turned).min_by(|one, other| one.by_need(other));
             match lever.learns_the_same() {
                 true => vec![None],
                 false if changes < 2 || lever.is_chain() => [None].into_iter().chain(turns()).collect(),
@@ -147,7 +151,7 @@ impl Search<'_, '_> {
     /// What fits of all that learn in one way; `fitting` fits already, and what turns more than that is passed over.
     fn group(&self, way: &Turned, fitting: &[Judged], lowest: &Lowest) -> Result<Group> {
         let choices = self.levers.iter().zip(&way.0).map(|(lever, turn)| match lever.learns_the_same() {
-            true => [None].into_iter().chain((0..lever.turns.len()).map(Some)).collect(),
+            true => [None].into_iter().chain(lever.combined().map(Some)).collect(),
             false => vec![*turn],
         });
         let mut all = product(choices);
@@ -209,6 +213,11 @@ impl Search<'_, '_> {
         Ok(least.map(|(least, _)| least))
     }
 
+    /// Whether it is tried by itself alone.
+    fn is_withheld(&self, one: &Judged) -> bool {
+        one.turned.0.iter().zip(self.levers).any(|(turn, lever)| turn.is_some_and(|turn| turn >= lever.timed))
+    }
+
     fn workload(&self, turned: &Turned) -> Workload {
         let taken = turned.0.iter().zip(self.levers).filter_map(|(turn, lever)| Some((lever, lever.turns[(*turn)?])));
         taken.fold(self.asked, |workload, (lever, turn)| lever.taken(workload, turn))
@@ -241,14 +250,16 @@ impl Search<'_, '_> {
         alike && self.is_less(less, more)
     }
 
-    /// Whether something changes nothing of what is learned that another does not, and needs less of memory and of time.
+    /// Whether something changes nothing of what is learned that another does not, and needs less of memory and of time. Of a time that is not known
+    /// nothing is.
     fn beats(&self, one: &Judged, other: &Judged) -> bool {
         let levers = one.turned.0.iter().zip(&other.turned.0).zip(self.levers);
         let mut changing = levers.filter(|(_, lever)| !lever.learns_the_same());
         let learns_no_less = changing.all(|((one, other), _)| one.is_none() || one == other);
         let smaller = one.by_need(other);
         let quicker = one.by_cost(other);
-        learns_no_less && smaller.is_le() && quicker.is_le() && (smaller.is_lt() || quicker.is_lt())
+        let comparable = one.time.is_some() == other.time.is_some();
+        comparable && learns_no_less && smaller.is_le() && quicker.is_le() && (smaller.is_lt() || quicker.is_lt())
     }
 }
 
@@ -269,11 +280,18 @@ impl Judged {
         self.need.counted.value().total_cmp(&other.need.counted.value())
     }
 
-    /// By the time of a sample; where nobody knows it, by what is turned.
+    /// By the time of a sample; behind them those whose time nobody knows, by what is turned.
     fn by_cost(&self, other: &Self) -> Ordering {
         match (self.per_sample(), other.per_sample()) {
             (Some(one), Some(other)) => one.total_cmp(&other),
-            _ => self.turned.turns().cmp(&other.turned.turns()),
+            (None, None) => self.turned.turns().cmp(&other.turned.turns()),
+            (known, _) => {
+                if known.is_some() {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
+            }
         }
     }
 }

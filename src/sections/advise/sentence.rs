@@ -1,6 +1,7 @@
 //! The advice in sentences: whether it fits as asked, what makes it fit, which single change helps most, what was left out.
 
 use super::Advice;
+use super::levers::Withheld;
 use super::search::Judged;
 use crate::fingerprint::{Call, Counts};
 use crate::sections::verdict::sure;
@@ -87,6 +88,7 @@ impl Advice {
             Some(longer) if longer >= 0.05 => format!(", a sample takes {longer:.1} % longer"),
             Some(longer) if longer <= -0.05 => format!(", a sample takes {:.1} % less time", -longer),
             Some(_) => ", in the same time".to_owned(),
+            None if self.findings.asked.time.is_some() => ", in a time that is not known".to_owned(),
             None => String::new(),
         }
     }
@@ -118,7 +120,9 @@ impl Advice {
         if self.normalises && all().any(|one| one.workload.step.accumulate > self.asked.step.accumulate) {
             remarks.push("accumulate: normalisations of batches see the samples of a pass, not all, so that what is learned is the same but for them".to_owned());
         }
-        remarks.extend(self.left_out.iter().map(|(change, reason)| format!("left out: {change}: {reason}")));
+        let Withheld { refused, untimed } = &self.withheld;
+        remarks.extend(refused.iter().map(|(change, reason)| format!("left out: {change}: {reason}")));
+        remarks.extend(untimed.iter().map(|(change, reason)| format!("tried by itself alone: {change}: {reason}")));
         remarks.extend(self.basis.iter().cloned());
         remarks
     }

@@ -55,7 +55,10 @@ impl Advice {
         for one in rows {
             let memory = [self.words(one).into(), one.need.all.value.to_string().into(), ends(&one.need.all)];
             let verdict = limited.then(|| one.need.verdict.map(called).into());
-            let time = one.time.as_ref().map(|time| [time.value.to_string().into(), ends(time), self.slower(one)]);
+            let time = timed.then(|| match &one.time {
+                Some(time) => [time.value.to_string().into(), ends(time), self.slower(one)],
+                None => ["not known".into(), Cell::Missing, Cell::Missing],
+            });
             table.row(memory.into_iter().chain(verdict).chain(time.into_iter().flatten()));
         }
         table
