@@ -92,12 +92,19 @@ impl Fitted {
         if asked == known || latency.knows(asked) {
             return Ok(());
         }
+        let help = match latency.is_belief() {
+            true => "nothing was measured on this device: profile networks there (the section [profile]), of that precision or of fp32 and a few rows \
+                     of that to calibrate with; memory is simulated without"
+                .to_owned(),
+            false => format!(
+                "measure up to four such rows on the device, best of a network that multiplies much (resnet18) and one that does not (mobilenetv2), and \
+                 calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
+                asked.name()
+            ),
+        };
         Err(Error::input(format!("how long a step takes with precision = {} is not known here", asked.name()))
             .expected(format!("steps with precision = {}, which the latency rests on", known.name()))
-            .help(format!(
-                "measure up to four such rows on the device, best of a network that multiplies much (resnet18) and one that does not (mobilenetv2), and calibrate with them: perf4sight calibrate NET --precision {}; memory is simulated without",
-                asked.name()
-            )))
+            .help(help))
     }
 
     /// Refuses a precision that the device does not compute with; the published method knows of no devices.

@@ -1,7 +1,7 @@
 //! Reads a file's messages around its weights: large payloads are noted by where they lie, what nobody asks for is passed over.
 
-use super::exporter::is_asked_for;
 use super::functions;
+use super::node;
 use super::schema::{GraphProto, ModelProto, NodeProto, TensorProto, field};
 use prost::Message;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -197,53 +197,13 @@ impl<R: Read + Seek> Wire<R> {
         Ok(())
     }
 
-    /// A node without the notes beside it that nobody asks for: traces of PyTorch's stack are most of a file of its default exporter. It has
-    /// room for what it holds and no more: lists that grow have room for four, and large graphs ten thousand lists of one attribute.
     fn node(&mut self, body: Range<u64>) -> io::Result<NodeProto> {
-        let mut kept = std::mem::take(&mut self.node);
-        kept.clear();
-        let [mut inputs, mut outputs, mut attributes] = [0; 3];
-        while self.position < body.end {
-            let field = self.field(body.end)?;
-            match (field.number, field.body.clone()) {
-                (field::NODE_METADATA_PROPS, Some(note)) => {
-                    self.note(&field, note, &mut kept)?;
-                    continue;
-                }
-                (field::NODE_INPUT, _) => inputs += 1,
-                (field::NODE_OUTPUT, _) => outputs += 1,
-                (field::NODE_ATTRIBUTE, _) => attributes += 1,
-                _ => {}
-            }
-            self.keep(&field, &mut kept)?;
-        }
-        let mut node = NodeProto {
-            input: Vec::with_capacity(inputs),
-            output: Vec::with_capacity(outputs),
-            attribute: Vec::with_capacity(attributes),
-            ..NodeProto::default()
-        };
-        node.merge(kept.as_slice()).map_err(garbage)?;
-        self.node = kept;
+        let mut bytes = std::mem::take(&mut self.node);
+        bytes.clear();
+        self.copy(body.end - body.start, &mut bytes)?;
+        let node = node::decode(&bytes).map_err(garbage)?;
+        self.node = bytes;
         Ok(node)
-    }
-
-    /// A note, if its key, which comes first, is asked for.
-    fn note(&mut self, note: &Field, body: Range<u64>, kept: &mut Vec<u8>) -> io::Result<()> {
-        let first = if self.position < body.end { Some(self.field(body.end)?) } else { None };
-        let key = first.as_ref().filter(|first| first.number == field::KEY).and_then(|first| first.body.clone());
-        let whole = kept.len();
-        kept.extend(note.head.as_slice());
-        kept.extend(first.as_ref().map_or(&[][..], |first| first.head.as_slice()));
-        let start = kept.len();
-        if let Some(key) = key {
-            self.copy(key.end - key.start, kept)?;
-        }
-        if is_asked_for(&kept[start..]) {
-            return self.copy(body.end - self.position, kept);
-        }
-        kept.truncate(whole);
-        self.skip(Some(self.position..body.end))
     }
 
     fn initializer(&mut self, body: Range<u64>) -> io::Result<Initializer> {

@@ -25,6 +25,7 @@ mod folded;
 mod functions;
 mod infer;
 mod magnitudes;
+mod node;
 mod operators;
 mod order;
 mod rearrange;

@@ -17,15 +17,15 @@ pub(super) mod field {
     /// `GraphProto.node`
     pub const NODE: u64 = 1;
     /// `NodeProto.input`
-    pub const NODE_INPUT: u64 = 1;
+    pub const NODE_INPUT: u32 = 1;
     /// `NodeProto.output`
-    pub const NODE_OUTPUT: u64 = 2;
+    pub const NODE_OUTPUT: u32 = 2;
     /// `NodeProto.attribute`
-    pub const NODE_ATTRIBUTE: u64 = 5;
+    pub const NODE_ATTRIBUTE: u32 = 5;
     /// `NodeProto.metadata_props`
-    pub const NODE_METADATA_PROPS: u64 = 9;
+    pub const NODE_METADATA_PROPS: u32 = 9;
     /// `StringStringEntryProto.key`
-    pub const KEY: u64 = 1;
+    pub const KEY: u32 = 1;
     /// `ModelProto.graph`
     pub const GRAPH: u64 = 7;
     /// `GraphProto.initializer`
