@@ -59,7 +59,7 @@ fn which(course: &Course) -> &'static str {
     if course.is_first { "the first step, which makes the optimizer's state" } else { "every step after the first" }
 }
 
-/// "The peak of 2.1 GiB is in every step after the first, backward through layer1.0.conv2."
+/// "The peak of 2.1 GiB is in every step after the first, while the gradients of layer1.0.conv2 are computed.", and what the allocator takes beyond it.
 pub(super) fn at_peak(course: &Course) -> String {
     let Leg { phase, layer, .. } = peak(course);
     let doing = match phase {
@@ -68,7 +68,16 @@ pub(super) fn at_peak(course: &Course) -> String {
         Phase::Backward => format!("while the gradients of {layer} are computed"),
         Phase::Update => format!("while the weights of {layer} are changed"),
     };
-    format!("The peak of {} is in {}, {doing}.", peak(course).total(), which(course))
+    let total = peak(course).total();
+    let between = match course.reserved.0.saturating_sub(total.0) {
+        0 => String::new(),
+        more => format!(
+            " The allocator holds up to {} for it, {} of which lie in no tensor (fragmentation).",
+            course.reserved,
+            Bytes(more)
+        ),
+    };
+    format!("The peak of {total} is in {}, {doing}.{between}", which(course))
 }
 
 /// The largest tensors that are alive at the peak.

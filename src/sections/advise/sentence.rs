@@ -23,7 +23,7 @@ impl Advice {
 
     pub(super) fn as_asked(&self) -> String {
         let asked = &self.findings.asked;
-        let needs = format!("as asked, {}, it needs {}", self.asked_words(), asked.need.counted);
+        let needs = format!("as asked, {}, it needs {}", self.asked_words(), self.counted(asked));
         let place = self.place();
         match asked.need.verdict.map(|verdict| (verdict.call, verdict.fits)) {
             None => format!("{needs}; nothing says what it must fit into: give --mem-limit (mem_limit)"),
@@ -34,6 +34,15 @@ impl Advice {
             Some((Call::DoesNotFit, fits)) => {
                 format!("{needs} and does not fit into {place} ({} sure)", sure(1.0 - fits))
             }
+        }
+    }
+
+    /// What counts against the limit; tables hold all that a step takes.
+    fn counted(&self, one: &Judged) -> String {
+        let need = one.need.counted;
+        match self.limit.map(|limit| limit.counts) {
+            Some(Counts::Tensors) => format!("{need} for its tensors"),
+            Some(Counts::All) | None => need.to_string(),
         }
     }
 
@@ -58,7 +67,7 @@ impl Advice {
             return Vec::new();
         }
         let first = |same: bool| self.findings.fitting.iter().find(|one| one.learns_the_same == same);
-        let told = |one: &Judged| format!("{} ({}{})", self.words(one), one.need.counted, self.cost(one));
+        let told = |one: &Judged| format!("{} ({}{})", self.words(one), self.counted(one), self.cost(one));
         match (first(true), first(false)) {
             (None, None) => vec![self.nothing_fits()],
             (same, other) => {
