@@ -6,7 +6,7 @@ use prost_build::Config;
 /// Fields of what files hold by the ten thousand that nothing here reads: each would make all of them larger, and slower to read.
 const UNREAD: [(&str, &[&str]); 4] = [
     ("AttributeProto", &["doc_string", "sparse_tensor", "tp", "tensors", "sparse_tensors", "type_protos"]),
-    ("NodeProto", &["overload", "doc_string", "device_configurations"]),
+    ("NodeProto", &["doc_string", "device_configurations"]),
     ("TensorProto", &["segment", "string_data", "doc_string", "metadata_props"]),
     ("ValueInfoProto", &["doc_string", "metadata_props"]),
 ];

@@ -1,6 +1,6 @@
 //! Puts the bodies of a file's own functions where they are called: PyTorch's default exporter writes modules that way.
 
-use super::schema::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
+use super::schema::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 use hashbrown::{HashMap, HashSet};
 
 /// Functions that call functions, no deeper than any exporter nests them.
@@ -9,8 +9,11 @@ const MAX_DEPTH: usize = 64;
 /// More nodes than any network has, and more calls.
 const MAX_NODES: usize = 1 << 20;
 
-/// A function's domain and name.
-type Key<'a> = (&'a str, &'a str);
+/// A function's domain and name, and which of several that are called alike.
+type Key<'a> = (&'a str, &'a str, &'a str);
+
+/// Names that graphs inside a node give themselves.
+type Names<'a> = HashSet<&'a str>;
 
 /// The graph without calls of the model's own functions.
 ///
@@ -20,11 +23,12 @@ pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProt
     if model.functions.is_empty() {
         return Ok(graph);
     }
-    let functions = model.functions.iter().map(|function| ((function.domain(), function.name()), function)).collect();
-    let mut inliner = Inliner { functions, calls: 0, open: Vec::new(), nodes: Vec::new() };
-    graph.node.iter().try_for_each(|node| inliner.add(node.clone()))?;
-    let node = inliner.nodes;
-    Ok(GraphProto { node, ..graph })
+    let functions = model.functions.iter().map(|function| (key(function), function)).collect();
+    Inliner { functions, calls: 0, open: Vec::new(), graphs: 0, nodes: Vec::new() }.graph(graph)
+}
+
+fn key(function: &FunctionProto) -> Key<'_> {
+    (function.domain(), function.name(), function.overload())
 }
 
 struct Inliner<'a> {
@@ -33,20 +37,35 @@ struct Inliner<'a> {
     calls: usize,
     /// Those that are being put in place, the outermost first.
     open: Vec<Key<'a>>,
+    /// Graphs that are being gone through, each inside the one before.
+    graphs: usize,
+    /// The innermost one's nodes so far.
     nodes: Vec<NodeProto>,
 }
 
 impl Inliner<'_> {
-    fn add(&mut self, node: NodeProto) -> Result<(), String> {
-        let Some(&function) = self.functions.get(&(node.domain(), node.op_type())) else {
+    fn graph(&mut self, graph: GraphProto) -> Result<GraphProto, String> {
+        let around = std::mem::take(&mut self.nodes);
+        self.graphs += 1;
+        graph.node.iter().try_for_each(|node| self.add(node.clone()))?;
+        self.graphs -= 1;
+        let node = std::mem::replace(&mut self.nodes, around);
+        Ok(GraphProto { node, ..graph })
+    }
+
+    fn add(&mut self, mut node: NodeProto) -> Result<(), String> {
+        let Some(&function) = self.functions.get(&(node.domain(), node.op_type(), node.overload())) else {
+            for graph in node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut()) {
+                **graph = self.graph(std::mem::take(graph))?;
+            }
             self.nodes.push(node);
             return Ok(());
         };
-        let (name, key) = (function.name(), (function.domain(), function.name()));
+        let (name, key) = (function.name(), key(function));
         if self.open.contains(&key) {
             return Err(format!("has a function \"{name}\" that calls itself"));
         }
-        if self.open.len() == MAX_DEPTH {
+        if self.open.len() + self.graphs > MAX_DEPTH {
             return Err(format!("nests its functions more than {MAX_DEPTH} deep, where it calls \"{name}\""));
         }
         if self.nodes.len().max(self.calls) > MAX_NODES {
@@ -54,75 +73,77 @@ impl Inliner<'_> {
         }
         self.calls += 1;
         self.open.push(key);
-        let call = Inlined { function, node: &node, number: self.calls };
-        function.node.iter().try_for_each(|body| self.add(call.body(body)))?;
+        let call = Call { function, node: &node, number: self.calls };
+        function.node.iter().try_for_each(|body| self.add(call.renamed(body, &Names::new())))?;
         self.open.pop();
         Ok(())
     }
 }
 
 /// One call of a function.
-struct Inlined<'a> {
+struct Call<'a> {
     function: &'a FunctionProto,
     node: &'a NodeProto,
     number: usize,
 }
 
-impl Inlined<'_> {
-    /// A node of the function with the names and attributes of this call.
-    fn body(&self, body: &NodeProto) -> NodeProto {
-        let attribute = body.attribute.iter().filter_map(|attribute| self.attribute(attribute)).collect();
-        let name = match body.name() {
+impl Call<'_> {
+    /// A node of the function with the names and attributes of this call, where the graphs around it give these names themselves.
+    fn renamed(&self, node: &NodeProto, given: &Names) -> NodeProto {
+        let attribute = node.attribute.iter().filter_map(|attribute| self.attribute(attribute, given)).collect();
+        let name = match node.name() {
             "" => None,
             inner => Some(format!("{}/{inner}", self.node.name())),
         };
-        NodeProto {
-            name,
-            input: body.input.iter().map(|name| self.value(name)).collect(),
-            output: body.output.iter().map(|name| self.value(name)).collect(),
-            attribute,
-            ..body.clone()
-        }
+        let values = |names: &[String]| names.iter().map(|name| self.value(name, given)).collect();
+        NodeProto { name, input: values(&node.input), output: values(&node.output), attribute, ..node.clone() }
     }
 
     /// What a value of the function is called outside.
-    fn value(&self, name: &str) -> String {
-        let place = |names: &[String]| names.iter().position(|other| other == name);
+    fn value(&self, name: &str, given: &Names) -> String {
         if name.is_empty() {
             return String::new();
         }
+        let inside = || format!("{name}#{}", self.number);
+        if given.contains(name) {
+            return inside();
+        }
+        let place = |names: &[String]| names.iter().position(|other| other == name);
         if let Some(place) = place(&self.function.input) {
             return self.node.input.get(place).cloned().unwrap_or_default();
         }
         let outside = place(&self.function.output).and_then(|place| self.node.output.get(place));
-        match outside.filter(|outside| !outside.is_empty()) {
-            Some(outside) => outside.clone(),
-            None => format!("{name}#{}", self.number),
-        }
+        outside.filter(|outside| !outside.is_empty()).cloned().unwrap_or_else(inside)
     }
 
     /// An attribute as it is, or the one of the call that it refers to, else the function's default.
-    fn attribute(&self, attribute: &AttributeProto) -> Option<AttributeProto> {
-        let inner = attribute.g.as_ref().map(|graph| Box::new(self.graph(graph)));
+    fn attribute(&self, attribute: &AttributeProto, given: &Names) -> Option<AttributeProto> {
+        let inner = attribute.g.as_ref().map(|graph| Box::new(self.graph(graph, given)));
         let Some(referred) = attribute.ref_attr_name.as_deref().filter(|name| !name.is_empty()) else {
             return Some(AttributeProto { g: inner, ..attribute.clone() });
         };
-        let given = self.node.attribute.iter().chain(&self.function.attribute_proto);
-        let given = given.into_iter().find(|given| given.name() == referred)?;
-        Some(AttributeProto { name: attribute.name.clone(), ..given.clone() })
+        let known = self.node.attribute.iter().chain(&self.function.attribute_proto);
+        let known = known.into_iter().find(|known| known.name() == referred)?;
+        Some(AttributeProto { name: attribute.name.clone(), ..known.clone() })
     }
 
-    /// A graph inside a node of the function; what it gives itself keeps its names.
-    fn graph(&self, graph: &GraphProto) -> GraphProto {
-        let own: HashSet<&str> = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
-        let renamed = |node: &NodeProto| NodeProto {
-            input: node
-                .input
-                .iter()
-                .map(|name| if own.contains(name.as_str()) { name.clone() } else { self.value(name) })
-                .collect(),
-            ..node.clone()
+    /// A graph inside a node of the function.
+    fn graph(&self, graph: &GraphProto, around: &Names) -> GraphProto {
+        let made = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+        let held = graph.initializer.iter().map(|tensor| tensor.name());
+        let own = made.chain(held).chain(graph.input.iter().map(|input| input.name()));
+        let given: Names = around.iter().copied().chain(own).collect();
+        let value = |name: &str| Some(self.value(name, &given));
+        let values = |all: &[ValueInfoProto]| {
+            all.iter().map(|one| ValueInfoProto { name: value(one.name()), ..one.clone() }).collect()
         };
-        GraphProto { node: graph.node.iter().map(renamed).collect(), ..graph.clone() }
+        let tensor = |one: &TensorProto| TensorProto { name: value(one.name()), ..one.clone() };
+        GraphProto {
+            node: graph.node.iter().map(|node| self.renamed(node, &given)).collect(),
+            initializer: graph.initializer.iter().map(tensor).collect(),
+            input: values(&graph.input),
+            output: values(&graph.output),
+            ..graph.clone()
+        }
     }
 }

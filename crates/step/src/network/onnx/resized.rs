@@ -88,11 +88,22 @@ fn refused(file: &mut File, path: &Path, input: &Shape, own: &Network, why: &str
     let exported = own.input_shape();
     let error = Error::input(format!("does not take an input of {input}: {why}")).file(path);
     match smallest(file, path, input, own) {
-        Some(least) => error.expected(format!("{least} or more; it was exported with {exported}")),
+        Some(least) if takes_larger(file, path, own) => {
+            error.expected(format!("{least} or more; it was exported with {exported}"))
+        }
+        Some(least) => error.expected(format!("{least} to {exported}, with which it was exported")),
         None => error
             .expected(format!("{exported}, with which it was exported"))
             .help("the graph fixes sizes that follow from its input; export the network again with the other input"),
     }
+}
+
+/// Whether a graph takes images larger than its own at all: one that lays them out in a row for a layer of so many features does not.
+fn takes_larger(file: &mut File, path: &Path, own: &Network) -> bool {
+    let [channels, sizes @ ..] = own.input_shape().dims() else { return false };
+    let twice = sizes.iter().map(|size| size.saturating_mul(2));
+    let larger = Shape::new(std::iter::once(*channels).chain(twice).collect::<Vec<_>>());
+    set(file, path, &larger).is_ok() && at(file, path, own).is_ok()
 }
 
 /// The smallest input between the one that was asked for and the file's own that its graph takes, larger by the same share along every axis
@@ -112,7 +123,7 @@ fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Optio
         let set = set(file, path, &between(step)).is_ok();
         set && at(file, path, own).is_ok()
     };
-    // What fits, fits larger, too, in graphs that fix nothing; of others nothing but their own size does.
+    // What fits, fits larger, too, up to the file's own; in graphs that fix all nothing but their own size does.
     let (mut no, mut yes) = (0, longest);
     while yes - no > 1 {
         let middle = usize::midpoint(no, yes);

@@ -67,6 +67,18 @@ fn the_smallest_that_is_taken_is_named() {
 }
 
 #[test]
+fn where_the_largest_is_the_own_one_no_larger_is_promised() {
+    // Windows of 4 at steps of 4 make a grid of 2 x 2 of 8 to 11 pixels, which a layer reads as 3 * 2 * 2 features.
+    let windows = || vec![with::ints("kernel_shape", vec![4, 4]), with::ints("strides", vec![4, 4])];
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(3), Is(11), Is(11)]).weight("w", [12, 5]);
+    let draft = draft.node("AveragePool", &["x"], "p", windows()).node("Flatten", &["p"], "f", vec![]);
+    let grid = written(&draft.node("MatMul", &["f", "w"], "y", vec![]).output("y").0.encode_to_vec());
+    assert!(at(&grid, [3, 8, 8]).is_ok());
+    let told = problem(&grid, [3, 4, 4]);
+    assert!(told.contains("expected: 3x8x8 to 3x11x11, with which it was exported"), "{told}");
+}
+
+#[test]
 fn what_is_no_size_of_the_input_is_refused() {
     let one = Draft::new().node("Relu", &["x"], "y", vec![]).output("y");
     let one = written(&one.0.encode_to_vec());

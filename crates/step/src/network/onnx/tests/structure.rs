@@ -96,6 +96,51 @@ fn functions_of_a_file_stand_where_they_are_called() {
 }
 
 #[test]
+fn functions_that_are_called_alike_are_told_apart_by_their_overload() {
+    let called = |overload: &str| {
+        let slope = vec![with::float("slope", 0.2)];
+        let mut draft = Draft::new().node("Module", &["x"], "y", slope).output("y");
+        for (operator, overload) in [("Relu", "first"), ("Tanh", "second")] {
+            draft.0.functions.push(FunctionProto { overload: Some(overload.into()), ..function(operator) });
+        }
+        let node = &mut draft.graph().node[0];
+        (node.domain, node.overload) = (Some("local".into()), Some(overload.into()));
+        draft.ops()
+    };
+    let [leak, relu, tanh] = [Activation::LeakyRelu, Activation::Relu, Activation::Tanh].map(Op::Activation);
+    assert_eq!(called("first"), [leak.clone(), relu]);
+    assert_eq!(called("second"), [leak, tanh]);
+}
+
+#[test]
+fn a_condition_inside_a_function_stands_wherever_that_is_called() {
+    // In the graph that is chosen another one reads what that has made, and a function is called.
+    let node = |operator: &str, input: &str, output: &str, attribute: Vec<AttributeProto>| NodeProto {
+        op_type: Some(operator.into()),
+        domain: Some(domain(operator)),
+        attribute,
+        ..relu(input, output)
+    };
+    let then = |nodes: Vec<NodeProto>, output: &str| vec![subgraph("then_branch", nodes, output)];
+    let nested = node("If", "c", "n", then(vec![relu("t", "r")], "r"));
+    let module = node("Module", "n", "m", vec![with::float("slope", 0.2)]);
+    let chosen = then(vec![node("Tanh", "in", "t", vec![]), nested, module], "m");
+    let choosing = FunctionProto {
+        name: Some("Choosing".into()),
+        input: vec!["in".into(), "c".into()],
+        node: vec![node("If", "c", "out", chosen)],
+        ..function("Relu")
+    };
+    let draft = Draft::new().numbers("c", &[1]).node("Choosing", &["x", "c"], "a", vec![]);
+    let mut draft = draft.node("Choosing", &["a", "c"], "y", vec![]).output("y");
+    draft.graph().node.iter_mut().for_each(|node| node.domain = Some("local".into()));
+    draft.0.functions.extend([choosing, function("Relu")]);
+    let once =
+        [Activation::Tanh, Activation::Relu, Activation::LeakyRelu, Activation::Relu].map(Op::Activation).to_vec();
+    assert_eq!(draft.ops(), [once.clone(), once].concat());
+}
+
+#[test]
 fn what_has_no_cost_of_its_own_is_refused_by_name() {
     let quantised = Draft::new().number("s", 0.5).node("QuantizeLinear", &["x", "s"], "y", vec![]).output("y").error();
     assert!(
