@@ -8,17 +8,18 @@ use crate::sections::advise;
 use crate::sections::source::Source;
 use crate::units::Bytes;
 use crate::workload::{LARGEST_BATCH, Stage};
-use clap::{Args, value_parser};
+use clap::{ArgGroup, Args, value_parser};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("source").args(["fingerprint", "target"]).required(true)))]
 pub(super) struct Advise {
     /// An ONNX file, the name of a known network, or NAME@LEVEL for one pruned to that percentage
     #[arg(value_name = "NET.onnx|NAME|NAME@LEVEL", value_parser = words::networks(), hide_possible_values = true)]
     network: String,
 
     /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
-    #[arg(long, value_name = "DIR", required_unless_present = "target")]
+    #[arg(long, value_name = "DIR")]
     fingerprint: Option<PathBuf>,
 
     /// Ask without a fingerprint: what is believed of a kind of device before anything is measured, such as orin; a file describes another

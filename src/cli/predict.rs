@@ -9,17 +9,18 @@ use crate::sections::predict::{self, Form};
 use crate::sections::source::Source;
 use crate::units::Bytes;
 use crate::workload::Stage;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("source").args(["fingerprint", "target"]).required(true)))]
 pub(super) struct Predict {
     /// ONNX files, folders of them, patterns, names of known networks, NAME@LEVEL for one pruned to that percentage
     #[arg(value_name = "NET.onnx|DIR|NAME|NAME@LEVEL", required = true, value_parser = words::networks(), hide_possible_values = true)]
     networks: Vec<String>,
 
     /// The folder that [fingerprint] wrote, such as fingerprinting/cpu/imagenet
-    #[arg(long, value_name = "DIR", required_unless_present = "target")]
+    #[arg(long, value_name = "DIR")]
     fingerprint: Option<PathBuf>,
 
     /// Ask without a fingerprint: what is believed of kinds of devices before anything is measured, such as orin,tx2, or all; a file describes

@@ -110,6 +110,11 @@ pub(super) fn check(word: &str) -> Result<()> {
 /// A known network for the images and classes of the dataset of that name, or for those that are asked for instead.
 fn known(name: &str, dataset: &str, extents: &Extents) -> Result<Network> {
     check_name(name)?;
+    if let Some((dim, _)) = extents.dims.first_key_value() {
+        return Err(Error::usage(format!("{name} leaves no dimension \"{dim}\" open, nor any other"))
+            .expected("an ONNX file of which it is a dimension")
+            .help("--input and --classes say how large what a known network reads and gives is"));
+    }
     let images = Images::other(dataset, extents.input.as_ref(), extents.classes).map_err(|_| {
         Error::input(format!(
             "how large the images of \"{dataset}\" are is not known, nor how many classes, so {name} cannot be built"

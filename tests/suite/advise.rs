@@ -182,7 +182,7 @@ fn what_nothing_can_answer_is_refused_with_what_would() {
     advise("alexnet --target cpu --batch 4 --trainable normalisation")
         .fails(4)
         .says("leaves nothing of alexnet to train");
-    advise("resnet18 --batch 4").fails(2).says("--fingerprint");
+    advise("resnet18 --batch 4").fails(2).says("--fingerprint <DIR>|--target <NAME|FILE.json>");
     advise("resnet18 --target cpu").fails(2).says("--batch");
     let told = advise("resnet18 --target cpu --batch 4")
         .succeeds()

@@ -78,13 +78,13 @@ impl Bytes {
     /// ```
     /// use perf4sight_conventions::units::Bytes;
     /// assert_eq!([8192.0, 1300.0, 0.5].map(|mib| Bytes::from_mib(mib).in_full()), ["8 GiB", "1300 MiB", "512 KiB"]);
+    /// assert_eq!([8_000_000_000, 1_500_000_000].map(|bytes| Bytes(bytes).in_full()), ["8 GB", "1500 MB"]);
     /// assert_eq!(Bytes(1_500_000_001).in_full(), "1430.5 MiB");
     /// ```
     pub fn in_full(self) -> String {
-        let whole =
-            [(30, "GiB"), (20, "MiB"), (10, "KiB")].into_iter().find(|(shift, _)| self.0.is_multiple_of(1 << shift));
-        match whole {
-            Some((shift, unit)) => format!("{} {unit}", self.0 >> shift),
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => format!("{} {name}", self.0 / unit),
             None => format!("{:.1} MiB", self.mib()),
         }
     }

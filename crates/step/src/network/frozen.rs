@@ -70,6 +70,11 @@ impl Network {
         }
         let names: Vec<&str> =
             self.nodes().iter().filter(|node| self.parameters_of(node) > 0).map(|node| node.name.as_str()).collect();
+        if names.is_empty() {
+            return Err(Error::input(format!("{} has no weights, so that there is nothing to train", self.name()))
+                .expected("a network with weights")
+                .help("ask about its inference (stage = inference)"));
+        }
         let some: Vec<&str> = names.iter().rev().take(3).copied().collect();
         Err(Error::input(format!("trainable = {trainable} leaves nothing of {} to train", self.name()))
             .expected(format!("weights that it has, such as those of {}", some.join(", ")))
