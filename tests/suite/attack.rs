@@ -83,6 +83,27 @@ fn a_worker_and_what_it_started_die_with_the_program_however_it_ends() {
     }
 }
 
+/// A process that is executing another program shows no environment for a moment, by which it would be known. This one executes eight before it
+/// sleeps, which takes some milliseconds.
+#[test]
+fn what_is_executing_another_program_in_its_own_session_dies_too() {
+    let again = "[ $1 = 0 ] && exec sleep 300; exec sh again.sh $(($1 - 1))";
+    let scene = profiled("setsid sh again.sh 8 & echo $! > stray; sleep 300").file("again.sh", again);
+    let mut program = scene.start();
+    let stray = process(&scene, "stray");
+    kill(Pid::from_raw(program.id() as i32), Signal::SIGKILL).unwrap();
+    program.wait().unwrap();
+    within_patience("the end of what the worker started", || !runs(stray));
+    let folder = Scene::new().file("again.sh", again);
+    for round in 0..20 {
+        let (place, file) = (folder.path(""), format!("stray{round}"));
+        let script = format!("cd {}; setsid sh again.sh 8 & echo $! > {file}; echo '{MEASURED}'", place.display());
+        assert_eq!(outcome_of(&script).0, Some(Outcome::Measured));
+        let stray = process(&folder, &file);
+        within_patience("the end of what the worker started", || !runs(stray));
+    }
+}
+
 #[test]
 fn a_stray_in_its_own_session_costs_no_answer_and_dies() {
     let scene = Scene::new();

@@ -4,7 +4,8 @@
 //! the kernel closes after SIGKILL too, and then kills the process group that it shares with the process. A parent-death signal would
 //! come too late: a process can ask for one only when its libraries are loaded, and one in another language may never do so.
 //!
-//! What left the group (a daemon, `setsid`) is known by a mark in its environment, which children inherit.
+//! What left the group (a daemon, `setsid`) is known by a mark in its environment, which children inherit. A process that is executing
+//! another program shows none for a moment, so that who looks once may miss it.
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -13,22 +14,34 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Waits for the end of its input, also when the group is interrupted; then ends whatever carries the mark, runs the command that was
-/// left to it, and ends the group.
+/// left to it, looks for the mark some times more, and ends the group.
 const GUARD: &str = r#"trap '' INT
 read -r _
-[ -z "$1" ] || for file in $(grep -lsxzF "$1" /proc/[0-9]*/environ); do
-    process=${file#/proc/}
-    kill -KILL "${process%/environ}"
-done
+mark=$1
 shift
+end() {
+    for file in $(grep -lsxzF "$mark" /proc/[0-9]*/environ); do
+        process=${file#/proc/}
+        kill -KILL "${process%/environ}"
+    done
+}
+[ -z "$mark" ] || end
 "$@"
+[ -z "$mark" ] || for round in 1 2 3 4; do
+    sleep 1
+    end
+done
 kill -KILL 0"#;
 /// The variable that marks what a guarded process starts.
 const MARK: &str = "PERF4SIGHT_WORKER";
 /// How often what left the group is looked for: it may be starting more of itself.
 const ROUNDS: usize = 5;
+/// How long a process takes to execute another program.
+const EXECUTING: Duration = Duration::from_millis(5);
 
 /// A process with everything it starts; all of it ends when this is dropped.
 #[derive(Debug)]
@@ -84,13 +97,16 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         for _ in 0..ROUNDS {
-            let strays = self.mark.as_deref().map_or(Vec::new(), marked);
-            if strays.is_empty() {
+            let Marked { processes, is_all } = self.mark.as_deref().map_or(Marked::none(), Marked::with);
+            if processes.is_empty() && is_all {
                 break;
             }
-            for stray in strays {
+            for stray in processes {
                 // It may have ended by itself meanwhile.
                 let _ = kill(stray, Signal::SIGKILL);
+            }
+            if !is_all {
+                thread::sleep(EXECUTING);
             }
         }
         // The group has members as long as the guard is not waited for, so its number is nobody else's.
@@ -116,13 +132,53 @@ fn end(guard: &mut Child) {
     let _ = guard.wait();
 }
 
-/// The processes whose environment has this entry, as far as we may look.
-fn marked(mark: &str) -> Vec<Pid> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-    let is_marked = |id: &i32| {
-        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
-    };
-    processes.filter_map(id).filter(is_marked).map(Pid::from_raw).collect()
+/// The processes whose environment has an entry.
+struct Marked {
+    processes: Vec<Pid>,
+    /// Whether others may have it: none, unless one showed no environment yet.
+    is_all: bool,
+}
+
+impl Marked {
+    fn none() -> Self {
+        Marked { processes: Vec::new(), is_all: true }
+    }
+
+    /// As far as we may look.
+    fn with(mark: &str) -> Self {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+        let mut marked = Marked::none();
+        for id in processes.filter_map(id) {
+            match environment(id) {
+                Environment::Entries(entries)
+                    if entries.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes()) =>
+                {
+                    marked.processes.push(Pid::from_raw(id));
+                }
+                Environment::Entries(_) => {}
+                Environment::NotYet => marked.is_all = false,
+            }
+        }
+        marked
+    }
+}
+
+/// What a process shows of its environment.
+enum Environment {
+    /// All, as far as we may look.
+    Entries(Vec<u8>),
+    /// None, though it has memory: it is executing another program, or was given none.
+    NotYet,
+}
+
+fn environment(id: i32) -> Environment {
+    let read = |what: &str| fs::read(format!("/proc/{id}/{what}"));
+    match read("environ") {
+        Ok(entries) if !entries.is_empty() => Environment::Entries(entries),
+        Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => Environment::Entries(Vec::new()),
+        // What has ended has no memory, nor have threads of the kernel.
+        _ if read("statm").is_ok_and(|pages| !pages.starts_with(b"0 ")) => Environment::NotYet,
+        _ => Environment::Entries(Vec::new()),
+    }
 }
