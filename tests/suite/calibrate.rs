@@ -36,7 +36,9 @@ fn without_rows_it_says_what_to_measure() {
         calibrate(&scene, "").succeeds().prints("Measure training of mnasnet on simulated at batch size 2 and");
     advice.prints("--rows FILE.csv").prints("predicted");
     // The larger one was profiled, and is sure to fit.
-    let larger = number(&calibrate(&scene, "--json").succeeds().json()["measure"][1]);
+    let told = calibrate(&scene, "--json").succeeds().json();
+    let larger = number(&told["measure"][1]);
+    assert_eq!(told["predictions"]["latency"][1]["bs"], told["measure"][1], "{told}");
     let safe = scene.run(&format!("predict mnasnet --fingerprint {} --json", simulated_fingerprint().display()));
     assert_eq!(larger, number(&safe.json()["networks"][0]["max_batch"]["safe"]).min(8.0));
 }

@@ -13,7 +13,7 @@ use crate::network::Network;
 use crate::records::Variant;
 use crate::report::Table;
 use crate::workload::{Precision, Quantity, Stage, Step};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -129,8 +129,6 @@ impl Calibrate {
     }
 
     fn summary(&self, tables: Vec<(Quantity, Table)>, rows: usize, files: Vec<(&'static str, PathBuf)>) -> Summary {
-        let json = tables.iter().map(|(quantity, table)| (quantity.name().to_owned(), table.to_json()));
-        let json = json.collect::<serde_json::Map<_, _>>();
         Summary {
             headline: if files.is_empty() {
                 "nothing is stored: --save DIR keeps the refitted fingerprints"
@@ -141,7 +139,7 @@ impl Calibrate {
             json: json!({
                 "network": self.network,
                 "rows": rows,
-                "before_and_after": json,
+                "before_and_after": by_quantity(&tables),
                 "files": files.iter().map(|(_, path)| path.to_string_lossy()).collect::<Vec<_>>(),
             }),
             tables: tables.into_iter().map(|(_, table)| table).collect(),
@@ -157,20 +155,33 @@ impl Calibrate {
             Some(precision) => format!(" --precision {}", precision.name()),
             None => String::new(),
         };
+        let device = &subject.fingerprints.subject().device;
         let headline = format!(
             "Measure {} of {} on {} at batch size {sizes}: the smallest shows what a step costs whatever its size, the largest what a \
              sample costs. Then\n  perf4sight calibrate {} --fingerprint {}{precision} --rows FILE.csv\nwith rows as [profile] writes them, or on \
              that device itself --measure instead of --rows.",
             subject.step,
             self.network,
-            subject.fingerprints.subject().device,
+            device,
             self.network,
             self.fingerprints.display(),
         );
         let tables = subject.predictions(batches);
-        let json = json!({ "network": self.network, "measure": batches });
+        let json = json!({
+            "network": self.network,
+            "device": device,
+            "step": subject.step.cell(),
+            "measure": batches,
+            "predictions": by_quantity(&tables),
+        });
+        let tables = tables.into_iter().map(|(_, table)| table).collect();
         Summary { headline, tables, json, ..Summary::default() }
     }
+}
+
+/// Tables for programs, by what they are of.
+fn by_quantity(tables: &[(Quantity, Table)]) -> Map<String, Value> {
+    tables.iter().map(|(quantity, table)| (quantity.name().to_owned(), table.to_json())).collect()
 }
 
 /// Refuses what could not be used, before it is measured.

@@ -68,12 +68,13 @@ impl Subject<'_> {
     }
 
     /// What is predicted at these batch sizes so far.
-    pub(super) fn predictions(&self, batches: &[u64]) -> Vec<Table> {
+    pub(super) fn predictions(&self, batches: &[u64]) -> Vec<(Quantity, Table)> {
         let tables = self.fingerprints.iter().map(|fingerprint| {
-            let mut table = self.table(fingerprint.subject().quantity, &["predicted"]);
+            let quantity = fingerprint.subject().quantity;
+            let mut table = self.table(quantity, &["predicted"]);
             let about = self.asked(fingerprint);
             batches.iter().for_each(|&batch| table.row([batch.into(), said(about.as_ref(), batch)]));
-            table
+            (quantity, table)
         });
         tables.collect()
     }
