@@ -120,6 +120,21 @@ fn people_see_first_what_keeps_training_as_it_is() {
     told.prints("normalisations of batches see the samples of a pass").prints("a prior");
 }
 
+/// People see ten of a kind, and how many there are; programs see all.
+#[test]
+fn a_table_that_is_cut_says_so() {
+    let asked = "resnet18 --target cpu --batch 4 --optimizer adamw --mem-limit 240MiB";
+    let json = advise(&format!("{asked} --json")).succeeds().json();
+    let all: Vec<&str> = rows(&json["fits"]["learns_otherwise"]).map(|row| row["change"].as_str().unwrap()).collect();
+    assert!(all.len() > 10, "{all:?}");
+    let told = advise(asked).succeeds();
+    let told = told.prints(&format!("Fits, but learns otherwise: 10 of {}, all with --json", all.len()));
+    let fitting = told.stdout().split("Fits, but learns otherwise").nth(1).unwrap();
+    let fitting = fitting.split("Every change by itself").next().unwrap();
+    let is_shown = |change: &&&str| fitting.lines().any(|line| line.starts_with(&format!("{change}  ")));
+    assert_eq!(all.iter().filter(is_shown).collect::<Vec<_>>(), all[..10].iter().collect::<Vec<_>>(), "{fitting}");
+}
+
 #[test]
 fn where_nothing_fits_the_nearest_is_told_with_what_it_misses_by() {
     let json = advise("vgg11 --target cpu --batch 8 --mem-limit 300MiB --json").succeeds().json();

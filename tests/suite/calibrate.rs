@@ -43,6 +43,15 @@ fn without_rows_it_says_what_to_measure() {
     assert_eq!(larger, number(&safe.json()["networks"][0]["max_batch"]["safe"]).min(8.0));
 }
 
+/// A precision that the device does not compute with is not sent to be measured.
+#[test]
+fn what_cannot_be_measured_is_not_asked_for() {
+    for precision in ["amp_bf16", "amp_fp16"] {
+        let told = calibrate(&Scene::new(), &format!("--precision {precision}")).fails(4);
+        told.says(&format!("nothing is known of precision = {precision} on cpu_avx2"));
+    }
+}
+
 #[test]
 fn rows_pull_the_predictions_towards_them_and_the_original_stays() {
     let scene = Scene::new();
