@@ -82,9 +82,15 @@ pub(super) fn maybe_fused(model: &ModelProto, graph: &GraphProto, network: &Netw
     })
 }
 
-/// Whether nothing is normalised in a network that could not be trained so.
+/// Whether nothing is normalised in a network of convolutions that could not be trained so.
 fn is_bare(network: &Network) -> bool {
-    !normalises(network) && network.nodes().iter().any(|node| needs_normalisation(network, node))
+    let any = |is: fn(&Network, &Node) -> bool| network.nodes().iter().any(|node| is(network, node));
+    !normalises(network) && any(is_convolution) && any(needs_normalisation)
+}
+
+/// What a batch normalisation can be folded into, but for layers of vectors.
+fn is_convolution(network: &Network, node: &Node) -> bool {
+    matches!(network.facts(node).nature, Nature::Convolution(_) | Nature::Volume(_) | Nature::Transposed(_))
 }
 
 /// What to tell about a network.

@@ -518,6 +518,9 @@ fn folded_batch_norm_is_noticed_and_its_absence_is_not() {
     let renamed = Draft::new().weight("onnx::Conv_12", [3, 3, 3, 3]);
     let renamed = renamed.node("Conv", &["x", "onnx::Conv_12"], "y", vec![]).output("y").load();
     assert!(renamed.warnings[0].contains("cannot be trusted"), "{:?}", renamed.warnings);
+    // Sums of images in a network without convolutions: there is nothing that a normalisation could be folded into.
+    let sums = Draft::new().node("Tanh", &["x"], "t", vec![]).node("Add", &["t", "x"], "y", vec![]).output("y").load();
+    assert!(!sums.network.is_folded() && sums.warnings.is_empty(), "{:?}", sums.warnings);
 }
 
 /// One convolution with a filter of -1, 2 and one of 0.5, 0.5, stored as `weights`.
