@@ -89,9 +89,10 @@ class Advice(Shown):
 
     def _tables(self) -> List[Table]:
         same, other = ([way for way in self.fitting if way.learns_the_same == same] for same in (True, False))
+        unsure = self.nearest is not None and self.nearest.verdict == "borderline"
         kinds = [
             ("fits, and learns the same", same), ("fits, but learns otherwise", other),
-            ("does not fit, but needs the least", [self.nearest] if self.nearest else []),
+            ("not sure to fit, but needs the least" if unsure else "does not fit, but needs the least", [self.nearest] if self.nearest else []),
             ("every change by itself", sorted([self.asked, *self.single], key=lambda way: way.need_bytes))]
         return [_ways(title, ways) for title, ways in kinds if ways]
 

@@ -2,7 +2,7 @@
 
 use super::Advice;
 use super::search::Judged;
-use crate::fingerprint::{Interval, Prediction, Verdict};
+use crate::fingerprint::{Call, Interval, Prediction, Verdict};
 use crate::report::{Cell, Column, Table};
 use crate::sections::verdict::called;
 use crate::units::Bytes;
@@ -24,11 +24,20 @@ impl Advice {
         let rows = [
             fitting(true, "Fits, and learns the same"),
             fitting(false, "Fits, but learns otherwise"),
-            ("Does not fit, but needs the least".to_owned(), self.findings.nearest.iter().collect()),
+            (self.nearest_title().to_owned(), self.findings.nearest.iter().collect()),
             (format!("Every change by itself, beside {}", self.asked_words()), self.single()),
         ];
         let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
         rows.map(|(title, rows)| self.table(title, rows)).collect()
+    }
+
+    /// What needs the least may be too near to the limit to be sure.
+    fn nearest_title(&self) -> &'static str {
+        let verdict = self.findings.nearest.as_ref().and_then(|nearest| nearest.need.verdict);
+        match verdict.map(|verdict| verdict.call) {
+            Some(Call::Borderline) => "Not sure to fit, but needs the least",
+            Some(Call::Fits | Call::DoesNotFit) | None => "Does not fit, but needs the least",
+        }
     }
 
     /// As asked, then every change by itself, the one first that saves the most.
