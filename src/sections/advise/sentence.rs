@@ -10,7 +10,8 @@ use crate::units::{Bytes, grouped};
 impl Advice {
     /// What was asked, in a few words.
     pub(super) fn asked_words(&self) -> String {
-        format!("{} with {} samples", self.asked.step, grouped(self.asked.batch))
+        let samples = if self.asked.batch == 1 { "sample" } else { "samples" };
+        format!("{} with {} {samples}", self.asked.step, grouped(self.asked.batch))
     }
 
     /// The answer, a sentence a line.

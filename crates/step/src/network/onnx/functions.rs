@@ -24,7 +24,7 @@ pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProt
         return Ok(graph);
     }
     let functions = model.functions.iter().map(|function| (key(function), function)).collect();
-    Inliner { functions, calls: 0, open: Vec::new(), graphs: 0, nodes: Vec::new() }.graph(graph)
+    Inliner { functions, calls: 0, open: Vec::new(), graphs: 0, nodes: Vec::new(), made: 0 }.graph(graph)
 }
 
 fn key(function: &FunctionProto) -> Key<'_> {
@@ -41,6 +41,8 @@ struct Inliner<'a> {
     graphs: usize,
     /// The innermost one's nodes so far.
     nodes: Vec<NodeProto>,
+    /// Those of all graphs.
+    made: usize,
 }
 
 impl Inliner<'_> {
@@ -59,6 +61,7 @@ impl Inliner<'_> {
                 **graph = self.graph(std::mem::take(graph))?;
             }
             self.nodes.push(node);
+            self.made += 1;
             return Ok(());
         };
         let (name, key) = (function.name(), key(function));
@@ -68,7 +71,7 @@ impl Inliner<'_> {
         if self.open.len() + self.graphs > MAX_DEPTH {
             return Err(format!("nests its functions more than {MAX_DEPTH} deep, where it calls \"{name}\""));
         }
-        if self.nodes.len().max(self.calls) > MAX_NODES {
+        if self.made.max(self.calls) > MAX_NODES {
             return Err(format!("has functions that make more than {MAX_NODES} nodes or calls, as of \"{name}\""));
         }
         self.calls += 1;

@@ -88,25 +88,43 @@ fn refused(file: &mut File, path: &Path, input: &Shape, own: &Network, why: &str
     let exported = own.input_shape();
     let error = Error::input(format!("does not take an input of {input}: {why}")).file(path);
     match smallest(file, path, input, own) {
-        Some(least) if takes_larger(file, path, own) => {
-            error.expected(format!("{least} or more; it was exported with {exported}"))
-        }
-        Some(least) => error.expected(format!("{least} to {exported}, with which it was exported")),
-        None => error
-            .expected(format!("{exported}, with which it was exported"))
-            .help("the graph fixes sizes that follow from its input; export the network again with the other input"),
+        Some(least) if takes_between(file, path, [&least, exported], own) => match takes_larger(file, path, own) {
+            true => error.expected(format!("{least} or more; it was exported with {exported}")),
+            false => error.expected(format!("{least} to {exported}, with which it was exported")),
+        },
+        Some(least) => error.expected(format!("{least}, or {exported}, with which it was exported, and not all between")),
+        None => error.expected(format!("{exported}, with which it was exported")).help(
+            "where its graph fixes sizes that follow from its input, export the network again with the other input; some inputs no export of it takes",
+        ),
     }
 }
 
-/// Whether a graph takes images larger than its own at all: one that lays them out in a row for a layer of so many features does not.
+/// Whether a graph takes images a little and much larger than its own: one that lays them out in a row for a layer of so many features does not.
 fn takes_larger(file: &mut File, path: &Path, own: &Network) -> bool {
-    let [channels, sizes @ ..] = own.input_shape().dims() else { return false };
-    let twice = sizes.iter().map(|size| size.saturating_mul(2));
-    let larger = Shape::new(std::iter::once(*channels).chain(twice).collect::<Vec<_>>());
-    set(file, path, &larger).is_ok() && at(file, path, own).is_ok()
+    let grown = |grow: fn(usize) -> usize| spread(own.input_shape(), |(_, size)| grow(size));
+    [grown(|size| size.saturating_add(1)), grown(|size| size.saturating_mul(2))]
+        .iter()
+        .all(|one| takes(file, path, one, own))
 }
 
-/// The smallest input between the one that was asked for and the file's own that its graph takes, larger by the same share along every axis
+/// Whether it takes some sizes between these two, the smaller one's neighbour among them.
+fn takes_between(file: &mut File, path: &Path, [least, most]: [&Shape; 2], own: &Network) -> bool {
+    let near = spread(least, |(axis, size)| (size + 1).min(most.dims()[axis]));
+    let half = spread(least, |(axis, size)| usize::midpoint(size, most.dims()[axis]));
+    [near, half].iter().all(|one| takes(file, path, one, own))
+}
+
+fn takes(file: &mut File, path: &Path, input: &Shape, own: &Network) -> bool {
+    set(file, path, input).is_ok() && at(file, path, own).is_ok()
+}
+
+/// An input with as many channels and other sizes, by axis.
+fn spread(input: &Shape, size: impl Fn((usize, usize)) -> usize) -> Shape {
+    let sizes = input.dims().iter().copied().enumerate();
+    Shape::new(sizes.map(|(axis, dim)| if axis == 0 { dim } else { size((axis, dim)) }).collect::<Vec<_>>())
+}
+
+/// The smallest input that is found between the one that was asked for and the file's own that its graph takes, larger by the same share along every axis
 /// but the channels; none where the one asked for is not smaller, or nothing but its own is taken.
 fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Option<Shape> {
     let (asked, exported) = (input.dims(), own.input_shape().dims());
@@ -119,11 +137,8 @@ fn smallest(file: &mut File, path: &Path, input: &Shape, own: &Network) -> Optio
         let along = |(asked, own): (&usize, &usize)| asked + (own - asked) * step / longest.max(1);
         Shape::new(asked.iter().zip(exported).map(along).collect::<Vec<_>>())
     };
-    let mut fits = |step: usize| {
-        let set = set(file, path, &between(step)).is_ok();
-        set && at(file, path, own).is_ok()
-    };
-    // What fits, fits larger, too, up to the file's own; in graphs that fix all nothing but their own size does.
+    let mut fits = |step: usize| takes(file, path, &between(step), own);
+    // What fits, fits larger, too, as a rule; in graphs that fix all nothing but their own size does.
     let (mut no, mut yes) = (0, longest);
     while yes - no > 1 {
         let middle = usize::midpoint(no, yes);

@@ -305,6 +305,18 @@ fn attention_whose_weights_are_dropped_is_told_in_its_note_alone() {
 }
 
 #[test]
+fn weights_that_are_made_safe_and_dropped_are_so_in_one_operation_of_pytorch() {
+    // A mask of truths, as torch/onnx/_internal/torchscript_exporter/symbolic_opset14.py writes it: PyTorch's `_safe_softmax` is one operation.
+    let draft = Draft::new().weight("attn.bias", [1, 3, 8, 8]).node("MatMul", &["x", "x"], "scores", vec![]);
+    let draft = draft.node("Add", &["scores", "attn.bias"], "sum", vec![]);
+    let draft = draft.node("Softmax", &["sum"], "w", vec![with::int("axis", -1)]).number("zero", 0.0);
+    let draft = draft.node("IsNaN", &["w"], "n", vec![]).node("Where", &["n", "zero", "w"], "safe", vec![]);
+    let draft = draft.node("Dropout", &["safe"], "d", vec![]).node("MatMul", &["d", "x"], "y", vec![]).output("y");
+    let ops = draft.ops();
+    assert!(matches!(ops[..], [.., Op::Softmax { .. }, Op::Dropout { rate: 0.5 }, Op::MatMul]), "{ops:?}");
+}
+
+#[test]
 fn splits_become_slices_and_the_channel_shuffle_its_steps() {
     let split = Draft::new().numbers("sizes", &[1, 2]).node("Split", &["x", "sizes"], "a", vec![with::int("axis", 1)]);
     let split = split.also(&["b"]).node("Concat", &["b", "a"], "y", vec![with::int("axis", 1)]).output("y");

@@ -34,16 +34,17 @@ pub(super) fn fused(
     // heads.
     let apart = !value.batch.is_some_and(|batch| batch.alone());
     let read_once = call.node.input.first().is_some_and(|name| to.readers.get(name.as_str()) == Some(&1));
+    if let Some((softmax, rate)) = dropped(to, weights.id).filter(|_| read_once) {
+        return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
+    }
     let Some(scores) = scores(to, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
     // What we wrote as one operation says so; what was apart stays so, though its batch has an axis of its own now.
     if to.ours && !scores.named.starts_with(&format!("{}/", own_name(call))) {
         return Ok(None);
     }
-    // With dropout PyTorch computes it step by step on CPUs (`check_for_dropout`, a gate of `use_flash_attention_cpp`), and in fewer steps on
-    // some GPUs, where this counts weights that are never kept.
     if let Some(rate) = attention_dropout(call.node) {
-        let kept = to.add_like(&format!("{}_dropout", own_name(call)), Op::Dropout { rate }, &[weights])?;
-        return to.add_like(own_name(call), Op::MatMul, &[kept, value]).map(Some);
+        let softmax = made_safe(to, weights.id).unwrap_or(weights.id);
+        return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
     }
     let Scores { query, turned, added, .. } = scores;
     let like = |id: NodeId| Feature { id, ..value };
@@ -55,6 +56,25 @@ pub(super) fn fused(
         Op::Attention.shape(&shapes).is_ok()
     };
     if fits { to.add_like(own_name(call), Op::Attention, &inputs).map(Some) } else { Ok(None) }
+}
+
+/// The softmax whose rows were made safe before they were dropped, and the rate: one operation of PyTorch, whatever its exporter writes.
+fn dropped(to: &Translation, weights: NodeId) -> Option<(NodeId, f32)> {
+    let node = to.builder.node(weights);
+    let (&Op::Dropout { rate }, &[safe]) = (&node.op, node.inputs.as_slice()) else { return None };
+    Some((made_safe(to, safe)?, rate))
+}
+
+/// With dropout PyTorch computes it step by step on CPUs (`check_for_dropout`, a gate of `use_flash_attention_cpp`), and in fewer steps on some GPUs,
+/// where this counts weights that are never kept.
+fn with_dropout(
+    to: &mut Translation,
+    call: &Call,
+    [softmax, value]: [Feature; 2],
+    rate: f32,
+) -> Result<Feature, Misfit> {
+    let kept = to.add_like(&format!("{}_dropout", own_name(call)), Op::Dropout { rate }, &[softmax])?;
+    to.add_like(own_name(call), Op::MatMul, &[kept, value])
 }
 
 /// What weights are the softmax of.

@@ -67,6 +67,20 @@ fn the_smallest_that_is_taken_is_named() {
 }
 
 #[test]
+fn sizes_between_which_others_are_refused_are_named_as_two() {
+    // Halved and doubled again, an image joins itself where its sides are even.
+    let windows = || vec![with::ints("kernel_shape", vec![2, 2]), with::ints("strides", vec![2, 2])];
+    let draft = Draft::opset(17).input("x", [Named("batch"), Is(3), Is(12), Is(12)]);
+    let draft = draft.node("AveragePool", &["x"], "p", windows()).stored("twice", floats(&[4], &[1.0, 1.0, 2.0, 2.0]));
+    let draft = draft.node("Resize", &["p", "", "twice"], "r", vec![with::text("mode", "nearest")]);
+    let joined = draft.node("Concat", &["x", "r"], "y", vec![with::int("axis", 1)]).output("y");
+    let joined = written(&joined.0.encode_to_vec());
+    assert!(at(&joined, [3, 6, 6]).is_ok() && at(&joined, [3, 7, 7]).is_err());
+    let told = problem(&joined, [3, 5, 5]);
+    assert!(told.contains("or 3x12x12, with which it was exported, and not all between"), "{told}");
+}
+
+#[test]
 fn where_the_largest_is_the_own_one_no_larger_is_promised() {
     // Windows of 4 at steps of 4 make a grid of 2 x 2 of 8 to 11 pixels, which a layer reads as 3 * 2 * 2 features.
     let windows = || vec![with::ints("kernel_shape", vec![4, 4]), with::ints("strides", vec![4, 4])];
