@@ -1,5 +1,6 @@
 //! Reads the arguments, runs, prints the error, picks the exit code.
 
+use mimalloc::MiMalloc;
 use perf4sight::cli;
 use perf4sight::pipeline::Ending;
 use perf4sight::report::printable;
@@ -13,6 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
+
+/// Networks from files are hundreds of thousands of small allocations, and simulations free large ones by the hundred.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// What a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;

@@ -28,7 +28,12 @@ pub(super) fn inlined(model: &ModelProto, graph: GraphProto) -> Result<GraphProt
 }
 
 fn key(function: &FunctionProto) -> Key<'_> {
-    (function.domain(), function.name(), function.overload())
+    (domain(function.domain()), function.name(), function.overload())
+}
+
+/// ONNX's own domain has two names.
+fn domain(name: &str) -> &str {
+    if name == "ai.onnx" { "" } else { name }
 }
 
 struct Inliner<'a> {
@@ -56,7 +61,7 @@ impl Inliner<'_> {
     }
 
     fn add(&mut self, mut node: NodeProto) -> Result<(), String> {
-        let Some(&function) = self.functions.get(&(node.domain(), node.op_type(), node.overload())) else {
+        let Some(&function) = self.functions.get(&(domain(node.domain()), node.op_type(), node.overload())) else {
             for graph in node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut()) {
                 **graph = self.graph(std::mem::take(graph))?;
             }

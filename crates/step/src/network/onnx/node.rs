@@ -42,13 +42,25 @@ pub(super) fn decode(bytes: &[u8]) -> Result<NodeProto, DecodeError> {
     Ok(node)
 }
 
-/// Whether anybody asks for the note that begins with its length here: its key comes first.
-fn is_read(mut note: &[u8]) -> bool {
-    let mut key = || -> Result<&[u8], DecodeError> {
-        decode_varint(&mut note)?;
-        let (number, _) = decode_key(&mut note)?;
-        let length = if number == field::KEY { decode_varint(&mut note)? } else { 0 };
-        Ok(usize::try_from(length).ok().and_then(|length| note.get(..length)).unwrap_or_default())
-    };
-    key().is_ok_and(is_asked_for)
+/// Whether anybody asks for the note that begins with its length here.
+fn is_read(note: &[u8]) -> bool {
+    key(note).ok().flatten().is_some_and(is_asked_for)
+}
+
+fn key(mut note: &[u8]) -> Result<Option<&[u8]>, DecodeError> {
+    let mut rest = delimited(&mut note)?;
+    while !rest.is_empty() {
+        let (number, wire) = decode_key(&mut rest)?;
+        if number == field::KEY {
+            return delimited(&mut rest).map(Some);
+        }
+        skip_field(wire, number, &mut rest, DecodeContext::default())?;
+    }
+    Ok(None)
+}
+
+/// The bytes whose number comes first.
+fn delimited<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], DecodeError> {
+    let length = usize::try_from(decode_varint(bytes)?).unwrap_or(usize::MAX);
+    Ok(bytes.get(..length).unwrap_or_default())
 }

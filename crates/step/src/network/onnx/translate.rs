@@ -163,6 +163,7 @@ impl<'a> Translation<'a> {
         let condition = call.constant(0).and_then(Constant::uniform).ok_or(refused::BY_DATA)?;
         let graph = call.graph(if condition != 0.0 { "then_branch" } else { "else_branch" });
         let graph = graph.ok_or("lacks one of its two graphs")?;
+        refused::check(graph).map_err(|(problem, _)| problem)?;
         for tensor in &graph.initializer {
             let value = source::stored(tensor, self.exporter).map_err(|(problem, _)| problem)?;
             self.values.insert(tensor.name(), value);

@@ -55,6 +55,9 @@ fn a_condition_that_is_known_chooses_its_graph() {
     };
     assert_eq!(chosen(1), [Op::Activation(Activation::Sigmoid), Op::Activation(Activation::Relu)]);
     assert_eq!(chosen(0), [Op::Activation(Activation::Sigmoid), Op::Activation(Activation::Tanh)]);
+    let looping = subgraph("then_branch", vec![NodeProto { op_type: Some("Loop".into()), ..relu("x", "t") }], "t");
+    let error = Draft::new().numbers("c", &[1]).node("If", &["c"], "y", vec![looping]).output("y").error();
+    assert!(error.contains("node \"t\" (Loop) decides by its data what runs"), "{error}");
     let by_data = Draft::new().node("Sigmoid", &["x"], "s", vec![]).node("If", &["s"], "y", branches()).output("y");
     let error = by_data.error();
     assert!(error.contains("node \"y\" (If) decides by its data what runs"), "{error}");
