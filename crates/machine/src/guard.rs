@@ -38,9 +38,10 @@ done
 kill -KILL 0"#;
 /// The variable that marks what a guarded process starts.
 const MARK: &str = "PERF4SIGHT_WORKER";
-/// How often what left the group is looked for: it may be starting more of itself.
+/// How often what left the group is looked for: it may be starting more of itself, or show no environment yet. Where some process has none at all,
+/// every look is taken.
 const ROUNDS: usize = 5;
-/// How long a process takes to execute another program.
+/// Between looks, where a process may be executing another program: longer than most take.
 const EXECUTING: Duration = Duration::from_millis(5);
 
 /// A process with everything it starts; all of it ends when this is dropped.
@@ -135,7 +136,7 @@ fn end(guard: &mut Child) {
 /// The processes whose environment has an entry.
 struct Marked {
     processes: Vec<Pid>,
-    /// Whether others may have it: none, unless one showed no environment yet.
+    /// Whether these are all: not where one showed no environment yet.
     is_all: bool,
 }
 

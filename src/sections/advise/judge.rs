@@ -50,7 +50,9 @@ impl<'a> Judge<'a> {
 
     /// Whether all is known of one of many.
     pub fn is_possible(&self, workload: Workload) -> bool {
-        self.network_takes(workload.step) && self.check(workload).and_then(|()| self.check_time(workload.step)).is_ok()
+        let (step, checked) = (workload.step, workload.check());
+        let known = || checked.and_then(|()| self.memory.check_step(step)).and_then(|()| self.check_time(step));
+        self.network_takes(step) && known().is_ok()
     }
 
     fn network_takes(&self, step: Step) -> bool {

@@ -66,6 +66,7 @@ impl<'a> Exporter<'a> {
             marked,
             parameters,
         };
+        // All that follows is read off notes, of which files of the older exporter have none, and nodes by the ten thousand.
         if signature.is_empty() && graph.node.iter().all(|node| node.metadata_props.is_empty()) {
             return exporter;
         }

@@ -19,8 +19,21 @@ pub(super) fn ordered<'a>(
     outputs: &[&str],
 ) -> Result<Vec<&'a NodeProto>, Problem> {
     let producers = producers(nodes, known)?;
+    let outputs = outputs.iter().filter_map(|output| producers.get(output).copied());
+    let (needed, is_ordered) = needed(nodes, known, &producers, outputs)?;
+    let order = if is_ordered { needed } else { sorted(nodes, &producers, &needed)? };
+    Ok(order.into_iter().map(|index| &nodes[index]).collect())
+}
+
+/// The nodes that some depend on, themselves among them, in the file's order, and whether each stands behind what it reads.
+fn needed(
+    nodes: &[NodeProto],
+    known: &dyn Fn(&str) -> bool,
+    producers: &Producers,
+    outputs: impl Iterator<Item = usize>,
+) -> Result<(Vec<usize>, bool), Problem> {
+    let mut open: Vec<usize> = outputs.collect();
     let mut needed = vec![false; nodes.len()];
-    let mut open: Vec<usize> = outputs.iter().filter_map(|output| producers.get(output).copied()).collect();
     open.iter().for_each(|&index| needed[index] = true);
     let mut is_ordered = true;
     while let Some(index) = open.pop() {
@@ -37,9 +50,7 @@ pub(super) fn ordered<'a>(
             }
         }
     }
-    let needed: Vec<usize> = (0..nodes.len()).filter(|&index| needed[index]).collect();
-    let order = if is_ordered { needed } else { sorted(nodes, &producers, &needed)? };
-    Ok(order.into_iter().map(|index| &nodes[index]).collect())
+    Ok(((0..nodes.len()).filter(|&index| needed[index]).collect(), is_ordered))
 }
 
 fn producers<'a>(nodes: &'a [NodeProto], known: &dyn Fn(&str) -> bool) -> Result<Producers<'a>, Problem> {

@@ -34,17 +34,13 @@ pub(super) fn fused(
     // heads.
     let apart = !value.batch.is_some_and(|batch| batch.alone());
     let read_once = call.node.input.first().is_some_and(|name| to.readers.get(name.as_str()) == Some(&1));
-    if let Some((softmax, rate)) = dropped(to, weights.id).filter(|_| read_once) {
+    if let Some((softmax, rate)) = dropped(to, call, weights.id).filter(|_| read_once) {
         return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
     }
     let Some(scores) = scores(to, weights.id).filter(|_| read_once && !apart) else { return Ok(None) };
     // What we wrote as one operation says so; what was apart stays so, though its batch has an axis of its own now.
     if to.ours && !scores.named.starts_with(&format!("{}/", own_name(call))) {
         return Ok(None);
-    }
-    if let Some(rate) = attention_dropout(call.node) {
-        let softmax = made_safe(to, weights.id).unwrap_or(weights.id);
-        return with_dropout(to, call, [Feature { id: softmax, ..weights }, value], rate).map(Some);
     }
     let Scores { query, turned, added, .. } = scores;
     let like = |id: NodeId| Feature { id, ..value };
@@ -58,8 +54,13 @@ pub(super) fn fused(
     if fits { to.add_like(own_name(call), Op::Attention, &inputs).map(Some) } else { Ok(None) }
 }
 
-/// The softmax whose rows were made safe before they were dropped, and the rate: one operation of PyTorch, whatever its exporter writes.
-fn dropped(to: &Translation, weights: NodeId) -> Option<(NodeId, f32)> {
+/// The softmax whose weights are dropped in an attention, and the rate, where that is not what the nodes of the file say: the default exporter
+/// tells of the dropout in its note alone, and what makes rows safe before it is no operation of PyTorch's own.
+fn dropped(to: &Translation, call: &Call, weights: NodeId) -> Option<(NodeId, f32)> {
+    if let Some(rate) = attention_dropout(call.node) {
+        let softmax = made_safe(to, weights).unwrap_or(weights);
+        return matches!(to.builder.node(softmax).op, Op::Softmax { .. }).then_some((softmax, rate));
+    }
     let node = to.builder.node(weights);
     let (&Op::Dropout { rate }, &[safe]) = (&node.op, node.inputs.as_slice()) else { return None };
     Some((made_safe(to, safe)?, rate))
