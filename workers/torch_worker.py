@@ -174,7 +174,7 @@ def smallest_table(graph, name):
     for node in graph.nodes:
         if node.kind == "Gather" and node.inputs[1] in held:
             rows.append(graph.weights[node.inputs[0]][0])
-        elif node.kind in ("Flatten", "Reshape", "Transpose", "Slice", "Expand", "Concat", "Gather") and held.intersection(node.inputs):
+        elif node.kind in ("Flatten", "Reshape", "Transpose", "Identity", "Slice", "Expand", "Concat", "Gather") and held.intersection(node.inputs):
             held.add(node.output)
     return min(rows) if rows else None
 
@@ -661,6 +661,9 @@ class Network(object):
 
     def op_Transpose(self, node, x):
         return x.permute(node.attributes["perm"])
+
+    def op_Identity(self, node, x):  # a copy in the order of axes that it has here: crates/step/src/network/onnx/write/sizing.rs
+        return x.contiguous()
 
     def op_Slice(self, node, x, starts, ends, axes, steps=None):
         if not steps:

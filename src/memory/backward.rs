@@ -80,7 +80,7 @@ impl Taking<'_> {
     }
 
     /// One node's backward.
-    fn differentiate(&mut self, id: NodeId, gradient: TensorId, kept: FewTensors, waiting: &mut Waiting) {
+    fn differentiate(&mut self, id: NodeId, gradient: TensorId, mut kept: FewTensors, waiting: &mut Waiting) {
         self.recorder.begin(Phase::Backward, id);
         let plan = self.plan;
         let node = plan.network.node(id);
@@ -91,6 +91,7 @@ impl Taking<'_> {
         let mut borrowed = FewTensors::new();
         // What a library makes beside what it is asked for.
         let mut unasked = FewTensors::new();
+        let mut incoming = Some(gradient);
         let rule = &plan.rules[id.index()];
         for step in &rule.backward {
             match *step {
@@ -99,7 +100,11 @@ impl Taking<'_> {
                     (index, input, self.gradient(amount, input))
                 })),
                 Move::PassGradient(index) => {
-                    of_inputs.extend(wanted(index).map(|input| (index, input, self.recorder.hold(gradient))));
+                    let passed = wanted(index).zip(incoming);
+                    of_inputs.extend(passed.map(|(input, gradient)| (index, input, self.recorder.hold(gradient))));
+                }
+                Move::StepDone => {
+                    incoming.take().into_iter().chain(kept.pop()).for_each(|tensor| self.recorder.release(tensor));
                 }
                 Move::WeightGradient(index) => {
                     // Of what nobody trains there is none.
@@ -118,7 +123,7 @@ impl Taking<'_> {
                 }
             }
         }
-        self.recorder.release(gradient);
+        incoming.into_iter().for_each(|tensor| self.recorder.release(tensor));
         unasked.into_iter().for_each(|tensor| self.recorder.release(tensor));
         kept.into_iter().for_each(|tensor| self.recorder.release(tensor));
         for (index, input, gradient) in of_inputs {

@@ -28,6 +28,12 @@ impl Layout {
         Layout { sizes, strides }
     }
 
+    /// Without gaps, the batch behind so many of the other axes.
+    pub fn behind(sizes: Vec<u64>, axes: usize) -> Self {
+        let order = behind(axes, sizes.len());
+        Layout::dense(sizes, &order)
+    }
+
     /// An image with its channels innermost.
     pub fn channels_last(sizes: Vec<u64>) -> Self {
         Layout::dense(sizes, &[0, 2, 3, 1])
@@ -143,6 +149,21 @@ impl Layout {
         let folded = [self.sizes[..cut].iter().product()].into_iter().chain(self.sizes[cut..].iter().copied());
         self.viewed(&folded.collect::<Vec<_>>()).is_some()
     }
+
+    /// Behind how many axes the batch has to be for all but the last to be seen as one, if that is possible.
+    pub fn folds_behind(&self) -> Option<usize> {
+        let picked = |axes: &[u64], order: &[usize]| order.iter().map(|&axis| axes[axis]).collect();
+        (0..self.sizes.len().saturating_sub(1)).find(|&axes| {
+            let order = behind(axes, self.sizes.len());
+            let there = Layout { sizes: picked(&self.sizes, &order), strides: picked(&self.strides, &order) };
+            there.folds_before(1)
+        })
+    }
+}
+
+/// The axes in order, but the batch behind so many.
+fn behind(axes: usize, rank: usize) -> Vec<usize> {
+    (1..=axes).chain([0]).chain(axes + 1..rank).collect()
 }
 
 #[cfg(test)]
@@ -163,6 +184,11 @@ mod tests {
         let turned = Layout::dense(vec![2, 4, 5, 6], &[0, 2, 1, 3]).permuted(&[1, 0, 2]);
         assert!(turned.is_contiguous());
         assert_eq!(turned.viewed(&[2, 5, 24]), Some(Layout::contiguous(vec![2, 5, 24])));
+        // Tokens first, which [2, 5, 24] is no view of but [5, 2, 24] is.
+        let first = Layout::behind(vec![2, 5, 24], 1);
+        assert_eq!(first.strides, [24, 48, 1]);
+        assert_eq!((first.folds_before(1), first.folds_behind()), (false, Some(1)));
+        assert_eq!((Layout::contiguous(vec![2, 5, 24]).folds_behind(), whole.folds_behind()), (Some(0), None));
         let repeated = Layout::contiguous(vec![1, 5, 5, 3]).expanded(vec![2, 5, 5, 3]);
         assert!(repeated.viewed(&[50, 3]).is_none() && repeated.viewed(&[2, 25, 3]).is_some());
     }

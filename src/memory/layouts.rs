@@ -38,14 +38,14 @@ fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], apart: bool) -> Layo
         }
         Op::Flatten | Op::Reshape(_) => inputs[0].viewed(&sizes).unwrap_or_else(|| Layout::contiguous(sizes)),
         Op::Transpose { order } => inputs[0].permuted(order),
+        Op::Contiguous { batch } => Layout::behind(sizes, *batch),
         Op::Slice { axis, .. } => inputs[0].cut(sizes, axis + 1, 1),
         Op::Every { axis, step, .. } => inputs[0].cut(sizes, axis + 1, *step as u64),
         Op::Expand(_) => inputs[0].expanded(sizes),
-        // The heads of a token lie beside one another (`_scaled_dot_product_flash_attention_cpu`).
-        Op::Attention if !apart => Layout::dense(sizes, &[0, 2, 1, 3]),
-        Op::Attention | Op::MatMul | Op::Linear(_) | Op::LayerNorm { .. } | Op::Softmax { .. } => {
-            Layout::contiguous(sizes)
-        }
+        // As the queries (`empty_like` in `_scaled_dot_product_flash_attention_for_cpu`).
+        Op::Attention if !apart => inputs[0].followed(sizes),
+        Op::Linear(_) => Layout::behind(sizes, inputs[0].folds_behind().unwrap_or(0)),
+        Op::Attention | Op::MatMul | Op::LayerNorm { .. } | Op::Softmax { .. } => Layout::contiguous(sizes),
         Op::Conv3d(_) | Op::MaxPool3d(_) | Op::AvgPool3d { .. } | Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) => {
             Layout::contiguous(sizes)
         }

@@ -11,7 +11,7 @@ use crate::network::Facts;
 
 /// A fully connected layer, which folds all axes but the last.
 pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    let copied = (!operation.layout(0).folds_before(1)).then(|| operation.input(0));
+    let copied = operation.layout(0).folds_behind().is_none().then(|| operation.input(0));
     // What is read is needed for the gradient of the weight alone.
     let weight = operation.tracked(0).then_some(Saved::Cast(0));
     reading(rule, operation, vec![(copied, operation.learns(0))])

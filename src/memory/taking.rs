@@ -225,7 +225,7 @@ impl<'a> Taking<'a> {
                 Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
                 Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
                 Move::Drop(before) => give_back(before, &mut borrowed, recorder),
-                Move::InputGradient(_) | Move::PassGradient(_) | Move::WeightGradient(_) => {
+                Move::InputGradient(_) | Move::PassGradient(_) | Move::WeightGradient(_) | Move::StepDone => {
                     unreachable!("no rule makes gradients in its forward")
                 }
             }

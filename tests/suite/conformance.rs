@@ -391,6 +391,7 @@ fn every_operation() -> Network {
         (Op::Concat { axis: 0 }, vec![input, token]),
         (Op::Reshape(Shape::new([8, 32])), vec![input]),
         (Op::Transpose { order: vec![2, 0, 1] }, vec![input]),
+        (Op::Contiguous { batch: 2 }, vec![input]),
         (Op::Slice { axis: 2, start: 3, length: 4 }, vec![input]),
         (Op::MatMul, vec![input, normalised]),
         (Op::Softmax { axis: 0 }, vec![input]),

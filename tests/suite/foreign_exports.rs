@@ -1,9 +1,12 @@
 //! Networks as PyTorch exports them, against what PyTorch counts of them: a few small ones always, hundreds where somebody exported them.
 
+use perf4sight::memory::Simulation;
 use perf4sight::network::{Network, onnx};
+use perf4sight::platform::Platform;
 use perf4sight::pruning::{Goal, Pruner, Ranking, generator};
+use perf4sight::workload::{Stage, Step, ZeroGrad};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -115,6 +118,27 @@ fn exports_that_are_hard_to_read_are_understood_and_counted_as_pytorch_does() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Within a half of a percent: what Python's own frames hold is no matter of the network.
+#[test]
+fn attention_however_it_is_written_takes_the_memory_that_pytorch_takes() {
+    let folder = Path::new(crate::ROOT).join("tests/suite/exports/attention");
+    let mut rows = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(folder.join("peaks.csv")).unwrap();
+    let measured: BTreeMap<String, (u64, f64)> =
+        rows.deserialize().map(|row| row.unwrap()).map(|(name, batch, bytes)| (name, (batch, bytes))).collect();
+    let cpu = Platform::named("cpu").unwrap();
+    let step = Step { zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
+    let mut seen = BTreeSet::new();
+    for (name, way, path) in exports(&folder) {
+        let network = Read::of(&path).unwrap_or_else(|error| panic!("{error}")).network;
+        let (batch, bytes) = measured[&name];
+        let simulated = Simulation::new(&network, step, &cpu).peak(batch).allocated.0 as f64;
+        println!("{name}.{way}: {simulated} of {bytes} bytes");
+        assert!((simulated / bytes - 1.0).abs() < 0.005, "{name}.{way}: {simulated}, measured {bytes}");
+        seen.insert(name);
+    }
+    assert_eq!(seen.len(), measured.len());
 }
 
 /// Operations that are named and priced, not understood, in the samples that have them; max_unpool2d is exported as ScatterND.

@@ -65,6 +65,9 @@ fn axes() -> Vec<Op> {
         Op::DropPath { rate: 0.011764706 },
         Op::Slice { axis: 1, start: 1, length: 2 },
         Op::Transpose { order: vec![2, 0, 1] },
+        Op::Contiguous { batch: 0 },
+        Op::Contiguous { batch: 1 },
+        Op::Contiguous { batch: 3 },
         Op::CumSum { axis: 1 },
         Op::TopK(TopK { axis: 1, count: 8, largest: false, places: false }),
     ]

@@ -244,6 +244,8 @@ mod tests {
             (Op::Flatten, 1),
             (Op::Reshape(Shape::new([4, 63])), 1),
             (Op::Transpose { order: vec![2, 0, 1] }, 1),
+            (Op::Contiguous { batch: 0 }, 1),
+            (Op::Contiguous { batch: 2 }, 1),
             (Op::Slice { axis: 2, start: 3, length: 4 }, 1),
             (Op::Softmax { axis: 0 }, 1),
             (Op::Dropout { rate: 0.5 }, 1),

@@ -60,6 +60,7 @@ impl Call<'_> {
             Op::Flatten => self.inputs[0].f_flatten(1, -1),
             Op::Reshape(_) => self.inputs[0].f_reshape(self.sized(shape)),
             Op::Transpose { order } => self.inputs[0].f_permute([vec![0], behind_batches(order)].concat()),
+            Op::Contiguous { batch } => self.laid_anew(*batch as i64),
             Op::Slice { axis, start, length } => {
                 self.inputs[0].f_narrow(behind_batch(*axis), *start as i64, *length as i64)
             }
@@ -78,6 +79,11 @@ impl Call<'_> {
             Op::DropPath { rate } => self.dropped(f64::from(*rate)),
             Op::Unknown(_) => Err(TchError::Shape(format!("{} cannot run", self.node.op.kind()))),
         }
+    }
+
+    /// A copy without gaps, so many axes of a sample outside the batch.
+    fn laid_anew(&self, batch: i64) -> Result<Tensor, TchError> {
+        self.inputs[0].f_movedim_int(0, batch)?.f_contiguous()?.f_movedim_int(batch, 0)
     }
 
     /// The bias, where the layer has one: another one that it has its weights from may.

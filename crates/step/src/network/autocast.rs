@@ -76,7 +76,7 @@ fn policy(network: &Network, node: &Node, lists: Lists) -> Policy {
         Op::BatchNorm { .. } | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => Policy::Widest,
         Op::ArgMax(_) | Op::TopK(_) | Op::Fold(_) | Op::Concat { .. } | Op::Flatten | Op::Reshape(_) => Policy::Widest,
         Op::Transpose { .. } | Op::Slice { .. } | Op::Every { .. } | Op::Pick(_) | Op::Expand(_) => Policy::Widest,
-        Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => Policy::Widest,
+        Op::Contiguous { .. } | Op::Where | Op::Dropout { .. } | Op::DropPath { .. } => Policy::Widest,
     }
 }
 

@@ -199,6 +199,7 @@ fn keeps_apart(op: &Op) -> bool {
             | Op::Flatten
             | Op::Reshape(_)
             | Op::Transpose { .. }
+            | Op::Contiguous { .. }
             | Op::Slice { .. }
             | Op::Every { .. }
     )

@@ -37,7 +37,8 @@ impl Network {
             match &node.op {
                 Op::Embedding(embedding) => rows = Some(rows.map_or(embedding.rows, |rows| rows.min(embedding.rows))),
                 Op::Flatten | Op::Reshape(_) | Op::Transpose { .. } | Op::Slice { .. } => holds[id.index()] = true,
-                Op::Every { .. } | Op::Pick(_) | Op::Expand(_) | Op::Concat { .. } => holds[id.index()] = true,
+                Op::Contiguous { .. } | Op::Every { .. } | Op::Pick(_) => holds[id.index()] = true,
+                Op::Expand(_) | Op::Concat { .. } => holds[id.index()] = true,
                 // What is computed of numbers lies elsewhere.
                 Op::Cast(_) | Op::Pad { .. } | Op::Where | Op::Binary(_) | Op::Activation(_) | Op::Reduce { .. } => {}
                 Op::Input(_) | Op::Parameter(_) | Op::Conv(_) | Op::ConvTranspose(_) | Op::Linear(_) => {}

@@ -51,7 +51,7 @@ use crate::network::{Network, NetworkBuilder, NodeId, Op, Shape};
 use batch::SYMBOLIC_BATCH;
 use file::File;
 use folded::Notes;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use perf4sight_conventions::error::{self, Error};
 use perf4sight_conventions::input_file;
 use perf4sight_conventions::units::counted;
@@ -274,6 +274,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         readers: source::readers(graph),
         filters: BTreeMap::new(),
         curves: curves::Curves::default(),
+        moved: HashSet::new(),
         normalised: HashMap::new(),
         grouped: HashMap::new(),
         paddings: HashMap::new(),

@@ -1,5 +1,6 @@
 //! Small files written message by message: one form or one fault each.
 
+mod contiguous;
 mod inputs;
 mod normalisation;
 mod operators;

@@ -49,6 +49,8 @@ pub(super) struct Translation<'a> {
     /// The layers whose filters lie in a tensor as they are, by node name.
     pub filters: BTreeMap<String, Filters>,
     pub curves: Curves,
+    /// The values whose batch lies elsewhere in memory than their axes say, by name.
+    pub moved: HashSet<String>,
     /// Scaled layer normalisations that only lack their shift.
     pub normalised: HashMap<NodeId, Normalised>,
     /// Normalisations of groups that lack their view back: of what, and how many groups.

@@ -110,6 +110,7 @@ impl Writer<'_> {
                 let order = std::iter::once(0).chain(order.iter().map(|&from| behind_batch(from))).collect();
                 self.push(node, "Transpose", vec![with::ints("perm", order)]);
             }
+            Op::Contiguous { batch } => self.contiguous(node, *batch),
             Op::Slice { axis, start, length } => self.slice(node, *axis, [*start, start + length]),
             Op::Every { axis, start, step } => self.every(node, *axis, [*start, *step]),
             Op::Pick(pick) => self.pick(node, pick),

@@ -121,6 +121,11 @@ pub enum Op {
         /// A permutation of the axes.
         order: Vec<usize>,
     },
+    /// A copy that lies without gaps, which somebody asks for before others view parts of it.
+    Contiguous {
+        /// How many axes of a sample lie outside the batch in memory: PyTorch's recurrent networks and attention put the tokens first.
+        batch: usize,
+    },
     /// The elements `start..start + length` along `axis`.
     Slice {
         /// The axis that shrinks.
@@ -222,6 +227,7 @@ impl Op {
             Op::Flatten => "flatten",
             Op::Reshape(_) => "reshape",
             Op::Transpose { .. } => "transpose",
+            Op::Contiguous { .. } => "contiguous",
             Op::Slice { .. } => "slice",
             Op::MatMul => "matmul",
             Op::Attention => "attention",
@@ -272,6 +278,7 @@ impl Op {
             Op::Concat { axis } => movement::concat(*axis, at),
             Op::Flatten | Op::Reshape(_) => movement::reshape(),
             Op::Transpose { order } => movement::transpose(order, at),
+            Op::Contiguous { .. } => movement::contiguous(),
             Op::Slice { axis, start, length } => movement::slice([*axis, *start, *length], at),
             Op::MatMul => product::matmul(at),
             Op::Attention => product::attention(at),
@@ -311,6 +318,7 @@ impl Op {
             Op::Flatten => Shape::new([one(inputs)?.elements() as usize]),
             Op::Reshape(target) => movement::reshape_shape(target, one(inputs)?)?,
             Op::Transpose { order } => movement::transpose_shape(order, one(inputs)?)?,
+            Op::Contiguous { batch } => movement::contiguous_shape(*batch, one(inputs)?)?,
             Op::Slice { axis, start, length } => movement::slice_shape([*axis, *start, *length], one(inputs)?)?,
             Op::MatMul => product::matmul_shape(inputs)?,
             Op::Attention => product::attention_shape(inputs)?,

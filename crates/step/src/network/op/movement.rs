@@ -54,6 +54,16 @@ pub(super) fn transpose<'a>(order: &'a [usize], at: At) -> Facts<'a> {
     Facts { storage, traffic, ..Facts::of(Nature::Movement, Coupling::Permuted(order), Gradient::Made) }
 }
 
+pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, String> {
+    if batch <= input.rank() { Ok(input.clone()) } else { Err(format!("has no {batch} axes in {input}")) }
+}
+
+/// The copy itself, which is counted where the axes were turned. Its gradient is none that could be viewed as what the turned axes were
+/// made of, and so is copied.
+pub(super) fn contiguous<'a>() -> Facts<'a> {
+    Facts { storage: Storage::Needed, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
+}
+
 pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> Result<Shape, String> {
     let mut dims = input.dims().to_vec();
     let dim = dims.get_mut(axis).ok_or(format!("has no axis {axis} in {input}"))?;

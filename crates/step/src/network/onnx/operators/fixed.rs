@@ -5,7 +5,7 @@ use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
 use crate::network::onnx::schema::tensor_proto::DataType;
 use crate::network::onnx::tensor::{Constant, is_float};
-use crate::network::onnx::translate::{Translation, own_name, stem};
+use crate::network::onnx::translate::{Translation, own_name, single, stem};
 use crate::network::onnx::value::{Feature, Random, Value, Weight, elements};
 use crate::network::onnx::{infer, rearrange};
 use crate::network::{MAX_ELEMENTS, Op, Shape};
@@ -22,6 +22,9 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     if let Some(looked_up) = super::embedding::fixed(to, call) {
         return looked_up;
     }
+    if let Some(call) = read_by_samples(to, call)? {
+        return super::dispatch(to, &call);
+    }
     match call.inputs.as_slice() {
         [Value::Weight(weight), ..] if ends_gradient(call) && operator == "Cast" => {
             Ok(vec![Value::Opaque(weight.dims.clone())])
@@ -36,6 +39,26 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
         [Value::Weight(Weight { dims, .. }) | Value::Opaque(dims), _] if operator == "Tile" => tile(to, call, dims),
         _ => derived(to, call),
     }
+}
+
+/// A call that computes from weights and from tables as long as the open batch, such as the zeros that a decoder begins with: each sample has its
+/// own of these, and so of the result.
+fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<Call<'c>>, Misfit> {
+    let is_trained = call.inputs.iter().any(|input| matches!(input, Value::Weight(_)));
+    if !is_trained || !to.is_symbolic() {
+        return Ok(None);
+    }
+    let mut inputs = call.inputs.clone();
+    for input in &mut inputs {
+        let Value::Opaque(dims) = input else { continue };
+        let Some(axis) = dims.iter().position(|&dim| dim as u64 == to.batch) else { continue };
+        dims.remove(axis);
+        let shape = Shape::new(dims.as_slice());
+        let name = format!("{}_table", own_name(call));
+        *input = Value::Feature(table_of_samples(to, call, &name, (shape, Batch::alone_at(axis)))?);
+    }
+    let any = inputs.iter().any(|input| matches!(input, Value::Feature(_)));
+    Ok(any.then(|| Call { node: call.node, inputs, opset: call.opset }))
 }
 
 /// The parts of a weight in a sequence.
@@ -168,55 +191,55 @@ fn randomness(call: &Call, input: &Value) -> Option<Value> {
     Some(Value::Random(Random { keep, each_sample }))
 }
 
-/// One copy of a tensor per sample, such as a class token; other copies are computed like anything else.
+/// One copy of a tensor per sample, such as a class token or queries that are learned; other copies are computed like anything else.
 fn expand(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
     let Some(target) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
-    let per_sample = match target.split_first() {
-        Some((&batch, sample)) if batch as u64 == to.batch && own.len() <= target.len() => sample,
-        _ => return derived(to, call),
-    };
-    let own = match own {
-        [1, sample @ ..] if own.len() == target.len() => sample,
-        sample if sample.len() < target.len() => sample,
-        _ => return derived(to, call),
-    };
-    let wanted: Option<Vec<u64>> = per_sample.iter().map(|&dim| u64::try_from(dim).ok()).collect();
-    let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(own), &wanted)).ok_or(Misfit::Unsupported)?;
+    let ones = target.len().saturating_sub(own.len());
+    let mut own: Vec<usize> = std::iter::repeat_n(1, ones).chain(own.iter().copied()).collect();
+    let is_batch = |axis: usize| own.len() == target.len() && own[axis] == 1 && target[axis] as u64 == to.batch;
+    let Some(axis) = place_of_batch(to, target.len(), is_batch) else { return derived(to, call) };
+    own.remove(axis);
+    let others = target.iter().enumerate().filter(|(other, _)| *other != axis);
+    let wanted: Option<Vec<u64>> = others.map(|(_, &dim)| u64::try_from(dim).ok()).collect();
+    let shape = wanted.and_then(|wanted| infer::broadcast(&tensor_dims(&own), &wanted)).ok_or(Misfit::Unsupported)?;
     let shape = Shape::new(shape.into_iter().map(|dim| dim as usize).collect::<Vec<_>>());
-    of_samples(to, call, shape, Batch::FIRST)
+    single(of_samples(to, call, shape, Batch::alone_at(axis))?)
 }
 
-/// A tensor again for every sample, one behind the other in its first axis, as the heads of positions beside those of tokens (DeBERTa).
+/// A tensor again for every sample, also one behind the other in its first axis, as the heads of positions beside those of tokens (DeBERTa).
 fn tile(to: &mut Translation, call: &Call, own: &[usize]) -> Outcome {
-    let repeats = call.input(1).as_constant().map(Constant::as_integers);
-    match repeats.as_deref() {
-        // Where the file's batch is a single sample, no copies are not told from one for every sample.
-        Some([batch, others @ ..])
-            if to.batch > 1
-                && *batch as u64 == to.batch
-                && others.iter().all(|&times| times == 1)
-                && own.len() == others.len() + 1 =>
-        {
-            let (shape, batch) = match own {
-                [1, sample @ ..] => (sample, Batch::FIRST),
-                _ => (own, Batch::holding(0, own[0] as u64, None)),
-            };
-            of_samples(to, call, Shape::new(shape), batch)
-        }
-        _ => derived(to, call),
-    }
+    let Some(repeats) = call.input(1).as_constant().map(Constant::as_integers) else { return derived(to, call) };
+    let once = |axis: usize| (0..repeats.len()).all(|other| other == axis || repeats[other] == 1);
+    // Where the file's batch is a single sample, no copies are not told from one for every sample.
+    let is_batch = |axis: usize| {
+        to.batch > 1 && repeats[axis] as u64 == to.batch && once(axis) && (axis == 0 || own.get(axis) == Some(&1))
+    };
+    let place = place_of_batch(to, repeats.len(), is_batch).filter(|_| own.len() == repeats.len());
+    let Some(axis) = place else { return derived(to, call) };
+    let once = match own[axis] {
+        1 => of_samples(to, call, Shape::new([&own[..axis], &own[axis + 1..]].concat()), Batch::alone_at(axis))?,
+        times => of_samples(to, call, Shape::new(own), Batch::holding(axis, times as u64, None))?,
+    };
+    single(super::contiguous::copied(to, own_name(call), once)?)
+}
+
+/// The first axis that may be the batch, where a number that the file fixes the batch to is no coincidence: in front, or where it is open.
+fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..rank).find(|&axis| is_batch(axis)).filter(|&axis| axis == 0 || to.is_symbolic())
 }
 
 /// A fixed tensor as every sample has it.
-fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> Outcome {
-    let id = match call.input(0) {
-        Value::Weight(weight) => to.leaf(call, weight, shape)?,
-        // Nobody trains it.
-        _ => {
-            let id = to.add(own_name(call), Op::Parameter(shape), &[])?;
-            to.count(id, call, &[]);
-            id
-        }
-    };
-    Ok(vec![Value::Feature(Feature { id, batch: Some(batch), guessed: false })])
+fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> Result<Feature, Misfit> {
+    match call.input(0) {
+        Value::Weight(weight) => Ok(Feature { id: to.leaf(call, weight, shape)?, batch: Some(batch), guessed: false }),
+        _ => table_of_samples(to, call, own_name(call), (shape, batch)),
+    }
+}
+
+/// One that nobody trains.
+fn table_of_samples(to: &mut Translation, call: &Call, name: &str, held: (Shape, Batch)) -> Result<Feature, Misfit> {
+    let (shape, batch) = held;
+    let id = to.add(name, Op::Parameter(shape), &[])?;
+    to.count(id, call, &[]);
+    Ok(Feature { id, batch: Some(batch), guessed: false })
 }

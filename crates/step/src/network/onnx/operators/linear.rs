@@ -63,6 +63,7 @@ fn layer(to: &mut Translation, call: &Call, input: Feature, matrix: Matrix) -> O
         return Err(Misfit::Wrong(format!("reads {features} features, its weights {inputs}")));
     }
     let linear = Linear { out_features: outputs, bias };
+    let input = super::contiguous::folded(to, call, input)?;
     let node = to.add_like(&to.name(call), Op::Linear(linear), &[input])?;
     to.filters_lie(node.id, call, axis);
     let last = to.builder.shape(node.id).rank() - 1;

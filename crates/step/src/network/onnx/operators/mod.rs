@@ -2,6 +2,7 @@
 
 mod attention;
 mod composite;
+mod contiguous;
 mod convolution;
 mod einsum;
 mod elementwise;
@@ -75,7 +76,8 @@ pub(super) fn dispatch(to: &mut Translation, call: &Call) -> Outcome {
         "Shape" => shapes::shape(to, call),
         "Size" => shapes::size(to, call),
         "Cast" => elementwise::cast(to, call),
-        "Identity" | "CastLike" => call.inputs.first().cloned().map(|input| vec![input]).ok_or(Misfit::Unsupported),
+        "Identity" => contiguous::identity(to, call),
+        "CastLike" => call.inputs.first().cloned().map(|input| vec![input]).ok_or(Misfit::Unsupported),
         "Dropout" => elementwise::dropout(to, call),
         "RandomUniformLike" | "RandomNormalLike" | "Bernoulli" => elementwise::random(to, call),
         _ => elementwise::translate(to, call),

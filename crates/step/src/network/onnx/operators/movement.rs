@@ -1,5 +1,6 @@
 //! Joining, cutting and reordering features.
 
+use super::contiguous;
 use crate::network::onnx::align::aligned;
 use crate::network::onnx::batch::Batch;
 use crate::network::onnx::call::{Call, Misfit, Outcome, axis as counted};
@@ -268,8 +269,11 @@ pub(super) fn transpose(to: &mut Translation, call: &Call) -> Outcome {
     };
     // Moving only the batch changes nothing for a sample.
     if sample.is_sorted() {
+        contiguous::moved(to, call, batch != input.batch);
         return single(Feature { batch, ..input });
     }
+    let packed = contiguous::is_packed_projection(to, input, &sample);
     let node = to.add_like(own_name(call), Op::Transpose { order: sample }, &[input])?;
-    single(Feature { batch, ..node })
+    let turned = Feature { batch, ..node };
+    single(if packed { contiguous::copied(to, &format!("{}_contiguous", own_name(call)), turned)? } else { turned })
 }

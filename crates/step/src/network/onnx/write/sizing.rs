@@ -23,6 +23,24 @@ impl Writer<'_> {
         self.with_numbers(node, operator, vec![target], vec![]);
     }
 
+    /// The copy as an identity of what has its batch where it lies in memory, turned back behind it.
+    pub(super) fn contiguous(&mut self, node: &Node, batch: usize) {
+        let inputs = self.inputs(node);
+        if batch == 0 {
+            return self.emit(node, "Identity", inputs, vec![]);
+        }
+        let order = |axes: Vec<usize>| vec![with::ints("perm", axes.into_iter().map(|axis| axis as i64).collect())];
+        let [turned, copied] = ["turned", "copied"].map(|what| format!("{}/{what}", node.name));
+        let axes = batch + 1..node.shape.rank() + 1;
+        let there = (1..=batch).chain([0]).chain(axes.clone());
+        self.step(&turned, "Transpose", inputs, order(there.collect()));
+        self.step(&copied, "Identity", vec![turned], vec![]);
+        self.called(node.name.clone());
+        let back = std::iter::once(batch).chain(0..batch).chain(axes);
+        self.emit(node, "Transpose", vec![copied], order(back.collect()));
+        self.called(format!("{}/back", node.name));
+    }
+
     pub(super) fn slice(&mut self, node: &Node, axis: usize, [start, end]: [usize; 2]) {
         let numbers = [("starts", start as i64), ("ends", end as i64), ("axes", behind_batch(axis))];
         let numbers = numbers.map(|(name, number)| self.integers(node, name, vec![number]));

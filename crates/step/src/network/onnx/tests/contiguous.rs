@@ -1,0 +1,84 @@
+//! Copies that no file tells of, and what every sample has of its own.
+
+use super::*;
+
+/// Five tokens of eight numbers, tokens or samples in front.
+fn tokens(samples_first: bool) -> Draft {
+    let dims = if samples_first { [Named("batch"), Is(5), Is(8)] } else { [Is(5), Named("batch"), Is(8)] };
+    Draft::opset(17).input("x", dims)
+}
+
+fn turned(draft: Draft, input: &str, name: &str, order: &[i64]) -> Draft {
+    draft.node("Transpose", &[input], name, vec![with::ints("perm", order.to_vec())])
+}
+
+/// What `_in_projection_packed` of torch/nn/functional.py does to tokens in front.
+fn packed(draft: Draft, input: &str) -> Draft {
+    let draft = draft.weight("w", [8, 24]).node("MatMul", &[input, "w"], "projected", vec![]);
+    let draft = draft.numbers("apart", &[0, 0, 3, 8]).node("Reshape", &["projected", "apart"], "parts", vec![]);
+    let draft = draft.numbers("front", &[0]).node("Unsqueeze", &["parts", "front"], "fronted", vec![]);
+    let draft = turned(draft, "fronted", "exchanged", &[3, 1, 2, 0, 4]).numbers("gone", &[-2]);
+    draft.node("Squeeze", &["exchanged", "gone"], "y", vec![]).output("y")
+}
+
+#[test]
+fn queries_keys_and_values_of_one_projection_are_copied_apart() {
+    let linear = Op::Linear(Linear { out_features: 24, bias: false });
+    let seen = |dims: &[usize]| Op::Reshape(Shape::new(dims));
+    let apart = [seen(&[5, 3, 8]), seen(&[1, 5, 3, 8]), Op::Transpose { order: vec![2, 1, 0, 3] }];
+    let copied = [Op::Contiguous { batch: 2 }, seen(&[3, 5, 8])];
+    // Tokens in front lie as they are read.
+    let own = packed(tokens(false), "x");
+    assert_eq!(own.ops(), [&[linear.clone()], apart.as_slice(), copied.as_slice()].concat());
+    // Samples in front are moved behind them, and the layer reads a copy.
+    let moved = packed(turned(tokens(true), "x", "moved", &[1, 0, 2]), "moved");
+    let folded = Op::Contiguous { batch: 1 };
+    assert_eq!(moved.ops(), [&[folded, linear], apart.as_slice(), copied.as_slice()].concat());
+    [own, moved].iter().for_each(|draft| drop(rewritten(&draft.load().network)));
+}
+
+#[test]
+fn what_is_moved_and_moved_back_is_read_where_it_lies() {
+    let back = turned(turned(tokens(true), "x", "moved", &[1, 0, 2]), "moved", "back", &[1, 0, 2]);
+    let ops = back.weight("w", [8, 4]).node("MatMul", &["back", "w"], "y", vec![]).output("y").ops();
+    assert_eq!(ops, [Op::Linear(Linear { out_features: 4, bias: false })]);
+}
+
+#[test]
+fn learned_queries_that_are_stretched_behind_tokens_are_those_of_every_sample() {
+    // torch.nn.Parameter [4, 1, 8], .expand(-1, batch, -1) and .repeat(1, batch, 1), then a layer.
+    let draft = tokens(true).weight("q", [4, 1, 8]).node("Shape", &["x"], "shape", vec![]).numbers("first", &[0]);
+    let draft = draft.node("Gather", &["shape", "first"], "batch", vec![]).numbers("one", &[1]);
+    let target =
+        |draft: Draft, parts: &[&str], name: &str| draft.node("Concat", parts, name, vec![with::int("axis", 0)]);
+    let layer = |draft: Draft| {
+        let ops = draft.weight("w", [8, 4]).node("MatMul", &["stretched", "w"], "z", vec![]).node(
+            "ReduceSum",
+            &["z"],
+            "s",
+            vec![],
+        );
+        ops.node("Add", &["x", "s"], "y", vec![]).output("y").load().network
+    };
+    let stretched =
+        target(draft.clone(), &["one", "batch", "one"], "to").node("Expand", &["q", "to"], "stretched", vec![]);
+    let network = layer(stretched);
+    let linear = network.nodes().iter().find(|node| matches!(node.op, Op::Linear(_))).unwrap();
+    assert_eq!((network.node(linear.inputs[0]).name.as_str(), linear.shape.dims()), ("q", [4, 4].as_slice()));
+    let repeated = target(draft, &["one", "batch", "one"], "to").node("Tile", &["q", "to"], "stretched", vec![]);
+    let network = layer(repeated);
+    let linear = network.nodes().iter().find(|node| matches!(node.op, Op::Linear(_))).unwrap();
+    // `repeat` copies.
+    assert_eq!(network.node(linear.inputs[0]).op, Op::Contiguous { batch: 1 });
+}
+
+#[test]
+fn zeros_that_every_sample_begins_with_are_its_own() {
+    let draft = tokens(true).node("Shape", &["x"], "shape", vec![]);
+    let draft = draft.node("ConstantOfShape", &["shape"], "zeros", vec![]).weight("w", [8, 8]);
+    let draft = draft.node("MatMul", &["zeros", "w"], "z", vec![]).node("Add", &["x", "z"], "y", vec![]).output("y");
+    let network = draft.load().network;
+    let [_, zeros, linear, _] = network.nodes() else { panic!("{network:?}") };
+    assert_eq!((&zeros.op, zeros.trained), (&Op::Parameter(Shape::new([5, 8])), Some(0)));
+    assert_eq!((linear.shape.dims(), network.macs()), ([5, 8].as_slice(), 5 * 8 * 8));
+}
