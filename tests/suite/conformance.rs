@@ -331,6 +331,7 @@ fn of_places(builder: &mut NetworkBuilder, input: NodeId) -> Vec<(Op, Vec<NodeId
     vec![
         (Op::Conv3d(convolution(1)), vec![volume]),
         (Op::Conv3d(convolution(2)), vec![volume]),
+        (Op::Contiguous { batch: 2 }, vec![volume]),
         (Op::MaxPool3d(window.clone()), vec![volume]),
         (Op::AvgPool3d { window: Volume { ceil: true, ..window.clone() }, count_include_pad: false }, vec![volume]),
         (Op::ArgMax(ArgMax { axis: 0, keep: false, largest: true }), vec![input]),
@@ -391,7 +392,6 @@ fn every_operation() -> Network {
         (Op::Concat { axis: 0 }, vec![input, token]),
         (Op::Reshape(Shape::new([8, 32])), vec![input]),
         (Op::Transpose { order: vec![2, 0, 1] }, vec![input]),
-        (Op::Contiguous { batch: 2 }, vec![input]),
         (Op::Slice { axis: 2, start: 3, length: 4 }, vec![input]),
         (Op::MatMul, vec![input, normalised]),
         (Op::Softmax { axis: 0 }, vec![input]),

@@ -58,7 +58,7 @@ fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<C
         *input = Value::Feature(table_of_samples(to, call, &name, (shape, Batch::alone_at(axis)))?);
     }
     let any = inputs.iter().any(|input| matches!(input, Value::Feature(_)));
-    Ok(any.then(|| Call { node: call.node, inputs, opset: call.opset }))
+    Ok(any.then_some(Call { node: call.node, inputs, opset: call.opset }))
 }
 
 /// The parts of a weight in a sequence.

@@ -29,7 +29,7 @@ fn queries_keys_and_values_of_one_projection_are_copied_apart() {
     let copied = [Op::Contiguous { batch: 2 }, seen(&[3, 5, 8])];
     // Tokens in front lie as they are read.
     let own = packed(tokens(false), "x");
-    assert_eq!(own.ops(), [&[linear.clone()], apart.as_slice(), copied.as_slice()].concat());
+    assert_eq!(own.ops(), [std::slice::from_ref(&linear), &apart, &copied].concat());
     // Samples in front are moved behind them, and the layer reads a copy.
     let moved = packed(turned(tokens(true), "x", "moved", &[1, 0, 2]), "moved");
     let folded = Op::Contiguous { batch: 1 };
