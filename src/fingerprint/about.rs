@@ -206,7 +206,9 @@ impl About<'_> {
         let Band { ends: [below, above], basis } = self.predictor.band(batch)?;
         let ignorance = self.novelty.ignorance;
         let [low, high] = [below - ignorance, above + ignorance].map(|end| self.predicted(value * end.exp()));
-        Some(Interval { low, high, basis: if self.is_own_step { basis } else { Basis::OtherStep } })
+        // A prior rests on no step that was profiled.
+        let is_so = self.is_own_step || basis == Basis::Prior;
+        Some(Interval { low, high, basis: if is_so { basis } else { Basis::OtherStep } })
     }
 
     fn predicted(&self, value: f64) -> Predicted {

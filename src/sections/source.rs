@@ -2,7 +2,7 @@
 
 use crate::config::Values;
 use crate::error::{Error, Result};
-use crate::fingerprint::Fingerprints;
+use crate::fingerprint::{Fingerprint, Fingerprints};
 use crate::frame::{Context, KeyedPath};
 use crate::network::zoo::Dataset;
 use crate::platform::Platform;
@@ -23,6 +23,8 @@ pub enum Source {
 pub(super) struct Device {
     pub fingerprints: Fingerprints,
     pub step: Step,
+    /// One that knows nothing of the step, but may of others.
+    pub silent: Option<Fingerprint>,
 }
 
 /// Stands for all known kinds of devices.
@@ -144,11 +146,12 @@ impl Expected<'_> {
 
 /// What can be said of a step; what cannot is noted.
 fn told(fingerprints: Fingerprints, step: Step, context: &mut Context) -> Result<Device> {
-    let (fingerprints, refusal) = fingerprints.answering(step)?;
-    if let Some(refusal) = refusal {
+    let (fingerprints, silent) = fingerprints.answering(step)?;
+    let silent = silent.map(|(fingerprint, refusal)| {
         context.warn(refusal.to_string());
-    }
-    Ok(Device { fingerprints, step })
+        fingerprint
+    });
+    Ok(Device { fingerprints, step, silent })
 }
 
 /// Every kind of device once, in the order asked for.

@@ -185,6 +185,21 @@ fn what_takes_nobody_knows_how_long_is_tried_by_itself_alone() {
     told.prints("tried by itself alone: precision = bf16").prints("not known");
 }
 
+/// The other way round: of the step that was asked for nobody knows the time, but of one change of it.
+#[test]
+fn a_change_whose_time_is_known_has_it_though_the_step_asked_for_has_none() {
+    let asked = "resnet18 --target cpu --batch 4 --precision amp_bf16 --mem-limit";
+    let json = advise(&format!("{asked} 8GiB --json")).succeeds().json();
+    let timed: Vec<&Value> = rows(&json["single"]).filter(|row| !row["latency_ms"].is_null()).collect();
+    assert_eq!(timed.iter().map(|row| changes(row)).collect::<Vec<_>>(), [[("precision", "fp32")]], "{json}");
+    let predicted = Scene::new().run("predict resnet18 --target cpu --bs 4 --json").succeeds().json();
+    assert_eq!(timed[0]["latency_ms"], predicted["networks"][0]["predictions"][0]["latency_ms"]);
+    // Nothing is withheld for want of a time that nothing else has either.
+    assert!(rows(&json["untimed"]).next().is_none(), "{json}");
+    let combined = advise(&format!("{asked} 120MiB --json")).succeeds().json();
+    assert!(rows(&combined["fits"]["learns_otherwise"]).any(|row| changes(row).len() > 1), "{combined}");
+}
+
 #[test]
 fn what_nothing_can_answer_is_refused_with_what_would() {
     advise("resnet18 --target cpu,orin --batch 4").fails(3).says("cpu,orin");

@@ -54,19 +54,22 @@ impl Fingerprints {
         Fingerprints { folder: PathBuf::new(), latency: of(Quantity::Latency), memory: of(Quantity::Memory) }
     }
 
-    /// Those that can say something of a step, and why another one cannot.
+    /// Those that can say something of a step, and another one that cannot, with the reason.
     ///
     /// # Errors
     /// None of them can.
-    pub fn answering(self, step: Step) -> Result<(Self, Option<Error>)> {
-        let refused = |one: &Option<Fingerprint>| one.as_ref().and_then(|one| one.check_step(step).err());
-        match (refused(&self.latency), refused(&self.memory)) {
+    pub fn answering(self, step: Step) -> Result<(Self, Option<(Fingerprint, Error)>)> {
+        let refused = |one: &Fingerprint| one.check_step(step).err();
+        let Fingerprints { latency, memory, .. } = &self;
+        match (latency.as_ref().and_then(refused), memory.as_ref().and_then(refused)) {
             (None, None) => Ok((self, None)),
-            (Some(refusal), None) if self.memory.is_some() => {
-                Ok((Fingerprints { latency: None, ..self }, Some(refusal)))
+            (Some(refusal), None) if memory.is_some() => {
+                let silent = self.latency.map(|latency| (latency, refusal));
+                Ok((Fingerprints { latency: None, ..self }, silent))
             }
-            (None, Some(refusal)) if self.latency.is_some() => {
-                Ok((Fingerprints { memory: None, ..self }, Some(refusal)))
+            (None, Some(refusal)) if latency.is_some() => {
+                let silent = self.memory.map(|memory| (memory, refusal));
+                Ok((Fingerprints { memory: None, ..self }, silent))
             }
             (Some(refusal), _) | (None, Some(refusal)) => Err(refusal),
         }

@@ -12,6 +12,8 @@ pub(super) struct Judge<'a> {
     pub memory: Acquainted<'a>,
     /// None without a fingerprint of latency.
     pub latency: Option<Acquainted<'a>>,
+    /// Whether that knows the step which was asked for.
+    pub is_timed: bool,
     /// What of the network can be trained, and where it can be cut, as far as that was asked; neither goes by the other.
     pub possible: Remembered<(Trainable, Checkpoint), bool>,
 }
@@ -40,12 +42,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Refuses what a fingerprint of latency knows nothing of.
+    /// Refuses what a fingerprint of latency knows nothing of, where it knows what was asked for.
     ///
     /// # Errors
     /// With the reason.
     pub fn check_time(&self, step: Step) -> Result<()> {
-        self.latency.as_ref().map_or(Ok(()), |latency| latency.check_step(step))
+        self.latency.as_ref().filter(|_| self.is_timed).map_or(Ok(()), |latency| latency.check_step(step))
     }
 
     /// Whether all is known of one of many.

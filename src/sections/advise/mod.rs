@@ -83,11 +83,11 @@ impl Verb for Advise {
     /// # Errors
     /// No fingerprint of memory of that stage, device and dataset; several devices; a network or a step that cannot be used.
     fn run(&self, context: &mut Context) -> Result<Summary> {
-        let Device { fingerprints, step } = self.device(context)?;
+        let device = self.device(context)?;
+        let fingerprints = &device.fingerprints;
         let network = Named::asked(&self.network, &fingerprints.subject().dataset, &self.extents)?.told(context);
         check_understood(&network)?;
-        let asked = Workload { step, batch: self.batch };
-        let advice = self.advice(&fingerprints, &network, asked)?;
+        let advice = self.advice(&device, &network)?;
         let files = self.write(&advice, context)?;
         Ok(Summary {
             answer: advice.sentences().join("\n"),
@@ -126,15 +126,16 @@ impl Advise {
         }
     }
 
-    fn advice(&self, fingerprints: &Fingerprints, network: &Network, asked: Workload) -> Result<Advice> {
+    fn advice(&self, Device { fingerprints, step, silent }: &Device, network: &Network) -> Result<Advice> {
+        let asked = Workload { step: *step, batch: self.batch };
         let Some(memory) = &fingerprints.memory else { return Err(self.unknown(fingerprints)) };
         let (memory, latency) = rayon::join(
             || memory.acquainted(network, self.limit),
-            || fingerprints.latency.as_ref().map(|latency| latency.acquainted(network, None)),
+            || fingerprints.latency.as_ref().or(silent.as_ref()).map(|latency| latency.acquainted(network, None)),
         );
-        let judge = Judge { network, memory, latency, possible: Remembered::default() };
+        let is_timed = fingerprints.latency.is_some();
+        let judge = Judge { network, memory, latency, is_timed, possible: Remembered::default() };
         judge.check(asked)?;
-        judge.check_time(asked.step)?;
         let mut levers = Lever::all(asked, network);
         let withheld = levers.par_iter_mut().map(|lever| lever.sort_out(asked, &judge)).collect::<Vec<_>>();
         let withheld = Withheld::of(withheld);
@@ -200,10 +201,11 @@ fn is_page(file: &Path) -> bool {
 
 /// What the intervals of both quantities rest on.
 fn basis(findings: &Findings) -> Vec<String> {
-    let asked = &findings.asked;
+    let Findings { asked, single, .. } = findings;
     let of = |(quantity, prediction): (Quantity, &Prediction)| {
         prediction.interval.map(|interval| format!("{quantity} intervals: {}", interval.basis))
     };
-    let latency = asked.time.iter().map(|time| (Quantity::Latency, time));
-    latency.chain([(Quantity::Memory, &asked.need.all)]).filter_map(of).collect()
+    let time = std::iter::once(asked).chain(single).find_map(|one| one.time.as_ref());
+    let latency = time.map(|time| (Quantity::Latency, time));
+    latency.into_iter().chain([(Quantity::Memory, &asked.need.all)]).filter_map(of).collect()
 }

@@ -49,7 +49,7 @@ impl Advice {
 
     /// All of these, for people.
     pub(super) fn table(&self, title: String, rows: Vec<&Judged>) -> Table {
-        let timed = self.findings.asked.time.is_some();
+        let timed = rows.iter().any(|one| one.time.is_some());
         let limited = self.findings.asked.need.verdict.is_some();
         let columns = [
             Some(Column::text("change", "change")),

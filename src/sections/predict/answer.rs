@@ -78,7 +78,7 @@ impl Question<'_> {
         self.devices.iter().map(|device| self.of(device, name, network)).collect()
     }
 
-    fn of(&self, Device { fingerprints, step }: &Device, name: &str, network: &Network) -> Result<Answer> {
+    fn of(&self, Device { fingerprints, step, .. }: &Device, name: &str, network: &Network) -> Result<Answer> {
         network.check_step(*step)?;
         let [latency, memory] = [&fingerprints.latency, &fingerprints.memory]
             .map(|one| one.as_ref().map(|one| one.about_step(network, *step, self.limit)).transpose());

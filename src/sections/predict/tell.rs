@@ -39,7 +39,7 @@ impl Told {
     ) -> Result<Self> {
         let single = words.len() == 1;
         let (mut skipped, mut remarks) = (Vec::new(), Remarks::default());
-        let unasked = |Device { fingerprints, step }| Answers { fingerprints, step, answers: Vec::new() };
+        let unasked = |Device { fingerprints, step, .. }| Answers { fingerprints, step, answers: Vec::new() };
         let mut devices: Vec<Answers> = devices.into_iter().map(unasked).collect();
         for (word, answered) in words.into_iter().zip(answered) {
             match answered {
