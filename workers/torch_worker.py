@@ -211,7 +211,7 @@ def joined(nodes):
 
 # Networks in torch.
 
-OVERWRITABLE = ("Conv", "Gemm", "Linear", "MatMul", "BatchNormalization", "LayerNormalization", "GroupNormalization", "MaxPool", "AveragePool",
+OVERWRITABLE = ("Conv", "Gemm", "MatMul", "BatchNormalization", "LayerNormalization", "GroupNormalization", "MaxPool", "AveragePool",
                 "GlobalAveragePool", "AdaptiveAveragePool", "ReduceMean", "ReduceSum", "Add", "Sub", "Mul", "Div", "Max",
                 "Min", "Mod", "Concat", "ConvTranspose", "Resize",
                 "Pad", "Gather", "Where", "TopK", "CumSum", "Col2Im", "GridSample")
@@ -362,7 +362,7 @@ class Network(object):
             raise Refused("trainable = %s leaves nothing to train" % trainable)
         self.parameters = [value for name, value in self.values.items() if name in learned]
         for parameter in self.parameters:
-            parameter.requires_grad_(training)
+            parameter.requires_grad_()  # by which attention chooses its kernel where nothing is trained, too
         keeps = setting(request, "frozen_normalisation", ("train", "eval"), "train") == "eval"
         # Names of the outputs of those whose statistics stay as they are.
         self.evaluating = {node.output for node in graph.nodes if node.kind == "BatchNormalization"

@@ -5,22 +5,26 @@ use super::layout::Layout;
 use super::operation::Operation;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, StepDone, Take};
 use super::rule::{Rule, Saved};
-use crate::network::{Beside, Facts, Node, Op};
+use crate::network::{Beside, Facts, Network, Node, Op};
 use crate::workload::{Number, Step};
 
 /// The rule of an attention.
 pub(super) fn rule(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
-    match is_apart(operation.node, operation.step, operation.tracked) {
+    match is_apart(operation.network, operation.node, operation.step, operation.tracked) {
         true => apart(rule, operation),
         false => flash(rule, operation, facts),
     }
 }
 
-/// Whether an attention is computed step by step: the kernel that never holds all scores cannot give a gradient to what is added to them
-/// (`check_attn_mask_shape` of sdp_utils_cpp.cpp).
-pub(super) fn is_apart(node: &Node, step: Step, tracked: &[bool]) -> bool {
-    let added = node.inputs.get(3).filter(|_| node.op == Op::Attention);
-    step.trains() && added.is_some_and(|added| tracked[added.index()])
+/// Whether an attention is computed step by step: the kernel that never holds all scores cannot give a gradient to what is added to them, and asks
+/// whether that is trained though no gradient is asked for (`check_attn_mask_shape` of sdp_utils_cpp.cpp).
+pub(super) fn is_apart(network: &Network, node: &Node, step: Step, tracked: &[bool]) -> bool {
+    let Some(added) = node.inputs.get(3).filter(|_| node.op == Op::Attention) else { return false };
+    match (step.trains(), network.node(*added)) {
+        (true, _) => tracked[added.index()],
+        // What is computed without gradients is no parameter any more.
+        (false, of) => matches!(of.op, Op::Parameter(_)) && of.trained != Some(0),
+    }
 }
 
 /// `_scaled_dot_product_flash_attention_for_cpu`: it saves what it reads, its result and a logarithm for every query. Its gradient is copied where

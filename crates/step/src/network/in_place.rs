@@ -28,7 +28,7 @@ impl Network {
 
 #[cfg(test)]
 mod tests {
-    use crate::network::{Activation, Binary, Conv, NetworkBuilder, Op, Reduction, Shape, Window};
+    use crate::network::{Activation, Binary, Conv, Linear, NetworkBuilder, Op, Reduction, Shape, Window};
 
     #[test]
     fn a_relu_spares_what_others_still_need() {
@@ -58,6 +58,9 @@ mod tests {
             let relu = builder.add("relu", Op::Activation(Activation::Relu), &[read]).unwrap();
             builder.finish(relu).in_place()[2]
         };
+        // The layer's result over tokens is a view where a bias is added.
+        let over_tokens = |bias| Op::Linear(Linear { out_features: 4, bias });
+        assert!(!overwritten(over_tokens(true), 1) && overwritten(over_tokens(false), 1));
         let reduced = |reduction| Op::Reduce { reduction, axes: vec![1], keep: true };
         assert!(!overwritten(reduced(Reduction::L2), 1) && !overwritten(Op::Binary(Binary::Pow), 2));
         assert!(overwritten(reduced(Reduction::Mean), 1));

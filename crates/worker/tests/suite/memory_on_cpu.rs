@@ -196,8 +196,11 @@ fn modern_networks() {
 fn exports_as_pytorch_writes_them() {
     println!("| network | stage | batch 1 | batch 4 |\n|---|---|---|---|");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/suite/exports");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with(".legacy.onnx")).collect();
+    let of = |folder: &Path, way: &str| {
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.to_string_lossy().ends_with(way)).collect::<Vec<_>>()
+    };
+    let mut files = [of(&folder, ".legacy.onnx"), of(&folder.join("attention"), ".default.onnx")].concat();
     files.sort();
     let mut errors = Vec::new();
     for file in files {

@@ -278,7 +278,7 @@ impl Op {
             Op::Concat { axis } => movement::concat(*axis, at),
             Op::Flatten | Op::Reshape(_) => movement::reshape(),
             Op::Transpose { order } => movement::transpose(order, at),
-            Op::Contiguous { .. } => movement::contiguous(),
+            Op::Contiguous { .. } => movement::contiguous(at),
             Op::Slice { axis, start, length } => movement::slice([*axis, *start, *length], at),
             Op::MatMul => product::matmul(at),
             Op::Attention => product::attention(at),

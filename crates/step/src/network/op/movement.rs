@@ -1,7 +1,7 @@
 //! What computes nothing: tensors joined, cut, padded, stretched, turned and seen in other shapes.
 
 use super::facts::{At, Backward, Coupling, Facts, Gradient, Nature, Storage, Traffic};
-use crate::network::Shape;
+use crate::network::{Op, Shape};
 
 pub(super) fn concat_shape(inputs: &[&Shape], axis: usize) -> Result<Shape, String> {
     let first = inputs.first().ok_or("has no inputs")?;
@@ -58,10 +58,12 @@ pub(super) fn contiguous_shape(batch: usize, input: &Shape) -> Result<Shape, Str
     if batch <= input.rank() { Ok(input.clone()) } else { Err(format!("has no {batch} axes in {input}")) }
 }
 
-/// The copy itself, which is counted where the axes were turned. Its gradient is none that could be viewed as what the turned axes were
-/// made of, and so is copied.
-pub(super) fn contiguous<'a>() -> Facts<'a> {
-    Facts { storage: Storage::Needed, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
+/// A copy, which counts where axes were turned if they were. Its gradient is none that could be viewed as what the turned axes were made of, and
+/// so is copied.
+pub(super) fn contiguous<'a>(at: At) -> Facts<'a> {
+    let is_counted = matches!(at.nodes[at.node.inputs[0].index()].op, Op::Transpose { .. });
+    let traffic = copied(if is_counted { 0.0 } else { at.outputs() });
+    Facts { storage: Storage::Needed, traffic, ..Facts::of(Nature::Movement, Coupling::Kept, Gradient::Made) }
 }
 
 pub(super) fn slice_shape([axis, start, length]: [usize; 3], input: &Shape) -> Result<Shape, String> {

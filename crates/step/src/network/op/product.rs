@@ -103,9 +103,13 @@ impl Linear {
         let matrix = Weight { dims: Shape::new([self.out_features, inputs]), spans: Spans::Filters { input: last } };
         let bias =
             self.bias.then(|| Weight { dims: Shape::new([self.out_features]), spans: Spans::Result { first: last } });
+        // Over tokens the result is a view of a product of all of them at once (`_flatten_nd_linear` in Linear.cpp), and what overwrites a view
+        // copies its gradient twice (`CopySlices`): whoever writes such layers leaves that.
+        let is_view = self.bias && last > 0;
         Facts {
             weights: [matrix].into_iter().chain(bias).collect(),
             macs: at.output().elements().saturating_mul(inputs as u64),
+            storage: if is_view { Storage::Needed } else { Storage::Own },
             needs: Needs::Inputs,
             ..Facts::of(Nature::Linear(self), Coupling::Features(self), Gradient::Made)
         }

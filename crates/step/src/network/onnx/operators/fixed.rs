@@ -42,10 +42,11 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
 }
 
 /// A call that computes from weights and from tables as long as the open batch, such as the zeros that a decoder begins with: each sample has its
-/// own of these, and so of the result.
+/// own of these, and so of the result. Tables of places and shapes are something else.
 fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<Call<'c>>, Misfit> {
+    let computes = matches!(call.node.op_type(), "MatMul" | "Gemm" | "Conv" | "Add" | "Sub" | "Mul" | "Div");
     let is_trained = call.inputs.iter().any(|input| matches!(input, Value::Weight(_)));
-    if !is_trained || !to.is_symbolic() {
+    if !computes || !is_trained || !to.is_symbolic() {
         return Ok(None);
     }
     let mut inputs = call.inputs.clone();
