@@ -297,11 +297,13 @@ NORMALISATIONS = ("BatchNormalization", "LayerNormalization", "GroupNormalizatio
 
 def learned_weights(graph, names, trainable):
     """Which of the weights training changes: the rule of crates/step/src/network/frozen.rs."""
-    owners = []  # operations with weights, in the order they run, by the stems of their weights' names
+    owners = {}  # operations with weights, in the order they are last read, by the stems of their weights' names
     for node in graph.nodes:
         for name in node.inputs:
-            if name in names and stem(name) not in owners:
-                owners.append(stem(name))
+            if name in names:
+                owners.pop(stem(name), None)
+                owners[stem(name)] = node
+    owners = list(owners)
     last = {"classifier": 1}.get(trainable, int(trainable[5:]) if trainable.startswith("last ") else 0)
     normalised = {name for node in graph.nodes if node.kind in NORMALISATIONS for name in node.inputs[1:3]}
     if trainable == "all":

@@ -24,6 +24,7 @@ mod plan;
 mod product;
 mod recorder;
 mod recording;
+mod recurrent;
 mod replay;
 mod rule;
 mod rules;

@@ -8,6 +8,7 @@ use super::attention;
 use super::convolution;
 use super::operation::Operation;
 use super::product;
+use super::recurrent;
 use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
 use super::rule::{Move, Rule, Saved};
 use crate::network::{
@@ -41,7 +42,7 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::Transposed(_) => plain(rule, operation, &facts).saves([Saved::Cast(0)]),
         Nature::Choice => plain(rule, operation, &facts),
         Nature::Pooling(_) => found(rule, operation, &facts),
-        Nature::Unknown(_) => plain(rule, operation, &facts),
+        Nature::Unknown(unknown) => recurrent::rule(plain(rule, operation, &facts), operation, &unknown.op_type),
     }
 }
 

@@ -31,15 +31,21 @@ impl Network {
         Cow::Owned(network)
     }
 
-    /// The operations whose weights come last, where that is what is trained.
+    /// The operations whose weights are read last, where that is what is trained; of tied ones the owner.
     fn last_with_weights(&self, trainable: Trainable) -> Vec<usize> {
         let count = match trainable {
             Trainable::Classifier => 1,
             Trainable::Last(count) => usize::try_from(count).unwrap_or(usize::MAX),
             Trainable::All | Trainable::Bias | Trainable::Normalisation | Trainable::Layers(_) => 0,
         };
-        let weighty = self.nodes().iter().enumerate().filter(|(_, node)| self.parameters_of(node) > 0);
-        weighty.rev().take(count).map(|(index, _)| index).collect()
+        let mut last = Vec::new();
+        for (id, node) in self.iter().rev().filter(|(_, node)| self.parameters_of(self.owner(node)) > 0) {
+            let owner = node.shares.unwrap_or(id).index();
+            if last.len() < count && !last.contains(&owner) {
+                last.push(owner);
+            }
+        }
+        last
     }
 
     /// Refuses a step that the network cannot take; one that trains nothing asks for nothing of the kind.
@@ -106,5 +112,30 @@ impl Network {
     pub fn learned_of(&self, node: &Node) -> Vec<u64> {
         let tensors = self.tensors_of(node).into_iter().zip(self.learned(node));
         tensors.filter(|(_, learned)| *learned).map(|(elements, _)| elements).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::network::{Affine, Embedding, Input, Linear, NetworkBuilder, Op, Shape};
+    use crate::workload::Trainable;
+
+    #[test]
+    fn a_classifier_that_has_its_weights_from_a_table_trains_that_table() {
+        // GPT: words looked up, normalised, and told from each other by the same table.
+        let mut builder = NetworkBuilder::reading("tied", "ids", Input::integers(Shape::new([6])));
+        let table = Op::Embedding(Embedding { rows: 10, width: 4, fixed: None });
+        let words = builder.add("words", table, &[builder.input()]).unwrap();
+        let norm = Op::LayerNorm { axis: 1, affine: Affine::ScaleAndShift };
+        let norm = builder.add("norm", norm, &[words]).unwrap();
+        let head = builder.add("head", Op::Linear(Linear { out_features: 10, bias: false }), &[norm]).unwrap();
+        builder.share(head, words).unwrap();
+        let network = builder.finish(head);
+        let trained = |trainable| {
+            let part = network.trained_in(trainable);
+            part.nodes().iter().map(|node| part.learned_of(node).iter().sum::<u64>()).collect::<Vec<_>>()
+        };
+        assert_eq!(trained(Trainable::Classifier), [0, 40, 0, 0]);
+        assert_eq!(trained(Trainable::Last(2)), [0, 40, 8, 0]);
     }
 }

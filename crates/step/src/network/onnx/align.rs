@@ -38,7 +38,7 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
         Value::Feature(feature) if feature.batch.is_some() => {
             let place = |rank: usize, batch: Option<Batch>| batch.map(|batch| (rank - batch.axis, batch.at(0)));
             let same = place(to.dims(*feature).len(), feature.batch) == place(frame.rank, frame.batch);
-            if same { Ok(*feature) } else { Err(Misfit::Unsupported) }
+            if same { raised(to, call, *feature, frame) } else { Err(Misfit::Unsupported) }
         }
         Value::Feature(feature) => {
             let dims = to.builder.shape(feature.id).dims().to_vec();
@@ -64,6 +64,18 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
         Value::Constant(constant) => table(to, call, &constant.dims, frame),
         _ => Err(Misfit::Unsupported),
     }
+}
+
+/// The same with axes of length 1 in front, where it has fewer than another operand.
+fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> Result<Feature, Misfit> {
+    let ones = frame.rank.saturating_sub(to.dims(feature).len());
+    if ones == 0 {
+        return Ok(feature);
+    }
+    let dims = std::iter::repeat_n(1, ones).chain(to.builder.shape(feature.id).dims().iter().copied());
+    let shape = Shape::new(dims.collect::<Vec<_>>());
+    let seen = to.add_like(&format!("{}_raised", own_name(call)), Op::Reshape(shape), &[feature])?;
+    Ok(Feature { batch: frame.batch, ..seen })
 }
 
 /// Numbers that nobody trains, as a node of their own.

@@ -96,7 +96,10 @@ fn sized(data: &[&ValueInfoProto]) -> Result<(), Problem> {
     match asked {
         Some(asked) => {
             let asked = asked.join(" ");
-            Err((format!("{shape}: say how large it is by {asked} (perf4sight inspect and predict)"), Some(FIXED_SIZE)))
+            Err((
+                format!("{shape}: say how large it is by {asked} (perf4sight inspect, predict and advise)"),
+                Some(FIXED_SIZE),
+            ))
         }
         None => Err((format!("{shape}, and what is open has no name"), Some(FIXED_SIZE))),
     }

@@ -82,3 +82,11 @@ fn zeros_that_every_sample_begins_with_are_its_own() {
     assert_eq!((&zeros.op, zeros.trained), (&Op::Parameter(Shape::new([5, 8])), Some(0)));
     assert_eq!((linear.shape.dims(), network.macs()), ([5, 8].as_slice(), 5 * 8 * 8));
 }
+
+#[test]
+fn samples_with_fewer_axes_are_added_to_others_wherever_these_have_their_batch() {
+    // nn.RNN by the default exporter: [1, batch, 8] + [batch, 8].
+    let draft = Draft::opset(17).input("h", [Is(1), Named("batch"), Is(8)]).input("x", [Named("batch"), Is(8)]);
+    let network = draft.node("Add", &["h", "x"], "y", vec![]).output("y").load().network;
+    assert_eq!(network.output_shape().dims(), [1, 8]);
+}
