@@ -143,6 +143,11 @@ impl Layout {
         (open == 0).then(|| Layout { sizes: sizes.to_vec(), strides })
     }
 
+    /// Whether the elements of the last axis lie beside each other.
+    pub fn ends_dense(&self) -> bool {
+        self.sizes.last() == Some(&1) || self.strides.last() == Some(&1)
+    }
+
     /// Whether all axes before the last `kept` can be seen as one.
     pub fn folds_before(&self, kept: usize) -> bool {
         let cut = self.sizes.len().saturating_sub(kept);

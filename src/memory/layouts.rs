@@ -12,7 +12,7 @@ pub(super) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u6
         let dims = node.shape.dims().iter().map(|&dim| dim as u64);
         let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
         let inputs: Vec<&Layout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
-        let apart = attention::is_apart(network, node, step, tracked);
+        let apart = attention::is_apart(network, node, (step, tracked), &inputs);
         let layout = result(node, sizes, &inputs, apart);
         layouts.push(layout);
     }

@@ -34,7 +34,7 @@ fn held(name: &str) -> Option<Held> {
     match name {
         "LSTM" => Some(Held { kept: 49, forward: 12, backward: 18 }),
         "GRU" => Some(Held { kept: 21, forward: 6, backward: 3 }),
-        "RNN" => Some(Held { kept: 3, forward: 6, backward: 3 }),
+        "RNN" => Some(Held { kept: 3, forward: 3, backward: 3 }),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ mod notes;
 mod told;
 
 pub(super) use ahead::Origin;
-pub(super) use notes::{attention_dropout, holds_batch_norm, is_asked_for, operation, reads_parameter};
+pub(super) use notes::{attention_dropout, holds_batch_norm, is_asked_for, is_copied, operation, reads_parameter};
 pub(super) use told::Told;
 
 use super::file::Initializer;

@@ -54,7 +54,7 @@ use folded::Notes;
 use hashbrown::{HashMap, HashSet};
 use perf4sight_conventions::error::{self, Error};
 use perf4sight_conventions::input_file;
-use perf4sight_conventions::units::counted;
+use perf4sight_conventions::units::{counted, grouped};
 use schema::tensor_proto::DataType;
 use schema::{GraphProto, ModelProto, TensorProto};
 use source::Problem;
@@ -282,6 +282,8 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         biases: HashMap::new(),
         twice: BTreeSet::new(),
         parts: BTreeMap::new(),
+        apart: BTreeSet::new(),
+        partly: BTreeMap::new(),
         claimed: HashMap::new(),
         contradicted: Vec::new(),
         guessed: Vec::new(),
@@ -295,9 +297,12 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
     }
     let results = results(&translation, &outputs)?;
+    let noticed = read_partly(&translation).into_iter().chain(lying_apart(&translation.apart));
+    let noticed = noticed.collect::<Vec<_>>();
     let Translation { builder, filters, guessed, unfolded, twice, parts, contradicted, .. } = translation;
     let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(read_in_parts(&parts));
-    let told = told.chain(contradictions(&contradicted)).chain(kept_by_name(&exporter, &file.initializers));
+    let told =
+        told.chain(noticed).chain(contradictions(&contradicted)).chain(kept_by_name(&exporter, &file.initializers));
     let told = told.chain(twins(graph, &file.initializers).filter(|_| !exporter.notes()));
     let (told, network) = (told.collect(), builder.finish_with(&results));
     refused::batches(&network)?;
@@ -376,6 +381,33 @@ fn read_twice(tensors: &BTreeSet<String>) -> Option<String> {
         "{} weights (\"{first}\" is one) are read by two layers in different shapes: they count once, and where channels are pruned each \
          layer goes on with its own",
         tensors.len()
+    ))
+}
+
+/// Of a table that is longer than what is read of it, such as positions of the longest text, all is trained.
+fn read_partly(translation: &Translation) -> Option<String> {
+    let read = |tensor: &str| translation.claimed.get(tensor).copied().unwrap_or(0);
+    let unread = translation.partly.iter().filter(|(tensor, elements)| read(tensor) < **elements);
+    let told: Vec<String> = unread
+        .map(|(tensor, elements)| format!("{} of {} numbers of {tensor}", grouped(read(tensor)), grouped(*elements)))
+        .collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "only {} are read: the others are parameters too, whose memory and updates count nowhere here",
+            told.join(", ")
+        )
+    })
+}
+
+/// What attention reads that a convolution gave has its features apart.
+fn lying_apart(attentions: &BTreeSet<String>) -> Option<String> {
+    let first = attentions.first()?;
+    Some(format!(
+        "{} ({first}) {} features that lie apart, and {} taken as computed step by step, with all scores in memory, as PyTorch does unless the program \
+         calls contiguous() first, of which this file does not tell: PyTorch's default exporter (dynamo=True) does",
+        counted(attentions.len() as u64, "attention"),
+        if attentions.len() == 1 { "reads" } else { "read" },
+        if attentions.len() == 1 { "is" } else { "are" },
     ))
 }
 

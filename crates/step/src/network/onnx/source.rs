@@ -135,7 +135,7 @@ pub(super) fn is_statistic(name: &str) -> bool {
 /// their buffers.
 /// Graph inputs do not say which of them are parameters.
 pub(super) fn is_buffer(name: &str) -> bool {
-    const BUFFERS: [&str; 14] = [
+    const BUFFERS: [&str; 15] = [
         "running_mean",
         "running_var",
         "num_batches_tracked",
@@ -143,6 +143,7 @@ pub(super) fn is_buffer(name: &str) -> bool {
         "relative_coords_table",
         "relative_position_index",
         "attn_mask",
+        "causal_mask",
         "mask",
         "buffer",
         "k_bias",

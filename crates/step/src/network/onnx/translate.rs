@@ -65,6 +65,10 @@ pub(super) struct Translation<'a> {
     pub twice: BTreeSet<String>,
     /// The layers that read a part of a parameter, by the tensor that they have it from.
     pub parts: BTreeMap<String, BTreeSet<String>>,
+    /// The attentions that read features which lie apart, where the file does not tell of copies.
+    pub apart: BTreeSet<String>,
+    /// The parameters that are no layer's and of which something reads a part, with all their elements.
+    pub partly: BTreeMap<Rc<str>, u64>,
     /// How many elements of each weight have been counted.
     pub claimed: HashMap<Rc<str>, u64>,
     /// Where the file declares other shapes than its operators give.
@@ -444,14 +448,19 @@ impl<'a> Translation<'a> {
     pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
         let op = Op::Parameter(shape);
         let same = self.is_same(call, weight);
-        let earlier = self.owners.get(&*weight.tensor).copied().filter(|_| same);
+        let part = part_read(call, weight);
+        let read = part.unwrap_or(&weight.tensor).to_string();
+        let earlier = self.owners.get(&read).copied().filter(|_| same);
         if let Some(node) = earlier.filter(|&node| self.builder.node(node).op == op) {
             return Ok(node);
         }
         let name = stem(&weight.tensor).unwrap_or(&weight.tensor);
         let node = self.add(name, op, &[])?;
         self.count(node, call, &[&Value::Weight(weight.clone())]);
-        self.owners.entry(weight.tensor.to_string()).or_insert(node);
+        if part.is_some() {
+            self.partly.insert(weight.tensor.clone(), weight.elements);
+        }
+        self.owners.entry(read).or_insert(node);
         Ok(node)
     }
 }
@@ -465,6 +474,14 @@ pub(super) enum Tie {
     Shared,
     /// It reads the same elements in another shape.
     Elsewhere,
+}
+
+/// What the part of a parameter is called that a call reads, where it reads no more than that.
+fn part_read<'c>(call: &Call<'c>, weight: &Weight) -> Option<&'c str> {
+    let is_part = !weight.computed && elements(&weight.dims) < weight.elements;
+    let reads = |input: &Value| matches!(input, Value::Weight(read) if read.tensor == weight.tensor);
+    let place = call.inputs.iter().position(reads).filter(|_| is_part)?;
+    call.node.input.get(place).map(String::as_str)
 }
 
 /// What tells a weight from others where a call reads it: the tensor, or which part of it.

@@ -29,6 +29,13 @@ pub(in crate::network::onnx) fn attention_dropout(node: &NodeProto) -> Option<f3
     (rate > 0.0).then_some(rate)
 }
 
+/// Whether an operand of the operation that a node came from is a copy that the program made (`contiguous()`, which files leave out).
+pub(in crate::network::onnx) fn is_copied(node: &NodeProto, place: usize) -> bool {
+    arguments(node)
+        .get(place)
+        .is_some_and(|operand| operand.starts_with("%clone") || operand.starts_with("%contiguous"))
+}
+
 /// The parameters and buffers that the operation read which a node came from.
 pub(super) fn marked(node: &NodeProto) -> impl Iterator<Item = &str> {
     let names = note(node, OPERATION).split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '%'));

@@ -6,12 +6,13 @@
 //! factors are scaled, the keys after they were turned, is the one operation; any other stays taken apart, as it runs. A module that
 //! itself scales both factors so would be taken for it. Where a mask of truths is added, rows without anything to look at are made zeros.
 
+use super::contiguous;
 use super::normalisation::step;
 use crate::network::onnx::call::{Call, Misfit};
-use crate::network::onnx::exporter::attention_dropout;
+use crate::network::onnx::exporter::{attention_dropout, is_copied};
 use crate::network::onnx::translate::{Translation, own_name};
 use crate::network::onnx::value::Feature;
-use crate::network::{Binary, NodeId, Op};
+use crate::network::{Binary, Node, NodeId, Op};
 
 /// What an attention reads beside its values.
 struct Scores {
@@ -51,7 +52,29 @@ pub(super) fn fused(
         let shapes: Vec<_> = inputs.iter().map(|input| to.builder.shape(input.id)).collect();
         Op::Attention.shape(&shapes).is_ok()
     };
-    if fits { to.add_like(own_name(call), Op::Attention, &inputs).map(Some) } else { Ok(None) }
+    if !fits {
+        return Ok(None);
+    }
+    let inputs = laid(to, call, inputs)?;
+    to.add_like(own_name(call), Op::Attention, &inputs).map(Some)
+}
+
+/// Queries, keys and values as the program laid them anew before: PyTorch has one operation for those alone whose features lie beside each other.
+/// The default exporter's notes tell of such copies; of a file without notes it is told that none are taken for granted.
+fn laid(to: &mut Translation, call: &Call, mut inputs: Vec<Feature>) -> Result<Vec<Feature>, Misfit> {
+    for (place, input) in inputs.iter_mut().enumerate().take(3) {
+        if is_copied(call.node, place) {
+            *input = contiguous::copied(to, &format!("{}_copied_{place}", own_name(call)), *input)?;
+        } else if !to.ours && !to.exporter.notes() && lies_apart(to.builder.node(input.id)) {
+            to.apart.insert(own_name(call).to_string());
+        }
+    }
+    Ok(inputs)
+}
+
+/// Whether the last axis was another one before.
+fn lies_apart(node: &Node) -> bool {
+    matches!(&node.op, Op::Transpose { order } if order.last() != Some(&(order.len() - 1)))
 }
 
 /// The softmax whose weights are dropped in an attention, and the rate, where that is not what the nodes of the file say: the default exporter

@@ -29,7 +29,7 @@ pub(super) fn matmul(to: &mut Translation, call: &Call) -> Outcome {
         }
         _ => {
             let inputs = aligned(to, call)?;
-            let [a, b] = [inputs[0], inputs[1]];
+            let &[a, b] = inputs.as_slice() else { return Err(Misfit::Unsupported) };
             let [last, second] = [1, 2].map(|back| to.dims(a).len().saturating_sub(back));
             if a.batch != b.batch || a.batch.is_some_and(|batch| batch.axis == last || batch.axis == second) {
                 return Err(Misfit::Unsupported);

@@ -90,3 +90,24 @@ fn samples_with_fewer_axes_are_added_to_others_wherever_these_have_their_batch()
     let network = draft.node("Add", &["h", "x"], "y", vec![]).output("y").load().network;
     assert_eq!(network.output_shape().dims(), [1, 8]);
 }
+
+#[test]
+fn parts_of_one_parameter_are_told_apart_and_a_table_read_in_part_is_told() {
+    let draft = tokens(true).stored("p", floats(&[12, 8], &[0.5; 96])).numbers("axes", &[0]);
+    let part = |draft: Draft, from: i64, to: i64, name: &str| {
+        let [first, last] = ["from", "to"].map(|what| format!("{name}_{what}"));
+        let draft = draft.numbers(&first, &[from]).numbers(&last, &[to]);
+        draft.node("Slice", &["p", &first, &last, "axes"], name, vec![])
+    };
+    let draft = part(part(draft, 0, 5, "front"), 5, 10, "behind").node("Add", &["x", "front"], "sum", vec![]);
+    let loaded = draft.node("Add", &["sum", "behind"], "y", vec![]).output("y").load();
+    assert_eq!(loaded.network.parameters(), 80);
+    let told = "only 80 of 96 numbers of p are read";
+    assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
+}
+
+#[test]
+fn a_product_of_one_matrix_is_not_understood() {
+    let draft = tokens(true).node("MatMul", &["x"], "y", vec![]).output("y");
+    assert!(!draft.load().network.coverage().is_full());
+}
