@@ -1,7 +1,7 @@
 //! Recurrent layers, of which the network knows the name and the price alone: what PyTorch keeps of every time step.
 //!
-//! Read off PyTorch 2.11 on a processor with its profiler and `saved_tensors_hooks`, as multiples of the result: 64 and 128 steps, 16 and 64
-//! samples, one and both directions, one and two layers. Libraries of GPUs keep other things; nothing was measured there.
+//! Read off PyTorch 2.11 on a processor, as multiples of the result (benches/recurrent.py). Libraries of GPUs keep other things; nothing was
+//! measured there.
 
 use super::operation::Operation;
 use super::rule::Move::{Drop, Keep, Take};
