@@ -33,7 +33,7 @@ pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
 fn held(name: &str) -> Option<Held> {
     match name {
         "LSTM" => Some(Held { kept: 49, forward: 12, backward: 18 }),
-        "GRU" => Some(Held { kept: 21, forward: 6, backward: 3 }),
+        "GRU" => Some(Held { kept: 21, forward: 9, backward: 3 }),
         "RNN" => Some(Held { kept: 3, forward: 3, backward: 3 }),
         _ => None,
     }

@@ -332,8 +332,8 @@ fn attention_holds_a_number_for_each_query_and_no_scores() {
     assert_eq!(simulation.peak(1).allocated, Bytes(4 * (3 * 64 + 5 * 64 + 8)));
 }
 
-/// nn.LSTM(128, 128) of 64 steps and 16 samples took 25.6 times its result in PyTorch 2.11, of which its result and the gradient of that are
-/// two; nn.GRU so 12.0 times, nn.RNN 5.3 times.
+/// By `benches/recurrent.py` 64 steps of 16 samples through nn.LSTM(128, 128) take 25.6 times their result at most, backward, of which the result and
+/// its gradient are two; nn.GRU takes 12.0 times, forward, with the result; nn.RNN 5.3 times, backward.
 #[test]
 fn recurrent_layers_keep_what_every_time_step_needs() {
     let peak = |kind: &str| {
@@ -342,11 +342,12 @@ fn recurrent_layers_keep_what_every_time_step_needs() {
         let read = builder.add("read", read, &[builder.input()]).unwrap();
         let layer = Op::Unknown(Unknown::new(kind, Shape::new([64, 1, 128]), 1000));
         let layer = builder.add("layer", layer, &[read]).unwrap();
-        let network = builder.finish(layer);
-        simulated(&network, &Platform::named("cpu").unwrap(), 16).allocated.0 as f64
+        let mean = Op::Reduce { reduction: Reduction::Mean, axes: vec![0, 1], keep: false };
+        let mean = builder.add("mean", mean, &[layer]).unwrap();
+        simulated(&builder.finish(mean), &Platform::named("cpu").unwrap(), 16).allocated.0 as f64
     };
     let result = f64::from(4 * 16 * 64 * 128);
-    for (kind, measured) in [("LSTM", 25.6 - 2.0), ("GRU", 12.0 - 2.0), ("RNN", 5.3 - 2.0)] {
+    for (kind, measured) in [("LSTM", 25.6 - 2.0), ("GRU", 12.0 - 1.0), ("RNN", 5.3 - 2.0)] {
         let beside = (peak(kind) - peak("Anything")) / result;
         assert!((beside / measured - 1.0).abs() < 0.15, "{kind}: {beside} times its result, measured {measured}");
     }

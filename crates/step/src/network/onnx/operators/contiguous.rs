@@ -45,8 +45,7 @@ pub(super) fn is_packed_projection(to: &Translation, input: Feature, order: &[us
     let in_front = to.builder.shape(input.id);
     let &[1, tokens, parts, width] = in_front.dims() else { return false };
     let apart = Shape::new([tokens, parts, width]);
-    let made = |id: NodeId, shape: &Shape| seen_as(to, id, shape);
-    let projection = made(input.id, in_front).and_then(|node| made(node, &apart));
+    let projection = seen_as(to, input.id, in_front).and_then(|node| seen_as(to, node, &apart));
     let is_layer = projection.is_some_and(|node| matches!(to.builder.node(node).op, Op::Linear(_)));
     !to.ours && input.batch == Some(Batch::alone_at(2)) && order == [2, 1, 0, 3] && is_layer
 }
