@@ -1,11 +1,11 @@
 //! Recurrent layers, of which the network knows the name and the price alone: what PyTorch keeps of every time step.
 //!
-//! Read off PyTorch 2.11 on a processor, as multiples of the result (benches/recurrent.py). Libraries of GPUs keep other things; nothing was
+//! Read off PyTorch 2.11 on a processor, as multiples of the result, rather more than less (benches/recurrent.py). Libraries of GPUs keep other things; nothing was
 //! measured there.
 
 use super::operation::Operation;
 use super::rule::Move::{Drop, Keep, Take};
-use super::rule::Rule;
+use super::rule::{Move, Rule};
 
 /// What a kind of layer holds beside its result, in thirds of that.
 struct Held {
@@ -21,13 +21,9 @@ struct Held {
 pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     let Some(Held { kept, forward, backward }) = held(name) else { return rule };
     let thirds = |times: u64| operation.output().times(times).divided_by(3);
-    let Rule { forward: own, backward: gradients, .. } = rule.clone();
-    Rule { forward: vec![Take(thirds(forward))], backward: vec![Take(thirds(backward))], ..rule }
-        .forward([Keep(thirds(kept)), Keep(operation.input(0))])
-        .forward(own)
-        .forward([Drop(0)])
-        .backward(gradients)
-        .backward([Drop(0)])
+    let beside = |own: Vec<Move>, amount| [Take(amount)].into_iter().chain(own).chain([Drop(0)]).collect();
+    let rule = rule.forward([Keep(thirds(kept)), Keep(operation.input(0))]);
+    Rule { forward: beside(rule.forward, thirds(forward)), backward: beside(rule.backward, thirds(backward)), ..rule }
 }
 
 fn held(name: &str) -> Option<Held> {

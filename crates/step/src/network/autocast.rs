@@ -67,21 +67,18 @@ impl Network {
         if lists != Lists::Processor {
             return single;
         }
-        for (id, node) in self.iter() {
-            for step in self.dropped_attention(node).into_iter().flat_map(|steps| [steps, vec![id]].concat()) {
-                single[step.index()] = true;
-            }
-        }
+        let steps = self.iter().filter_map(|(id, _)| self.dropped_attention(id)).flatten();
+        steps.for_each(|step| single[step.index()] = true);
         single
     }
 
-    /// The steps before its last one, where a node is that.
-    fn dropped_attention(&self, node: &Node) -> Option<Vec<NodeId>> {
+    /// Its steps, where a node is the last of them.
+    fn dropped_attention(&self, last: NodeId) -> Option<Vec<NodeId>> {
         let made_by = |id: NodeId, is: fn(&Op) -> bool| Some(self.node(id)).filter(|node| is(&node.op));
         let first = |node: &Node| node.inputs.first().copied();
-        let dropout = first(node).filter(|_| node.op == Op::MatMul)?;
+        let dropout = first(made_by(last, |op| *op == Op::MatMul)?)?;
         let softmax = first(made_by(dropout, |op| matches!(op, Op::Dropout { rate } if *rate > 0.0))?)?;
-        let mut steps = vec![dropout, softmax];
+        let mut steps = vec![last, dropout, softmax];
         let mut scores = first(made_by(softmax, |op| matches!(op, Op::Softmax { .. }))?)?;
         if let Some(sum) = made_by(scores, |op| *op == Op::Binary(Binary::Add)) {
             steps.push(scores);

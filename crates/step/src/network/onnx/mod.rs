@@ -399,7 +399,7 @@ fn read_partly(translation: &Translation) -> Option<String> {
     })
 }
 
-/// What attention reads that a convolution gave has its features apart.
+/// What was taken for granted of attention that reads, say, what a convolution gave.
 fn lying_apart(attentions: &BTreeSet<String>) -> Option<String> {
     let first = attentions.first()?;
     Some(format!(

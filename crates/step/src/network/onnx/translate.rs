@@ -457,7 +457,7 @@ impl<'a> Translation<'a> {
         let name = stem(&weight.tensor).unwrap_or(&weight.tensor);
         let node = self.add(name, op, &[])?;
         self.count(node, call, &[&Value::Weight(weight.clone())]);
-        if part.is_some() {
+        if part.is_some() && !weight.is_made_up() {
             self.partly.insert(weight.tensor.clone(), weight.elements);
         }
         self.owners.entry(read).or_insert(node);
