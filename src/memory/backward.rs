@@ -43,6 +43,7 @@ impl Taking<'_> {
     fn end_sums(&mut self) {
         let sums = std::mem::take(&mut self.given).into_values();
         sums.for_each(|Given { sum, .. }| self.settle(sum));
+        std::mem::take(&mut self.parts).into_iter().for_each(|gradient| self.settle(gradient));
     }
 
     /// The gradient of a weight is whole: the first one stays, later ones are added to it (torch/csrc/autograd/functions/accumulate_grad.h).
@@ -116,6 +117,9 @@ impl Taking<'_> {
                         gradient => unasked.extend(gradient.map(|(_, gradient)| gradient)),
                     }
                 }
+                Move::PassWeightGradient(index) => {
+                    of_weights.extend(incoming.map(|gradient| (index, self.recorder.hold(gradient))));
+                }
                 Move::Take(amount) => borrowed.push(self.recorder.allocate(amount, Role::Workspace, id)),
                 Move::Drop(before) => give_back(before, &mut borrowed, &mut self.recorder),
                 Move::Output | Move::Reuse | Move::Resident | Move::Keep(_) => {
@@ -175,8 +179,10 @@ impl Taking<'_> {
         };
         if times < self.plan.users[owner.index()][index] {
             self.given.insert(place, Given { times, sum });
-        } else {
+        } else if self.recorder.is_sole(sum) {
             self.settle(sum);
+        } else {
+            self.parts.push(sum);
         }
     }
 

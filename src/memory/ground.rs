@@ -127,7 +127,7 @@ fn users(network: &Network, rules: &[Rule]) -> Vec<Vec<usize>> {
     for ((id, node), rule) in network.iter().zip(rules) {
         let weights = &mut users[node.shares.unwrap_or(id).index()];
         for step in &rule.backward {
-            if let Move::WeightGradient(index) = step
+            if let Move::WeightGradient(index) | Move::PassWeightGradient(index) = step
                 && let Some(count) = weights.get_mut(*index)
             {
                 *count += 1;

@@ -40,6 +40,8 @@ pub(super) enum Move {
     PassGradient(usize),
     /// The gradient of a trainable tensor.
     WeightGradient(usize),
+    /// The gradient of a trainable tensor is a part of the incoming one, all of which stays with it.
+    PassWeightGradient(usize),
     /// One of several steps of a backward is done: the incoming gradient goes with the first, and what was kept last with each.
     StepDone,
 }

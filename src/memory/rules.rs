@@ -9,11 +9,13 @@ use super::convolution;
 use super::operation::Operation;
 use super::product;
 use super::recurrent;
-use super::rule::Move::{Drop, InputGradient, Keep, Output, PassGradient, Resident, Reuse, Take, WeightGradient};
+use super::rule::Move::{
+    Drop, InputGradient, Keep, Output, PassGradient, PassWeightGradient, Resident, Reuse, Take, WeightGradient,
+};
 use super::rule::{Move, Rule, Saved};
 use crate::network::{
-    Activation, Beside, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Op, Reduction, Shape,
-    Storage, TopK,
+    Activation, Beside, Binary, Coupling, Element, Embedding, Facts, Gradient, Nature, Needs, Node, Op, Reduction,
+    Shape, Storage, TopK,
 };
 use crate::platform::{Mask, Rectifier};
 use crate::workload::{Lists, Number};
@@ -34,6 +36,9 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::MatMul => product::matmul(rule, operation),
         Nature::Movement => moved(rule, operation, &facts),
         Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
+        Nature::Parameter if operation.learns(0) && is_joined(operation) => {
+            rule.forward([Resident]).backward([PassWeightGradient(0)])
+        }
         Nature::Input | Nature::Parameter => plain(rule, operation, &facts),
         Nature::Attention => attention::rule(rule, operation, &facts),
         Nature::Normalisation | Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
@@ -66,6 +71,19 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         return rule.forward([Reuse]).backward([PassGradient(0)]);
     }
     plain(rule, operation, facts)
+}
+
+/// Whether the gradient of a parameter is a view of what it was joined into: of a single sample it needs no sum (`sum_to`), and one whose rows lie
+/// as the parameter's do is kept as it is (`accumulateGrad`, `obeys_layout_contract`).
+fn is_joined(operation: Operation) -> bool {
+    let reads = |node: &Node| node.inputs.contains(&operation.id);
+    let mut readers = operation.network.iter().filter(|(_, node)| reads(node));
+    match (readers.next(), readers.next()) {
+        (Some((id, Node { op: Op::Concat { axis }, .. })), None) => {
+            operation.layouts[id.index()].sizes()[..=*axis].iter().all(|size| *size == 1)
+        }
+        _ => false,
+    }
 }
 
 /// A lookup saves its numbers. What is the same for every sample is made once and stretched, and its gradient summed over the batch first.

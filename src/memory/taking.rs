@@ -18,6 +18,8 @@ pub(super) struct Taking<'a> {
     pub gradients: Vec<TensorId>,
     /// What backward has so far of the gradients of weights that are not, each by its node and its place there.
     pub given: BTreeMap<(NodeId, usize), Given>,
+    /// Gradients of weights that are parts of what goes on backward.
+    pub parts: Vec<TensorId>,
     /// What lies there before.
     set_up: &'a SetUp,
     /// Casts of weights that autocast keeps until it ends, each by its node and its place there.
@@ -73,6 +75,7 @@ impl<'a> Taking<'a> {
             recorder: Recorder::behind(set_up.recording.tensors.len(), moves.sum()),
             gradients: Vec::new(),
             given: BTreeMap::new(),
+            parts: Vec::new(),
             set_up,
             cast: BTreeMap::new(),
         }
@@ -225,7 +228,11 @@ impl<'a> Taking<'a> {
                 Move::Keep(amount) => kept.push(recorder.allocate(amount, Role::Activations, id)),
                 Move::Take(amount) => borrowed.push(recorder.allocate(amount, Role::Workspace, id)),
                 Move::Drop(before) => give_back(before, &mut borrowed, recorder),
-                Move::InputGradient(_) | Move::PassGradient(_) | Move::WeightGradient(_) | Move::StepDone => {
+                Move::InputGradient(_)
+                | Move::PassGradient(_)
+                | Move::WeightGradient(_)
+                | Move::PassWeightGradient(_)
+                | Move::StepDone => {
                     unreachable!("no rule makes gradients in its forward")
                 }
             }

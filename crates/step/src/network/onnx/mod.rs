@@ -18,6 +18,7 @@ mod batch;
 mod call;
 mod curves;
 mod dims;
+mod evaluated;
 mod exporter;
 mod file;
 mod fold;
@@ -203,6 +204,7 @@ fn loaded(file: &File, path: &Path) -> Result<(Loaded, BTreeMap<String, Filters>
     warnings.extend(guessed_shapes(&guessed));
     warnings.extend(told);
     warnings.extend(folded::warning(&network).or_else(|| folded::restored(unfolded)).or_else(fused));
+    warnings.extend(evaluated::warning(graph, &network, noted));
     warnings.extend(batch_products(&network));
     let warnings = warnings.iter().map(|warning| batch::said(warning)).collect();
     Ok((Loaded { network, warnings }, filters))

@@ -1,6 +1,7 @@
 //! Small files written message by message: one form or one fault each.
 
 mod contiguous;
+mod evaluated;
 mod inputs;
 mod normalisation;
 mod operators;

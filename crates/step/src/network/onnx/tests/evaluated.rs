@@ -1,0 +1,20 @@
+//! Files that may lack what training draws.
+
+use super::*;
+
+/// A token network's end, whose projection is called `weight`; PyTorch's older exporter writes a module in evaluation mode without `drawn`.
+fn normalised(weight: &str, drawn: bool) -> Vec<String> {
+    let draft = Draft::new().weight("norm.weight", [8]).weight("norm.bias", [8]).weight(weight, [8, 8]);
+    let draft = draft.node("LayerNormalization", &["x", "norm.weight", "norm.bias"], "normed", vec![]);
+    let draft = draft.node("MatMul", &["normed", weight], "projected", vec![]);
+    let last = if drawn { "Dropout" } else { "Relu" };
+    draft.node(last, &["projected"], "y", vec![]).output("y").load().warnings
+}
+
+#[test]
+fn dropout_that_may_be_missing_is_told_of() {
+    let told = |warnings: Vec<String>| warnings.iter().any(|warning| warning.starts_with("draws nothing in training"));
+    assert!(told(normalised("onnx::MatMul_41", false)));
+    assert!(!told(normalised("onnx::MatMul_41", true)));
+    assert!(!told(normalised("head.weight", false)), "as the exporter writes it in training mode");
+}
