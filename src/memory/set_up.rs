@@ -22,7 +22,7 @@ impl SetUp {
     pub fn new(plan: &Plan) -> Self {
         let network = plan.network;
         let tensors = plan.rules.iter().map(|rule| rule.weights.len() + rule.buffers.len());
-        let mut recorder = Recorder::behind(0, tensors.sum::<usize>() + 2);
+        let mut recorder = Recorder::behind(0, tensors.sum::<usize>() + 3);
         let mut resident = vec![None; plan.rules.len()];
         for ((id, node), rule) in network.iter().zip(plan.rules) {
             for &amount in rule.weights.iter().chain(&rule.buffers) {
@@ -31,6 +31,10 @@ impl SetUp {
                     resident[id.index()] = Some(tensor);
                 }
             }
+        }
+        if let Some((first, _, _)) = network.inputs().next().filter(|_| network.unread() > 0) {
+            let unread = Amount::once(plan.step.weight().saturating_mul(network.unread()));
+            recorder.allocate(unread, Role::Weights, first);
         }
         for (id, _) in network.iter().filter(|(_, node)| matches!(node.op, Op::Input(_))) {
             resident[id.index()] = Some(recorder.allocate(plan.result(id), Role::Activations, id));

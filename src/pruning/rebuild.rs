@@ -23,7 +23,7 @@ pub(super) fn rebuild(network: &Network, groups: &Groups, gone: &[bool]) -> Resu
         ids.push(new);
     }
     let outputs: Vec<NodeId> = network.outputs().iter().map(|output| ids[output.index()]).collect();
-    Ok(builder.finish_with(&outputs).folded(network.is_folded()))
+    Ok(builder.finish_with(&outputs).folded(network.is_folded()).holding(network.unread()))
 }
 
 struct Left<'a> {

@@ -13,8 +13,8 @@ pub(super) struct Weights {
     learned: [bool; 2],
 }
 
-/// The weights of every node that has some, by position; shared ones lie at their owner only.
-pub(super) struct WeightStore(Vec<Option<Weights>>);
+/// The weights of every node that has some, by position; shared ones lie at their owner only. Behind them what no operation reads.
+pub(super) struct WeightStore(Vec<Option<Weights>>, #[expect(dead_code, reason = "lies there, as in PyTorch")] Tensor);
 
 impl WeightStore {
     /// Weights for every node on a device. Those that learn ask for gradients in inference too, as those of PyTorch's modules: autocast
@@ -25,7 +25,7 @@ impl WeightStore {
             Some(_) => Ok(None),
             None => maker.weights_of(network, node),
         });
-        let store = WeightStore(weights.collect::<Result<_, _>>()?);
+        let store = WeightStore(weights.collect::<Result<_, _>>()?, maker.zeros(network.unread())?);
         store.parameters().try_for_each(|parameter| parameter.f_set_requires_grad(true).map(drop))?;
         Ok(store)
     }
@@ -80,6 +80,11 @@ impl Maker {
             (Spans::Result { .. }, None) => (self.uniform(&size, weight.dims.elements())?, None),
         };
         Ok(Some(Weights { weight, bias, running, learned: network.learned(node) }))
+    }
+
+    /// So many numbers.
+    fn zeros(self, numbers: u64) -> Result<Tensor, TchError> {
+        Tensor::f_zeros([numbers as i64], self.0)
     }
 
     /// PyTorch's default for convolutions and linear layers: uniform within one over the square root of the inputs.

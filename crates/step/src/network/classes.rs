@@ -130,7 +130,7 @@ impl Network {
             ids.push(again(&mut builder, node, op, &inputs, &ids)?);
         }
         let outputs: Vec<NodeId> = self.outputs().iter().map(|output| ids[output.index()]).collect();
-        Ok(builder.finish_with(&outputs).folded(self.is_folded()))
+        Ok(builder.finish_with(&outputs).folded(self.is_folded()).holding(self.unread()))
     }
 }
 

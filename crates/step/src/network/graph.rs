@@ -87,6 +87,7 @@ pub struct Network {
     /// None of them twice, and at least one.
     outputs: Vec<NodeId>,
     folded: bool,
+    unread: u64,
 }
 
 impl Network {
@@ -112,6 +113,19 @@ impl Network {
     #[must_use]
     pub fn folded(mut self, folded: bool) -> Self {
         self.folded = folded;
+        self
+    }
+
+    /// Numbers that its modules hold, nobody trains and no operation reads: all but the first rows of a table of places, or a table that is
+    /// added as it is. They lie there beside what operations hold.
+    pub fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// The same network, whose modules hold so many numbers more than operations read.
+    #[must_use]
+    pub fn holding(mut self, unread: u64) -> Self {
+        self.unread = unread;
         self
     }
 
@@ -429,7 +443,7 @@ impl NetworkBuilder {
         }
         let weights: Vec<_> = nodes.iter().map(|node| weights(node, &nodes)).collect();
         nodes.iter_mut().zip(weights).for_each(|(node, weights)| node.weights = weights);
-        Network { name: self.name, nodes, outputs: results, folded: false }
+        Network { name: self.name, nodes, outputs: results, folded: false, unread: 0 }
     }
 
     /// For every node, whether one of `outputs` depends on it; inputs count in any case.

@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::call::{Call, Misfit};
 use super::translate::{Translation, own_name};
-use super::value::{Feature, Value, Weight};
+use super::value::{Feature, Table, Value, Weight};
 use crate::network::{Op, Shape};
 
 /// What the operands are brought to: the tensor rank and the batch of the one that holds it.
@@ -60,8 +60,8 @@ fn bring(to: &mut Translation, call: &Call, input: &Value, frame: Frame) -> Resu
             let weight = &Weight { dims: sample.dims().to_vec(), elements, ..weight.clone() };
             Ok(Feature { id: to.leaf(call, weight, sample)?, batch: frame.batch, guessed: false })
         }
-        Value::Opaque(dims) => table(to, call, dims, frame),
-        Value::Constant(constant) => table(to, call, &constant.dims, frame),
+        Value::Opaque(numbers) => table(to, call, numbers, frame),
+        Value::Constant(constant) => table(to, call, &Table::made(constant.dims.clone()), frame),
         _ => Err(Misfit::Unsupported),
     }
 }
@@ -79,10 +79,9 @@ fn raised(to: &mut Translation, call: &Call, feature: Feature, frame: Frame) -> 
 }
 
 /// Numbers that nobody trains, as a node of their own.
-fn table(to: &mut Translation, call: &Call, dims: &[usize], frame: Frame) -> Result<Feature, Misfit> {
-    let sample = sample(dims, frame, to.batch)?;
-    let id = to.add(&format!("{}_table", own_name(call)), Op::Parameter(sample), &[])?;
-    to.count(id, call, &[]);
+fn table(to: &mut Translation, call: &Call, numbers: &Table, frame: Frame) -> Result<Feature, Misfit> {
+    let sample = sample(&numbers.dims, frame, to.batch)?;
+    let id = to.table(&format!("{}_table", own_name(call)), sample, numbers.of.as_ref())?;
     Ok(Feature { id, batch: frame.batch, guessed: false })
 }
 

@@ -29,6 +29,7 @@ mod magnitudes;
 mod node;
 mod operators;
 mod order;
+mod partly;
 mod rearrange;
 mod refused;
 mod resized;
@@ -55,7 +56,7 @@ use folded::Notes;
 use hashbrown::{HashMap, HashSet};
 use perf4sight_conventions::error::{self, Error};
 use perf4sight_conventions::input_file;
-use perf4sight_conventions::units::{counted, grouped};
+use perf4sight_conventions::units::counted;
 use schema::tensor_proto::DataType;
 use schema::{GraphProto, ModelProto, TensorProto};
 use source::Problem;
@@ -286,6 +287,8 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         parts: BTreeMap::new(),
         apart: BTreeSet::new(),
         partly: BTreeMap::new(),
+        held: BTreeMap::new(),
+        tables: HashMap::new(),
         claimed: HashMap::new(),
         contradicted: Vec::new(),
         guessed: Vec::new(),
@@ -299,14 +302,15 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
         translation.read(node).map_err(|why| (format!("{} {why}", source::described(node)), None))?;
     }
     let results = results(&translation, &outputs)?;
-    let noticed = read_partly(&translation).into_iter().chain(lying_apart(&translation.apart));
+    let noticed = partly::completed(&mut translation).into_iter().chain(lying_apart(&translation.apart));
     let noticed = noticed.collect::<Vec<_>>();
+    let unread = partly::unread(&translation);
     let Translation { builder, filters, guessed, unfolded, twice, parts, contradicted, .. } = translation;
     let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(read_in_parts(&parts));
     let told =
         told.chain(noticed).chain(contradictions(&contradicted)).chain(kept_by_name(&exporter, &file.initializers));
     let told = told.chain(twins(graph, &file.initializers).filter(|_| !exporter.notes()));
-    let (told, network) = (told.collect(), builder.finish_with(&results));
+    let (told, network) = (told.collect(), builder.finish_with(&results).holding(unread));
     refused::batches(&network)?;
     Ok(Translated { network, filters, guessed, unfolded, told, noted: exporter.notes() })
 }
@@ -384,21 +388,6 @@ fn read_twice(tensors: &BTreeSet<String>) -> Option<String> {
          layer goes on with its own",
         tensors.len()
     ))
-}
-
-/// Of a table that is longer than what is read of it, such as positions of the longest text, all is trained.
-fn read_partly(translation: &Translation) -> Option<String> {
-    let read = |tensor: &str| translation.claimed.get(tensor).copied().unwrap_or(0);
-    let unread = translation.partly.iter().filter(|(tensor, elements)| read(tensor) < **elements);
-    let told: Vec<String> = unread
-        .map(|(tensor, elements)| format!("{} of {} numbers of {tensor}", grouped(read(tensor)), grouped(*elements)))
-        .collect();
-    (!told.is_empty()).then(|| {
-        format!(
-            "only {} are read: the others are parameters too, whose memory and updates count nowhere here",
-            told.join(", ")
-        )
-    })
 }
 
 /// What was taken for granted of attention that reads, say, what a convolution gave.

@@ -9,7 +9,7 @@ use super::schema::{
     tensor_shape_proto::dimension, type_proto,
 };
 use super::tensor::{self, Constant};
-use super::value::{Value, View, Weight, elements};
+use super::value::{Table, Value, View, Weight, elements};
 use crate::network::{Element, Input, MAX_ELEMENTS, Shape};
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeSet;
@@ -348,7 +348,7 @@ fn ahead(tensor: &TensorProto, origin: Origin) -> Result<Value, Problem> {
     let dims = tensor::dims(tensor).ok_or_else(|| impossible(tensor))?;
     let own = elements(&dims);
     let trained = match origin {
-        Origin::Fixed => return Ok(Value::Opaque(dims)),
+        Origin::Fixed => return Ok(Value::Opaque(Table::made(dims))),
         Origin::Trained(elements) | Origin::Usual(elements) => elements,
         Origin::Lost => own,
     };
@@ -372,7 +372,7 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
             Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
         }
         Some(constant) => Value::constant(constant),
-        None => Value::Opaque(dims),
+        None => Value::Opaque(Table::stored(tensor.name(), dims)),
     })
 }
 
@@ -383,8 +383,8 @@ fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Pro
     let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
     let dims = dims.ok_or_else(problem)?;
     match element_type(input) {
-        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(dims)),
-        _ if exporter.keeps(input.name()) => Ok(Value::Opaque(dims)),
+        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), dims))),
+        _ if exporter.keeps(input.name()) => Ok(Value::Opaque(Table::stored(input.name(), dims))),
         _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
     }
 }

@@ -9,11 +9,12 @@ use super::operators;
 use super::operators::normalisation::Normalised;
 use super::operators::sizing::Padding;
 use super::order;
+use super::partly::{self, HeldPartly, Partly};
 use super::refused;
 use super::schema::NodeProto;
 use super::source;
 use super::tensor::Constant;
-use super::value::{Feature, Value, View, Weight, elements};
+use super::value::{Feature, Held, Table, Value, View, Weight, elements};
 use crate::network::{Binary, NetworkBuilder, NodeId, Op, Shape};
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,8 +68,12 @@ pub(super) struct Translation<'a> {
     pub parts: BTreeMap<String, BTreeSet<String>>,
     /// The attentions that read features which lie apart, where the file does not tell of copies.
     pub apart: BTreeSet<String>,
-    /// The parameters that are no layer's and of which something reads a part, with all their elements.
-    pub partly: BTreeMap<Rc<str>, u64>,
+    /// The parameters that are no layer's and of which something reads a part.
+    pub partly: BTreeMap<Rc<str>, Partly>,
+    /// What is read of tensors that modules hold and nobody trains, by their names in the file.
+    pub held: BTreeMap<Rc<str>, HeldPartly>,
+    /// The nodes that see all of one, by its name and the shape they see it as.
+    pub tables: HashMap<(Rc<str>, Shape), NodeId>,
     /// How many elements of each weight have been counted.
     pub claimed: HashMap<Rc<str>, u64>,
     /// Where the file declares other shapes than its operators give.
@@ -146,7 +151,7 @@ impl<'a> Translation<'a> {
                 Told::Parameter(parameter) => {
                     Value::Weight(Weight { tensor: parameter.into(), certain: true, ..weight })
                 }
-                Told::Constant => Value::Opaque(weight.dims),
+                Told::Constant => Value::Opaque(Table::made(weight.dims)),
                 Told::Nothing => match self.exporter.called(node, name) {
                     Some(name) => Value::Weight(Weight { tensor: name.into(), ..weight }),
                     None => Value::Weight(weight),
@@ -444,8 +449,32 @@ impl<'a> Translation<'a> {
         false
     }
 
+    /// Numbers that nobody trains, as a node of their own that sees them beside one sample as `shape`; what they are `of` may hold more.
+    pub fn table(&mut self, name: &str, shape: Shape, of: Option<&Held>) -> Result<NodeId, Misfit> {
+        let whole = of.filter(|of| of.is_seen && of.elements == shape.elements());
+        let place = whole.map(|of| (of.stored.clone(), shape.clone()));
+        if let Some(&earlier) = place.as_ref().and_then(|place| self.tables.get(place)) {
+            return Ok(earlier);
+        }
+        let seen = shape.elements();
+        let node = self.add(name, Op::Parameter(shape), &[])?;
+        self.builder.set_trained(node, 0);
+        self.tables.extend(place.map(|place| (place, node)));
+        self.hold(of, seen);
+        Ok(node)
+    }
+
+    /// Notes that something reads what a module holds, and how much of it an operation holds by that.
+    pub fn hold(&mut self, of: Option<&Held>, seen: u64) {
+        let Some(Held { stored, elements, is_seen }) = of else { return };
+        let held = self.held.entry(stored.clone()).or_insert(HeldPartly { elements: *elements, seen: 0 });
+        held.seen += if *is_seen { seen } else { 0 };
+    }
+
     /// A weight as a node of its own, seen beside one sample as `shape`.
     pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
+        let whole = self.values.get(&*weight.stored).and_then(Value::fixed_dims);
+        let rows = whole.and_then(|whole| partly::rows(whole, &weight.dims, &shape));
         let op = Op::Parameter(shape);
         let same = self.is_same(call, weight);
         let part = part_read(call, weight);
@@ -458,7 +487,7 @@ impl<'a> Translation<'a> {
         let node = self.add(name, op, &[])?;
         self.count(node, call, &[&Value::Weight(weight.clone())]);
         if part.is_some() && !weight.is_made_up() {
-            self.partly.insert(weight.tensor.clone(), weight.elements);
+            self.partly.entry(weight.tensor.clone()).or_insert_with(|| Partly::of(weight)).read(node, rows);
         }
         self.owners.entry(read).or_insert(node);
         Ok(node)

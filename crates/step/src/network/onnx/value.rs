@@ -15,13 +15,31 @@ pub(super) enum Value {
     /// Fixed and known: shapes, axes, scalars.
     Constant(Rc<Constant>),
     /// Fixed, but only its shape is known: large tables, masks, quantised weights.
-    Opaque(Vec<usize>),
+    Opaque(Table),
     /// Values in a row that are no tensor, as SplitToSequence gives them.
     Sequence(Rc<[Value]>),
     /// Random numbers.
     Random(Random),
     /// An input left out, or an output nobody should read.
     Absent,
+}
+
+/// A fixed tensor of which the shape is known.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    pub dims: Vec<usize>,
+    /// What it is made of, where that is one tensor which a module holds.
+    pub of: Option<Held>,
+}
+
+/// A tensor that a module holds, and nobody trains.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    /// The name it lies under in the file.
+    pub stored: Rc<str>,
+    pub elements: u64,
+    /// Whether its own elements are seen, or what is computed from them.
+    pub is_seen: bool,
 }
 
 /// What is known of random numbers.
@@ -82,6 +100,19 @@ pub(super) fn elements(dims: &[usize]) -> u64 {
     dims.iter().fold(1, |product, &dim| product.saturating_mul(dim as u64))
 }
 
+impl Table {
+    /// One that no module holds.
+    pub fn made(dims: Vec<usize>) -> Self {
+        Table { dims, of: None }
+    }
+
+    /// One of the file's tensors.
+    pub fn stored(name: &str, dims: Vec<usize>) -> Self {
+        let held = Held { stored: name.into(), elements: elements(&dims), is_seen: true };
+        Table { dims, of: Some(held).filter(|_| !is_made_up(name)) }
+    }
+}
+
 impl Value {
     pub fn constant(constant: Constant) -> Value {
         Value::Constant(Rc::new(constant))
@@ -92,7 +123,7 @@ impl Value {
         match self {
             Value::Weight(weight) => Some(&weight.dims),
             Value::Constant(constant) => Some(&constant.dims),
-            Value::Opaque(dims) => Some(dims),
+            Value::Opaque(table) => Some(&table.dims),
             _ => None,
         }
     }
@@ -120,8 +151,13 @@ impl Weight {
 
     /// Whether an exporter made it up: a folded constant, a mask. Such a tensor is trained only where a layer reads it.
     pub fn is_made_up(&self) -> bool {
-        let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
-        self.tensor.starts_with("onnx::") || self.tensor.strip_prefix("val_").is_some_and(numbered)
+        is_made_up(&self.tensor)
+    }
+
+    /// What is held where nobody trains it.
+    pub fn held(&self) -> Option<Held> {
+        let held = Held { stored: self.stored.clone(), elements: self.elements, is_seen: !self.computed };
+        Some(held).filter(|_| !self.is_made_up() && self.others.is_empty())
     }
 
     /// The same elements, or some of them, in another shape or order.
@@ -162,4 +198,10 @@ impl Weight {
             ..(*first).clone()
         }))
     }
+}
+
+/// Whether an exporter made up a tensor of this name.
+fn is_made_up(name: &str) -> bool {
+    let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    name.starts_with("onnx::") || name.strip_prefix("val_").is_some_and(numbered)
 }

@@ -7,6 +7,7 @@ mod original;
 mod places;
 mod sizing;
 
+use super::partly::UNREAD;
 use super::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
     ValueInfoProto,
@@ -39,6 +40,9 @@ pub fn write(network: &Network, path: impl AsRef<Path>) -> Result<()> {
 pub fn to_bytes(network: &Network) -> Vec<u8> {
     let mut writer = Writer { network, graph: GraphProto::default(), domains: BTreeMap::new(), opset: OPSET };
     network.nodes().iter().for_each(|node| writer.node(node));
+    if network.unread() > 0 {
+        writer.graph.input.push(value_info(UNREAD, vec![fixed(network.unread() as usize)]));
+    }
     let results = network.outputs().iter().map(|output| network.node(*output));
     writer.graph.output =
         results.map(|result| typed(&result.name, batched(&result.shape), data_type(result.element))).collect();

@@ -283,6 +283,9 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
         return single(Feature { batch, ..node });
     }
+    if let Value::Opaque(table) = other {
+        to.hold(table.of.as_ref(), 0);
+    }
     single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
 }
 

@@ -6,9 +6,9 @@ use crate::network::onnx::call::{Call, Misfit, Outcome, axis};
 use crate::network::onnx::schema::tensor_proto::DataType;
 use crate::network::onnx::tensor::{Constant, is_float};
 use crate::network::onnx::translate::{Translation, own_name, single, stem};
-use crate::network::onnx::value::{Feature, Random, Value, Weight, elements};
+use crate::network::onnx::value::{Feature, Held, Random, Table, Value, Weight, elements};
 use crate::network::onnx::{infer, rearrange};
-use crate::network::{MAX_ELEMENTS, Op, Shape};
+use crate::network::{MAX_ELEMENTS, Shape};
 use std::rc::Rc;
 
 pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
@@ -27,7 +27,8 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
     }
     match call.inputs.as_slice() {
         [Value::Weight(weight), ..] if ends_gradient(call) && operator == "Cast" => {
-            Ok(vec![Value::Opaque(weight.dims.clone())])
+            let of = weight.held().map(|held| Held { is_seen: false, ..held });
+            Ok(vec![Value::Opaque(Table { dims: weight.dims.clone(), of })])
         }
         [same, ..] if matches!(operator, "Identity" | "Cast" | "CastLike" | "Dropout") => Ok(vec![same.clone()]),
         [fixed] if operator == "Shape" => match fixed.fixed_dims() {
@@ -35,8 +36,12 @@ pub(super) fn translate(to: &mut Translation, call: &Call) -> Outcome {
             None => Err(Misfit::Unsupported),
         },
         [Value::Weight(weight), ..] if operator == "SplitToSequence" => in_parts(call, weight),
-        [Value::Weight(Weight { dims, .. }) | Value::Opaque(dims), _] if operator == "Expand" => expand(to, call, dims),
-        [Value::Weight(Weight { dims, .. }) | Value::Opaque(dims), _] if operator == "Tile" => tile(to, call, dims),
+        [Value::Weight(Weight { dims, .. }) | Value::Opaque(Table { dims, .. }), _] if operator == "Expand" => {
+            expand(to, call, dims)
+        }
+        [Value::Weight(Weight { dims, .. }) | Value::Opaque(Table { dims, .. }), _] if operator == "Tile" => {
+            tile(to, call, dims)
+        }
         _ => derived(to, call),
     }
 }
@@ -51,12 +56,12 @@ fn read_by_samples<'c>(to: &mut Translation, call: &Call<'c>) -> Result<Option<C
     }
     let mut inputs = call.inputs.clone();
     for input in &mut inputs {
-        let Value::Opaque(dims) = input else { continue };
+        let Value::Opaque(Table { dims, of }) = input else { continue };
         let Some(axis) = dims.iter().position(|&dim| dim as u64 == to.batch) else { continue };
         dims.remove(axis);
         let shape = Shape::new(dims.as_slice());
         let name = format!("{}_table", own_name(call));
-        *input = Value::Feature(table_of_samples(to, call, &name, (shape, Batch::alone_at(axis)))?);
+        *input = Value::Feature(table_of_samples(to, &name, (shape, Batch::alone_at(axis)), of.as_ref())?);
     }
     let any = inputs.iter().any(|input| matches!(input, Value::Feature(_)));
     Ok(any.then_some(Call { node: call.node, inputs, opset: call.opset }))
@@ -88,13 +93,25 @@ fn derived(to: &mut Translation, call: &Call) -> Outcome {
     let value = |dims: Vec<usize>| match weights.as_slice() {
         [weight] if turns(call, &dims) => weight.turned(),
         [weight] if partial || keeps_elements(call.node.op_type()) => weight.seen_as(dims),
-        weights => Weight::computed(weights, dims.clone()).unwrap_or(Value::Opaque(dims)),
+        weights => Weight::computed(weights, dims.clone()).unwrap_or_else(|| {
+            Value::Opaque(Table { dims, of: held(call).map(|held| Held { is_seen: held.is_seen && partial, ..held }) })
+        }),
     };
     let value = |dims: Vec<usize>| match value(dims) {
         Value::Weight(weight) => Value::Weight(with_bias(to, call, weight)),
         other => other,
     };
     Ok(shapes.into_iter().map(value).collect())
+}
+
+/// The one tensor that a call computes from which a module holds and nobody trains.
+fn held(call: &Call) -> Option<Held> {
+    let mut held = call.inputs.iter().filter_map(|input| match input {
+        Value::Weight(weight) => weight.held(),
+        Value::Opaque(table) => table.of.clone(),
+        _ => None,
+    });
+    held.next().filter(|_| held.next().is_none())
 }
 
 /// What a layer computes from weights and tables, with the bias of zeros that an exporter left out.
@@ -233,14 +250,17 @@ fn place_of_batch(to: &Translation, rank: usize, is_batch: impl Fn(usize) -> boo
 fn of_samples(to: &mut Translation, call: &Call, shape: Shape, batch: Batch) -> Result<Feature, Misfit> {
     match call.input(0) {
         Value::Weight(weight) => Ok(Feature { id: to.leaf(call, weight, shape)?, batch: Some(batch), guessed: false }),
-        _ => table_of_samples(to, call, own_name(call), (shape, batch)),
+        Value::Opaque(table) => table_of_samples(to, own_name(call), (shape, batch), table.of.as_ref()),
+        _ => table_of_samples(to, own_name(call), (shape, batch), None),
     }
 }
 
 /// One that nobody trains.
-fn table_of_samples(to: &mut Translation, call: &Call, name: &str, held: (Shape, Batch)) -> Result<Feature, Misfit> {
-    let (shape, batch) = held;
-    let id = to.add(name, Op::Parameter(shape), &[])?;
-    to.count(id, call, &[]);
-    Ok(Feature { id, batch: Some(batch), guessed: false })
+fn table_of_samples(
+    to: &mut Translation,
+    name: &str,
+    (shape, batch): (Shape, Batch),
+    of: Option<&Held>,
+) -> Result<Feature, Misfit> {
+    Ok(Feature { id: to.table(name, shape, of)?, batch: Some(batch), guessed: false })
 }

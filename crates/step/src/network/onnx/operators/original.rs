@@ -6,7 +6,7 @@ use crate::network::onnx::call::{Call, Misfit};
 use crate::network::onnx::schema::{AttributeProto, NodeProto, TensorProto, tensor_proto::DataType};
 use crate::network::onnx::tensor::Constant;
 use crate::network::onnx::translate::{Translation, own_name};
-use crate::network::onnx::value::{Feature, Value, View, elements};
+use crate::network::onnx::value::{Feature, Table, Value, View, elements};
 use crate::network::onnx::{DOMAIN, OPSET};
 use crate::network::{Element, Op, Operand, Original};
 use prost::Message;
@@ -70,8 +70,8 @@ pub(super) fn operands(to: &mut Translation, call: &Call) -> Result<Vec<Value>, 
                 let dims = operand.fixed_dims().unwrap_or_default();
                 let Some(batch) = of_samples(to, call, place, dims) else { continue };
                 let dims: Vec<u64> = dims.iter().map(|&dim| dim as u64).collect();
-                let id = to.add(&name(), Op::Parameter(batch.sample(&dims)), &[]).map_err(said)?;
-                to.count(id, call, &[]);
+                let of = if let Value::Opaque(Table { of, .. }) = &*operand { of.as_ref() } else { None };
+                let id = to.table(&name(), batch.sample(&dims), of).map_err(said)?;
                 let numbers = Feature { id, batch: Some(batch), guessed: false };
                 *operand = Value::Feature(match is_place(call, place) {
                     true => to
@@ -137,7 +137,7 @@ fn operand(to: &Translation, call: &Call, place: usize) -> Option<Operand> {
         }
         Value::Weight(weight) if weight.view == View::Stored && trained => Operand::Weight(weight.dims.clone()),
         Value::Weight(weight) if weight.view == View::Stored => Operand::Buffer(weight.dims.clone()),
-        Value::Opaque(dims) => Operand::Buffer(dims.clone()),
+        Value::Opaque(table) => Operand::Buffer(table.dims.clone()),
         Value::Constant(constant) if constant.integer => {
             Operand::Integers(constant.dims.clone(), batches(to, constant))
         }

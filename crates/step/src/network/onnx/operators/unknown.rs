@@ -6,7 +6,7 @@ use crate::network::onnx::call::{Call, Misfit, Outcome};
 use crate::network::onnx::infer::{self, Dims};
 use crate::network::onnx::source::described;
 use crate::network::onnx::translate::{Translation, own_name, single};
-use crate::network::onnx::value::{Feature, Value, Weight};
+use crate::network::onnx::value::{Feature, Table, Value, Weight};
 use crate::network::onnx::{ADAPTIVE, DOMAIN};
 use crate::network::{NodeId, Op, Shape, Unknown};
 
@@ -30,7 +30,11 @@ pub(in crate::network::onnx) fn load(to: &mut Translation, call: &Call) -> Resul
     let inputs: Vec<Feature> = call.features().collect();
     let weights = weights(call);
     if inputs.is_empty() && weights.is_empty() {
-        let table = call.node.output.iter().map(|output| Value::Opaque(declared_dims(to, output).unwrap_or_default()));
+        let table = call
+            .node
+            .output
+            .iter()
+            .map(|output| Value::Opaque(Table::made(declared_dims(to, output).unwrap_or_default())));
         return Ok(table.collect());
     }
     let Read { parameters, mut owner } = read(to, call, &weights);
