@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the exports in tests/suite/exports/attention, whose memory the tests compare: attention as PyTorch's users write it.
+"""Makes the exports in tests/suite/exports/attention, whose memory the tests compare: attention, and what else is made of tokens, as PyTorch's users
+write it.
 
     python scripts/export_attention.py tests/suite/exports/attention
 
@@ -81,6 +82,39 @@ class Biased(nn.Module):
         return x
 
 
+class Placed(nn.Module):
+    """The first rows of a table of places, which is longer: learned, or kept as waves are (PyTorch's transformer tutorial)."""
+
+    def __init__(self, learned):
+        super().__init__()
+        table = torch.zeros(1, 1024, WIDTH)
+        if learned:
+            self.places = nn.Parameter(table)
+        else:
+            self.register_buffer("pe", table)
+        self.read, self.write = nn.Linear(WIDTH, 128), nn.Linear(128, WIDTH)
+
+    def forward(self, x):
+        places = self.pe if hasattr(self, "pe") else self.places
+        return self.write(functional.gelu(self.read(x + places[:, :x.size(1)])))
+
+
+class Turned(nn.Module):
+    """Images turned to tokens and back, as in ConvNeXt."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.classify = nn.Conv2d(3, WIDTH, 2, 2), nn.Linear(WIDTH, 10)
+        self.filters = nn.ModuleList(nn.Conv2d(WIDTH, WIDTH, 7, padding=3, groups=WIDTH) for _ in range(2))
+        self.layers = nn.ModuleList(nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 256), nn.GELU(), nn.Linear(256, WIDTH)) for _ in range(2))
+
+    def forward(self, images):
+        x = self.patches(images)
+        for filters, layer in zip(self.filters, self.layers):
+            x = x + layer(filters(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.classify(x.mean((2, 3)))
+
+
 def encoder(dropout, batch_first=True):
     return nn.TransformerEncoderLayer(WIDTH, HEADS, 128, dropout, batch_first=batch_first)
 
@@ -95,10 +129,13 @@ NETWORKS = {
     "encoder_dropped": lambda: Network(lambda: encoder(0.1)),
     "encoder_tokens_first": lambda: Network(lambda: encoder(0.1, batch_first=False), batch_first=False),
     "fused": lambda: Network(lambda: Whole(0.0, False)),
+    "placed": lambda: Network(lambda: Placed(False)),
+    "placed_learned": lambda: Network(lambda: Placed(True)),
+    "turned": Turned,
     "weights": lambda: Network(lambda: Whole(0.0, True)),
 }
 
-BOTH_WAYS = ("biased", "decoder_dropped", "dropped")
+BOTH_WAYS = ("biased", "decoder_dropped", "dropped", "placed", "placed_learned")
 
 
 def images(batch):
@@ -124,8 +161,8 @@ def peak(network):
     for event in sorted(changes, key=lambda event: event.start_ns()):
         now += event.nbytes()
         most = max(most, now)
-    # Parameters, and their momentum; none of these networks has buffers.
-    held = sum(2 * parameter.nbytes for parameter in network.parameters())
+    # Parameters, and their momentum; buffers.
+    held = sum(2 * parameter.nbytes for parameter in network.parameters()) + sum(buffer.nbytes for buffer in network.buffers())
     return held + data.nbytes + labels.nbytes + most
 
 

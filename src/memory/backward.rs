@@ -8,6 +8,9 @@ use crate::network::NodeId;
 use crate::platform::Gradients;
 use smallvec::SmallVec;
 
+/// Gradients that a node's backward made: of its inputs and of its weights, each with its place there.
+type Made = (SmallVec<[(usize, NodeId, TensorId); 4]>, SmallVec<[(usize, TensorId); 2]>);
+
 /// For every node, the gradient of its result that waits there.
 type Waiting = Vec<Option<TensorId>>;
 
@@ -87,8 +90,7 @@ impl Taking<'_> {
         let node = plan.network.node(id);
         let wanted = |index: usize| Some(node.inputs[index]).filter(|input| plan.tracked[input.index()]);
         let owner = node.shares.unwrap_or(id);
-        let mut of_inputs = SmallVec::<[(usize, NodeId, TensorId); 4]>::new();
-        let mut of_weights = SmallVec::<[(usize, TensorId); 2]>::new();
+        let (mut of_inputs, mut of_weights) = Made::default();
         let mut borrowed = FewTensors::new();
         // What a library makes beside what it is asked for.
         let mut unasked = FewTensors::new();
@@ -106,6 +108,10 @@ impl Taking<'_> {
                 }
                 Move::StepDone => {
                     incoming.take().into_iter().chain(kept.pop()).for_each(|tensor| self.recorder.release(tensor));
+                }
+                Move::CopyGradient => {
+                    let copy = self.gradient(plan.gradient(id), id);
+                    incoming.replace(copy).into_iter().for_each(|turned| self.recorder.release(turned));
                 }
                 Move::WeightGradient(index) => {
                     // Of what nobody trains there is none.
@@ -130,6 +136,14 @@ impl Taking<'_> {
         incoming.into_iter().for_each(|tensor| self.recorder.release(tensor));
         unasked.into_iter().for_each(|tensor| self.recorder.release(tensor));
         kept.into_iter().for_each(|tensor| self.recorder.release(tensor));
+        self.hand_on(id, (of_inputs, of_weights), waiting);
+    }
+
+    /// What one node's backward made goes where it belongs, cast back where the node read casts.
+    fn hand_on(&mut self, id: NodeId, (of_inputs, of_weights): Made, waiting: &mut Waiting) {
+        let plan = self.plan;
+        let rule = &plan.rules[id.index()];
+        let owner = plan.network.node(id).shares.unwrap_or(id);
         for (index, input, gradient) in of_inputs {
             let gradient = match rule.casts.input(index) {
                 Some(_) => self.cast_back(gradient, plan.gradient(input), (Role::ActivationGradients, input)),

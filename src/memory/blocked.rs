@@ -235,6 +235,14 @@ impl Blocked<'_> {
         self.unless_kept(Amount::once(product([self.operation.number(), inputs, outputs, self.kernel.area()])))
     }
 
+    /// Whether PyTorch itself computes it, of a single image, by columns that are not the image as it lies.
+    pub fn takes_columns(&self) -> bool {
+        let asked = &self.kernel.asked;
+        let is_image = asked.kernel == [1, 1] && asked.moves_by_one;
+        let is_single = self.operation.result().sizes()[0] == 1;
+        is_single && !is_image && !self.sums_apart() && self.kept.library_from(asked) > 1
+    }
+
     /// Nothing is copied where PyTorch computes it itself: never in fewer bits than single precision has (`use_mkldnn`).
     pub fn unless_kept(&self, amount: Amount) -> Amount {
         if self.sums_apart() {

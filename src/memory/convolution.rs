@@ -12,6 +12,7 @@ use crate::platform::{Kept, Pass, Workspace};
 pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
+        Some(blocked) if blocked.takes_columns() => own(rule, operation, conv),
         Some(blocked) if operation.layout(0).is_channels_last() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
@@ -20,6 +21,20 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     };
     // `contiguous` of the layout that the input suggests (aten/src/ATen/native/Convolution.cpp).
     if operation.layout(0).is_dense() { rule } else { rule.copying(operation.input(0)) }
+}
+
+/// PyTorch's own kernel, for single small images: through columns, a matrix of every window of the image, forward and for the gradient of the weight
+/// (aten/src/ATen/native/ConvolutionMM2d.cpp).
+fn own(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
+    let [height, width] = operation.node.shape.image();
+    let elements = [height, width, conv.window.kernel[0], conv.window.kernel[1]].map(|size| size as u64);
+    let read = operation.network.input_of(operation.node, 0).channels() as u64;
+    let columns = Amount::per_sample(product(elements.into_iter().chain([read, operation.number()])));
+    let input = operation.tracked(0).then_some(InputGradient(0));
+    let bias = conv.bias.then_some(WeightGradient(1)).filter(|_| operation.learns(1));
+    let weight = operation.learns(0).then_some([WeightGradient(0), Take(columns), Drop(0)]);
+    let rule = rule.forward([Output, Take(columns), Drop(0)]);
+    rule.backward(input).backward(bias).backward(weight.into_iter().flatten())
 }
 
 /// The rule of a convolution of volumes; what cuDNN borrows for one is not known.

@@ -1,6 +1,7 @@
 //! What steps of one network have in common, whatever changes its weights, in how many passes and what of it runs again: the rule of every
 //! operation, who reads whom, who needs gradients.
 
+use super::gradient_layouts::gradient_layouts;
 use super::layouts::layouts;
 use super::operation::Operation;
 use super::pass::Pass;
@@ -102,6 +103,7 @@ impl<'a> Ground<'a> {
     fn new(trained: Arc<Trained<'a>>, step: Step, platform: &'a Platform, batch: u64) -> Self {
         let Trained { network, gradients: tracked, in_place, .. } = &*trained;
         let layouts = layouts(network, step, tracked, batch);
+        let gradients = gradient_layouts(network, &layouts);
         let numbers = network.numbers(step.precision, platform.lists());
         let operations = network.iter().zip(in_place).map(|((id, node), &in_place)| Operation {
             network,
@@ -112,6 +114,7 @@ impl<'a> Ground<'a> {
             in_place,
             tracked,
             layouts: &layouts,
+            gradients: &gradients,
             numbers: &numbers,
         });
         let rules: Vec<Rule> = operations.map(rule).collect();

@@ -13,6 +13,7 @@ mod columns;
 mod convolution;
 mod course;
 mod event;
+mod gradient_layouts;
 mod ground;
 mod layout;
 mod layouts;

@@ -21,6 +21,8 @@ pub(super) struct Operation<'a> {
     pub tracked: &'a [bool],
     /// For every node, how its result lies.
     pub layouts: &'a [Layout],
+    /// For every node, how the gradient of its result arrives, where that is known.
+    pub gradients: &'a [Option<Layout>],
     /// For every node, what it computes with.
     pub numbers: &'a [Numbers],
 }
@@ -60,6 +62,11 @@ impl Operation<'_> {
     /// How the result lies.
     pub fn result(&self) -> &Layout {
         &self.layouts[self.id.index()]
+    }
+
+    /// How the gradient of the result arrives, where that is known.
+    pub fn gradient(&self) -> Option<&Layout> {
+        self.gradients[self.id.index()].as_ref()
     }
 
     /// How one of the inputs lies.

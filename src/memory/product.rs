@@ -5,7 +5,7 @@
 
 use super::amount::Amount;
 use super::operation::Operation;
-use super::rule::Move::{Drop, InputGradient, Keep, Output, Take};
+use super::rule::Move::{CopyGradient, Drop, InputGradient, Keep, Output, Take};
 use super::rule::{Move, Rule, Saved};
 use crate::network::Facts;
 
@@ -14,8 +14,11 @@ pub(super) fn linear(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
     let copied = operation.layout(0).folds_behind().is_none().then(|| operation.input(0));
     // What is read is needed for the gradient of the weight alone.
     let weight = operation.tracked(0).then_some(Saved::Cast(0));
+    let as_rows = operation.result().folds_before(1);
+    let turned = operation.gradient().is_some_and(|gradient| as_rows && !gradient.folds_before(1));
     reading(rule, operation, vec![(copied, operation.learns(0))])
         .saves(weight)
+        .backward(turned.then_some(CopyGradient))
         .backward([InputGradient(0)])
         .backward(operation.learned(facts.weights.len()))
 }

@@ -42,6 +42,8 @@ pub(super) enum Move {
     WeightGradient(usize),
     /// The gradient of a trainable tensor is a part of the incoming one, all of which stays with it.
     PassWeightGradient(usize),
+    /// The incoming gradient is copied so that it lies without gaps, and goes.
+    CopyGradient,
     /// One of several steps of a backward is done: the incoming gradient goes with the first, and what was kept last with each.
     StepDone,
 }
@@ -89,6 +91,12 @@ impl Rule {
     pub fn copying(self, amount: Amount) -> Self {
         let copied = |moves: Vec<Move>| [Move::Take(amount)].into_iter().chain(moves).chain([Move::Drop(0)]).collect();
         Rule { forward: copied(self.forward), backward: copied(self.backward), ..self }
+    }
+
+    /// Works backward on a copy of the incoming gradient, which is of that size.
+    pub fn copying_gradient(self, amount: Amount) -> Self {
+        let backward = [Move::Take(amount)].into_iter().chain(self.backward).chain([Move::Drop(0)]).collect();
+        Rule { backward, ..self }
     }
 
     /// Saves more tensors for backward.

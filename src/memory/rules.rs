@@ -6,6 +6,7 @@
 use super::amount::{Amount, INDEX, product as times};
 use super::attention;
 use super::convolution;
+use super::layout::Layout;
 use super::operation::Operation;
 use super::product;
 use super::recurrent;
@@ -26,7 +27,7 @@ pub(super) fn rule(operation: Operation) -> Rule {
     let weights: Vec<u64> = facts.weights.iter().map(|weight| weight.dims.elements()).collect();
     let rule = Rule { casts: operation.casts(&weights), ..held(operation, &facts) };
     match facts.nature {
-        Nature::Convolution(conv) => convolution::rule(rule, operation, conv),
+        Nature::Convolution(conv) => on_dense_gradient(convolution::rule(rule, operation, conv), operation),
         Nature::Normalisation if !facts.buffers.is_empty() => batch_norm(rule, operation, &facts),
         Nature::Activation(activation) if operation.in_place => overwriting(rule, operation, activation),
         Nature::Arithmetic(binary) => arithmetic(rule, operation, binary, &facts),
@@ -41,7 +42,8 @@ pub(super) fn rule(operation: Operation) -> Rule {
         }
         Nature::Input | Nature::Parameter => plain(rule, operation, &facts),
         Nature::Attention => attention::rule(rule, operation, &facts),
-        Nature::Normalisation | Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
+        Nature::Normalisation => on_dense_gradient(in_rows(plain(rule, operation, &facts), operation), operation),
+        Nature::Softmax => in_rows(plain(rule, operation, &facts), operation),
         Nature::Activation(_) => plain(rule, operation, &facts),
         Nature::Volume(conv) => convolution::of_volumes(rule, operation, conv),
         Nature::Transposed(_) => plain(rule, operation, &facts).saves([Saved::Cast(0)]),
@@ -131,6 +133,16 @@ fn averages_cast(operation: Operation) -> bool {
     let op = &operation.node.op;
     let is_mean = matches!(op, Op::Reduce { reduction: Reduction::Mean, .. } | Op::AdaptiveAvgPool { output: [1, 1] });
     is_mean && operation.is_low() && operation.platform.lists() == Lists::Processor
+}
+
+/// What comes back as a view, such as of tokens, is copied for as long as backward takes (`grad_output.contiguous` in mkldnn/Conv.cpp,
+/// `expect_contiguous` in layer_norm.cpp).
+fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
+    let as_read = |gradient: &Layout| match operation.layout(0).is_channels_last() {
+        true => gradient.is_channels_last() && gradient.is_dense(),
+        false => gradient.is_contiguous(),
+    };
+    if operation.gradient().is_none_or(as_read) { rule } else { rule.copying_gradient(operation.output()) }
 }
 
 /// What normalises rows copies an input that does not lie in rows (`expect_contiguous` in layer_norm.cpp, `contiguous` in SoftMax.cpp); groups

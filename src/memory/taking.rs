@@ -232,6 +232,7 @@ impl<'a> Taking<'a> {
                 | Move::PassGradient(_)
                 | Move::WeightGradient(_)
                 | Move::PassWeightGradient(_)
+                | Move::CopyGradient
                 | Move::StepDone => {
                     unreachable!("no rule makes gradients in its forward")
                 }

@@ -44,7 +44,10 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
         places => (None, places),
     };
     let embedding = Embedding { rows, width, fixed: Some(Shape::new(places)) };
-    let node = to.add(&to.name(call), Op::Embedding(embedding), &[]);
+    let name = to.name(call);
+    // In files of ours its rows are repeated for every sample behind it.
+    let name = name.strip_suffix("/rows").filter(|_| to.ours).unwrap_or(&name);
+    let node = to.add(name, Op::Embedding(embedding), &[]);
     Some(node.and_then(|id| counted(to, call, Feature { id, batch, guessed: false })))
 }
 

@@ -1,6 +1,7 @@
 //! Copies that no file tells of, and what every sample has of its own.
 
 use super::*;
+use crate::network::Embedding;
 
 /// Five tokens of eight numbers, tokens or samples in front.
 fn tokens(samples_first: bool) -> Draft {
@@ -92,7 +93,7 @@ fn samples_with_fewer_axes_are_added_to_others_wherever_these_have_their_batch()
 }
 
 #[test]
-fn parts_of_one_parameter_are_told_apart_and_a_table_read_in_part_is_told() {
+fn rows_of_a_longer_table_are_looked_up_in_all_of_it() {
     let draft = tokens(true).stored("p", floats(&[12, 8], &[0.5; 96])).numbers("axes", &[0]);
     let part = |draft: Draft, from: i64, to: i64, name: &str| {
         let [first, last] = ["from", "to"].map(|what| format!("{name}_{what}"));
@@ -100,10 +101,36 @@ fn parts_of_one_parameter_are_told_apart_and_a_table_read_in_part_is_told() {
         draft.node("Slice", &["p", &first, &last, "axes"], name, vec![])
     };
     let draft = part(part(draft, 0, 5, "front"), 5, 10, "behind").node("Add", &["x", "front"], "sum", vec![]);
-    let loaded = draft.node("Add", &["sum", "behind"], "y", vec![]).output("y").load();
-    assert_eq!(loaded.network.parameters(), 80);
-    let told = "only 80 of 96 numbers of p are read";
+    let network = draft.node("Add", &["sum", "behind"], "y", vec![]).output("y").load().network;
+    let lookup = Op::Embedding(Embedding { rows: 12, width: 8, fixed: Some(Shape::new([5])) });
+    let tables: Vec<_> = network.iter().filter(|(_, node)| node.op == lookup).collect();
+    let [(first, _), (_, second)] = tables[..] else { panic!("{:?}", network.nodes()) };
+    assert_eq!((network.parameters(), second.shares), (96, Some(first)));
+    let again = from_bytes("draft", &to_bytes(&network)).unwrap().network;
+    assert_eq!(again, network);
+}
+
+#[test]
+fn columns_of_a_wider_table_are_told() {
+    let draft = tokens(true).stored("p", floats(&[5, 12], &[0.5; 60])).numbers("axes", &[1]);
+    let draft =
+        draft.numbers("from", &[0]).numbers("to", &[8]).node("Slice", &["p", "from", "to", "axes"], "q", vec![]);
+    let loaded = draft.node("Add", &["x", "q"], "y", vec![]).output("y").load();
+    assert_eq!(loaded.network.parameters(), 40);
+    let told = "only 40 of 60 numbers of p are read";
     assert!(loaded.warnings.iter().any(|warning| warning.starts_with(told)), "{:?}", loaded.warnings);
+}
+
+/// As the places of "Attention is all you need" are kept by PyTorch's own tutorial.
+#[test]
+fn what_nothing_reads_of_a_buffer_lies_there_all_the_same() {
+    let draft = tokens(true).weight("pe", [1, 12, 8]).numbers("axes", &[1]).numbers("from", &[0]).numbers("to", &[5]);
+    let draft = draft.node("Slice", &["pe", "from", "to", "axes"], "first", vec![]);
+    let network = draft.node("Add", &["x", "first"], "y", vec![]).output("y").load().network;
+    // Added as they are, the five rows that are read are no operation's either.
+    assert_eq!((network.parameters(), network.unread()), (0, 96));
+    let again = from_bytes("draft", &to_bytes(&network)).unwrap().network;
+    assert_eq!(again, network);
 }
 
 #[test]
