@@ -15,6 +15,7 @@ use super::exporter::holds_batch_norm;
 use super::schema::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
 use super::translate::Filters;
 use crate::network::{Activation, Binary, Nature, Network, Node, NodeId, Op, Reduction};
+use perf4sight_conventions::units::counted;
 use std::collections::BTreeMap;
 
 /// The export that keeps batch-norm, weightless and with a symbolic batch.
@@ -108,8 +109,8 @@ pub(super) fn warning(network: &Network) -> Option<String> {
 pub(super) fn restored(unfolded: usize) -> Option<String> {
     (unfolded > 0).then(|| {
         format!(
-            "the exporter folded {unfolded} batch normalisations into the layers in front of them; they are counted and run as its \
-             notes say PyTorch has them"
+            "the exporter folded {} into the layers in front: what its notes say PyTorch has is counted and run",
+            counted(unfolded as u64, "batch normalisation")
         )
     })
 }

@@ -384,9 +384,9 @@ fn batch_products(network: &Network) -> Option<String> {
 fn read_twice(tensors: &BTreeSet<String>) -> Option<String> {
     let first = tensors.first()?;
     Some(format!(
-        "{} weights (\"{first}\" is one) are read by two layers in different shapes: they count once, and where channels are pruned each \
-         layer goes on with its own",
-        tensors.len()
+        "two layers read the same in different shapes, of {} (\"{first}\" is one): it counts once, and where channels are pruned each layer \
+         goes on with its own",
+        counted(tensors.len() as u64, "weight")
     ))
 }
 

@@ -781,7 +781,7 @@ fn tensors_that_the_exporter_computed_ahead_are_told() {
         .node("Add", &["a", "bias"], "y", vec![])
         .noted("pkg.torch.onnx.fx_node", "%add_1(args = (%add, %p_bias))");
     let loaded = draft.output("y").load();
-    assert!(loaded.warnings[0].contains("computed 1 tensors ahead (\"table\" is one)"), "{:?}", loaded.warnings);
+    assert!(loaded.warnings[0].contains("computed 1 tensor ahead (\"table\" is one)"), "{:?}", loaded.warnings);
 }
 
 /// timm's ScaledStdConv2d: filters normalised over all but their first axis, times a trained gain.

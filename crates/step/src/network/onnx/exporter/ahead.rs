@@ -9,6 +9,7 @@ use crate::network::onnx::file::Initializer;
 use crate::network::onnx::schema::{NodeProto, TensorProto, tensor_proto::DataType};
 use crate::network::onnx::tensor;
 use hashbrown::HashMap;
+use perf4sight_conventions::units::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A tensor that was computed ahead.
@@ -66,7 +67,8 @@ impl Ahead<'_> {
     /// What to tell, `left` being parameters that nothing at all came from.
     fn warnings(&self, left: &BTreeSet<&str>) -> Vec<String> {
         let of = |count: usize, first: &str, source: &str| {
-            format!("the exporter computed {count} tensors ahead (\"{first}\" is one{source})")
+            let tensors = counted(count as u64, "tensor");
+            format!("the exporter computed {tensors} ahead (\"{first}\" is one{source})")
         };
         let lost = self.lost.first_key_value().map(|(first, source)| {
             let source = source.map_or(String::new(), |source| format!(", perhaps of \"{source}\""));

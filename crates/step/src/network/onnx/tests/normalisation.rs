@@ -83,7 +83,7 @@ fn batch_norm_that_the_default_exporter_folded_is_taken_from_its_notes() {
         assert_eq!((names, loaded.network.parameters()), (vec!["c", "n.1"], parameters));
         assert_eq!(loaded.network.nodes()[2].op, Op::BatchNorm { axis: 0 });
         assert!(!loaded.network.is_folded());
-        assert!(loaded.warnings[0].contains("folded 1 batch normalisations"), "{:?}", loaded.warnings);
+        assert!(loaded.warnings[0].contains("folded 1 batch normalisation "), "{:?}", loaded.warnings);
     }
 }
 

@@ -47,7 +47,11 @@ fn a_weight_in_two_shapes_counts_once_and_is_told_of() {
     let draft = draft.node("Transpose", &["w"], "t", turn).node("MatMul", &["code", "t"], "y", vec![]).output("y");
     let loaded = draft.load();
     assert_eq!(loaded.network.parameters(), 32);
-    assert!(loaded.warnings[0].starts_with("1 weights (\"w\" is one) are read by two layers"), "{:?}", loaded.warnings);
+    assert!(
+        loaded.warnings[0].starts_with("two layers read the same in different shapes, of 1 weight (\"w\" is one)"),
+        "{:?}",
+        loaded.warnings
+    );
     rewritten(&loaded.network);
 }
 
@@ -161,7 +165,7 @@ fn parts_of_a_weight_that_another_layer_reads_whole_count_once() {
     let draft = draft.node("MatMul", &["u", "kv"], "o", vec![]).node("Add", &["o", "kvb"], "/Add_2", vec![]);
     let loaded = draft.node("Concat", &["/Add_1", "/Add_2", "v"], "y", vec![with::int("axis", -1)]).output("y").load();
     assert_eq!(loaded.network.parameters(), 8 * 24 + 24);
-    assert!(loaded.warnings[0].starts_with("1 weights (\"in_proj_weight\" is one)"), "{:?}", loaded.warnings);
+    assert!(loaded.warnings[0].contains("of 1 weight (\"in_proj_weight\" is one)"), "{:?}", loaded.warnings);
 }
 
 #[test]
@@ -320,7 +324,7 @@ fn a_table_that_a_head_uses_too_is_not_missed_and_one_that_was_looked_up_is() {
     let loaded = words_and_head("p_head_weight").signed(&places).load();
     // Sixteen places of a table that has more, which the file has no longer.
     assert_eq!(loaded.network.parameters(), 80 + 128);
-    let expected = "1 tensors ahead (\"embedding_1\" is one, perhaps of \"places.weight\")";
+    let expected = "1 tensor ahead (\"embedding_1\" is one, perhaps of \"places.weight\")";
     assert!(loaded.warnings[0].contains(expected) && loaded.warnings.len() == 1, "{:?}", loaded.warnings);
 }
 
@@ -363,5 +367,9 @@ fn layers_computed_from_a_weight_that_another_has_are_told_of() {
     let draft = draft.node("Mul", &["w", "w"], "v", vec![]).node("MatMul", &["a", "v"], "y", vec![]).output("y");
     let loaded = draft.load();
     assert_eq!(loaded.network.parameters(), 64);
-    assert!(loaded.warnings[0].starts_with("1 weights (\"w\" is one) are read by two layers"), "{:?}", loaded.warnings);
+    assert!(
+        loaded.warnings[0].starts_with("two layers read the same in different shapes, of 1 weight (\"w\" is one)"),
+        "{:?}",
+        loaded.warnings
+    );
 }
