@@ -41,12 +41,36 @@ fn flash(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         None | Some(Beside::Statistics(_) | Beside::Indices | Beside::Draw) => None,
     };
     let read = (0..operation.node.inputs.len()).map(Saved::Input);
-    let rule = rule.forward([Output]).forward(sums).saves(read.chain([Saved::Output]));
-    let gradients = [0, 1, 2].map(InputGradient);
+    let [forward, backward] =
+        blocks(operation).map(|blocks| blocks.into_iter().flat_map(|amount| [Take(amount), Drop(0)]));
+    let rule = rule.forward([Output]).forward(sums).forward(forward).saves(read.chain([Saved::Output]));
+    let gradients = [0, 1, 2].map(InputGradient).into_iter().chain(backward);
     match comes_by_samples(operation) {
         true => rule.backward(gradients),
         false => rule.backward([Take(operation.output())]).backward(gradients).backward([Drop(0)]),
     }
+}
+
+/// What every thread of a processor borrows forward and backward: scores of a block of queries beside one of keys, with what of the result and of
+/// its sums belongs to it (`buf` of `cpu_flash_attention` and `cpu_flash_attention_backward`, whose sizes of blocks these are).
+fn blocks(operation: Operation) -> [Option<Amount>; 2] {
+    let Some(threads) = operation.platform.threads() else { return [None; 2] };
+    let [query, key] = [0, 1].map(|input| operation.network.input_of(operation.node, input));
+    let [queries, keys] = [query, key].map(|tensor| tensor.image()[0] as u64);
+    let features = query.image()[1] as u64;
+    let block = match queries {
+        768.. => 256,
+        192.. => 64,
+        _ => 32,
+    };
+    let (rows, columns) = (block.min(queries), keys.min(512));
+    let scores = product([rows, columns]);
+    // Products are of numbers as they are read.
+    let [again, twice] = if operation.is_low() { [1, 2] } else { [0, 0] }.map(|times| times * operation.number());
+    let single = Number::Fp32.bytes();
+    let forward = single * (scores + rows * (2 + features)) + again * scores;
+    let backward = single * (2 * scores + rows) + twice * scores;
+    [forward, backward].map(|bytes| Some(Amount::once(threads.saturating_mul(bytes))))
 }
 
 /// Whether the gradient of the result comes token by token of one sample after the other: where it is read as that, and lies so or is copied so.

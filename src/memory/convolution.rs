@@ -56,8 +56,7 @@ fn blocked<'a>(operation: Operation<'a>, kernel: Kernel<'a>) -> Option<Blocked<'
         Workspace::BlockedCopies { channels, one_thread } => Some((*channels, *one_thread)),
         Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
     });
-    let (block, one_thread) = found?;
-    let threads = if one_thread { 1 } else { 2 };
+    let ((block, one_thread), threads) = found.zip(operation.platform.threads())?;
     Some(Blocked { operation, kernel, block, threads, kept: Kept::on(one_thread) })
 }
 

@@ -116,6 +116,15 @@ impl Platform {
         Self::named(if wide_vectors { "cpu" } else { "cpu_avx2" })
     }
 
+    /// How many threads of a processor are taken to compute: one, or two for any more.
+    #[must_use]
+    pub fn threads(&self) -> Option<u64> {
+        self.workspaces.iter().find_map(|workspace| match workspace {
+            Workspace::BlockedCopies { one_thread, .. } => Some(if *one_thread { 1 } else { 2 }),
+            Workspace::Winograd { .. } | Workspace::ChannelsLast { .. } => None,
+        })
+    }
+
     /// The same where so many threads compute, as far as that changes what libraries borrow.
     #[must_use]
     pub fn on_threads(mut self, threads: u64) -> Self {

@@ -129,7 +129,7 @@ fn attention_however_it_is_written_takes_the_memory_that_pytorch_takes() {
     let mut rows = csv::ReaderBuilder::new().comment(Some(b'#')).from_path(folder.join("peaks.csv")).unwrap();
     let measured: BTreeMap<String, (u64, f64)> =
         rows.deserialize().map(|row| row.unwrap()).map(|(name, batch, bytes)| (name, (batch, bytes))).collect();
-    let cpu = Platform::named("cpu").unwrap();
+    let cpu = Platform::named("cpu").unwrap().on_threads(1);
     let step = Step { zero_grad: ZeroGrad::Free, ..Step::published(Stage::Training) };
     let mut seen = BTreeSet::new();
     for (name, way, path) in exports(&folder) {
