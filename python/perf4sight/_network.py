@@ -8,10 +8,12 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterator, List, Tuple
 
-from . import _changing, _copy, _exporter, _inputs, _private
+from . import _changing, _copy, _exporter, _inputs, _private, _settings
 from ._errors import Error, NetworkError, ProgramError
 from ._program import ask
 
+# The note that tells the program of buffers.
+BUFFERS = "perf4sight.buffers"
 # Samples that are traced. With one, code for a single sample would be taken for the network.
 SAMPLES = 2
 # Heights of images that a network is tried on which says nothing of its inputs: ImageNet's, CIFAR's, MNIST's, Inception's.
@@ -130,8 +132,29 @@ def _traced(
     with _copy.undisturbed():
         stand_in = _copy.stand_in(module, weights).train(stage == "training")
         tensors = tuple(changed(tensor) for tensor in given.few(samples))
+        held = _held(stand_in)
         stand_in.forward = _flat(stand_in.forward, given)
-        return _exporter.export(stand_in, given.names, tensors, weights)
+        onnx, asks = _exporter.export(stand_in, given.names, tensors, weights)
+        return onnx + _note(BUFFERS, "\n".join("%s %d" % one for one in held)), asks
+
+
+def _held(module: Any) -> List[Tuple[str, int]]:
+    """What the module holds and nobody trains beside the weights of layers, by name, and as how many numbers of four bytes: its buffers, and tables
+    that ask for no gradient."""
+    tensors = [*module.named_buffers(), *_settings.tables(module).items()]
+    return [(name, tensor.numel() * tensor.element_size() // 4) for name, tensor in tensors if tensor.numel() > 1]
+
+
+def _note(key: str, value: str) -> bytes:
+    """What stands behind a file to be one of its notes: an entry of `metadata_props` of ONNX's ModelProto."""
+    def field(number: int, content: bytes) -> bytes:
+        length, size = len(content), []
+        while True:
+            size.append(length & 127 | (128 if length > 127 else 0))
+            length >>= 7
+            if not length:
+                return bytes([number << 3 | 2, *size]) + content
+    return field(14, field(1, key.encode()) + field(2, value.encode())) if value else b""
 
 
 def _flat(forward: Callable[..., Any], given: _inputs.Inputs) -> Callable[..., Any]:

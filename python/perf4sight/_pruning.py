@@ -74,7 +74,7 @@ def _check(smaller: Any, given: Any, promised: List[Mapping[str, Any]]) -> None:
 
 def _remedy(layer: str) -> str:
     alike = re.sub(r"(?<![^.])\d+(?![^.])", "*", layer)  # the same part of every block
-    kept = 'keep=["%s*"]' % alike if layer else "keep"
+    kept = 'keep=["%s*"]' % alike.rstrip("*") if layer else "keep"
     return "\n  expected: a forward that holds no numbers of channels\n  help: %s leaves layers as they are" % kept
 
 

@@ -93,7 +93,8 @@ def _check_complete(module: Any, optimizer: Any) -> None:
 
 def trainable(module: Any) -> str:
     """Which weights require gradients, as the program says it."""
-    trained = {name: weight.requires_grad for name, weight in module.named_parameters()}
+    kept = tables(module)
+    trained = {name: weight.requires_grad for name, weight in module.named_parameters() if name not in kept}
     if all(trained.values()):
         return "all"
     if not any(trained.values()):
@@ -103,6 +104,12 @@ def trainable(module: Any) -> str:
     found: List[str] = []
     _patterns(module, "", found)
     return ",".join(found)
+
+
+def tables(module: Any) -> Dict[str, Any]:
+    """Parameters that ask for no gradient and are no layer's, which are told of as buffers are."""
+    return {name: weight for name, weight in module.named_parameters()
+            if not weight.requires_grad and name.rpartition(".")[2] not in ("weight", "bias")}
 
 
 def _patterns(module: Any, name: str, found: List[str]) -> None:

@@ -81,5 +81,8 @@ def ends(low: Optional[float], high: Optional[float], show: Callable[[Optional[f
 
 
 def verdict(word: Optional[str], probability: Optional[float]) -> str:
-    """Whether it fits, and how sure that it does is."""
-    return "–" if word is None else "%s (%.0f %%)" % (word, 100 * (probability or 0.0))
+    """Whether it fits, and how sure that is: of what does not fit, that it does not."""
+    if word is None or probability is None:
+        return word or "–"
+    sure = 1.0 - probability if word == "does not fit" else probability
+    return "%s (%s)" % (word, "> 99.9 %" if sure > 0.999 else "%.1f %%" % (100.0 * sure))

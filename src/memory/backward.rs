@@ -4,7 +4,7 @@ use super::amount::Amount;
 use super::event::{FewTensors, Phase, Role, TensorId};
 use super::rule::Move;
 use super::taking::{Given, Kept, Taking, Tape, give_back};
-use crate::network::NodeId;
+use crate::network::{NodeId, Op};
 use crate::platform::Gradients;
 use smallvec::SmallVec;
 
@@ -152,14 +152,22 @@ impl Taking<'_> {
             self.meet(input, gradient, waiting);
         }
         for (index, gradient) in of_weights {
-            let gradient = match rule.casts.weight(index) {
-                Some(_) => {
-                    let amount = plan.rules[owner.index()].weights[index];
-                    self.cast_back(gradient, amount, (Role::WeightGradients, owner))
-                }
-                None => gradient,
+            let (own, cast) = (plan.rules[owner.index()].weights[index], rule.casts.weight(index));
+            // Of a cast that autocast keeps for all who read it the gradients are summed before they are cast back, once.
+            let shared = cast.filter(|_| plan.rules[owner.index()].casts.weight(index).is_some());
+            let as_weights = (Role::WeightGradients, owner);
+            let gradient = match (cast, shared) {
+                (Some(_), None) => self.cast_back(gradient, own, as_weights),
+                _ => gradient,
             };
-            self.accumulate(owner, index, gradient);
+            let is_view = matches!(plan.network.node(id).op, Op::Linear(_));
+            let part = Given { times: 1, sum: gradient, is_view };
+            let Some(sum) = self.accumulate((owner, index), part, shared.unwrap_or(own)) else { continue };
+            let whole = if shared.is_some() { self.cast_back(sum, own, as_weights) } else { sum };
+            match self.recorder.is_sole(whole) {
+                true => self.settle(whole),
+                false => self.parts.push(whole),
+            }
         }
     }
 
@@ -183,31 +191,30 @@ impl Taking<'_> {
         self.recorder.release(gradient);
     }
 
-    /// One node's gradient of a weight. Those of a weight that several nodes share are summed until the last of them has given its own
-    /// (torch/csrc/autograd/input_buffer.cpp).
-    fn accumulate(&mut self, owner: NodeId, index: usize, gradient: TensorId) {
-        let place = (owner, index);
-        let (times, sum) = match self.given.remove(&place) {
-            Some(Given { times, sum }) => (times + 1, self.summed(owner, index, [sum, gradient])),
-            None => (1, gradient),
+    /// One node's gradient of a weight, or its sum with those of others that share it (torch/csrc/autograd/input_buffer.cpp), which are of that
+    /// size; nothing before the last of them has given its own.
+    fn accumulate(&mut self, place: (NodeId, usize), part: Given, amount: Amount) -> Option<TensorId> {
+        let given = match self.given.remove(&place) {
+            Some(first) => Given { times: first.times + 1, ..self.summed(place.0, [first, part], amount) },
+            None => part,
         };
-        if times < self.plan.users[owner.index()][index] {
-            self.given.insert(place, Given { times, sum });
-        } else if self.recorder.is_sole(sum) {
-            self.settle(sum);
-        } else {
-            self.parts.push(sum);
+        if given.times < self.plan.users[place.0.index()][place.1] {
+            self.given.insert(place, given);
+            return None;
         }
+        Some(given.sum)
     }
 
-    /// Two gradients of one weight as one.
-    fn summed(&mut self, owner: NodeId, index: usize, [first, second]: [TensorId; 2]) -> TensorId {
-        if self.plan.platform.framework.fork == Gradients::InPlace && self.recorder.is_sole(first) {
-            self.recorder.release(second);
+    /// Two gradients of one weight as one. What is a view, as that of a fully connected layer's turned weight (`TBackward`), is not added to
+    /// where it lies (`can_accumulate_inplace`).
+    fn summed(&mut self, owner: NodeId, [first, second]: [Given; 2], amount: Amount) -> Given {
+        let in_place = self.plan.platform.framework.fork == Gradients::InPlace && !first.is_view;
+        if in_place && self.recorder.is_sole(first.sum) {
+            self.recorder.release(second.sum);
             return first;
         }
-        let sum = self.recorder.allocate(self.plan.rules[owner.index()].weights[index], Role::WeightGradients, owner);
-        [first, second].into_iter().for_each(|part| self.recorder.release(part));
-        sum
+        let sum = self.recorder.allocate(amount, Role::WeightGradients, owner);
+        [first, second].into_iter().for_each(|part| self.recorder.release(part.sum));
+        Given { sum, is_view: false, ..first }
     }
 }

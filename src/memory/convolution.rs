@@ -13,14 +13,18 @@ pub(super) fn rule(rule: Rule, operation: Operation, conv: &Conv) -> Rule {
     let rule = rule.saves([Saved::Input(0), Saved::Cast(0)]);
     let rule = match blocked(operation, Kernel::of_images(&operation, conv)) {
         Some(blocked) if blocked.takes_columns() => own(rule, operation, conv),
-        Some(blocked) if operation.layout(0).is_channels_last() => {
+        Some(blocked) if operation.layout(0).is_channels_last() && !operation.reads_row() => {
             rule.forward(blocked.forward_channels_last()).backward(blocked.backward_channels_last())
         }
         Some(blocked) => rule.forward(blocked.forward()).backward(blocked.backward()),
         None => borrowing(rule, operation, conv),
     };
-    // `contiguous` of the layout that the input suggests (aten/src/ATen/native/Convolution.cpp).
-    if operation.layout(0).is_dense() { rule } else { rule.copying(operation.input(0)) }
+    // `contiguous` of the layout that the input suggests; of one row never channels last (aten/src/ATen/native/Convolution.cpp).
+    let lies_so = match operation.reads_row() {
+        true => operation.layout(0).is_contiguous(),
+        false => operation.layout(0).is_dense(),
+    };
+    if lies_so { rule } else { rule.copying(operation.input(0)) }
 }
 
 /// PyTorch's own kernel, for single small images: through columns, a matrix of every window of the image, forward and for the gradient of the weight

@@ -51,8 +51,10 @@ fn handed_on(
         Op::Concat { .. } => arrived.map(|arrived| arrived.cut(sizes(), 0, 1)),
         Op::Dropout { .. } | Op::DropPath { .. } => arrived.map(|arrived| arrived.followed(sizes())),
         Op::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(|| Layout::contiguous(sizes())),
-        // Zeros all around (`slice_backward`).
-        Op::Slice { .. } | Op::Every { .. } => Some(Layout::contiguous(sizes())),
+        // Zeros all around (`slice_backward`); a quotient of what is stretched (`mean_backward`).
+        Op::Slice { .. } | Op::Every { .. } | Op::Reduce { .. } | Op::AdaptiveAvgPool { output: [1, 1] } => {
+            Some(Layout::contiguous(sizes()))
+        }
         _ => match network.facts(node).nature {
             Nature::Activation(_) => arrived.map(|arrived| arrived.followed(sizes())),
             Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),

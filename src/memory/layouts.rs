@@ -13,18 +13,26 @@ pub(super) fn layouts(network: &Network, step: Step, tracked: &[bool], batch: u6
         let sizes: Vec<u64> = std::iter::once(batch).chain(dims).collect();
         let inputs: Vec<&Layout> = node.inputs.iter().map(|input| &layouts[input.index()]).collect();
         let apart = attention::is_apart(network, node, (step, tracked), &inputs);
-        let layout = result(node, sizes, &inputs, apart);
+        let layout = result(node, sizes, &inputs, (apart, reads_row(network, node)));
         layouts.push(layout);
     }
     layouts
 }
 
-fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], apart: bool) -> Layout {
+/// Whether a node reads an image of one row that a convolution of one axis made of what it was given.
+pub(super) fn reads_row(network: &Network, node: &Node) -> bool {
+    let Some(row) = node.inputs.first().map(|input| network.node(*input)) else { return false };
+    let (Op::Reshape(_), &[channels, 1, width]) = (&row.op, row.shape.dims()) else { return false };
+    network.input_of(row, 0).dims() == [channels, width]
+}
+
+fn result(node: &Node, sizes: Vec<u64>, inputs: &[&Layout], (apart, reads_row): (bool, bool)) -> Layout {
     match &node.op {
         Op::Parameter(_) | Op::Embedding(Embedding { fixed: Some(_), .. }) => {
             let once = std::iter::once(1).chain(sizes[1..].iter().copied()).collect();
             Layout::contiguous(once).expanded(sizes)
         }
+        Op::Conv(_) if reads_row => Layout::contiguous(sizes),
         Op::Conv(_) | Op::ConvTranspose(_) | Op::MaxPool(_) | Op::AvgPool { .. } | Op::AdaptiveAvgPool { .. } => {
             image(sizes, inputs)
         }

@@ -2,6 +2,7 @@
 
 use super::amount::Amount;
 use super::layout::Layout;
+use super::layouts::reads_row;
 use super::rule::{Casts, Move};
 use crate::network::{Conv, Element, Network, Node, NodeId, Numbers};
 use crate::platform::{Asked, Platform};
@@ -72,6 +73,11 @@ impl Operation<'_> {
     /// How one of the inputs lies.
     pub fn layout(&self, index: usize) -> &Layout {
         &self.layouts[self.node.inputs[index].index()]
+    }
+
+    /// Whether it reads an image of one row that a convolution of one axis made of what it was given.
+    pub fn reads_row(&self) -> bool {
+        reads_row(self.network, self.node)
     }
 
     /// Whether the gradient of an input is asked for.

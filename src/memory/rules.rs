@@ -138,7 +138,7 @@ fn averages_cast(operation: Operation) -> bool {
 /// What comes back as a view, such as of tokens, is copied for as long as backward takes (`grad_output.contiguous` in mkldnn/Conv.cpp,
 /// `expect_contiguous` in layer_norm.cpp).
 fn on_dense_gradient(rule: Rule, operation: Operation) -> Rule {
-    let as_read = |gradient: &Layout| match operation.layout(0).is_channels_last() {
+    let as_read = |gradient: &Layout| match operation.layout(0).is_channels_last() && !operation.reads_row() {
         true => gradient.is_channels_last() && gradient.is_dense(),
         false => gradient.is_contiguous(),
     };

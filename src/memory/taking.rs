@@ -40,6 +40,8 @@ impl Kept {
 pub(super) struct Given {
     pub times: usize,
     pub sum: TensorId,
+    /// Whether it is a view of what was made.
+    pub is_view: bool,
 }
 
 /// What forward leaves for backward.

@@ -16,7 +16,7 @@ from torch import nn
 
 import perf4sight
 from perf4sight import _private
-from networks import Doubtful, Guarded, Images, Tokens, Words
+from networks import Doubtful, Guarded, Images, Placed, Tokens, Words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINGERPRINT = os.path.join(ROOT, "fingerprinting", "epyc-1-core", "imagenet")
@@ -70,6 +70,21 @@ class Estimates(unittest.TestCase):
         trained = weights(model.classifier) + weights(model.tail)
         self.assertLess(abs(component(estimate, "optimizer state") - 2 * trained), 27 * 3 * 64)
 
+    def test_what_nobody_trains_lies_there_and_no_more(self):
+        # Rows of a table that nothing reads; their gradients would be as large, and Adam keeps that twice.
+        def needs(rows, kind):
+            model = Placed()
+            table = torch.zeros(1, rows, 32)
+            if kind == "buffer":
+                model.register_buffer("table", table)
+            else:
+                model.table = nn.Parameter(table, requires_grad=kind == "trained")
+            return perf4sight.estimate_memory(model, torch.randn(4, 16, 32), optimizer="adam").tensors_bytes
+        unread = 4 * 48 * 32
+        for kind in ("buffer", "frozen"):
+            self.assertEqual(needs(64, kind) - needs(16, kind), unread)
+        self.assertGreaterEqual(needs(64, "trained") - needs(16, "trained"), 3 * unread)
+
     def test_it_fits_where_there_is_more_than_it_needs(self):
         estimate = perf4sight.estimate_memory(Images(), IMAGES)
         self.assertTrue(estimate.fits("8GiB"))
@@ -93,6 +108,7 @@ class Predictions(unittest.TestCase):
         self.assertTrue(answer.fits and answer.safe_batch > 16)
         self.assertTrue(all(point.latency_low_ms < point.latency_ms < point.latency_high_ms for point in answer.points))
         self.assertIn("optimizer=adamw", answer.step)
+        self.assertIn("fits (> 99.9 %)", str(answer))
         for told in ("Images on epyc-1-core", "memory at its peak", "the largest safe batch is"):
             self.assertIn(told, str(answer))
 

@@ -25,6 +25,10 @@ pub fn save(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
 }
 
 fn write(file: &Path, folder: &Path, contents: &[u8]) -> io::Result<()> {
+    // What is there and no file, such as a pipe or a device, is written to, not replaced.
+    if fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return fs::OpenOptions::new().write(true).open(file)?.write_all(contents);
+    }
     fs::create_dir_all(folder)?;
     let mut unfinished = unfinished(folder)?;
     unfinished.write_all(contents)?;
@@ -92,6 +96,14 @@ mod tests {
         symlink(&secret, &link).unwrap();
         save(&link, "new").unwrap();
         assert_eq!([&secret, &link].map(|file| fs::read_to_string(file).unwrap()), ["kept", "new"]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let there = Path::new("/dev/full");
+        assert!(save(there, "much").is_err(), "a full disk is an error");
+        assert!(fs::metadata(there).unwrap().file_type().is_char_device());
     }
 
     #[test]

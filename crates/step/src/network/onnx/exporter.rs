@@ -80,6 +80,12 @@ impl<'a> Exporter<'a> {
         exporter
     }
 
+    /// The same, who knows of some more tensors that they are buffers.
+    pub fn knowing(mut self, buffers: impl Iterator<Item = &'a str>) -> Self {
+        self.buffers.extend(buffers);
+        self
+    }
+
     /// Whether the exporter noted where nodes come from.
     pub fn notes(&self) -> bool {
         !self.marked.is_empty() && !self.parameters.is_empty()

@@ -259,7 +259,8 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     let data = source::data(graph, &file.initializers)?;
     let samples = data[0].samples;
     let outputs = outputs(graph)?;
-    let exporter = exporter::Exporter::of(graph, &file.initializers);
+    let held = partly::told(&file.model);
+    let exporter = exporter::Exporter::of(graph, &file.initializers).knowing(held.keys().copied());
     let mut values = source::givens(file, graph, &exporter, &data)?;
     let (builder, features) = reading(name, &data)?;
     values.extend(data.iter().map(|data| data.name.as_str()).zip(features.into_iter().map(Value::Feature)));
@@ -304,7 +305,7 @@ fn network(file: &File, graph: &GraphProto, name: &str, opset: i64) -> Result<Tr
     let results = results(&translation, &outputs)?;
     let noticed = partly::completed(&mut translation).into_iter().chain(lying_apart(&translation.apart));
     let noticed = noticed.collect::<Vec<_>>();
-    let unread = partly::unread(&translation);
+    let unread = partly::unread(&translation, &held);
     let Translation { builder, filters, guessed, unfolded, twice, parts, contradicted, .. } = translation;
     let told = exporter.warnings(samples).into_iter().chain(read_twice(&twice)).chain(read_in_parts(&parts));
     let told =

@@ -4,14 +4,19 @@
 //! rows, reading it is looking these up, and it becomes that; else the rest counts nowhere, and is told. Of buffers, such as places that are waves,
 //! the rest lies there beside what is read.
 
+use super::schema::ModelProto;
 use super::translate::{Filters, Translation};
 use super::value::{Value, Weight, elements};
 use crate::network::{Embedding, NodeId, Op, Shape};
 use perf4sight_conventions::units::grouped;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What files of ours call the numbers that modules hold and no operation does.
 pub(super) const UNREAD: &str = "unread.buffer";
+
+/// The note of our Python module that names buffers.
+const BUFFERS: &str = "perf4sight.buffers";
 
 /// A parameter of which something reads a part.
 pub(super) struct Partly {
@@ -70,8 +75,16 @@ pub(super) fn rows(whole: &[usize], part: &[usize], shape: &Shape) -> Option<Emb
     fits.then(|| Embedding { rows, width, fixed: Some(Shape::new(places)) })
 }
 
-/// How many numbers modules hold that no operation does, and nobody trains.
-pub(super) fn unread(to: &Translation) -> u64 {
+/// What a note of our Python module says of the module's buffers: how many numbers each is.
+pub(super) fn told(model: &ModelProto) -> BTreeMap<&str, u64> {
+    let note = model.metadata_props.iter().find(|note| note.key() == BUFFERS).map_or("", |note| note.value());
+    let parted = note.lines().filter_map(|line| line.rsplit_once(' '));
+    parted.filter_map(|(name, numbers)| Some((name, numbers.parse().ok()?))).collect()
+}
+
+/// How many numbers modules hold that no operation does, and nobody trains; of some it is told.
+pub(super) fn unread(to: &Translation, told: &BTreeMap<&str, u64>) -> u64 {
+    let left_out = told.iter().filter(|(name, _)| !to.values.contains_key(*name)).map(|(_, numbers)| *numbers);
     // What a layer trains is no buffer.
     let held = to.held.iter().filter(|(tensor, _)| !to.claimed.contains_key(*tensor));
     let beside = held.map(|(_, held)| held.elements.saturating_sub(held.seen));
@@ -79,7 +92,7 @@ pub(super) fn unread(to: &Translation) -> u64 {
         Some(Value::Opaque(table)) if to.ours => elements(&table.dims),
         _ => 0,
     };
-    beside.fold(written, u64::saturating_add)
+    beside.chain(left_out).fold(written, u64::saturating_add)
 }
 
 /// Makes lookups of what reads rows of parameters that have more of them; what to tell of the other parameters that are not read whole.
