@@ -41,27 +41,39 @@ fn handed_on(
     (arrived, layouts): (Option<&Layout>, &[Layout]),
 ) -> Option<Layout> {
     let read = &layouts[node.inputs[index].index()];
-    let sizes = || read.sizes().to_vec();
-    match &node.op {
-        Op::Transpose { order } => arrived.map(|arrived| arrived.permuted(&inverse(order))),
-        Op::Flatten | Op::Reshape(_) => {
-            arrived.map(|arrived| arrived.viewed(read.sizes()).unwrap_or_else(|| Layout::contiguous(sizes())))
-        }
-        Op::Binary(Binary::Add) => arrived.filter(|arrived| arrived.has(read.sizes())).cloned(),
-        Op::Concat { .. } => arrived.map(|arrived| arrived.cut(sizes(), 0, 1)),
-        Op::Dropout { .. } | Op::DropPath { .. } => arrived.map(|arrived| arrived.followed(sizes())),
-        Op::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(|| Layout::contiguous(sizes())),
-        // Zeros all around (`slice_backward`); a quotient of what is stretched (`mean_backward`).
-        Op::Slice { .. } | Op::Every { .. } | Op::Reduce { .. } | Op::AdaptiveAvgPool { output: [1, 1] } => {
-            Some(Layout::contiguous(sizes()))
-        }
-        _ => match network.facts(node).nature {
-            Nature::Activation(_) => arrived.map(|arrived| arrived.followed(sizes())),
-            Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
-            Nature::MatMul | Nature::Softmax => Some(Layout::contiguous(sizes())),
-            _ => None,
-        },
+    let contiguous = || Layout::contiguous(read.sizes().to_vec());
+    let followed = || arrived.map(|arrived| arrived.followed(read.sizes().to_vec()));
+    match network.facts(node).nature {
+        Nature::Movement => moved(&node.op, read, arrived),
+        Nature::Linear(_) => (read.folds_behind().unwrap_or(0) == 0).then(contiguous),
+        Nature::Arithmetic(Binary::Add) => arrived.filter(|arrived| arrived.has(read.sizes())).cloned(),
+        Nature::Activation(_) | Nature::Dropout => followed(),
+        // A quotient of what is stretched (`mean_backward`).
+        Nature::Pooling(_) if averages_all(&node.op) => Some(contiguous()),
+        Nature::Convolution(_) | Nature::Pooling(_) | Nature::Normalisation => Some(dense(read)),
+        Nature::MatMul | Nature::Softmax => Some(contiguous()),
+        Nature::Input | Nature::Parameter | Nature::Embedding(_) | Nature::Attention | Nature::Choice => None,
+        Nature::Volume(_) | Nature::Transposed(_) | Nature::Arithmetic(_) | Nature::Unknown(_) => None,
     }
+}
+
+/// The same of what only moves elements.
+fn moved(op: &Op, read: &Layout, arrived: Option<&Layout>) -> Option<Layout> {
+    let contiguous = || Layout::contiguous(read.sizes().to_vec());
+    if let Op::Transpose { order } = op {
+        arrived.map(|arrived| arrived.permuted(&inverse(order)))
+    } else if let Op::Flatten | Op::Reshape(_) = op {
+        arrived.map(|arrived| arrived.viewed(read.sizes()).unwrap_or_else(contiguous))
+    } else if let Op::Concat { .. } = op {
+        arrived.map(|arrived| arrived.cut(read.sizes().to_vec(), 0, 1))
+    } else {
+        // Zeros all around (`slice_backward`).
+        matches!(op, Op::Slice { .. } | Op::Every { .. }).then(contiguous)
+    }
+}
+
+fn averages_all(op: &Op) -> bool {
+    matches!(op, Op::Reduce { .. } | Op::AdaptiveAvgPool { output: [1, 1] })
 }
 
 /// Without gaps, channels last where it is such an image.
