@@ -206,8 +206,8 @@ def summary(rows, tools):
                 tool, 100 * sum(errors) / len(errors), 100 * max(errors), len(errors), len(found) - len(errors), min(seconds), max(seconds)))
     both = [row for row in rows if "bytes" in row["memtracker"]]
     off = lambda row, tool: abs(row[tool]["bytes"] / row["counted"]["bytes"] - 1)
-    worse = [row for row in both if off(row, "perf4sight") > off(row, "memtracker") + 5e-4]
-    print("perf4sight is further off than MemTracker, by more than 0.05 %%, in %d of %d steps%s" % (
+    worse = [row for row in both if off(row, "perf4sight") > off(row, "memtracker") + 5e-6]
+    print("perf4sight is further off than MemTracker, by more than 0.0005 %%, in %d of %d steps%s" % (
         len(worse), len(both), "".join("; %s, batch %d" % (row["name"], row["batch"]) for row in worse)))
 
 

@@ -40,6 +40,15 @@ pub(super) fn at_once(optimizer: Optimizer) -> &'static [Update] {
     }
 }
 
+/// Whether what is borrowed last has a name in the loop over weights: `denom` and `avg` of `_single_tensor_adam`, `_single_tensor_rmsprop`. In libtorch
+/// it goes with the weight, which makes no difference where the next weight is larger or far smaller.
+pub(super) fn keeps_last(optimizer: Optimizer) -> bool {
+    match optimizer {
+        Optimizer::Sgd | Optimizer::SgdWithoutMomentum => false,
+        Optimizer::Adam | Optimizer::AdamW | Optimizer::RmsProp => true,
+    }
+}
+
 /// Whether a step updates all weights at once: the published one never does, wherever it runs.
 pub(super) fn is_at_once(step: Step, updates: Updates) -> bool {
     updates == Updates::AtOnce && step.optimizer != Optimizer::Sgd

@@ -2,7 +2,7 @@
 
 use super::amount::Amount;
 use super::event::{Phase, Role, TensorId};
-use super::optimizer::{Update, at_once, is_at_once, one_by_one};
+use super::optimizer::{Update, at_once, is_at_once, keeps_last, one_by_one};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::recording::Recording;
@@ -43,17 +43,22 @@ fn taken(plan: &Plan, has_state: bool) -> Recording {
     let all_at_once = is_at_once(plan.step, plan.platform.framework.updates);
     let made = if all_at_once { at_once(optimizer) } else { one_by_one(optimizer) };
     let mut updating = Updating { recorder: Recorder::behind(0, made.len() * weights.len()), has_state };
-    match all_at_once {
-        true => updating.update(&weights, made),
-        false => weights.chunks(1).for_each(|weight| updating.update(weight, made)),
+    // The loop's variable holds what one weight borrowed last until the next one has borrowed as much.
+    let (mut held, each) = (Vec::new(), if all_at_once { weights.len() } else { 1 });
+    for weights in weights.chunks(each.max(1)) {
+        let mut borrowed = updating.update(weights, made);
+        let kept = borrowed.split_off(borrowed.len() - usize::from(keeps_last(optimizer)).min(borrowed.len()));
+        updating.release(std::mem::replace(&mut held, kept));
+        updating.release(borrowed);
     }
+    updating.release(held);
     updating.recorder.take()
 }
 
 impl Updating {
-    /// The update of some weights at once.
-    fn update(&mut self, weights: &[(NodeId, Amount)], made: &[Update]) {
-        let Some(&(first, _)) = weights.first() else { return };
+    /// The update of some weights at once; gives what they borrowed.
+    fn update(&mut self, weights: &[(NodeId, Amount)], made: &[Update]) -> Vec<TensorId> {
+        let Some(&(first, _)) = weights.first() else { return Vec::new() };
         self.recorder.begin(Phase::Update, first);
         let mut borrowed: Vec<TensorId> = Vec::new();
         for made in made {
@@ -67,6 +72,10 @@ impl Updating {
                 }
             }
         }
-        borrowed.into_iter().for_each(|tensor| self.recorder.release(tensor));
+        borrowed
+    }
+
+    fn release(&mut self, tensors: Vec<TensorId>) {
+        tensors.into_iter().for_each(|tensor| self.recorder.release(tensor));
     }
 }
