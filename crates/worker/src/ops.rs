@@ -28,6 +28,16 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// A table that lies there, or is made anew of the trained numbers that it is computed from.
+    fn table(&self, shape: &Shape) -> Result<Tensor, TchError> {
+        let weight = &self.weights()?.weight;
+        if weight.numel() as u64 == shape.elements() {
+            return weight.f_expand(self.sized(shape), false);
+        }
+        let once: Vec<i64> = std::iter::once(1).chain(shape.dims().iter().map(|&dim| dim as i64)).collect();
+        weight.f_sum(weight.kind())?.f_expand(once, false)?.f_contiguous()?.f_expand(self.sized(shape), false)
+    }
+
     /// The node's result.
     pub fn run(self) -> Result<Tensor, TchError> {
         let shape = &self.node.shape;
@@ -35,7 +45,7 @@ impl Call<'_> {
             Op::Input(_) => Err(TchError::Shape(format!("{} was not given", self.node.name))),
             Op::Embedding(embedding) => self.looked_up(embedding),
             Op::Cast(element) => self.inputs[0].f_to_kind(kind_of(*element, self.held)),
-            Op::Parameter(_) => self.weights()?.weight.f_expand(self.sized(shape), false),
+            Op::Parameter(_) => self.table(shape),
             Op::Conv(conv) => self.conv(conv),
             Op::Conv3d(conv) => self.conv_3d(conv),
             Op::ConvTranspose(transposed) => self.transposed(transposed),

@@ -372,7 +372,7 @@ pub(super) fn stored(tensor: &TensorProto, exporter: &Exporter) -> Result<Value,
             Value::Weight(Weight { values, ..weight(tensor.name(), dims).ok_or_else(problem)? })
         }
         Some(constant) => Value::constant(constant),
-        None => Value::Opaque(Table::stored(tensor.name(), dims)),
+        None => Value::Opaque(Table::stored(tensor.name(), dims, kind)),
     })
 }
 
@@ -383,8 +383,8 @@ fn graph_input(input: &ValueInfoProto, exporter: &Exporter) -> Result<Value, Pro
     let dims = dims.into_iter().map(|dim| dim.and_then(|dim| usize::try_from(dim).ok())).collect::<Option<Vec<_>>>();
     let dims = dims.ok_or_else(problem)?;
     match element_type(input) {
-        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), dims))),
-        _ if exporter.keeps(input.name()) => Ok(Value::Opaque(Table::stored(input.name(), dims))),
+        Some(kind) if !tensor::is_float(kind) => Ok(Value::Opaque(Table::stored(input.name(), dims, kind))),
+        _ if exporter.keeps(input.name()) => Ok(Value::Opaque(Table::stored(input.name(), dims, DataType::Float))),
         _ => Ok(Value::Weight(weight(input.name(), dims).ok_or_else(problem)?)),
     }
 }

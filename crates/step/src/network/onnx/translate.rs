@@ -471,6 +471,15 @@ impl<'a> Translation<'a> {
         held.seen += if *is_seen { seen } else { 0 };
     }
 
+    /// Notes the tables that a call reads, of which no operation of the network holds anything; files of ours say how much there is of them.
+    pub fn hold_tables(&mut self, call: &Call) {
+        for input in call.inputs.iter().filter(|_| !self.ours) {
+            if let Value::Opaque(table) = input {
+                self.hold(table.of.as_ref(), 0);
+            }
+        }
+    }
+
     /// A weight as a node of its own, seen beside one sample as `shape`.
     pub fn leaf(&mut self, call: &Call, weight: &Weight, shape: Shape) -> Result<NodeId, Misfit> {
         let whole = self.values.get(&*weight.stored).and_then(Value::fixed_dims);

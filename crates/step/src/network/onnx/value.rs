@@ -1,7 +1,8 @@
 //! What is known about a value while a file is read.
 
 use super::batch::Batch;
-use super::tensor::Constant;
+use super::schema::tensor_proto::DataType;
+use super::tensor::{Constant, is_float};
 use crate::network::NodeId;
 use std::rc::Rc;
 
@@ -37,6 +38,7 @@ pub(super) struct Table {
 pub(super) struct Held {
     /// The name it lies under in the file.
     pub stored: Rc<str>,
+    /// As how many numbers of four bytes it lies there.
     pub elements: u64,
     /// Whether its own elements are seen, or what is computed from them.
     pub is_seen: bool,
@@ -107,8 +109,14 @@ impl Table {
     }
 
     /// One of the file's tensors.
-    pub fn stored(name: &str, dims: Vec<usize>) -> Self {
-        let held = Held { stored: name.into(), elements: elements(&dims), is_seen: true };
+    pub fn stored(name: &str, dims: Vec<usize>, kind: DataType) -> Self {
+        let is_seen = is_float(kind);
+        let numbers = match kind {
+            DataType::Int64 | DataType::Uint64 => elements(&dims).saturating_mul(2),
+            DataType::Bool | DataType::Int8 | DataType::Uint8 => elements(&dims).div_ceil(4),
+            _ => elements(&dims),
+        };
+        let held = Held { stored: name.into(), elements: numbers, is_seen };
         Table { dims, of: Some(held).filter(|_| !is_made_up(name)) }
     }
 }

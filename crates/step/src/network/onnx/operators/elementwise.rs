@@ -283,9 +283,7 @@ fn with_fixed(to: &mut Translation, call: &Call, binary: Binary, input: Feature,
         let node = to.add_like(own_name(call), Op::Binary(binary), &inputs)?;
         return single(Feature { batch, ..node });
     }
-    if let Value::Opaque(table) = other {
-        to.hold(table.of.as_ref(), 0);
-    }
+    to.hold_tables(call);
     single(to.add_like(own_name(call), Op::Binary(binary), &[input])?)
 }
 

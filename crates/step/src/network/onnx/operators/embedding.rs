@@ -44,6 +44,7 @@ pub(super) fn fixed(to: &mut Translation, call: &Call) -> Option<Outcome> {
         places => (None, places),
     };
     let embedding = Embedding { rows, width, fixed: Some(Shape::new(places)) };
+    to.hold_tables(call);
     let name = to.name(call);
     // In files of ours its rows are repeated for every sample behind it.
     let name = name.strip_suffix("/rows").filter(|_| to.ours).unwrap_or(&name);

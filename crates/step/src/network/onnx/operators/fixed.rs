@@ -86,6 +86,10 @@ fn in_parts(call: &Call, weight: &Weight) -> Outcome {
 fn derived(to: &mut Translation, call: &Call) -> Outcome {
     let Some(shapes) = output_shapes(to, call) else { return unknown::load(to, call).map_err(Misfit::Wrong) };
     let weights: Vec<&Weight> = trained(call).filter(|_| !ends_gradient(call)).collect();
+    // What rows are looked up by, such as the distances between the places of a window, lies there too.
+    if !weights.is_empty() {
+        to.hold_tables(call);
+    }
     let partial = matches!(
         call.node.op_type(),
         "Slice" | "Split" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Transpose"
