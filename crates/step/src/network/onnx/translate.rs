@@ -473,7 +473,10 @@ impl<'a> Translation<'a> {
 
     /// Notes the tables that a call reads, of which no operation of the network holds anything; files of ours say how much there is of them.
     pub fn hold_tables(&mut self, call: &Call) {
-        for input in call.inputs.iter().filter(|_| !self.ours) {
+        if self.ours {
+            return;
+        }
+        for input in &call.inputs {
             if let Value::Opaque(table) = input {
                 self.hold(table.of.as_ref(), 0);
             }
