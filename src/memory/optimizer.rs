@@ -40,8 +40,8 @@ pub(super) fn at_once(optimizer: Optimizer) -> &'static [Update] {
     }
 }
 
-/// Whether what is borrowed last has a name in the loop over weights: `denom` and `avg` of `_single_tensor_adam`, `_single_tensor_rmsprop`. In libtorch
-/// it goes with the weight, which makes no difference where the next weight is larger or far smaller.
+/// Whether what is borrowed last has a name in the loop over weights: `denom` and `avg` of `_single_tensor_adam`, `_single_tensor_rmsprop`. libtorch's
+/// own loops are taken to do the same.
 pub(super) fn keeps_last(optimizer: Optimizer) -> bool {
     match optimizer {
         Optimizer::Sgd | Optimizer::SgdWithoutMomentum => false,

@@ -4,8 +4,8 @@
 //! measured there.
 
 use super::operation::Operation;
-use super::rule::Move::{Drop, Keep, Take};
-use super::rule::{Move, Rule};
+use super::rule::Move::Keep;
+use super::rule::{Rule, borrowing};
 
 /// What a kind of layer holds beside its result, in thirds of that.
 struct Held {
@@ -21,9 +21,12 @@ struct Held {
 pub(super) fn rule(rule: Rule, operation: Operation, name: &str) -> Rule {
     let Some(Held { kept, forward, backward }) = held(name) else { return rule };
     let thirds = |times: u64| operation.output().times(times).divided_by(3);
-    let beside = |own: Vec<Move>, amount| [Take(amount)].into_iter().chain(own).chain([Drop(0)]).collect();
     let rule = rule.forward([Keep(thirds(kept)), Keep(operation.input(0))]);
-    Rule { forward: beside(rule.forward, thirds(forward)), backward: beside(rule.backward, thirds(backward)), ..rule }
+    Rule {
+        forward: borrowing(rule.forward, thirds(forward)),
+        backward: borrowing(rule.backward, thirds(backward)),
+        ..rule
+    }
 }
 
 fn held(name: &str) -> Option<Held> {

@@ -89,14 +89,13 @@ impl Rule {
 
     /// Works both ways on a copy of that size.
     pub fn copying(self, amount: Amount) -> Self {
-        let copied = |moves: Vec<Move>| [Move::Take(amount)].into_iter().chain(moves).chain([Move::Drop(0)]).collect();
-        Rule { forward: copied(self.forward), backward: copied(self.backward), ..self }
+        let rule = self.copying_gradient(amount);
+        Rule { forward: borrowing(rule.forward, amount), ..rule }
     }
 
     /// Works backward on a copy of the incoming gradient, which is of that size.
     pub fn copying_gradient(self, amount: Amount) -> Self {
-        let backward = [Move::Take(amount)].into_iter().chain(self.backward).chain([Move::Drop(0)]).collect();
-        Rule { backward, ..self }
+        Rule { backward: borrowing(self.backward, amount), ..self }
     }
 
     /// Saves more tensors for backward.
@@ -110,4 +109,9 @@ impl Rule {
         self.backward.extend(moves);
         self
     }
+}
+
+/// Moves while so much is borrowed.
+pub(super) fn borrowing(moves: Vec<Move>, amount: Amount) -> Vec<Move> {
+    [Move::Take(amount)].into_iter().chain(moves).chain([Move::Drop(0)]).collect()
 }

@@ -37,7 +37,9 @@ pub(super) fn rule(operation: Operation) -> Rule {
         Nature::MatMul => product::matmul(rule, operation),
         Nature::Movement => moved(rule, operation, &facts),
         Nature::Embedding(embedding) => looked_up(rule, operation, embedding),
-        Nature::Parameter if let Some(trained) = computed_from(operation) => computed(rule, operation, trained),
+        Nature::Parameter if let (Some(trained), None) = (operation.node.computed_from(), operation.node.shares) => {
+            computed(rule, operation, trained)
+        }
         Nature::Parameter if operation.learns(0) && is_joined(operation) => {
             rule.forward([Resident]).backward([PassWeightGradient(0)])
         }
@@ -74,13 +76,6 @@ fn moved(rule: Rule, operation: Operation, facts: &Facts) -> Rule {
         return rule.forward([Reuse]).backward([PassGradient(0)]);
     }
     plain(rule, operation, facts)
-}
-
-/// How many trained numbers a table is computed from, such as that of relative positions from one row for each distance (Swin), where these are not
-/// its own.
-fn computed_from(operation: Operation) -> Option<u64> {
-    let own = operation.node.shape.elements();
-    operation.node.trained.filter(|trained| *trained > 0 && *trained != own && operation.node.shares.is_none())
 }
 
 /// A table that is made of trained numbers in every forward, once for all samples.

@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 const MODE: u32 = 0o666;
 
 /// Writes a file, and the folders it lies in, and waits until the disk has it. A crash, a power cut, a full disk or a reader at the
-/// wrong moment finds the old file or the new one, never half of it.
+/// wrong moment finds the old file or the new one, never half of it. What is there and no file, a pipe or a device, is written to and stays.
 ///
 /// # Errors
 /// When the file cannot be written; the old one is then as it was.

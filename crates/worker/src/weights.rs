@@ -77,10 +77,10 @@ impl Maker {
                 let bias = bias.map(|bias| Tensor::f_zeros(bias, self.0)).transpose()?;
                 (Tensor::f_randn(&size, self.0)?, bias)
             }
-            (Spans::Result { .. }, None) => (
-                self.uniform(&computed_from(node).map_or(size, |trained| vec![trained]), weight.dims.elements())?,
-                None,
-            ),
+            (Spans::Result { .. }, None) => {
+                let size = node.computed_from().map_or(size, |trained| vec![trained as i64]);
+                (self.uniform(&size, weight.dims.elements())?, None)
+            }
         };
         Ok(Some(Weights { weight, bias, running, learned: network.learned(node) }))
     }
@@ -100,9 +100,4 @@ impl Maker {
 /// Dimensions as libtorch takes them.
 pub(super) fn sizes(dims: &[usize]) -> Vec<i64> {
     dims.iter().map(|&dim| dim as i64).collect()
-}
-
-/// How many trained numbers a table is computed from, where these are not its own.
-fn computed_from(node: &Node) -> Option<i64> {
-    node.trained.filter(|trained| *trained > 0 && *trained != node.shape.elements()).map(|trained| trained as i64)
 }

@@ -60,6 +60,13 @@ impl Node {
         self.inputs.is_empty() && !matches!(self.op, Op::Input(_))
     }
 
+    /// How many trained numbers a table is computed from, such as that of relative positions from one row for each distance (Swin), where these are
+    /// not its own.
+    pub fn computed_from(&self) -> Option<u64> {
+        let own = self.shape.elements();
+        self.trained.filter(|trained| matches!(self.op, Op::Parameter(_)) && *trained > 0 && *trained != own)
+    }
+
     /// All that is true of its operation where it stands among `nodes`.
     fn facts<'a>(&'a self, nodes: &[Node]) -> Facts<'a> {
         self.op.facts(At { nodes, node: self })

@@ -1,7 +1,7 @@
 //! Notices exports that may have left out what a network draws while it trains.
 //!
 //! Dropout and stochastic depth are nothing at all in a module in evaluation mode, and its file looks like one of a network that never had any.
-//! Without batch-norm nothing else tells the mode. Networks of tokens mostly have one or the other, and lose up to 40 % of their memory so. The
+//! Without batch-norm nothing else tells the mode. Networks of tokens mostly have one or the other, whose masks are a good part of their memory. The
 //! older exporter is called with training=TRAINING where it keeps the weights of products as they are; where it turned them round ahead
 //! (`onnx::MatMul_498`) it was most likely not. The default one (`dynamo=True`) leaves no such sign.
 

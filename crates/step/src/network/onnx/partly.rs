@@ -60,7 +60,7 @@ impl Partly {
 
 /// What is read of a tensor that a module holds and nobody trains.
 pub(super) struct HeldPartly {
-    /// All of its elements.
+    /// As how many numbers of four bytes all of it lies there.
     pub elements: u64,
     /// How many of them operations hold.
     pub seen: u64,
